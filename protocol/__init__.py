@@ -1,0 +1,1 @@
+"""Kafka's protocol: bytes to messages and back. Pure, and imports nothing of ours."""

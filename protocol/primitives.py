@@ -1,0 +1,119 @@
+"""Scalars of the wire: lengths, uuids, and the pieces of which a response is written.
+
+Varints follow the protocol buffers encoding: seven bits a byte, lowest first. "Unsigned" ones carry lengths of
+flexible versions (KIP-482) and have at most five bytes; zig-zag ones of up to ten bytes carry the fields of records.
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Iterable
+from typing import NewType, Protocol, TypeAlias
+
+from protocol.errors import DecodeError
+
+Offset = NewType("Offset", int)
+LeaderEpoch = NewType("LeaderEpoch", int)
+BrokerId = NewType("BrokerId", int)
+TopicId = NewType("TopicId", bytes)
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+ZERO_UUID = bytes(16)
+
+
+class RecordsPart(Protocol):
+    """Stored bytes that are read only when they are sent, such as a slice of a segment file."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Return how many bytes this part puts on the wire."""
+        ...
+
+    def read(self, offset: int, size: int, /) -> bytes:
+        """Return `size` bytes from `offset` within the part."""
+        ...
+
+
+Part: TypeAlias = bytes | bytearray | memoryview | RecordsPart
+RecordsValue: TypeAlias = bytes | bytearray | memoryview | RecordsPart | list[RecordsPart]
+
+
+def part_size(part: Part) -> int:
+    """Return the bytes that `part` puts on the wire."""
+    return len(part) if isinstance(part, (bytes, bytearray, memoryview)) else part.size_bytes
+
+
+def read_parts(parts: Iterable[Part]) -> bytes:
+    """Return all parts as one string of bytes; reads whatever lies in files."""
+    return b"".join(
+        part if isinstance(part, (bytes, bytearray, memoryview)) else part.read(0, part.size_bytes) for part in parts
+    )
+
+
+def uuid_text(value: bytes) -> str:
+    """Return a uuid in Kafka's text form: url-safe base64 without padding."""
+    return urlsafe_b64encode(value).rstrip(b"=").decode("ascii")
+
+
+def uuid_parse(text: str) -> bytes:
+    """Return the 16 bytes of a uuid in Kafka's text form; ValueError for anything else."""
+    if len(text) != 22 or not text.isascii():
+        raise ValueError(f"not a uuid in base64: {text!r}")
+    value = urlsafe_b64decode(text + "==")
+    if len(value) != 16:
+        raise ValueError(f"not a uuid in base64: {text!r}")
+    return value
+
+
+def put_uvarint(out: bytearray, value: int) -> None:
+    """Append an unsigned varint."""
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+
+
+def read_uvarint(buf: Buffer, at: int) -> tuple[int, int]:
+    """Return the unsigned varint at `at` and the position after it; IndexError when the buffer ends inside."""
+    value = shift = 0
+    while True:
+        byte = buf[at]
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, at
+        shift += 7
+        if shift > 28:
+            raise DecodeError("an unsigned varint is longer than five bytes")
+
+
+def put_varint(out: bytearray, value: int) -> None:
+    """Append a zig-zag varint (a signed 64-bit value)."""
+    put_uvarint(out, (value << 1) ^ (value >> 63))
+
+
+def read_varint(buf: Buffer, at: int) -> tuple[int, int]:
+    """Return the zig-zag varint at `at` and the position after it; IndexError when the buffer ends inside."""
+    value = shift = 0
+    while True:
+        byte = buf[at]
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return (value >> 1) ^ -(value & 1), at
+        shift += 7
+        if shift > 63:
+            raise DecodeError("a varint is longer than ten bytes")
+
+
+def skip_tagged_fields(buf: Buffer, at: int) -> int:
+    """Return the position after a section of tagged fields, none of which is known here."""
+    count, at = read_uvarint(buf, at)
+    if count > len(buf) - at:
+        raise DecodeError(f"{count} tagged fields do not fit into {len(buf) - at} bytes")
+    for _ in range(count):
+        _, at = read_uvarint(buf, at)
+        size, at = read_uvarint(buf, at)
+        at += size
+    return at
