@@ -1,0 +1,90 @@
+"""Bytes in, frames out: requests are delimited by a signed 32-bit big-endian size.
+
+A reader owns no receive buffer of its own. All readers of a broker fill one shared *scratch* buffer, so
+that an idle connection costs next to nothing; only a frame that has not arrived whole gets a buffer of its
+own, exactly as large as the frame. That buffer is never resized: views of it may be alive, and a `bytearray`
+would raise BufferError. A frame larger than `FIRST_ALLOCATION_BYTES` is given its buffer in growing steps as
+its bytes arrive, because a size alone is a claim: four bytes must not make the broker allocate a hundred
+megabytes.
+
+The contract with the event loop is that of `asyncio.BufferedProtocol`: `buffer()` directly before each read,
+`received(n)` directly after it. Nothing here touches a socket; what a frame means is told by
+`protocol.headers`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from protocol.errors import DecodeError
+
+SCRATCH_BYTES = 128 * 1024
+FIRST_ALLOCATION_BYTES = 1024 * 1024
+_GROWTH = 4
+_SIZE_BYTES = 4
+
+
+class FrameReader:
+    """Cut the bytes of one connection into frames."""
+
+    __slots__ = ("_body", "_filled", "_head", "_max_bytes", "_scratch", "_size")
+
+    def __init__(self, scratch: memoryview, max_bytes: int) -> None:
+        """`scratch` is shared with every other reader; `max_bytes` is the largest frame accepted."""
+        self._scratch = scratch
+        self._max_bytes = max_bytes
+        self._head = b""  # one to three bytes of a size whose rest has not arrived
+        self._body: bytearray | None = None
+        self._filled = 0
+        self._size = 0
+
+    def buffer(self) -> memoryview:
+        """Return where the next read must go; only good for the read that follows at once."""
+        if self._body is not None:
+            return memoryview(self._body)[self._filled :]
+        head = self._head
+        if not head:
+            return self._scratch
+        self._scratch[: len(head)] = head
+        return self._scratch[len(head) :]
+
+    def received(self, count: int) -> Iterable[memoryview]:
+        """Give every frame that the `count` bytes just read have completed; exhaust it before the next read.
+
+        A frame may lie in the scratch buffer: it is only valid until the next read of *any* connection.
+        Raises `DecodeError` for a size that is negative or above the limit; the connection cannot be read
+        any further.
+        """
+        if self._body is None:
+            return self._cut(len(self._head) + count)
+        self._filled += count
+        if self._filled < len(self._body):
+            return ()
+        if self._filled < self._size:
+            self._body = _copy_into(min(self._size, _GROWTH * self._filled), self._body)
+            return ()
+        body, self._body = self._body, None
+        return (memoryview(body),)
+
+    def _cut(self, end: int) -> Iterator[memoryview]:
+        scratch = self._scratch
+        at = 0
+        self._head = b""
+        while end - at >= _SIZE_BYTES:
+            size = int.from_bytes(scratch[at : at + _SIZE_BYTES], "big", signed=True)
+            if not 0 <= size <= self._max_bytes:
+                raise DecodeError(f"frame of {size} bytes; the limit is {self._max_bytes}")
+            at += _SIZE_BYTES
+            if end - at < size:
+                self._size, self._filled = size, end - at
+                self._body = _copy_into(min(size, max(FIRST_ALLOCATION_BYTES, end - at)), scratch[at:end])
+                return
+            yield scratch[at : at + size]
+            at += size
+        self._head = bytes(scratch[at:end])
+
+
+def _copy_into(capacity_bytes: int, start: bytearray | memoryview) -> bytearray:
+    body = bytearray(capacity_bytes)
+    body[: len(start)] = start
+    return body

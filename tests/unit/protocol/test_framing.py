@@ -1,0 +1,92 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocol.errors import DecodeError
+from protocol.framing import FIRST_ALLOCATION_BYTES, FrameReader
+
+
+def reader(*, max_bytes: int = 1 << 30, scratch_bytes: int = 64) -> FrameReader:
+    return FrameReader(memoryview(bytearray(scratch_bytes)), max_bytes)
+
+
+def feed(frames: FrameReader, data: bytes, *, read_bytes: int = 1 << 30) -> list[bytes]:
+    """Read `data` as a socket would: never more than the buffer offered, nor than `read_bytes`, at a time."""
+    out = []
+    while data:
+        buffer = frames.buffer()
+        count = min(len(buffer), len(data), read_bytes)
+        buffer[:count] = data[:count]
+        out += [bytes(frame) for frame in frames.received(count)]
+        data = data[count:]
+    return out
+
+
+def framed(*bodies: bytes) -> bytes:
+    return b"".join(len(body).to_bytes(4, "big") + body for body in bodies)
+
+
+def test_frames_that_arrive_together_are_cut_apart() -> None:
+    assert feed(reader(), framed(b"one", b"", b"three")) == [b"one", b"", b"three"]
+
+
+@given(
+    bodies=st.lists(st.binary(max_size=300), max_size=8),
+    scratch_bytes=st.integers(8, 128),
+    read_bytes=st.integers(1, 200),
+)
+def test_any_cut_of_the_stream_gives_the_same_frames(
+    bodies: list[bytes], scratch_bytes: int, read_bytes: int
+) -> None:
+    frames = reader(scratch_bytes=scratch_bytes)
+    assert feed(frames, framed(*bodies), read_bytes=read_bytes) == bodies
+
+
+@given(
+    bodies=st.lists(st.tuples(st.booleans(), st.binary(max_size=100)), max_size=12),
+    read_bytes=st.integers(1, 50),
+)
+def test_readers_that_share_a_scratch_buffer_do_not_disturb_each_other(
+    bodies: list[tuple[bool, bytes]], read_bytes: int
+) -> None:
+    scratch = memoryview(bytearray(32))
+    readers = FrameReader(scratch, 1000), FrameReader(scratch, 1000)
+    sent = [framed(*(body for which, body in bodies if which is side)) for side in (False, True)]
+    got: list[list[bytes]] = [[], []]
+    while any(sent):
+        for side in (0, 1):
+            chunk, sent[side] = sent[side][:read_bytes], sent[side][read_bytes:]
+            got[side] += feed(readers[side], chunk)
+    assert got == [[body for which, body in bodies if which is side] for side in (False, True)]
+
+
+def test_an_incomplete_frame_is_read_into_a_buffer_of_exactly_its_size() -> None:
+    frames = reader()
+    assert feed(frames, framed(bytes(1000))[:40]) == []
+    assert len(frames.buffer()) == 1000 - 36
+
+
+def test_a_large_size_alone_allocates_little() -> None:
+    frames = reader()
+    assert feed(frames, (100 << 20).to_bytes(4, "big")) == []
+    assert len(frames.buffer()) == FIRST_ALLOCATION_BYTES
+
+
+def test_a_frame_larger_than_the_first_allocation_arrives_whole() -> None:
+    body = bytes(range(256)) * (5 * FIRST_ALLOCATION_BYTES // 256 + 1)
+    assert feed(reader(), framed(body, b"next"), read_bytes=70_000) == [body, b"next"]
+
+
+@pytest.mark.parametrize("size", [-1, -(1 << 31), 101, (1 << 31) - 1])
+def test_a_size_out_of_bounds_is_refused(size: int) -> None:
+    with pytest.raises(DecodeError, match=rf"frame of {size} bytes; the limit is 100"):
+        feed(reader(max_bytes=100), size.to_bytes(4, "big", signed=True))
+
+
+def test_frames_before_a_bad_size_are_delivered() -> None:
+    frames = reader(max_bytes=100)
+    frames.buffer()[:12] = framed(b"good") + framed(bytes(101))[:4]
+    received = iter(frames.received(12))
+    assert next(received) == b"good"
+    with pytest.raises(DecodeError):
+        next(received)
