@@ -1,0 +1,279 @@
+# ruff: noqa: D102 - the protocols say what each method does, once
+"""The seam between storage and the machine: every open, write, fsync and rename of the broker happens here.
+
+`Disk` and `File` are what the rest of storage is written against; `OsDisk` is the real one, and a simulation
+brings its own. A `File` closes its descriptor when the last reference to it goes, so a segment can be deleted
+while a slow fetch still sends from it. Nothing here retries: after a failed fsync the kernel may have dropped
+the pages, and only the caller can say what that means (the directory goes offline).
+"""
+
+import errno
+import fcntl
+import os
+from contextlib import suppress
+from typing import Protocol
+
+Buffer = bytes | bytearray | memoryview
+
+_OUT_OF_SPACE = (errno.ENOSPC, errno.EDQUOT)
+_FILE_MODE = 0o644
+
+
+class AlreadyLocked(Exception):  # noqa: N818 - a state of affairs, not a malfunction
+    """Another process holds the lock; `pid` is what it wrote there, or None if that cannot be read."""
+
+    def __init__(self, path: str, pid: int | None) -> None:
+        super().__init__(f"{path} is locked by process {pid if pid is not None else 'unknown'}")
+        self.path = path
+        self.pid = pid
+
+
+class File(Protocol):
+    """An open file, read and written at given positions."""
+
+    path: str
+
+    def pread(self, size: int, offset: int) -> bytes:
+        """Return up to `size` bytes from `offset`; fewer only at the end of the file."""
+        ...
+
+    def pread_nowait(self, size: int, offset: int) -> bytes | bytearray | None:
+        """Return what `pread` would, or None if that would wait for the device or cannot be told."""
+        ...
+
+    def pwrite(self, data: Buffer, offset: int) -> None:
+        """Write all of `data` at `offset`, or raise OSError with any part of it written."""
+        ...
+
+    def truncate(self, size: int) -> None:
+        """Cut the file to `size` bytes."""
+        ...
+
+    def sync(self) -> None:
+        """Make the file's content and length durable; may run in a thread."""
+        ...
+
+    def size(self) -> int:
+        """Return the file's length in bytes."""
+        ...
+
+    def close(self) -> None:
+        """Close it now instead of when the last reference goes."""
+        ...
+
+
+class Lock(Protocol):
+    """A held lock."""
+
+    def release(self) -> None:
+        """Give it up."""
+        ...
+
+
+class Disk(Protocol):
+    """A file system. Every method raises OSError as `os` does; FileNotFoundError where a path must exist."""
+
+    def open_file(self, path: str, create: bool = False) -> File:
+        """Open for reading and writing; with `create`, make an empty file if there is none."""
+        ...
+
+    def read_file(self, path: str) -> bytes:
+        """Return the whole content."""
+        ...
+
+    def replace_file(self, path: str, data: Buffer, sync: bool = True) -> None:
+        """Put `data` in the place of the file in one step; with `sync`, durably so."""
+        ...
+
+    def rename(self, source: str, target: str) -> None:
+        """Rename a file or directory, replacing a file of the target's name."""
+        ...
+
+    def remove(self, path: str) -> None:
+        """Delete a file; that it is gone already is no error."""
+        ...
+
+    def remove_tree(self, path: str) -> None:
+        """Delete a directory with all that is in it; that it is gone already is no error."""
+        ...
+
+    def make_dirs(self, path: str) -> None:
+        """Create a directory and its parents where they are missing."""
+        ...
+
+    def list_dir(self, path: str) -> list[str]:
+        """Return the sorted names in a directory."""
+        ...
+
+    def exists(self, path: str) -> bool:
+        """Tell whether there is a file or directory."""
+        ...
+
+    def is_dir(self, path: str) -> bool:
+        """Tell whether there is a directory."""
+        ...
+
+    def file_size(self, path: str) -> int:
+        """Return a file's length in bytes."""
+        ...
+
+    def modified_ms(self, path: str) -> int:
+        """Return when a file was last written, in ms of the wall clock."""
+        ...
+
+    def sync_dir(self, path: str) -> None:
+        """Make creations, renames and deletions in a directory durable."""
+        ...
+
+    def lock(self, path: str) -> Lock:
+        """Take the lock of this path and write the process's id there, or raise `AlreadyLocked`."""
+        ...
+
+
+def out_of_space(error: OSError) -> bool:
+    """Tell whether a write failed for want of room, which harms nothing that was written before."""
+    return error.errno in _OUT_OF_SPACE
+
+
+class OsFile:
+    """A `File` of the operating system."""
+
+    __slots__ = ("_fd", "path")
+
+    def __init__(self, path: str, flags: int) -> None:
+        self._fd = -1
+        self.path = path
+        self._fd = os.open(path, flags | os.O_CLOEXEC, _FILE_MODE)
+
+    def pread(self, size: int, offset: int) -> bytes:
+        return os.pread(self._fd, size, offset)
+
+    def pread_nowait(self, size: int, offset: int) -> bytes | bytearray | None:
+        if not _HAS_NOWAIT:
+            return None
+        buffer = bytearray(size)
+        try:
+            read = os.preadv(self._fd, [buffer], offset, os.RWF_NOWAIT)
+        except OSError as error:
+            if error.errno in (errno.EAGAIN, errno.EOPNOTSUPP, errno.EINVAL):
+                return None
+            raise
+        return buffer if read == size else None
+
+    def pwrite(self, data: Buffer, offset: int) -> None:
+        size = len(data)
+        written = os.pwrite(self._fd, data, offset)
+        while written < size:
+            step = os.pwrite(self._fd, memoryview(data)[written:], offset + written)
+            if step == 0:
+                raise OSError(errno.EIO, "nothing was written", self.path)
+            written += step
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._fd, size)
+
+    def sync(self) -> None:
+        _sync(self._fd)
+
+    def size(self) -> int:
+        return os.fstat(self._fd).st_size
+
+    def close(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def __del__(self, _close: object = os.close) -> None:
+        # Bound as a default because the module's names may be gone when the interpreter exits.
+        if self._fd >= 0:
+            _close(self._fd)  # type: ignore[operator]
+
+
+_HAS_NOWAIT = hasattr(os, "RWF_NOWAIT")
+# The length of an appended file is among what fdatasync makes durable; macOS has only fsync.
+_sync = getattr(os, "fdatasync", os.fsync)
+
+
+class OsLock:
+    """A locked file; unlocked when released or when the process ends in whatever way."""
+
+    def __init__(self, file: OsFile) -> None:
+        self._file = file
+
+    def release(self) -> None:
+        self._file.close()
+
+
+class OsDisk:
+    """The `Disk` of the operating system."""
+
+    def open_file(self, path: str, create: bool = False) -> OsFile:
+        return OsFile(path, os.O_RDWR | (os.O_CREAT if create else 0))
+
+    def read_file(self, path: str) -> bytes:
+        with open(path, "rb", buffering=0) as file:
+            return file.read()
+
+    def replace_file(self, path: str, data: Buffer, sync: bool = True) -> None:
+        temporary = path + ".tmp"
+        with open(temporary, "wb", buffering=0) as file:
+            written = 0
+            while written < len(data):
+                written += file.write(memoryview(data)[written:])
+            if sync:
+                _sync(file.fileno())
+        os.replace(temporary, path)
+        if sync:
+            self.sync_dir(os.path.dirname(path))
+
+    def rename(self, source: str, target: str) -> None:
+        os.replace(source, target)
+
+    def remove(self, path: str) -> None:
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+
+    def remove_tree(self, path: str) -> None:
+        import shutil  # noqa: PLC0415 - seldom needed, and slow to load
+
+        with suppress(FileNotFoundError):
+            shutil.rmtree(path)
+
+    def make_dirs(self, path: str) -> None:
+        os.makedirs(path, exist_ok=True)
+
+    def list_dir(self, path: str) -> list[str]:
+        return sorted(os.listdir(path))
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def is_dir(self, path: str) -> bool:
+        return os.path.isdir(path)
+
+    def file_size(self, path: str) -> int:
+        return os.stat(path).st_size
+
+    def modified_ms(self, path: str) -> int:
+        return os.stat(path).st_mtime_ns // 1_000_000
+
+    def sync_dir(self, path: str) -> None:
+        fd = os.open(path or ".", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def lock(self, path: str) -> OsLock:
+        file = OsFile(path, os.O_RDWR | os.O_CREAT)
+        fd = file._fd
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Apache Kafka takes the other kind of lock on this file, so each refuses the other's directory.
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError):
+            holder = file.pread(32, 0).strip()
+            raise AlreadyLocked(path, int(holder) if holder.isdigit() else None) from None
+        file.truncate(0)
+        file.pwrite(b"%d\n" % os.getpid(), 0)
+        return OsLock(file)
