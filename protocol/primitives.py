@@ -75,7 +75,7 @@ def put_uvarint(out: bytearray, value: int) -> None:
 
 
 def read_uvarint(buf: Buffer, at: int) -> tuple[int, int]:
-    """Return the unsigned varint at `at` and the position after it; IndexError when the buffer ends inside."""
+    """Return the unsigned varint at `at` and the position after it; IndexError if the buffer ends inside."""
     value = shift = 0
     while True:
         byte = buf[at]
@@ -94,7 +94,7 @@ def put_varint(out: bytearray, value: int) -> None:
 
 
 def read_varint(buf: Buffer, at: int) -> tuple[int, int]:
-    """Return the zig-zag varint at `at` and the position after it; IndexError when the buffer ends inside."""
+    """Return the zig-zag varint at `at` and the position after it; IndexError if the buffer ends inside."""
     value = shift = 0
     while True:
         byte = buf[at]

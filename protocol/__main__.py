@@ -1,0 +1,30 @@
+"""Print the functions generated for a message: `python -m protocol FetchResponse 18`."""
+
+from __future__ import annotations
+
+import sys
+
+from protocol.api import APIS, request_class, response_class
+from protocol.compiler import compile_decoder, compile_encoder
+
+
+def main(arguments: list[str]) -> int:
+    """Print the decoder and the encoder of the named message at the given version."""
+    if len(arguments) != 2 or not arguments[1].isdigit():
+        print(__doc__, file=sys.stderr)
+        return 2
+    name, version = arguments[0], int(arguments[1])
+    for key, api in APIS.items():
+        for suffix, load in (("Request", request_class), ("Response", response_class)):
+            if name == api.name + suffix:
+                message = load(key)
+                flexible = version >= message.FLEXIBLE_FROM
+                print(compile_decoder(message, version, flexible).text())
+                print(compile_encoder(message, version, flexible).text())
+                return 0
+    print(f"no message is called {name}", file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,56 @@
+"""From a declared class to functions: `__init__`, and a decoder and an encoder for each version.
+
+The functions are flat: one statement after the other, structs unrolled where they stand, each run of fields of fixed
+width in one call of the struct module. `python -m protocol FetchResponse 18` prints them. The writers of decoders
+and encoders have modules of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from protocol.decoder import DecoderWriter
+from protocol.encoder import EncoderWriter
+from protocol.fields import fields_of
+from protocol.primitives import Buffer
+from protocol.source import Source
+
+Decoder = Callable[[Buffer, int], Any]
+Encoder = Callable[[Any, bytearray, list[Any]], None]
+
+_NEW_LIST = object()
+
+
+def generate_init(struct: type) -> Callable[..., None]:
+    """Return an `__init__` with a keyword argument for each field; those with a default may be left out."""
+    fields = fields_of(struct)
+    names = {"NEW_LIST": _NEW_LIST}
+    parameters = ["self", *("*" for _ in fields[:1])]
+    body = []
+    for index, field in enumerate(fields):
+        value = field.name
+        if field.required:
+            parameters.append(field.name)
+        elif field.default == []:
+            parameters.append(f"{field.name}=NEW_LIST")
+            value = f"[] if {field.name} is NEW_LIST else {field.name}"
+        else:
+            names[f"DEFAULT{index}"] = field.default
+            parameters.append(f"{field.name}=DEFAULT{index}")
+        body.append(f"self.{field.name} = {value}")
+    source = Source(f"{struct.__qualname__}.__init__", "__init__", ", ".join(parameters))
+    source.globals.update(names)
+    for line in body or ["pass"]:
+        source.line(line)
+    return source.function()
+
+
+def compile_decoder(message: type, version: int, flexible: bool) -> Source:
+    """Return the source of `decode(buf, at)` for one version of a message."""
+    return DecoderWriter(message, version, flexible).source
+
+
+def compile_encoder(message: type, version: int, flexible: bool) -> Source:
+    """Return the source of `encode(message, out, cuts)` for one version of a message."""
+    return EncoderWriter(message, version, flexible).source

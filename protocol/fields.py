@@ -1,0 +1,191 @@
+"""What one field of a message is on the wire, and in which versions.
+
+A field is written as `name: Type = wire(versions, ...)`. The annotation is one of the scalar names below, a nested struct,
+`list[...]` of either, and `... | None` where null can be sent. Annotations stay text (`from __future__ import annotations`):
+they are resolved, and version ranges parsed, when a class is first used, so that declaring one costs next to nothing.
+
+Where a field is missing from a version, or is tagged and not sent, it has its default. As in Kafka that is 0, false, "",
+an empty list or a struct of defaults unless the declaration says otherwise.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, TypeAlias
+
+from protocol.primitives import ZERO_UUID, RecordsValue
+
+Int8: TypeAlias = int
+Int16: TypeAlias = int
+Int32: TypeAlias = int
+Int64: TypeAlias = int
+UInt16: TypeAlias = int
+UInt32: TypeAlias = int
+Float64: TypeAlias = float
+Bool: TypeAlias = bool
+String: TypeAlias = str
+Bytes: TypeAlias = bytes
+Records: TypeAlias = RecordsValue
+Uuid: TypeAlias = bytes
+
+# Scalars of a fixed width, as the struct module writes them.
+FIXED_FORMATS = {
+    "Int8": "b",
+    "Int16": "h",
+    "Int32": "i",
+    "Int64": "q",
+    "UInt16": "H",
+    "UInt32": "I",
+    "Float64": "d",
+    "Bool": "?",
+    "Uuid": "16s",
+}
+_IMPLIED_DEFAULTS: dict[str, Any] = {
+    **dict.fromkeys(("Int8", "Int16", "Int32", "Int64", "UInt16", "UInt32"), 0),
+    "Float64": 0.0,
+    "Bool": False,
+    "Uuid": ZERO_UUID,
+    "String": "",
+    "Bytes": b"",
+    "Records": None,
+}
+_REQUIRED: Any = object()
+_LAST_VERSION = 0x7FFF
+_NO_VERSION = range(0)
+
+
+class Wire:
+    """A declaration as it was written."""
+
+    __slots__ = ("default", "ignorable", "nullable", "tag", "tagged", "versions")
+
+    def __init__(
+        self, versions: str, default: Any, tag: int | None, tagged: str | None, nullable: str | None, ignorable: bool
+    ) -> None:
+        self.versions = versions
+        self.default = default
+        self.tag = tag
+        self.tagged = tagged
+        self.nullable = nullable
+        self.ignorable = ignorable
+
+
+def wire(
+    versions: str = "0+",
+    *,
+    default: Any = _REQUIRED,
+    tag: int | None = None,
+    tagged: str | None = None,
+    nullable: str | None = None,
+    ignorable: bool = False,
+) -> Any:
+    """Declare a field's place on the wire.
+
+    `versions` are "3+", "-12", "3-7" or "3"; so are `tagged` and `nullable`, which say where the field is a tagged one and
+    where null is allowed (both: wherever it exists). `default` makes the field optional in `__init__`; `[]` stands for
+    a new list, `{}` for a struct of defaults. Encoding a version that lacks the field raises KafkaError
+    (UNSUPPORTED_VERSION) if it has another value than its default, unless it is `ignorable`.
+    """
+    return Wire(versions, default, tag, tagged, nullable, ignorable)
+
+
+PLAIN: Wire = wire()
+
+
+class Field:
+    """A declaration, resolved."""
+
+    __slots__ = (
+        "default",
+        "ignorable",
+        "is_list",
+        "name",
+        "nullable",
+        "required",
+        "scalar",
+        "struct",
+        "tag",
+        "tagged",
+        "versions",
+    )
+
+    def __init__(self, owner: type, name: str, annotation: str, declared: Wire) -> None:
+        self.name = name
+        base = annotation.removesuffix(" | None")
+        self.is_list = base.startswith("list[")
+        self.struct: type | None = None
+        self.scalar = base[5:-1] if self.is_list else base
+        if self.scalar not in _IMPLIED_DEFAULTS:
+            self.struct = _find_struct(owner, self.scalar)
+        self.versions = parse_versions(declared.versions)
+        self.nullable = _NO_VERSION
+        if base != annotation:
+            self.nullable = parse_versions(declared.nullable) if declared.nullable else self.versions
+        self.tag = declared.tag
+        self.tagged = _NO_VERSION
+        if declared.tag is not None:
+            self.tagged = parse_versions(declared.tagged) if declared.tagged else self.versions
+        self.ignorable = declared.ignorable
+        self.required = declared.default is _REQUIRED
+        self.default = declared.default
+        if self.required and self.is_list:
+            self.default = []
+        elif self.struct and not self.is_list and (self.required or self.default == {}):
+            self.default = default_struct(self.struct)
+        elif self.required:
+            self.default = _IMPLIED_DEFAULTS[self.scalar]
+
+    def is_plain_at(self, version: int) -> bool:
+        """Say whether the field is sent in its place, not as a tagged one, in `version`."""
+        return version in self.versions and version not in self.tagged
+
+    def is_tagged_at(self, version: int) -> bool:
+        """Say whether the field is a tagged one in `version`."""
+        return version in self.versions and version in self.tagged
+
+
+def parse_versions(text: str) -> range:
+    """Return the versions that "3+", "-12", "3-7" or "3" stands for."""
+    if text.endswith("+"):
+        return range(int(text[:-1]), _LAST_VERSION + 1)
+    first, dash, last = text.partition("-")
+    return range(int(first or 0), int(last if dash else first) + 1)
+
+
+def fields_of(struct: type) -> tuple[Field, ...]:
+    """Return the fields of a declared class in the order of the wire."""
+    resolved: tuple[Field, ...] | None = struct.__dict__.get("_fields")
+    if resolved is None:
+        declared: dict[str, tuple[str, Wire]] = vars(struct)["_declared"]
+        resolved = tuple(Field(struct, name, *declaration) for name, declaration in declared.items())
+        struct._fields = resolved  # type: ignore[attr-defined]
+    return resolved
+
+
+def default_struct(struct: type) -> Any:
+    """Return the one struct of defaults that stands in wherever a field of this type was not set.
+
+    It is shared, so it refuses to be changed; and "is it the default?" is mostly a comparison of identity.
+    """
+    shared = struct.__dict__.get("_default")
+    if shared is None:
+        shared = object.__new__(struct)
+        for field in fields_of(struct):
+            setattr(shared, field.name, field.default)
+        shared.__class__ = type(struct.__name__, (struct,), {"__slots__": (), "__setattr__": _refuse_change})
+        struct._default = shared  # type: ignore[attr-defined]
+    return shared
+
+
+def _refuse_change(self: object, name: str, _value: object) -> None:
+    raise AttributeError(f"cannot set {name}: the {type(self).__name__} is a shared default, make a new one")
+
+
+def _find_struct(owner: type, name: str) -> type:
+    first, *rest = name.split(".")
+    found: Any = vars(owner).get(first) or vars(sys.modules[owner.__module__]).get(first)
+    for part in rest:
+        found = getattr(found, part, None)
+    if not isinstance(found, type):
+        raise TypeError(f"{owner.__qualname__} has a field of unknown type {name}")
+    return found

@@ -1,0 +1,79 @@
+"""Headers of requests and responses.
+
+A request's header is api key (int16), api version (int16), correlation id (int32), client id (nullable string with a
+16-bit length, in every version), and with flexible versions tagged fields. A response's is the correlation id, and
+with flexible versions tagged fields; but an ApiVersions response never has those, as its client may be too old to know the
+version that it was answered in (KIP-511).
+"""
+
+from __future__ import annotations
+
+from struct import Struct, error
+from typing import NamedTuple
+
+from protocol.api import APIS, Api, ApiKey
+from protocol.errors import DecodeError
+from protocol.primitives import Buffer, skip_tagged_fields
+
+_FIXED = Struct(">hhih")
+_CORRELATION_ID = Struct(">i")
+_BY_NUMBER: dict[int, Api] = {int(key): api for key, api in APIS.items()}
+
+
+class RequestHeader(NamedTuple):
+    """Who asks for what, in which version of it."""
+
+    api_key: ApiKey
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+
+
+def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
+    """Return a frame's header and the position of its body; DecodeError if damaged or of an unknown API."""
+    try:
+        key, version, correlation_id, length = _FIXED.unpack_from(frame)
+        body_at = _FIXED.size
+        api = _BY_NUMBER.get(key)
+        if api is None:
+            raise DecodeError(f"unknown API key {key}")
+        client_id = None
+        if length >= 0:
+            client_id = str(frame[body_at : body_at + length], "utf-8", "replace")
+            body_at += length
+        if api.is_flexible(version):
+            body_at = skip_tagged_fields(frame, body_at)
+    except (error, IndexError):
+        raise DecodeError("a request header ends early") from None
+    if body_at > len(frame):
+        raise DecodeError("a request header ends early")
+    return RequestHeader(api.key, version, correlation_id, client_id), body_at
+
+
+def encode_request_header(header: RequestHeader) -> bytes:
+    """Return the header's bytes."""
+    client_id = b"" if header.client_id is None else header.client_id.encode()
+    length = -1 if header.client_id is None else len(client_id)
+    fixed = _FIXED.pack(header.api_key, header.api_version, header.correlation_id, length)
+    return fixed + client_id + (b"\0" if APIS[header.api_key].is_flexible(header.api_version) else b"")
+
+
+def response_prefix(key: ApiKey, version: int, correlation_id: int) -> bytes:
+    """Return a response's header."""
+    return _CORRELATION_ID.pack(correlation_id) + (b"\0" if _has_tagged_fields(key, version) else b"")
+
+
+def decode_response_header(key: ApiKey, version: int, frame: Buffer) -> tuple[int, int]:
+    """Return a response's correlation id and the position of its body."""
+    try:
+        (correlation_id,) = _CORRELATION_ID.unpack_from(frame)
+        body_at = _CORRELATION_ID.size
+        if _has_tagged_fields(key, version):
+            body_at = skip_tagged_fields(frame, body_at)
+        return correlation_id, body_at
+    except (error, IndexError):
+        raise DecodeError("a response header ends early") from None
+
+
+def _has_tagged_fields(key: ApiKey, version: int) -> bool:
+    return key is not ApiKey.API_VERSIONS and APIS[key].is_flexible(version)

@@ -1,0 +1,203 @@
+"""The language in which messages are declared.
+
+    @message(key=1, versions=(4, 18), flexible=12)
+    class FetchResponse(Message):
+        throttle_time_ms: Int32 = wire(default=0)
+        responses: list[Topic]
+
+        @struct
+        class Topic:
+            topic: String = wire("-12", default="", ignorable=True)
+            ...
+
+A message reads top-down as the wire nests, all versions in one place. The decorators make classes with slots and a
+keyword-only `__init__`; that and the codecs are generated at first use (`compiler.py`), the latter for each version.
+Stored records are declared in the same way. How a field is written stands in `fields.py`.
+"""
+
+from __future__ import annotations
+
+import struct as _struct
+from collections.abc import Callable
+from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
+
+from protocol.compiler import Decoder, Encoder, compile_decoder, compile_encoder, generate_init
+from protocol.errors import DecodeError, ErrorCode, KafkaError
+from protocol.fields import (
+    PLAIN,
+    Bool,
+    Bytes,
+    Float64,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    Records,
+    String,
+    UInt16,
+    UInt32,
+    Uuid,
+    Wire,
+    wire,
+)
+from protocol.primitives import ZERO_UUID, Buffer, Part, RecordsPart, RecordsValue, read_parts
+
+__all__ = [
+    "ZERO_UUID",
+    "Bool",
+    "Bytes",
+    "Float64",
+    "Int8",
+    "Int16",
+    "Int32",
+    "Int64",
+    "Message",
+    "Records",
+    "RecordsPart",
+    "RecordsValue",
+    "String",
+    "Struct",
+    "UInt16",
+    "UInt32",
+    "Uuid",
+    "message",
+    "struct",
+    "wire",
+]
+
+T = TypeVar("T")
+_NEVER = 1 << 15
+
+
+class Struct:
+    """A value with named fields; equal to another of its kind with equal fields."""
+
+    __slots__ = ()
+    _names: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, **values: Any) -> None:
+        # Replaced by a generated function when the class is first used.
+        cls = type(self)
+        cls.__init__ = generate_init(cls)  # type: ignore[method-assign]
+        cls.__init__(self, **values)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Struct) or self._names is not other._names:
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in self._names)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name}={getattr(self, name)!r}" for name in self._names)
+        return f"{type(self).__name__}({values})"
+
+
+class Message(Struct):
+    """A struct that travels on its own, as a request, a response or a stored record."""
+
+    __slots__ = ()
+    API_KEY: ClassVar[int | None] = None
+    VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
+    FLEXIBLE_FROM: ClassVar[int] = _NEVER
+    _decoders: ClassVar[dict[int, Decoder]]
+    _encoders: ClassVar[dict[int, Encoder]]
+
+    @classmethod
+    def decode(cls, buf: Buffer, version: int, at: int = 0) -> Self:
+        """Return the message that fills `buf` from `at` to its end; DecodeError for anything else.
+
+        Everything is copied out of `buf` but `Records`, which are views of it: keep `buf` unchanged while they live.
+        """
+        try:
+            decoder = cls._decoders.get(version) or cls._compile_decoder(version)
+            decoded: Self = decoder(buf, at)
+        except (_struct.error, IndexError) as error:
+            raise DecodeError(f"{cls.__name__} v{version} ends early") from error
+        return decoded
+
+    def encode(self, version: int) -> bytes:
+        """Return the message's bytes in `version`, reading records that lie in files.
+
+        KafkaError (UNSUPPORTED_VERSION) if a field has a value that the version cannot carry.
+        """
+        parts = self.encode_parts(version)
+        return bytes(parts[0]) if len(parts) == 1 and isinstance(parts[0], bytearray) else read_parts(parts)
+
+    def encode_parts(self, version: int, prefix: bytes = b"") -> list[Part]:
+        """Return `prefix` and the message's bytes as pieces in order; slices of files are passed on unread."""
+        out = bytearray(prefix)
+        cuts: list[tuple[int, RecordsPart | list[RecordsPart]]] = []
+        encoder = self._encoders.get(version) or self._compile_encoder(version)
+        encoder(self, out, cuts)
+        if not cuts:
+            return [out]
+        parts: list[Part] = []
+        view, start = memoryview(out), 0
+        for at, records in cuts:
+            parts.append(view[start:at])
+            if isinstance(records, list):
+                parts += records
+            else:
+                parts.append(records)
+            start = at
+        if start < len(out):
+            parts.append(view[start:])
+        return parts
+
+    @classmethod
+    def _compile_decoder(cls, version: int) -> Decoder:
+        if not cls.VERSIONS[0] <= version <= cls.VERSIONS[1]:
+            raise DecodeError(f"{cls.__name__} has no version {version}")
+        source = compile_decoder(cls, version, version >= cls.FLEXIBLE_FROM)
+        decoder = cls._decoders[version] = source.function()
+        return decoder
+
+    @classmethod
+    def _compile_encoder(cls, version: int) -> Encoder:
+        if not cls.VERSIONS[0] <= version <= cls.VERSIONS[1]:
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{cls.__name__} has no version {version}")
+        source = compile_encoder(cls, version, version >= cls.FLEXIBLE_FROM)
+        encoder = cls._encoders[version] = source.function()
+        return encoder
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(wire,))
+def struct(cls: type[T]) -> type[T]:
+    """Declare a struct inside a message."""
+    return _declare(cls, {})
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(wire,))
+def message(
+    *, versions: tuple[int, int], flexible: int | None = None, key: int | None = None
+) -> Callable[[type[T]], type[T]]:
+    """Declare a message: first and last version, first flexible one (KIP-482), key of the API or record."""
+
+    def declare(cls: type[T]) -> type[T]:
+        return _declare(
+            cls,
+            {
+                "API_KEY": key,
+                "VERSIONS": versions,
+                "FLEXIBLE_FROM": _NEVER if flexible is None else flexible,
+                "_decoders": {},
+                "_encoders": {},
+            },
+        )
+
+    return declare
+
+
+def _declare(cls: type[T], attributes: dict[str, Any]) -> type[T]:
+    # Slots can only be given while a class is made, so the declared one is made anew.
+    namespace = {**vars(cls), **attributes}
+    namespace.pop("__dict__", None)
+    namespace.pop("__weakref__", None)
+    declared: dict[str, tuple[str, Wire]] = {
+        name: (annotation, namespace.pop(name, PLAIN)) for name, annotation in cls.__annotations__.items()
+    }
+    names = tuple(declared)
+    namespace.update(__slots__=names, _names=names, _declared=declared)
+    bases = cls.__bases__ if issubclass(cls, Struct) else (Struct,)
+    return type(cls.__name__, bases, namespace)
