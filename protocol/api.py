@@ -1,7 +1,7 @@
 """The APIs of Apache Kafka 4.3: keys, version ranges, header versions and listeners; and the features.
 
-This table is about the protocol. Which of these APIs the broker serves is the dispatcher's to say, and a message that is
-not declared here yet has no module under `messages/`. Features are those of KIP-584.
+This table is about the protocol. Which of these APIs the broker serves is the dispatcher's to say, and a
+message that is not declared here yet has no module under `messages/`. Features are those of KIP-584.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """From a declared class to functions: `__init__`, and a decoder and an encoder for each version.
 
-The functions are flat: one statement after the other, structs unrolled where they stand, each run of fields of fixed
-width in one call of the struct module. `python -m protocol FetchResponse 18` prints them. The writers of decoders
-and encoders have modules of their own.
+The functions are flat: one statement after the other, structs unrolled where they stand, each run of fields
+of fixed width in one call of the struct module. `python -m protocol FetchResponse 18` prints them. The
+writers of decoders and encoders have modules of their own.
 """
 
 from __future__ import annotations

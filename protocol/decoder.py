@@ -1,9 +1,9 @@
 """Writes decoders: `decode(buf, at)` returns the message that fills `buf` from `at`.
 
-A position only ever grows, so most reads need no check of their own: past the end, fixed fields raise struct.error and
-single bytes IndexError, a slice comes short, and the last line finds that the position is not the buffer's size. What
-has to be checked before anything is allocated is a count: its elements must fit into the bytes that are left.
-Records are views of the buffer, everything else is copied out of it.
+A position only ever grows, so most reads need no check of their own: past the end, fixed fields raise
+struct.error and single bytes IndexError, a slice comes short, and the last line finds that the position is
+not the buffer's size. What has to be checked before anything is allocated is a count: its elements must fit
+into the bytes that are left. Records are views of the buffer, everything else is copied out of it.
 """
 
 from __future__ import annotations
@@ -193,7 +193,8 @@ def _wrong_end(path: str, at: int, end: int) -> NoReturn:
     raise DecodeError(f"{path} ends at byte {at} instead of {end}")
 
 
-# As Kafka does, text that is not UTF-8 is taken with replacement characters: a client with an odd id is still served.
+# As Kafka does, text that is not UTF-8 is taken with replacement characters: a client with an odd id is
+# still served.
 _SIZED = {
     "String": "str(buf[at:end], 'utf-8', 'replace')",
     "Bytes": "bytes(buf[at:end])",

@@ -1,7 +1,8 @@
 """Writes encoders: `encode(message, out, cuts)` appends a message to `out`.
 
-Records that lie in files are not read: `cuts` gets the position in `out` at which they belong, and the records. Where
-every tagged field of a struct has its default, which is nearly always, that costs one comparison each.
+Records that lie in files are not read: `cuts` gets the position in `out` at which they belong, and the
+records. Where every tagged field of a struct has its default, which is nearly always, that costs one
+comparison each.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Error codes of the protocol, and the exceptions of the broker.
 
-`KafkaError` is an answer to the client: it is caught once, at the partition or the request that it belongs to.
-`DecodeError` closes the connection. `InvariantError` says that going on would corrupt a log or the quorum: it stops the
-broker. The codes and whether a client may retry are those of Apache Kafka 4.3.
+`KafkaError` is an answer to the client: it is caught once, at the partition or the request that it belongs
+to. `DecodeError` closes the connection. `InvariantError` says that going on would corrupt a log or the
+quorum: it stops the broker. The codes and whether a client may retry are those of Apache Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -196,7 +196,8 @@ _RETRIABLE = frozenset(
 class KafkaError(Exception):
     """An answer to the client.
 
-    `message` is for people, and is sent where a response has room for it; without one the code's name stands in.
+    `message` is for people, and is sent where a response has room for it; without one the code's name
+    stands in.
     """
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:

@@ -1,11 +1,12 @@
 """What one field of a message is on the wire, and in which versions.
 
-A field is written as `name: Type = wire(versions, ...)`. The annotation is one of the scalar names below, a nested struct,
-`list[...]` of either, and `... | None` where null can be sent. Annotations stay text (`from __future__ import annotations`):
-they are resolved, and version ranges parsed, when a class is first used, so that declaring one costs next to nothing.
+A field is written as `name: Type = wire(versions, ...)`. The annotation is one of the scalar names below, a
+nested struct, `list[...]` of either, and `... | None` where null can be sent. Annotations stay text (`from
+__future__ import annotations`): they are resolved, and version ranges parsed, when a class is first used,
+so that declaring one costs next to nothing.
 
-Where a field is missing from a version, or is tagged and not sent, it has its default. As in Kafka that is 0, false, "",
-an empty list or a struct of defaults unless the declaration says otherwise.
+Where a field is missing from a version, or is tagged and not sent, it has its default. As in Kafka that is
+0, false, "", an empty list or a struct of defaults unless the declaration says otherwise.
 """
 
 from __future__ import annotations
@@ -60,7 +61,13 @@ class Wire:
     __slots__ = ("default", "ignorable", "nullable", "tag", "tagged", "versions")
 
     def __init__(
-        self, versions: str, default: Any, tag: int | None, tagged: str | None, nullable: str | None, ignorable: bool
+        self,
+        versions: str,
+        default: Any,
+        tag: int | None,
+        tagged: str | None,
+        nullable: str | None,
+        ignorable: bool,
     ) -> None:
         self.versions = versions
         self.default = default
@@ -81,10 +88,11 @@ def wire(
 ) -> Any:
     """Declare a field's place on the wire.
 
-    `versions` are "3+", "-12", "3-7" or "3"; so are `tagged` and `nullable`, which say where the field is a tagged one and
-    where null is allowed (both: wherever it exists). `default` makes the field optional in `__init__`; `[]` stands for
-    a new list, `{}` for a struct of defaults. Encoding a version that lacks the field raises KafkaError
-    (UNSUPPORTED_VERSION) if it has another value than its default, unless it is `ignorable`.
+    `versions` are "3+", "-12", "3-7" or "3"; so are `tagged` and `nullable`, which say where the field is a
+    tagged one and where null is allowed (both: wherever it exists). `default` makes the field optional in
+    `__init__`; `[]` stands for a new list, `{}` for a struct of defaults. Encoding a version that lacks the
+    field raises KafkaError (UNSUPPORTED_VERSION) if it has another value than its default, unless it is
+    `ignorable`.
     """
     return Wire(versions, default, tag, tagged, nullable, ignorable)
 
@@ -167,7 +175,7 @@ def default_struct(struct: type) -> Any:
 
     It is shared, so it refuses to be changed; and "is it the default?" is mostly a comparison of identity.
     """
-    shared = struct.__dict__.get("_default")
+    shared: Any = struct.__dict__.get("_default")
     if shared is None:
         shared = object.__new__(struct)
         for field in fields_of(struct):

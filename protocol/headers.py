@@ -1,9 +1,9 @@
 """Headers of requests and responses.
 
-A request's header is api key (int16), api version (int16), correlation id (int32), client id (nullable string with a
-16-bit length, in every version), and with flexible versions tagged fields. A response's is the correlation id, and
-with flexible versions tagged fields; but an ApiVersions response never has those, as its client may be too old to know the
-version that it was answered in (KIP-511).
+A request's header is api key (int16), api version (int16), correlation id (int32), client id (nullable
+string with a 16-bit length, in every version), and with flexible versions tagged fields. A response's is
+the correlation id, and with flexible versions tagged fields; but an ApiVersions response never has those,
+as its client may be too old to know the version that it was answered in (KIP-511).
 """
 
 from __future__ import annotations

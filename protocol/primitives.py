@@ -1,7 +1,8 @@
 """Scalars of the wire: lengths, uuids, and the pieces of which a response is written.
 
-Varints follow the protocol buffers encoding: seven bits a byte, lowest first. "Unsigned" ones carry lengths of
-flexible versions (KIP-482) and have at most five bytes; zig-zag ones of up to ten bytes carry the fields of records.
+Varints follow the protocol buffers encoding: seven bits a byte, lowest first. "Unsigned" ones carry lengths
+of flexible versions (KIP-482) and have at most five bytes; zig-zag ones of up to ten bytes carry the fields
+of records.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ def part_size(part: Part) -> int:
 def read_parts(parts: Iterable[Part]) -> bytes:
     """Return all parts as one string of bytes; reads whatever lies in files."""
     return b"".join(
-        part if isinstance(part, (bytes, bytearray, memoryview)) else part.read(0, part.size_bytes) for part in parts
+        part if isinstance(part, (bytes, bytearray, memoryview)) else part.read(0, part.size_bytes)
+        for part in parts
     )
 
 

@@ -10,9 +10,10 @@
             topic: String = wire("-12", default="", ignorable=True)
             ...
 
-A message reads top-down as the wire nests, all versions in one place. The decorators make classes with slots and a
-keyword-only `__init__`; that and the codecs are generated at first use (`compiler.py`), the latter for each version.
-Stored records are declared in the same way. How a field is written stands in `fields.py`.
+A message reads top-down as the wire nests, all versions in one place. The decorators make classes with
+slots and a keyword-only `__init__`; that and the codecs are generated at first use (`compiler.py`), the
+latter for each version. Stored records are declared in the same way. How a field is written stands in
+`fields.py`.
 """
 
 from __future__ import annotations
@@ -107,7 +108,8 @@ class Message(Struct):
     def decode(cls, buf: Buffer, version: int, at: int = 0) -> Self:
         """Return the message that fills `buf` from `at` to its end; DecodeError for anything else.
 
-        Everything is copied out of `buf` but `Records`, which are views of it: keep `buf` unchanged while they live.
+        Everything is copied out of `buf` but `Records`, which are views of it: keep `buf` unchanged while
+        they live.
         """
         try:
             decoder = cls._decoders.get(version) or cls._compile_decoder(version)
@@ -125,7 +127,7 @@ class Message(Struct):
         return bytes(parts[0]) if len(parts) == 1 and isinstance(parts[0], bytearray) else read_parts(parts)
 
     def encode_parts(self, version: int, prefix: bytes = b"") -> list[Part]:
-        """Return `prefix` and the message's bytes as pieces in order; slices of files are passed on unread."""
+        """Return `prefix` and the message as pieces in order; slices of files are passed on unread."""
         out = bytearray(prefix)
         cuts: list[tuple[int, RecordsPart | list[RecordsPart]]] = []
         encoder = self._encoders.get(version) or self._compile_encoder(version)
