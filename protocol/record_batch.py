@@ -50,6 +50,7 @@ _INT32 = Struct(">i")
 _UINT32 = Struct(">I")
 _INT16 = Struct(">h")
 _CONTROL_KEY = Struct(">hh")
+_END_TXN_VALUE = Struct(">hi")
 _LENGTH_AND_MAGIC = Struct(">8xi4xb")
 
 _LEADER_EPOCH_AT = 12
@@ -344,3 +345,23 @@ def control_type(key: bytes | None) -> ControlType | None:
         raise invalid("a control record without a whole key")
     kind: int = _CONTROL_KEY.unpack_from(key)[1]
     return ControlType(kind) if kind in ControlType._value2member_map_ else None
+
+
+class EndTxnMarker(NamedTuple):
+    """What ends a transaction, and the epoch of the coordinator that said so."""
+
+    committed: bool
+    coordinator_epoch: int
+
+
+def end_txn_marker(batch: Buffer) -> EndTxnMarker | None:
+    """Return the marker in a control batch; None if it holds another kind, or compaction has emptied it."""
+    record = next(iter_records(batch), None)
+    if record is None:
+        return None
+    kind = control_type(record.key)
+    if kind is not ControlType.COMMIT and kind is not ControlType.ABORT:
+        return None
+    if record.value is None or len(record.value) < _END_TXN_VALUE.size:
+        raise invalid("a transaction marker without a whole value")
+    return EndTxnMarker(kind is ControlType.COMMIT, _END_TXN_VALUE.unpack_from(record.value)[1])

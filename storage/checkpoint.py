@@ -1,0 +1,189 @@
+"""The small text files of a data directory: text <-> values, in Apache Kafka's formats.
+
+    recovery-point-offset-checkpoint   |  0            version
+    log-start-offset-checkpoint        |  2            count
+    replication-offset-checkpoint      |  topic 0 42   topic, partition, offset
+    cleaner-offset-checkpoint          |  topic 1 17
+    leader-epoch-checkpoint               the same, its entries being epoch and start offset
+    partition.metadata                    "version: 0" and "topic_id: <base64>"
+    meta.properties                       a Java properties file: version=1, cluster.id, node.id, directory.id
+    .kafka_cleanshutdown                  {"version":0,"brokerEpoch":N}
+
+Nothing here opens a file: callers read and replace them through `disk.py`. Content that cannot be right
+raises `CheckpointError`, which names the file and the line, since guessing an offset could lose records.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from protocol.primitives import ZERO_UUID, uuid_parse, uuid_text
+from storage.leader_epochs import EpochEntry
+from storage.properties import PropertiesError, format_properties, parse_properties
+
+RECOVERY_POINT_FILE = "recovery-point-offset-checkpoint"
+LOG_START_OFFSET_FILE = "log-start-offset-checkpoint"
+HIGH_WATERMARK_FILE = "replication-offset-checkpoint"
+CLEANER_OFFSET_FILE = "cleaner-offset-checkpoint"
+LEADER_EPOCH_FILE = "leader-epoch-checkpoint"
+PARTITION_METADATA_FILE = "partition.metadata"
+META_PROPERTIES_FILE = "meta.properties"
+CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
+
+UNKNOWN_BROKER_EPOCH = -1
+
+TopicPartition = tuple[str, int]
+
+
+class CheckpointError(ValueError):
+    """A file's content is not what its format allows."""
+
+    def __init__(self, file: str, line: int, problem: str) -> None:
+        super().__init__(f"{file}, line {line}: {problem}")
+        self.file = file
+        self.line = line
+
+
+class MetaProperties(NamedTuple):
+    """To which cluster and node a data directory belongs, and its own id."""
+
+    cluster_id: str
+    node_id: int
+    directory_id: bytes | None
+
+
+def format_offsets(offsets: Mapping[TopicPartition, int]) -> str:
+    """Return the text of an offset checkpoint."""
+    return _table(f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items())
+
+
+def parse_offsets(text: str, file: str) -> dict[TopicPartition, int]:
+    """Return the offsets of the offset checkpoint `file`; none if it is empty."""
+    offsets: dict[TopicPartition, int] = {}
+    for line, fields in _rows(text, file, columns=3):
+        partition = _number(fields[1], file, line)
+        offsets[fields[0], partition] = _number(fields[2], file, line)
+    return offsets
+
+
+def format_leader_epochs(entries: Iterable[EpochEntry]) -> str:
+    """Return the text of `leader-epoch-checkpoint`."""
+    return _table(f"{entry.epoch} {entry.start_offset}" for entry in entries)
+
+
+def parse_leader_epochs(text: str, file: str) -> list[EpochEntry]:
+    """Return the entries of the leader epoch checkpoint `file`, in its order; none if it is empty."""
+    return [
+        EpochEntry(_number(fields[0], file, line), _number(fields[1], file, line))
+        for line, fields in _rows(text, file, columns=2)
+    ]
+
+
+def format_partition_metadata(topic_id: bytes) -> str:
+    """Return the text of `partition.metadata`."""
+    return f"version: 0\ntopic_id: {uuid_text(topic_id)}"
+
+
+def parse_partition_metadata(text: str, file: str) -> bytes:
+    """Return the topic id in the partition metadata `file`."""
+    values: dict[str, tuple[int, str]] = {}
+    for line, content in enumerate(text.splitlines(), 1):
+        name, colon, value = content.partition(":")
+        if not colon:
+            raise CheckpointError(file, line, f"not 'name: value': {content!r}")
+        values[name.strip()] = line, value.strip()
+    for name in ("version", "topic_id"):
+        if name not in values:
+            raise CheckpointError(file, len(values) + 1, f"{name} is missing")
+    line, version = values["version"]
+    if version != "0":
+        raise CheckpointError(file, line, f"version {version} is unknown, only 0 is")
+    line, topic_id_text = values["topic_id"]
+    try:
+        topic_id = uuid_parse(topic_id_text)
+    except ValueError as error:
+        raise CheckpointError(file, line, str(error)) from None
+    if topic_id == ZERO_UUID:
+        raise CheckpointError(file, line, "a topic id is never all zeros")
+    return topic_id
+
+
+def format_meta_properties(meta: MetaProperties) -> str:
+    """Return the text of `meta.properties`."""
+    values = {"version": "1", "cluster.id": meta.cluster_id, "node.id": str(meta.node_id)}
+    if meta.directory_id is not None:
+        values["directory.id"] = uuid_text(meta.directory_id)
+    return format_properties(values)
+
+
+def parse_meta_properties(text: str, file: str) -> MetaProperties:
+    """Return what the meta properties `file` says; keys of others are left out."""
+    try:
+        properties = parse_properties(text)
+    except PropertiesError as error:
+        raise CheckpointError(file, error.line, error.problem) from None
+    for name in ("version", "cluster.id", "node.id"):
+        if name not in properties:
+            raise CheckpointError(file, 1, f"{name} is missing")
+    version, line = properties["version"]
+    if version != "1":
+        raise CheckpointError(file, line, f"version {version} is unknown, only 1 is")
+    node_id_text, line = properties["node.id"]
+    node_id = _number(node_id_text, file, line)
+    directory_id = None
+    if "directory.id" in properties:
+        directory_id_text, line = properties["directory.id"]
+        try:
+            directory_id = uuid_parse(directory_id_text)
+        except ValueError as error:
+            raise CheckpointError(file, line, str(error)) from None
+    return MetaProperties(properties["cluster.id"][0], node_id, directory_id)
+
+
+def format_clean_shutdown(broker_epoch: int = UNKNOWN_BROKER_EPOCH) -> str:
+    """Return the content of `.kafka_cleanshutdown`, whose presence says that all logs were closed in order."""
+    return f'{{"version":0,"brokerEpoch":{broker_epoch}}}'
+
+
+def parse_clean_shutdown(text: str, file: str) -> int:
+    """Return the epoch of the broker that stopped, -1 if it had none."""
+    import json
+
+    try:
+        content = json.loads(text)
+        epoch = content["brokerEpoch"]
+        if content["version"] != 0 or not isinstance(epoch, int):
+            raise CheckpointError(file, 1, f"not version 0 with a broker epoch: {text!r}")
+    except (ValueError, TypeError, KeyError):
+        raise CheckpointError(file, 1, f"not a clean shutdown's JSON: {text!r}") from None
+    return epoch
+
+
+def _table(rows: Iterable[str]) -> str:
+    lines = list(rows)
+    return "".join(f"{line}\n" for line in ("0", str(len(lines)), *lines))
+
+
+def _rows(text: str, file: str, columns: int) -> list[tuple[int, list[str]]]:
+    """Return (line number, fields) of each entry of a version 0 table."""
+    lines = text.splitlines()
+    if not lines:
+        return []
+    if lines[0].strip() != "0":
+        raise CheckpointError(file, 1, f"version {lines[0]!r} is unknown, only 0 is")
+    if len(lines) < 2:
+        raise CheckpointError(file, 2, "the number of entries is missing")
+    count = _number(lines[1].strip(), file, 2)
+    if count != len(lines) - 2:
+        raise CheckpointError(file, 2, f"{count} entries are announced and {len(lines) - 2} are there")
+    rows = [(number, line.split()) for number, line in enumerate(lines[2:], 3)]
+    for number, fields in rows:
+        if len(fields) != columns:
+            raise CheckpointError(file, number, f"{len(fields)} fields instead of {columns}")
+    return rows
+
+
+def _number(text: str, file: str, line: int) -> int:
+    """Return a whole number that is not negative."""
+    if not (text.isascii() and text.isdigit()):
+        raise CheckpointError(file, line, f"{text!r} is no offset, epoch or id")
+    return int(text)

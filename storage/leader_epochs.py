@@ -1,0 +1,116 @@
+"""Which leader epoch each offset of a log was written in, as (epoch, start offset) entries.
+
+Both columns strictly rise. Followers find by it where their log and the leader's part (KIP-101, KIP-279),
+consumers whether their position still exists. Trimming counts even where no record is cut: an epoch that
+began at the end without writing anything must not outlive a truncation to that end (KAFKA-10706). The
+checkpoint file's text is in `checkpoint.py`; the log writes it after each change that returns True here.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from protocol.errors import InvariantError
+
+NO_EPOCH = -1
+NO_OFFSET = -1
+
+
+class EpochEntry(NamedTuple):
+    """An epoch and the offset of its first record."""
+
+    epoch: int
+    start_offset: int
+
+
+class EpochEnd(NamedTuple):
+    """The largest known epoch up to the one asked for, and the offset after its last record; -1 if unknown."""
+
+    epoch: int
+    end_offset: int
+
+
+_UNKNOWN = EpochEnd(NO_EPOCH, NO_OFFSET)
+
+
+class LeaderEpochs:
+    """The leader epochs of one log, oldest first."""
+
+    __slots__ = ("_entries",)
+
+    def __init__(self, entries: Iterable[EpochEntry] = ()) -> None:
+        self._entries: list[EpochEntry] = []
+        for entry in entries:
+            self.assign(entry.epoch, entry.start_offset)
+
+    @property
+    def entries(self) -> tuple[EpochEntry, ...]:
+        """All entries, oldest first."""
+        return tuple(self._entries)
+
+    @property
+    def latest(self) -> int | None:
+        """The newest epoch."""
+        return self._entries[-1].epoch if self._entries else None
+
+    def assign(self, epoch: int, start_offset: int) -> bool:
+        """Note that records from `start_offset` on are of `epoch`; return whether that changed anything.
+
+        Entries that disagree with it, as an earlier leader may have left them, are dropped.
+        """
+        if epoch < 0 or start_offset < 0:
+            raise InvariantError(f"leader epoch {epoch} cannot start at offset {start_offset}")
+        entries = self._entries
+        if entries and entries[-1].epoch == epoch and entries[-1].start_offset <= start_offset:
+            return False
+        while entries and (entries[-1].epoch >= epoch or entries[-1].start_offset >= start_offset):
+            entries.pop()
+        entries.append(EpochEntry(epoch, start_offset))
+        return True
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEnd:
+        """Return where `epoch` ends: where the next known one starts, or the log's end for the newest.
+
+        An epoch older than all known ones ends where the first of them starts, since its records are gone.
+        """
+        entries = self._entries
+        if epoch == NO_EPOCH or not entries or epoch > entries[-1].epoch:
+            return _UNKNOWN
+        if epoch == entries[-1].epoch:
+            return EpochEnd(epoch, log_end_offset)
+        following = bisect_right(entries, epoch, key=_epoch)
+        floor = entries[following - 1].epoch if following else epoch
+        return EpochEnd(floor, entries[following].start_offset)
+
+    def epoch_for_offset(self, offset: int) -> int | None:
+        """Return the epoch in which the record at `offset` was written; None before the first known one."""
+        following = bisect_right(self._entries, offset, key=_start_offset)
+        return self._entries[following - 1].epoch if following else None
+
+    def truncate_from_end(self, end_offset: int) -> bool:
+        """Drop the epochs that start at or after `end_offset`; return whether there were any."""
+        kept = bisect_left(self._entries, end_offset, key=_start_offset)
+        changed = end_offset >= 0 and kept < len(self._entries)
+        if changed:
+            del self._entries[kept:]
+        return changed
+
+    def truncate_from_start(self, start_offset: int) -> bool:
+        """Let the epoch of `start_offset` begin there and drop those before; return whether that changed any."""
+        following = bisect_right(self._entries, start_offset, key=_start_offset)
+        if following == 0 or (following == 1 and self._entries[0].start_offset == start_offset):
+            return False
+        self._entries[:following] = [EpochEntry(self._entries[following - 1].epoch, start_offset)]
+        return True
+
+    def clear(self) -> None:
+        """Forget every epoch."""
+        self._entries.clear()
+
+
+def _epoch(entry: EpochEntry) -> int:
+    return entry.epoch
+
+
+def _start_offset(entry: EpochEntry) -> int:
+    return entry.start_offset

@@ -1,0 +1,238 @@
+"""What one partition remembers of its producers: sequences, epochs and transactions.
+
+A producer with an id numbers its records; the partition accepts each number once and in order. Its rules:
+
+- The next batch starts one after the last sequence, which wraps from 2^31 - 1 to 0. A batch equal to one of
+the last
+  five is a duplicate, answered with its first offsets; anything else is out of order.
+- A producer of which nothing is known may start anywhere: its records may have been deleted, or it expired. -
+A lower epoch is fenced. A higher one starts at sequence 0 and forgets the window of the one before. - A
+transaction is open from its first batch to its marker. The first unstable offset is the smaller of the first
+  open transaction and the first completed one whose marker is not below the high watermark yet.
+- A producer expires when its last batch or marker is old enough, but never while its transaction is open.
+
+The state is a function of the log: `update` takes every batch in order, on the leader, on followers and in
+recovery, and a snapshot (`producer_snapshot.py`) only shortens the way. Sources: KIP-98, KIP-360, KAFKA-9144.
+The aborted transactions' index and the verification of transactions (KIP-890) live elsewhere.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from protocol.errors import ErrorCode, KafkaError
+from protocol.record_batch import MAX_SEQUENCE, NO_SEQUENCE, NO_TIMESTAMP, BatchHeader, EndTxnMarker
+
+WINDOW = 5
+NO_EPOCH = -1
+NO_OFFSET = -1
+
+
+class AppendedBatch(NamedTuple):
+    """One remembered batch; `timestamp` is its largest one, in ms."""
+
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+
+    @property
+    def first_sequence(self) -> int:
+        """The first record's sequence."""
+        return (self.last_sequence - self.offset_delta) & MAX_SEQUENCE
+
+    @property
+    def base_offset(self) -> int:
+        """The first record's offset."""
+        return self.last_offset - self.offset_delta
+
+
+class CompletedTxn(NamedTuple):
+    """A transaction that its marker just ended; both offsets are inclusive."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    aborted: bool
+    last_stable_offset: int
+
+
+class ProducerEntry:
+    """One producer's epoch, window of batches (oldest first) and open transaction."""
+
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "txn_first_offset")
+
+    def __init__(
+        self,
+        epoch: int = NO_EPOCH,
+        coordinator_epoch: int = -1,
+        last_timestamp: int = NO_TIMESTAMP,
+        txn_first_offset: int = NO_OFFSET,
+        batches: list[AppendedBatch] | None = None,
+    ) -> None:
+        self.epoch = epoch
+        self.coordinator_epoch = coordinator_epoch
+        self.last_timestamp = last_timestamp
+        self.txn_first_offset = txn_first_offset
+        self.batches: list[AppendedBatch] = batches if batches is not None else []
+
+    def enter_epoch(self, epoch: int) -> None:
+        """Forget the window if this is another epoch."""
+        if epoch != self.epoch:
+            self.epoch = epoch
+            self.batches.clear()
+
+    def remember(self, batch: AppendedBatch) -> None:
+        """Add the newest batch to the window."""
+        if len(self.batches) == WINDOW:
+            del self.batches[0]
+        self.batches.append(batch)
+
+
+class ProducerState:
+    """The producers of one partition, as of `end_offset`.
+
+    `first_unstable_offset` is None when every transaction is decided, and its decision below the high
+    watermark.
+    """
+
+    __slots__ = ("_ended", "_open", "end_offset", "first_unstable_offset", "producers")
+
+    def __init__(self, end_offset: int = 0, producers: dict[int, ProducerEntry] | None = None) -> None:
+        self.end_offset = end_offset
+        self.producers: dict[int, ProducerEntry] = producers if producers is not None else {}
+        self.first_unstable_offset: int | None = None
+        # First offset -> producer id of the open transactions, in the log's order.
+        self._open: dict[int, int] = dict(
+            sorted(
+                (entry.txn_first_offset, producer_id)
+                for producer_id, entry in self.producers.items()
+                if entry.txn_first_offset != NO_OFFSET
+            )
+        )
+        # First -> last offset of the ended transactions whose marker may still be above the high watermark.
+        self._ended: dict[int, int] = {}
+        self._find_first_unstable()
+
+    def check(self, header: BatchHeader) -> AppendedBatch | None:
+        """Decide on a client's batch before it is appended: None to append it, or the batch that it repeats.
+
+        KafkaError with INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, or INVALID_TXN_STATE for a plain
+        batch amid a transaction.
+        """
+        entry = self.producers.get(header.producer_id)
+        if entry is None:
+            return None
+        epoch, sequence = header.producer_epoch, header.base_sequence
+        if epoch == entry.epoch:
+            last = entry.batches[-1].last_sequence if entry.batches else NO_SEQUENCE
+            if sequence != ((last + 1) & MAX_SEQUENCE):
+                for batch in entry.batches:
+                    if batch.first_sequence == sequence and batch.last_sequence == header.last_sequence:
+                        return batch
+                raise KafkaError(
+                    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                    f"producer {header.producer_id} sent sequence {sequence} after {last}",
+                )
+        elif epoch < entry.epoch:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"producer {header.producer_id} with epoch {epoch} was superseded by {entry.epoch}",
+            )
+        elif sequence != 0 and entry.epoch != NO_EPOCH:
+            raise KafkaError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {header.producer_id} began epoch {epoch} with sequence {sequence}",
+            )
+        if entry.txn_first_offset != NO_OFFSET and not header.is_transactional:
+            raise KafkaError(
+                ErrorCode.INVALID_TXN_STATE,
+                f"producer {header.producer_id} sent a plain batch while its transaction is open",
+            )
+        return None
+
+    def update(self, header: BatchHeader, marker: EndTxnMarker | None = None) -> CompletedTxn | None:
+        """Take in the next batch of the log, whatever wrote it; return the transaction that it ends, if any.
+
+        A control batch's `marker` is read by the caller with `end_txn_marker`.
+        """
+        self.end_offset = header.next_offset
+        if header.producer_id < 0 or (header.is_control and marker is None):
+            return None
+        entry = self.producers.get(header.producer_id)
+        if entry is None:
+            entry = self.producers[header.producer_id] = ProducerEntry()
+        entry.enter_epoch(header.producer_epoch)
+        entry.last_timestamp = header.max_timestamp
+        if marker is not None:
+            entry.coordinator_epoch = marker.coordinator_epoch
+            return self._end_transaction(header, entry, aborted=not marker.committed)
+        entry.remember(
+            AppendedBatch(
+                header.last_sequence, header.last_offset, header.last_offset_delta, header.max_timestamp
+            )
+        )
+        if header.is_transactional and entry.txn_first_offset == NO_OFFSET:
+            entry.txn_first_offset = header.base_offset
+            self._open[header.base_offset] = header.producer_id
+            self._find_first_unstable()
+        return None
+
+    def _end_transaction(
+        self, header: BatchHeader, entry: ProducerEntry, *, aborted: bool
+    ) -> CompletedTxn | None:
+        first = entry.txn_first_offset
+        if first == NO_OFFSET:
+            return None
+        entry.txn_first_offset = NO_OFFSET
+        del self._open[first]
+        self._ended[first] = header.last_offset
+        self._find_first_unstable()
+        stable = next(iter(self._open), header.next_offset)
+        return CompletedTxn(header.producer_id, first, header.last_offset, aborted, stable)
+
+    def high_watermark_moved(self, high_watermark: int) -> None:
+        """Count the transactions as decided whose marker is below `high_watermark`."""
+        if self._ended:
+            self._ended = {first: last for first, last in self._ended.items() if last >= high_watermark}
+            self._find_first_unstable()
+
+    def log_start_moved(self, log_start_offset: int) -> None:
+        """Follow a deletion at the start; producers whose records went are kept (KIP-360)."""
+        self.high_watermark_moved(log_start_offset)
+        self.end_offset = max(self.end_offset, log_start_offset)
+
+    def _find_first_unstable(self) -> None:
+        first_open = next(iter(self._open), None)
+        first_ended = min(self._ended, default=None)
+        if first_open is None or (first_ended is not None and first_ended < first_open):
+            self.first_unstable_offset = first_ended
+        else:
+            self.first_unstable_offset = first_open
+
+    def expire(self, now_ms: int, expiration_ms: int) -> int:
+        """Forget producers idle for `expiration_ms` (`producer.id.expiration.ms`); return how many."""
+        newest_to_go = now_ms - expiration_ms
+        expired = [
+            producer_id
+            for producer_id, entry in self.producers.items()
+            if entry.last_timestamp <= newest_to_go and entry.txn_first_offset == NO_OFFSET
+        ]
+        for producer_id in expired:
+            del self.producers[producer_id]
+        return len(expired)
+
+    def refill(self, headers: Iterable[BatchHeader]) -> None:
+        """Lengthen the windows after a snapshot, which holds only each producer's last batch.
+
+        `headers` are batches from some offset before the snapshot's up to it, in the log's order.
+        """
+        earlier = ProducerState()
+        for header in headers:
+            if not header.is_control:
+                earlier.update(header)
+        for producer_id, entry in self.producers.items():
+            found = earlier.producers.get(producer_id)
+            if found is None or found.epoch != entry.epoch or not entry.batches:
+                continue
+            if found.batches[-1].last_offset == entry.batches[-1].last_offset:
+                entry.batches = found.batches
