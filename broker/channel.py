@@ -1,0 +1,210 @@
+"""The event loop's side of one connection: bytes in, frames to the dispatcher, responses out.
+
+A frame that lies in the shared scratch buffer is handled before the next read of any connection; what must
+wait is copied into the backlog. The channel does not read while requests are held back, while too many are
+in flight, and while the client does not take its responses: what a client can make the broker remember is
+bounded by one scratch buffer of requests, one frame, and the responses of `connection.MAX_IN_FLIGHT`
+requests, with `outbox.READ_AHEAD_BYTES` of file contents among them.
+
+The order of responses is `broker.connection`'s, the meaning of a frame `broker.dispatch`'s, sending
+`broker.outbox`'s, limits on connections `broker.server`'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from broker.connection import Connection, Disconnect, Slot
+from broker.outbox import Outbox
+from protocol.errors import DecodeError
+from protocol.framing import FrameReader
+from protocol.primitives import Part
+
+if TYPE_CHECKING:
+    from broker.server import Listener
+
+_log = logging.getLogger("broker.channel")
+
+
+class Waiting(NamedTuple):
+    """What the dispatcher returns for a request whose response comes later (None: it has no response).
+
+    The future fails with `Disconnect` or not at all.
+    """
+
+    api_key: int
+    response: asyncio.Future[list[Part] | None]
+
+
+class Channel(asyncio.BufferedProtocol):
+    """The protocol object of one client's socket."""
+
+    __slots__ = (
+        "_backlog",
+        "_closing",
+        "_finishing",
+        "_listener",
+        "_outbox",
+        "_reader",
+        "_reading",
+        "_transport",
+        "connection",
+        "used_at",
+    )
+
+    connection: Connection
+    _outbox: Outbox
+    _transport: asyncio.Transport
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+        self._reader = FrameReader(listener.server.scratch, listener.server.max_request_bytes)
+        self._backlog: deque[bytes] | None = None  # frames that are held back; none, for its size, if empty
+        self._reading = True
+        self._finishing = False
+        self._closing = False
+        self.used_at = 0.0
+
+    @property
+    def idle(self) -> bool:
+        """Say whether the client waits for nothing."""
+        return not self.connection.in_flight and self._backlog is None and not self._outbox.backed_up
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin, if the server has room for another client."""
+        server = self._listener.server
+        self._transport = cast("asyncio.Transport", transport)
+        self.used_at = server.loop.time()
+        peer = transport.get_extra_info("peername")
+        host = peer[0] if peer else ""
+        self.connection = Connection(server.next_connection_id(), self._listener.name, host)
+        self._outbox = Outbox(server.loop, self._transport, server.metrics, self._go_on)
+        if not server.admit(self):
+            self._closing = True
+            self._transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        """Forget the client; requests that still wait are answered to nobody."""
+        self._closing = True
+        self._backlog = None
+        self._outbox.discard()
+        self._listener.server.forget(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
+        """Return where the read that follows at once shall go."""
+        return self._reader.buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Handle the frames that `nbytes` more bytes completed."""
+        if self._closing:
+            return
+        server = self._listener.server
+        server.metrics.received_bytes += nbytes
+        self.used_at = server.loop.time()
+        leaving: list[Part] = []
+        try:
+            for frame in self._reader.received(nbytes):
+                if self._backlog is None and self.connection.may_handle:
+                    self._handle(frame, leaving)
+                elif self._backlog is None:
+                    self._backlog = deque((bytes(frame),))
+                else:
+                    self._backlog.append(bytes(frame))
+        except (DecodeError, Disconnect) as reason:
+            self._close(leaving, reason)
+            return
+        if leaving:
+            self._outbox.send(leaving)
+        self._steer()
+
+    def pause_writing(self) -> None:
+        """Hold responses: the transport's buffer is full."""
+        self._outbox.pause()
+        self._steer()
+
+    def resume_writing(self) -> None:
+        """Send on: the transport's buffer has room again."""
+        self._outbox.resume()
+
+    def finish(self) -> None:
+        """Read no more, answer what has been received, then close."""
+        self._finishing = True
+        self._steer()
+
+    def abort(self) -> None:
+        """Close at once."""
+        self._closing = True
+        self._transport.abort()
+
+    def _handle(self, frame: memoryview | bytes, leaving: list[Part]) -> None:
+        """Handle one frame; whatever may be sent because of it is added to `leaving`."""
+        outcome = self._listener.dispatch(frame, self.connection)
+        if outcome is None:
+            return
+        if isinstance(outcome, Waiting):
+            slot = self.connection.wait(outcome.api_key)
+            outcome.response.add_done_callback(partial(self._answered, slot))
+        else:
+            leaving += self.connection.answer(outcome)
+
+    def _answered(self, slot: Slot, response: asyncio.Future[list[Part] | None]) -> None:
+        """Fill the slot of a request that waited, and take up what it held back."""
+        if self._closing or response.cancelled():
+            return
+        if reason := response.exception():
+            self._close([], reason)
+            return
+        self._go_on(self.connection.fill(slot, response.result()))
+
+    def _go_on(self, leaving: list[Part] | None = None) -> None:
+        """Take up what was held back, as far as that is possible now."""
+        leaving = leaving or []
+        try:
+            while self._backlog and self.connection.may_handle and not self._outbox.backed_up:
+                self._handle(self._backlog.popleft(), leaving)
+        except (DecodeError, Disconnect) as reason:
+            self._close(leaving, reason)
+            return
+        if not self._backlog:
+            self._backlog = None
+        if leaving:
+            self._outbox.send(leaving)
+        self._steer()
+
+    def _steer(self) -> None:
+        """Read exactly while another request could be handled; close when the last one is answered."""
+        if self._closing:
+            return
+        if self._finishing and self.idle:
+            self._closing = True
+            self._transport.close()  # what the transport still holds is sent first
+            return
+        may_read = (
+            self._backlog is None
+            and self.connection.may_handle
+            and not self._outbox.backed_up
+            and not self._finishing
+        )
+        if may_read != self._reading:
+            self._reading = may_read
+            if may_read:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
+
+    def _close(self, leaving: list[Part], reason: BaseException) -> None:
+        """Close because of something that the client sent; say so in one line."""
+        _log.warning(
+            "Closing the connection from %s on %s: %s",
+            self.connection.client_host,
+            self._listener.name,
+            reason,
+        )
+        if leaving:
+            self._outbox.send(leaving)
+        self._closing = True
+        self._transport.close()

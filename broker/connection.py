@@ -1,0 +1,122 @@
+"""One connection's requests and responses, without any I/O.
+
+Theory of operation. A client may send many requests before it reads a response, and responses leave in the
+order of their requests. A request that is answered at once, with nothing waiting before it, costs nothing
+here. Any other gets a *slot* in a queue; a slot is released once it is filled and is the oldest.
+
+What a waiting request means for those behind it depends on its API. A produce waits for its replicas, and a
+fetch for data, after all their effects are done: later requests go on, and only the slot waits. Every other
+request *holds back* those behind it until it is answered, as in Kafka, so that a client that pipelines an
+OffsetCommit and an OffsetFetch reads what it wrote.
+
+    event                     call           then
+    a request may be taken    may_handle     True unless held back or at `MAX_IN_FLIGHT`
+    it was answered at once   answer()       the parts that may leave now
+    its answer will come      wait()         its slot, to be filled
+    the answer came           fill()         the parts that may leave now
+
+Bytes, sockets and back-pressure of responses live in `broker.channel` and `broker.outbox`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+from protocol.api import ApiKey
+from protocol.errors import InvariantError
+from protocol.primitives import Part
+
+MAX_IN_FLIGHT = 128
+"""The requests of one connection that may wait; when so many do, the connection is not read from."""
+
+ANONYMOUS = "User:ANONYMOUS"
+
+_PIPELINED = frozenset({ApiKey.PRODUCE, ApiKey.FETCH})
+
+
+class Disconnect(Exception):  # noqa: N818 - an instruction rather than an error
+    """The connection has to be closed; the message is what the log says about it."""
+
+
+class RequestContext(NamedTuple):
+    """What a handler may know about a request besides its body."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    connection_id: int
+    listener: str
+    client_host: str
+    principal: str = ANONYMOUS
+
+
+class Slot:
+    """The place of one response among those of its connection."""
+
+    __slots__ = ("filled", "holds_back", "response")
+
+    def __init__(self, *, holds_back: bool) -> None:
+        self.holds_back = holds_back
+        self.filled = False
+        self.response: list[Part] = []
+
+
+class Connection:
+    """Who is at the other end, and the order in which it is answered."""
+
+    __slots__ = ("_held_back", "_slots", "client_host", "connection_id", "listener", "principal")
+
+    def __init__(self, connection_id: int, listener: str, client_host: str) -> None:
+        """`connection_id` is unique in the process; `listener` is the name of the one that accepted it."""
+        self.connection_id = connection_id
+        self.listener = listener
+        self.client_host = client_host
+        self.principal = ANONYMOUS
+        self._slots: deque[Slot] | None = None  # none while nothing waits: an empty deque is 600 bytes
+        self._held_back = False
+
+    @property
+    def in_flight(self) -> int:
+        """Return the number of requests whose responses have not left."""
+        return 0 if self._slots is None else len(self._slots)
+
+    @property
+    def may_handle(self) -> bool:
+        """Say whether the next request may be handled now."""
+        return self._slots is None or not (self._held_back or len(self._slots) >= MAX_IN_FLIGHT)
+
+    def answer(self, response: list[Part]) -> list[Part]:
+        """Take the response to the latest request; return the parts that may leave now."""
+        if self._slots is None:
+            return response
+        slot = Slot(holds_back=False)
+        slot.filled, slot.response = True, response
+        self._slots.append(slot)
+        return []
+
+    def wait(self, api_key: int) -> Slot:
+        """Keep the place of the latest request, whose response comes later."""
+        if not self.may_handle:
+            raise InvariantError("a request was handled while those before it hold it back")
+        slot = Slot(holds_back=api_key not in _PIPELINED)
+        if self._slots is None:
+            self._slots = deque()
+        self._slots.append(slot)
+        self._held_back = slot.holds_back
+        return slot
+
+    def fill(self, slot: Slot, response: list[Part] | None) -> list[Part]:
+        """Take the response that `slot` waits for, or None if there is none; return what may leave now."""
+        if slot.filled:
+            raise InvariantError("a request was answered twice")
+        slot.filled, slot.response = True, response or []
+        if slot.holds_back:
+            self._held_back = False
+        leaving: list[Part] = []
+        while self._slots and self._slots[0].filled:
+            leaving += self._slots.popleft().response
+        if not self._slots:
+            self._slots = None
+        return leaving

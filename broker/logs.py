@@ -1,0 +1,45 @@
+"""The log of the process: one line an event on standard error, as text or as JSON."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from typing import TextIO
+
+FORMATS = ("text", "json")
+LEVELS = ("debug", "info", "warning", "error")
+
+
+def configure(level: str, style: str, stream: TextIO | None = None) -> None:
+    """Send everything of `level` (one of `LEVELS`) and above to `stream`, in one of the `FORMATS`."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(_JsonFormatter() if style == "json" else _TextFormatter())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    # Nobody asks for these, and each costs a call for every record.
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
+
+
+class _TextFormatter(logging.Formatter):
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+
+class _JsonFormatter(logging.Formatter):
+    """One object a line: time (ISO 8601, UTC), level, logger, message, and exception if there is one."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        import json  # only who asks for JSON pays for it
+
+        second = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        event = {
+            "time": f"{second}.{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            event["exception"] = self.formatException(record.exc_info)
+        return json.dumps(event, ensure_ascii=False)

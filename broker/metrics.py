@@ -1,0 +1,27 @@
+"""Plain counters of this process, kept where things happen and read by whoever reports them."""
+
+from __future__ import annotations
+
+
+class Metrics:
+    """What has happened since the start; every attribute only grows."""
+
+    __slots__ = (
+        "connections_accepted",
+        "connections_refused",
+        "handler_failures",
+        "received_bytes",
+        "requests",
+        "sent_bytes",
+    )
+
+    def __init__(self) -> None:
+        self.connections_accepted = 0
+        self.connections_refused = 0
+        self.handler_failures = 0
+        self.received_bytes = 0
+        self.requests = 0
+        self.sent_bytes = 0
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name} {getattr(self, name)}" for name in self.__slots__)

@@ -1,0 +1,169 @@
+"""Listening sockets, and the limits on the connections that they accept.
+
+Binding, accepting and closing are separate steps: a broker binds first, because the ports (0 asks for any
+free one) belong to its registration; it accepts when it can serve; and it stops by closing the listening
+sockets, answering what it has received, and only then the connections.
+
+One connection is `broker.channel`'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import socket
+from collections import Counter
+from functools import partial
+from itertools import count
+from typing import TYPE_CHECKING, NamedTuple
+
+from broker.channel import Channel, Waiting
+from protocol.framing import SCRATCH_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from broker.connection import Connection
+    from broker.metrics import Metrics
+    from protocol.primitives import Part
+
+    Dispatch = Callable[[memoryview | bytes, Connection], list[Part] | Waiting | None]
+
+_BACKLOG = 512
+_EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - what an empty host asks for
+
+_log = logging.getLogger("broker.server")
+
+
+class BindError(Exception):
+    """An address cannot be listened on; the message says which and why."""
+
+
+class Limits(NamedTuple):
+    """What clients may ask of the server."""
+
+    max_request_bytes: int
+    max_connections: int
+    max_connections_per_ip: int
+    max_idle_s: float
+
+
+class Listener:
+    """One named listener and what its requests are handed to."""
+
+    __slots__ = ("dispatch", "name", "server")
+
+    def __init__(self, server: Server, name: str, dispatch: Dispatch) -> None:
+        self.server = server
+        self.name = name
+        self.dispatch = dispatch
+
+
+class Server:
+    """All listeners and connections of a broker."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, limits: Limits, metrics: Metrics) -> None:
+        self.loop = loop
+        self.metrics = metrics
+        self.max_request_bytes = limits.max_request_bytes
+        self.scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self.next_connection_id = partial(next, count(1))
+        self._limits = limits
+        self._sockets: list[asyncio.Server] = []
+        self.connections: set[Channel] = set()
+        self._per_host: Counter[str] = Counter()
+        self._all_gone: asyncio.Future[None] | None = None
+
+    async def bind(self, name: str, host: str, port: int, dispatch: Dispatch) -> int:
+        """Bind a listener and return its port; an empty host stands for all interfaces, port 0 for any port.
+
+        Raises `BindError`. Nothing is accepted before `start`.
+        """
+        factory = partial(Channel, Listener(self, name, dispatch))
+        for address in await self._addresses(host, port):
+            try:
+                server = await self.loop.create_server(
+                    factory, address, port, backlog=_BACKLOG, reuse_address=True, start_serving=False
+                )
+            except OSError as error:
+                if address == _EVERYWHERE[1] and error.errno in (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL):
+                    continue  # a machine without IPv6
+                raise BindError(_why(host, port, error)) from error
+            self._sockets.append(server)
+            port = server.sockets[0].getsockname()[1]
+        return port
+
+    async def _addresses(self, host: str, port: int) -> tuple[str, ...]:
+        if not host:
+            return _EVERYWHERE
+        try:
+            found = await self.loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except OSError as error:
+            raise BindError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+        return (str(found[0][4][0]),)  # one address even of a name that has more: port 0 has to mean one port
+
+    async def start(self) -> None:
+        """Accept connections; raises `BindError` if another process was faster."""
+        for server in self._sockets:
+            host, port = server.sockets[0].getsockname()[:2]
+            try:
+                await server.start_serving()
+            except OSError as error:
+                raise BindError(_why(host, port, error)) from error
+
+    async def stop(self, timeout_s: float) -> None:
+        """Accept no more, answer what has been received, close; cut off what is left after `timeout_s`."""
+        for server in self._sockets:
+            server.close()
+        if self.connections:
+            self._all_gone = self.loop.create_future()
+            for channel in list(self.connections):
+                channel.finish()
+            _, late = await asyncio.wait((self._all_gone,), timeout=timeout_s)
+            if late:
+                _log.warning("Closing %d connections that did not take their responses", len(self.connections))
+                for channel in list(self.connections):
+                    channel.abort()
+
+    def close_idle(self) -> None:
+        """Close the connections that have been silent for too long."""
+        deadline = self.loop.time() - self._limits.max_idle_s
+        for channel in [channel for channel in self.connections if channel.used_at < deadline and channel.idle]:
+            channel.abort()
+
+    def admit(self, channel: Channel) -> bool:
+        """Count a new connection; False if there are too many already."""
+        host = channel.connection.client_host
+        if len(self.connections) >= self._limits.max_connections:
+            limit = f"max.connections={self._limits.max_connections}"
+        elif self._per_host[host] >= self._limits.max_connections_per_ip:
+            limit = f"max.connections.per.ip={self._limits.max_connections_per_ip}"
+        else:
+            self.connections.add(channel)
+            self._per_host[host] += 1
+            self.metrics.connections_accepted += 1
+            return True
+        self.metrics.connections_refused += 1
+        _log.warning(
+            "Refusing a connection from %s on %s: %s is reached", host, channel.connection.listener, limit
+        )
+        return False
+
+    def forget(self, channel: Channel) -> None:
+        """Note that a connection is gone."""
+        if channel not in self.connections:
+            return
+        self.connections.remove(channel)
+        host = channel.connection.client_host
+        self._per_host[host] -= 1
+        if not self._per_host[host]:
+            del self._per_host[host]
+        if self._all_gone is not None and not self.connections and not self._all_gone.done():
+            self._all_gone.set_result(None)
+
+
+def _why(host: str, port: int, error: OSError) -> str:
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    return f"cannot listen on {host or '*'}:{port}: {reason[:1].lower()}{reason[1:]}"

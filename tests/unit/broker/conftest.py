@@ -1,0 +1,102 @@
+"""A server of the real code on a real socket, whose requests a test answers as it likes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+import uvloop
+
+from broker.channel import Waiting
+from broker.connection import Connection
+from broker.metrics import Metrics
+from broker.server import Limits, Server
+from protocol.primitives import Part
+
+
+def framed(body: bytes) -> bytes:
+    return len(body).to_bytes(4, "big") + body
+
+
+@dataclass
+class Script:
+    """Stands where the dispatcher does: records requests and answers as told, by default with an echo."""
+
+    seen: list[bytes] = field(default_factory=list)
+    answer: Callable[[bytes, Connection], list[Part] | Waiting | None] = lambda body, _: [framed(body)]
+
+    def __call__(self, request: memoryview | bytes, connection: Connection) -> list[Part] | Waiting | None:
+        self.seen.append(bytes(request))
+        return self.answer(bytes(request), connection)
+
+
+@dataclass
+class Client:
+    """The other end of a connection."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    def send(self, *bodies: bytes) -> None:
+        self.writer.write(b"".join(map(framed, bodies)))
+
+    async def receive(self) -> bytes:
+        return await self.reader.readexactly(int.from_bytes(await self.reader.readexactly(4), "big"))
+
+    async def closed(self) -> bool:
+        """Wait until the server closes the connection."""
+        try:
+            return await self.reader.read() == b""
+        except ConnectionResetError:
+            return True
+
+
+@dataclass
+class Served:
+    """A running server and its script."""
+
+    server: Server
+    script: Script
+    port: int
+    clients: list[Client] = field(default_factory=list)
+
+    async def connect(self, **options: int) -> Client:
+        self.clients.append(Client(*await asyncio.open_connection("127.0.0.1", self.port, **options)))
+        return self.clients[-1]
+
+
+@pytest.fixture
+def serving() -> Callable[..., AbstractAsyncContextManager[Served]]:
+    @asynccontextmanager
+    async def serving(**limits: float) -> AsyncIterator[Served]:
+        defaults = Limits(1 << 20, max_connections=100, max_connections_per_ip=100, max_idle_s=600.0)
+        server = Server(asyncio.get_running_loop(), defaults._replace(**limits), Metrics())
+        script = Script()
+        served = Served(server, script, await server.bind("PLAINTEXT", "127.0.0.1", 0, script))
+        await server.start()
+        try:
+            yield served
+        finally:
+            for client in served.clients:
+                client.writer.close()
+            await server.stop(5.0)
+
+    return serving
+
+
+@pytest.fixture(params=["uvloop", "asyncio"])
+def run(request: pytest.FixtureRequest) -> Callable[[Awaitable[None]], None]:
+    """Run a coroutine on either loop, and fail if it takes longer than any of these tests may."""
+    factory = uvloop.new_event_loop if request.param == "uvloop" else asyncio.new_event_loop
+
+    def run_it(body: Awaitable[None]) -> None:
+        async def bounded() -> None:
+            await asyncio.wait_for(body, 30)
+
+        with asyncio.Runner(loop_factory=factory) as runner:
+            runner.run(bounded())
+
+    return run_it

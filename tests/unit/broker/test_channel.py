@@ -1,0 +1,216 @@
+import asyncio
+import logging
+
+import pytest
+
+from broker.channel import Waiting
+from broker.connection import MAX_IN_FLIGHT, Disconnect
+from protocol.api import ApiKey
+from protocol.errors import DecodeError
+
+
+def framed(body):
+    return len(body).to_bytes(4, "big") + body
+
+
+class Later:
+    """Answers that a test gives when it likes; a request's first word names its API."""
+
+    def __init__(self):
+        self.pending = {}
+
+    def __call__(self, body, connection):
+        api, _, _ = body.partition(b" ")
+        future = self.pending[body] = asyncio.get_running_loop().create_future()
+        return Waiting(ApiKey[api.decode()], future)
+
+    def give(self, body):
+        self.pending.pop(body).set_result([framed(body)])
+
+
+async def until(condition):
+    """Let the loop run until something is so; the time-out of `run` bounds it."""
+    while not condition():
+        await asyncio.sleep(0)
+
+
+def test_a_request_is_answered(run, serving):
+    async def body():
+        async with serving() as served:
+            client = await served.connect()
+            client.send(b"hello")
+            assert await client.receive() == b"hello"
+
+    run(body())
+
+
+def test_pipelined_requests_are_answered_in_order(run, serving):
+    async def body():
+        async with serving() as served:
+            client = await served.connect()
+            bodies = [b"%d" % i for i in range(1000)]
+            client.send(*bodies)
+            assert [await client.receive() for _ in bodies] == bodies
+
+    run(body())
+
+
+def test_a_request_of_many_reads_is_answered(run, serving):
+    async def body():
+        async with serving() as served:
+            client = await served.connect()
+            big = bytes(range(256)) * 4000
+            client.send(big, b"small")
+            assert [await client.receive(), await client.receive()] == [big, b"small"]
+
+    run(body())
+
+
+def test_a_waiting_produce_delays_responses_but_not_the_requests_behind_it(run, serving):
+    async def body():
+        async with serving() as served:
+            later = served.script.answer = Later()
+            client = await served.connect()
+            client.send(b"PRODUCE 1", b"PRODUCE 2", b"FETCH 3")
+            await until(lambda: len(later.pending) == 3)
+            later.give(b"FETCH 3")
+            later.give(b"PRODUCE 2")
+            later.give(b"PRODUCE 1")
+            assert [await client.receive() for _ in range(3)] == [b"PRODUCE 1", b"PRODUCE 2", b"FETCH 3"]
+
+    run(body())
+
+
+def test_a_waiting_commit_holds_back_what_was_sent_behind_it(run, serving):
+    async def body():
+        async with serving() as served:
+            later = served.script.answer = Later()
+            client = await served.connect()
+            other = await served.connect()
+            client.send(b"OFFSET_COMMIT 1", b"OFFSET_FETCH 2", b"OFFSET_FETCH 3")
+            await until(lambda: served.script.seen)
+            other.send(b"HEARTBEAT x")  # overwrites the scratch buffer in which the backlog arrived
+            await until(lambda: b"HEARTBEAT x" in later.pending)
+            assert served.script.seen == [b"OFFSET_COMMIT 1", b"HEARTBEAT x"]
+            later.give(b"HEARTBEAT x")
+            for request in (b"OFFSET_COMMIT 1", b"OFFSET_FETCH 2", b"OFFSET_FETCH 3"):
+                await until(lambda request=request: request in later.pending)
+                later.give(request)
+                assert await client.receive() == request
+
+    run(body())
+
+
+def test_reading_stops_while_too_many_requests_wait(run, serving):
+    async def body():
+        async with serving() as served:
+            later = served.script.answer = Later()
+            client = await served.connect()
+            requests = [b"FETCH %d " % i + bytes(5000) for i in range(3 * MAX_IN_FLIGHT)]
+            client.send(*requests)
+            await until(lambda: len(later.pending) == MAX_IN_FLIGHT)
+            received = served.server.metrics.received_bytes
+            for request in requests:
+                assert len(later.pending) <= MAX_IN_FLIGHT
+                await until(lambda request=request: request in later.pending)
+                later.give(request)
+                assert await client.receive() == request
+            assert received < len(b"".join(requests)) / 2
+
+    run(body())
+
+
+def test_a_request_without_a_response_gets_none(run, serving):
+    async def body():
+        async with serving() as served:
+            served.script.answer = lambda body, _: None if body == b"quiet" else [framed(body)]
+            client = await served.connect()
+            client.send(b"quiet", b"loud")
+            assert await client.receive() == b"loud"
+
+    run(body())
+
+
+@pytest.mark.parametrize("reason", [DecodeError("bad bytes"), Disconnect("unknown API 99")])
+def test_a_bad_request_closes_the_connection_with_one_line_after_earlier_responses(
+    run, serving, caplog, reason
+):
+    def answer(body, connection):
+        if body == b"bad":
+            raise reason
+        return [framed(body)]
+
+    async def body():
+        async with serving() as served:
+            served.script.answer = answer
+            client = await served.connect()
+            client.send(b"good", b"bad", b"after")
+            assert await client.receive() == b"good"
+            assert await client.closed()
+            assert served.script.seen == [b"good", b"bad"]
+
+    with caplog.at_level(logging.INFO):
+        run(body())
+    lines = [record for record in caplog.records if record.name == "broker.channel"]
+    assert [line.getMessage() for line in lines] == [
+        f"Closing the connection from 127.0.0.1 on PLAINTEXT: {reason}"
+    ]
+    assert lines[0].exc_info is None
+
+
+def test_a_request_that_fails_while_it_waits_closes_the_connection(run, serving):
+    async def body():
+        async with serving() as served:
+            later = served.script.answer = Later()
+            client = await served.connect()
+            client.send(b"PRODUCE 1")
+            await until(lambda: later.pending)
+            later.pending[b"PRODUCE 1"].set_exception(Disconnect("no answer is possible"))
+            assert await client.closed()
+
+    run(body())
+
+
+def test_a_frame_above_the_limit_closes_the_connection(run, serving, caplog):
+    async def body():
+        async with serving(max_request_bytes=1000) as served:
+            client = await served.connect()
+            client.send(bytes(1001))
+            assert await client.closed()
+
+    run(body())
+    assert "frame of 1001 bytes; the limit is 1000" in caplog.text
+
+
+def test_an_answer_to_a_client_that_has_gone_is_dropped(run, serving):
+    async def body():
+        async with serving() as served:
+            later = served.script.answer = Later()
+            client = await served.connect()
+            client.send(b"PRODUCE 1")
+            await until(lambda: later.pending)
+            client.writer.close()
+            await until(lambda: not served.server.connections)
+            later.give(b"PRODUCE 1")
+            other = await served.connect()
+            other.send(b"PRODUCE 2")
+            await until(lambda: b"PRODUCE 2" in later.pending)
+            later.give(b"PRODUCE 2")
+            assert await other.receive() == b"PRODUCE 2"
+
+    run(body())
+
+
+def test_nagle_is_off(run, serving):
+    async def body():
+        import socket
+
+        async with serving() as served:
+            client = await served.connect()
+            client.send(b"x")
+            await client.receive()
+            (channel,) = served.server.connections
+            sock = channel._transport.get_extra_info("socket")
+            assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+    run(body())

@@ -1,0 +1,167 @@
+import asyncio
+import socket
+
+import pytest
+
+from broker.channel import Waiting
+from broker.metrics import Metrics
+from broker.server import BindError, Limits, Server
+from protocol.api import ApiKey
+
+LIMITS = Limits(1 << 20, max_connections=10, max_connections_per_ip=10, max_idle_s=600.0)
+
+
+def framed(body):
+    return len(body).to_bytes(4, "big") + body
+
+
+async def until(condition):
+    while not condition():
+        await asyncio.sleep(0)
+
+
+def test_port_0_is_any_free_port(run, serving):
+    async def body():
+        async with serving() as one, serving() as two:
+            assert 0 != one.port != two.port
+
+    run(body())
+
+
+def test_nothing_is_accepted_before_the_start(run):
+    async def body():
+        server = Server(asyncio.get_running_loop(), LIMITS, Metrics())
+        port = await server.bind("PLAINTEXT", "127.0.0.1", 0, lambda *_: None)
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.1", port)
+        await server.stop(1.0)
+
+    run(body())
+
+
+def test_an_address_in_use_is_named(run):
+    async def body():
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+            server = Server(asyncio.get_running_loop(), LIMITS, Metrics())
+            with pytest.raises(BindError, match=f"cannot listen on 127.0.0.1:{port}: address already in use"):
+                await server.bind("PLAINTEXT", "127.0.0.1", port, lambda *_: None)
+                await server.start()
+            await server.stop(1.0)
+
+    run(body())
+
+
+def test_a_host_that_is_not_ours_is_named(run):
+    async def body():
+        server = Server(asyncio.get_running_loop(), LIMITS, Metrics())
+        with pytest.raises(BindError, match=r"cannot listen on 192\.0\.2\.1:9092: "):
+            await server.bind("PLAINTEXT", "192.0.2.1", 9092, lambda *_: None)
+
+    run(body())
+
+
+def test_an_empty_host_listens_on_every_interface_at_one_port(run):
+    async def body():
+        loop = asyncio.get_running_loop()
+        server = Server(loop, LIMITS, Metrics())
+        port = await server.bind("PLAINTEXT", "", 0, lambda body, _: [framed(bytes(body))])
+        await server.start()
+        for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
+            try:
+                with socket.socket(family) as probe:
+                    probe.bind((host, 0))
+            except OSError:
+                continue  # no such interface on this machine
+            reader, writer = await asyncio.open_connection(host, port)
+            writer.write(framed(b"x"))
+            assert await reader.readexactly(5) == framed(b"x")
+            writer.close()
+        await server.stop(1.0)
+
+    run(body())
+
+
+def test_connections_above_the_limit_are_closed(run, serving, caplog):
+    async def body():
+        async with serving(max_connections=2) as served:
+            kept = [await served.connect() for _ in range(2)]
+            await until(lambda: len(served.server.connections) == 2)
+            assert await (await served.connect()).closed()
+            kept[0].writer.close()
+            await until(lambda: len(served.server.connections) == 1)
+            again = await served.connect()
+            again.send(b"x")
+            assert await again.receive() == b"x"
+
+    run(body())
+    assert "max.connections=2 is reached" in caplog.text
+
+
+def test_connections_of_one_host_are_limited(run, serving, caplog):
+    async def body():
+        async with serving(max_connections_per_ip=1) as served:
+            kept = await served.connect()
+            kept.send(b"x")
+            await kept.receive()
+            assert await (await served.connect()).closed()
+            assert served.server.metrics.connections_refused == 1
+
+    run(body())
+    assert "max.connections.per.ip=1 is reached" in caplog.text
+
+
+def test_silent_connections_are_closed_but_not_those_that_wait_for_us(run, serving):
+    async def body():
+        async with serving(max_idle_s=0.0) as served:
+            loop = asyncio.get_running_loop()
+            pending = loop.create_future()
+            served.script.answer = lambda *_: Waiting(ApiKey.FETCH, pending)
+            silent, waiting = await served.connect(), await served.connect()
+            waiting.send(b"fetch")
+            await until(lambda: served.script.seen and len(served.server.connections) == 2)
+            deadline = loop.time()
+            await until(lambda: loop.time() > deadline)
+            served.server.close_idle()
+            assert await silent.closed()
+            pending.set_result([framed(b"data")])
+            assert await waiting.receive() == b"data"
+
+    run(body())
+
+
+def test_stopping_answers_what_has_been_received(run, serving):
+    async def body():
+        async with serving() as served:
+            loop = asyncio.get_running_loop()
+            futures = [loop.create_future() for _ in range(2)]
+            served.script.answer = lambda body, _: Waiting(ApiKey.OFFSET_COMMIT, futures[int(body)])
+            client = await served.connect()
+            client.send(b"0", b"1")
+            await until(lambda: served.script.seen)
+            stopping = loop.create_task(served.server.stop(20.0))
+            await asyncio.sleep(0)
+            with pytest.raises(OSError, match=r".*"):
+                await asyncio.open_connection("127.0.0.1", served.port)
+            for i, future in enumerate(futures):
+                future.set_result([framed(b"%d" % i)])
+                assert await client.receive() == b"%d" % i
+            assert await client.closed()
+            await stopping
+
+    run(body())
+
+
+def test_stopping_does_not_wait_for_ever(run, serving, caplog):
+    async def body():
+        async with serving() as served:
+            never = asyncio.get_running_loop().create_future()
+            served.script.answer = lambda *_: Waiting(ApiKey.FETCH, never)
+            client = await served.connect()
+            client.send(b"fetch")
+            await until(lambda: served.script.seen)
+            await served.server.stop(0.0)
+            assert await client.closed()
+
+    run(body())
+    assert "Closing 1 connections that did not take their responses" in caplog.text
