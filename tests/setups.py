@@ -1,0 +1,57 @@
+"""Tool-chains and packages from elsewhere that tests need: found, fetched once, or skipped with the reason.
+
+What a set-up fetches lies in ``${XDG_CACHE_HOME:-~/.cache}/barnabas-tests``, in a folder named for the set-up and for
+the contents of its sources, so that a changed pin makes a new folder and nothing is fetched twice. Packages come by
+name and pinned version through each language's own client, which knows its registry.
+
+Where ``CI=true`` a missing tool-chain fails the test: there, every proof is required.
+"""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+
+def require(*tools: str) -> None:
+    """Skip the test unless every tool is on PATH; fail it where ``CI=true``."""
+    missing = [tool for tool in tools if shutil.which(tool) is None]
+    if missing:
+        reason = f"not installed: {', '.join(missing)}"
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"{reason} (required where CI=true)", pytrace=False)
+        pytest.skip(reason)
+
+
+def prepared(name: str, sources: Sequence[Path], build: Callable[[Path], None]) -> Path:
+    """Return the folder that ``build`` filled, building it only if the sources have changed since.
+
+    Concurrent callers, in other processes too, wait for the first one.
+    """
+    digest = hashlib.sha256()
+    for source in sorted(sources):
+        digest.update(source.name.encode() + b"\0" + source.read_bytes())
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "barnabas-tests"
+    folder = cache / f"{name}-{digest.hexdigest()[:12]}"
+    cache.mkdir(parents=True, exist_ok=True)
+    with open(cache / f"{name}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / ".ready").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            build(folder)
+            (folder / ".ready").touch()
+    return folder
+
+
+def run(*command: str | Path, cwd: Path | None = None, timeout_s: float = 600) -> str:
+    """Run a command to its end and return what it printed; its errors end up in the test's report."""
+    done = subprocess.run(command, cwd=cwd, timeout=timeout_s, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{command[0]} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
+    return done.stdout
