@@ -1,0 +1,65 @@
+# Every target does its own set-up: the first call creates .venv from the pinned, hashed requirements.
+SHELL := bash
+.DEFAULT_GOAL := help
+VENV ?= .venv
+BIN := $(VENV)/bin
+# The first interpreter that really is Python >= 3.11 (shims of version managers may only pretend).
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+RESET ?=
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: $(VENV)/.run ## Start a broker on 127.0.0.1:9092 with its data in ./barnabas-data
+	@exec $(BIN)/barnabas serve $(ARGS)
+
+test: $(VENV)/.dev ## Run every test at a size that fits into 20 minutes
+	$(BIN)/python -m tests.suites $(ARGS)
+
+prove: $(VENV)/.dev ## Run the same proofs at their full figures
+	$(BIN)/python -m tests.suites --full $(ARGS)
+
+check: $(VENV)/.dev ## Format, lint, types, import contracts
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+fix: $(VENV)/.dev ## Let ruff format and mend what it can
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+demo: $(VENV)/.dev ## A year of flights through a broker and PySpark (RESET=1 begins anew)
+	$(BIN)/python -m spark_jobs.demo $(if $(RESET),--reset)
+
+bench: $(VENV)/.dev ## Measure beside Apache Kafka, in one table
+	$(BIN)/python -m benchmarks $(ARGS)
+
+lock: ## Pin the newest versions that pyproject.toml allows, with hashes
+	uv pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 \
+		pyproject.toml -o requirements/run.txt
+	uv pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 \
+		--constraint requirements/run.txt --constraint requirements/pins.in \
+		--all-extras pyproject.toml -o requirements/dev.txt
+
+clean: ## Remove what the other targets made
+	rm -rf $(VENV) build dist demo-data .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+$(BIN)/python:
+	@[ -n "$(PYTHON)" ] || { echo "Barnabas needs Python 3.11 or newer: none found on PATH" >&2; exit 1; }
+	@if command -v uv >/dev/null; then uv venv --quiet --python $(PYTHON) $(VENV); else $(PYTHON) -m venv $(VENV); fi
+
+# Two stamps: what a broker needs, and what its developers need.
+$(VENV)/.run $(VENV)/.dev: $(VENV)/.%: requirements/%.txt pyproject.toml | $(BIN)/python
+	@echo "installing requirements/$*.txt into $(VENV) ..."
+	@if command -v uv >/dev/null; then \
+		uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements/$*.txt && \
+		uv pip install --quiet --python $(BIN)/python --no-deps --editable .; \
+	else \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/$*.txt && \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .; \
+	fi
+	@touch $@
+
+.PHONY: help run test prove check fix demo bench lock clean

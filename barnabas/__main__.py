@@ -1,0 +1,58 @@
+"""The `barnabas` command: `serve` becomes the broker, every other command talks to one through the wire.
+
+`serve` replaces this process by the server's program without importing anything else, because start-up time is a
+feature. The other commands import kafka-python when they run, never for `--help`.
+"""
+
+from __future__ import annotations
+
+import sys
+
+USAGE = """\
+usage: barnabas COMMAND ...
+
+  serve     run a broker in the foreground
+  topic     create, list, describe, alter and delete topics
+  produce   write lines of standard input to a topic
+  consume   print a topic's records
+  group     list and describe consumer groups
+
+`barnabas COMMAND --help` explains each; `barnabas --version` names the version.
+"""
+
+CLIENT_COMMANDS = ("topic", "produce", "consume", "group")
+
+
+def main() -> int:
+    """Run one command and return its exit status."""
+    arguments = sys.argv[1:]
+    command = arguments[0] if arguments else ""
+    if command == "serve":
+        return _serve(arguments[1:])
+    if command in CLIENT_COMMANDS:
+        from barnabas.commands import run
+
+        return run(command, arguments[1:])
+    if command in ("-h", "--help", "help"):
+        sys.stdout.write(USAGE)
+        return 0
+    if command in ("-V", "--version", "version"):
+        from barnabas import __version__
+
+        sys.stdout.write(f"barnabas {__version__}\n")
+        return 0
+    complaint = f"barnabas: unknown command {command!r}\n\n" if command else ""
+    sys.stderr.write(complaint + USAGE)
+    return 2
+
+
+def _serve(arguments: list[str]) -> int:
+    """Become the server's program; signals and standard streams stay as they are."""
+    import os
+
+    launcher = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_launcher.py")
+    os.execv(sys.executable, [sys.executable, launcher, *arguments])  # noqa: S606 - our own program, no shell
+
+
+if __name__ == "__main__":
+    sys.exit(main())

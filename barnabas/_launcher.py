@@ -1,0 +1,23 @@
+"""Run the server's program with its own packages first on `sys.path`.
+
+Executed by path (never imported), so that nothing named `broker` or `storage` has to be importable in a user's
+environment, and a user's module of such a name never reaches the broker. In the wheel the server's packages lie in
+`_server/` beside this file; in a checkout they are the folders of the repository's root.
+"""
+
+import os.path
+import sys
+
+_here = os.path.dirname(os.path.abspath(__file__))
+_installed = os.path.join(_here, "_server")
+_root = _installed if os.path.isdir(_installed) else os.path.dirname(_here)
+
+if sys.flags.safe_path:
+    sys.path.insert(0, _root)
+else:
+    sys.path[0] = _root  # in place of this folder, whose modules belong to the user's side
+
+from broker.__main__ import main  # noqa: E402
+
+if __name__ == "__main__":
+    sys.exit(main())
