@@ -1,0 +1,38 @@
+"""CreatePartitions: more partitions for existing topics (KIP-195)."""
+
+from __future__ import annotations
+
+from protocol.schema import Bool, Int16, Int32, Message, String, message, struct, wire
+
+
+@message(key=37, versions=(0, 3), flexible=2)
+class CreatePartitionsRequest(Message):
+    """How many partitions the topics shall have in all."""
+
+    topics: list[Topic]
+    timeout_ms: Int32
+    validate_only: Bool
+
+    @struct
+    class Topic:
+        name: String
+        count: Int32
+        assignments: list[Assignment] | None
+
+        @struct
+        class Assignment:
+            broker_ids: list[Int32]
+
+
+@message(key=37, versions=(0, 3), flexible=2)
+class CreatePartitionsResponse(Message):
+    """What became of each topic."""
+
+    throttle_time_ms: Int32 = wire(default=0)
+    results: list[Result]
+
+    @struct
+    class Result:
+        name: String
+        error_code: Int16 = wire(default=0)
+        error_message: String | None = wire(default=None)
