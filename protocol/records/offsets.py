@@ -1,0 +1,104 @@
+"""Records of `__consumer_offsets`: committed offsets, and the generations of classic groups.
+
+A key starts with the number of its kind (int16), a value with the version that it was written in (int16). A key
+without a value deletes what the key names. Members' subscriptions and assignments are opaque here. The newer group
+protocol's records (KIP-848) have kinds of their own, from 3 on.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TypeVar
+
+from protocol.errors import DecodeError
+from protocol.primitives import Buffer
+from protocol.schema import ZERO_UUID, Bytes, Int32, Int64, Message, String, Uuid, message, struct, wire
+
+V = TypeVar("V", "OffsetCommitValue", "GroupMetadataValue")
+_INT16 = Struct(">h")
+
+
+@message(key=1, versions=(0, 0))
+class OffsetCommitKey(Message):
+    """Names a partition that a group reads."""
+
+    group: String
+    topic: String
+    partition: Int32
+
+
+@message(key=1, versions=(0, 4), flexible=4)
+class OffsetCommitValue(Message):
+    """How far the group has read."""
+
+    offset: Int64
+    leader_epoch: Int32 = wire("3+", default=-1, ignorable=True)
+    metadata: String
+    commit_timestamp: Int64
+    expire_timestamp: Int64 = wire("1", default=-1, ignorable=True)
+    topic_id: Uuid = wire("4+", default=ZERO_UUID, tag=0, ignorable=True)
+
+
+@message(key=2, versions=(0, 0))
+class GroupMetadataKey(Message):
+    """Names a classic group."""
+
+    group: String
+
+
+@message(key=2, versions=(0, 4), flexible=4)
+class GroupMetadataValue(Message):
+    """A generation of a classic group, with its members' parts."""
+
+    protocol_type: String
+    generation: Int32
+    protocol: String | None
+    leader: String | None
+    current_state_timestamp: Int64 = wire("2+", default=-1, ignorable=True)
+    members: list[MemberMetadata]
+
+    @struct
+    class MemberMetadata:
+        member_id: String
+        group_instance_id: String | None = wire("3+", default=None, ignorable=True)
+        client_id: String
+        client_host: String
+        rebalance_timeout: Int32 = wire("1+", default=-1, ignorable=True)
+        session_timeout: Int32
+        subscription: Bytes
+        assignment: Bytes
+
+
+_KINDS: dict[int, type[OffsetCommitKey | GroupMetadataKey]] = {
+    0: OffsetCommitKey,  # as written before Kafka 0.9, with the same fields
+    1: OffsetCommitKey,
+    2: GroupMetadataKey,
+}
+
+
+def encode_key(key: OffsetCommitKey | GroupMetadataKey) -> bytes:
+    """Return a key's bytes."""
+    return _INT16.pack(key.API_KEY) + key.encode(0)
+
+
+def decode_key(data: Buffer) -> OffsetCommitKey | GroupMetadataKey | None:
+    """Return the key, or None if it is of a kind unknown here; DecodeError if it is damaged."""
+    kind = _KINDS.get(_leading_int16(data))
+    return None if kind is None else kind.decode(data, 0, _INT16.size)
+
+
+def encode_value(value: OffsetCommitValue | GroupMetadataValue, version: int) -> bytes:
+    """Return a value's bytes in `version`."""
+    return _INT16.pack(version) + value.encode(version)
+
+
+def decode_value(kind: type[V], data: Buffer) -> V:
+    """Return a value of the kind that its key implies; DecodeError if damaged or of an unknown version."""
+    return kind.decode(data, _leading_int16(data), _INT16.size)
+
+
+def _leading_int16(data: Buffer) -> int:
+    if len(data) < _INT16.size:
+        raise DecodeError("a record of __consumer_offsets ends early")
+    number: int = _INT16.unpack_from(data)[0]
+    return number
