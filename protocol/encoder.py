@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from protocol.errors import ErrorCode, KafkaError
 from protocol.fields import FIXED_FORMATS, Field, fields_of
-from protocol.primitives import RecordsValue, put_uvarint
+from protocol.primitives import RecordsPart, put_uvarint
 from protocol.source import Source
 
 
@@ -58,9 +58,12 @@ class EncoderWriter:
         if self._version not in field.nullable:
             self._present(field, value, path)
             return
-        self._flush()
+        # Both branches begin with the run so far, so that null or a length joins it in one call.
+        run = self._run.copy()
         with source.block(f"if {value} is None:"):
             self._null(field)
+            self._flush()
+        self._run = run
         with source.block("else:"):
             if field.struct and not field.is_list:
                 self._run.append(("b", "1"))
@@ -74,7 +77,6 @@ class EncoderWriter:
             self._run.append(("B", "0"))
         else:
             self._run.append(("h" if field.scalar == "String" and not field.is_list else "i", "-1"))
-        self._flush()
 
     def _present(self, field: Field, value: str, path: str) -> None:
         """Write a value of variable size that is not null."""
@@ -84,12 +86,17 @@ class EncoderWriter:
         elif field.struct:
             self._struct(field.struct, value, path)
         elif field.scalar == "Records":
-            length = source.fresh("n")
-            source.line(f"{length} = records_size({value})")
-            self._length("i", length)
-            self._flush()
-            source.line(f"if isinstance({value}, RAW): {self._out} += {value}")
-            source.line(f"elif {length}: cuts.append((len(out), {value}))")
+            run, length = self._run.copy(), source.fresh("n")
+            with source.block(f"if isinstance({value}, RAW):"):
+                self._length("i", f"len({value})")
+                self._flush()
+                source.line(f"{self._out} += {value}")
+            self._run = run
+            with source.block("else:"):
+                source.line(f"{length} = records_size({value})")
+                self._length("i", length)
+                self._flush()
+                source.line(f"if {length}: cuts.append((len(out), {value}))")
         else:
             if field.scalar == "String":
                 source.line(f"{value} = {value}.encode()")
@@ -151,11 +158,15 @@ class EncoderWriter:
         if not self._flexible:
             self._run.append((fixed, length))
             return
-        self._flush()
-        compact = self.source.fresh("n")
+        compact, run = self.source.fresh("n"), self._run.copy()
         self.source.line(f"{compact} = {length} + 1")
-        self.source.line(f"if {compact} < 128: {self._out}.append({compact})")
-        self.source.line(f"else: put_uvarint({self._out}, {compact})")
+        with self.source.block(f"if {compact} < 128:"):
+            self._run.append(("B", compact))
+            self._flush()
+        self._run = run
+        with self.source.block("else:"):
+            self._flush()
+            self.source.line(f"put_uvarint({self._out}, {compact})")
 
     def _flush(self) -> None:
         """Write the fixed-width values collected so far."""
@@ -178,12 +189,13 @@ def _put_tagged_fields(out: bytearray, fields: list[tuple[int, bytearray]]) -> N
         out += content
 
 
-def _records_size(records: RecordsValue) -> int:
-    if isinstance(records, _RAW):
-        return len(records)
-    if isinstance(records, list):
-        return sum(part.size_bytes for part in records)
-    return records.size_bytes
+def _records_size(records: RecordsPart | list[RecordsPart]) -> int:
+    if not isinstance(records, list):
+        return records.size_bytes
+    size = 0
+    for part in records:
+        size += part.size_bytes
+    return size
 
 
 def _unsupported(path: str, version: int) -> NoReturn:

@@ -1,8 +1,8 @@
 """Records inside control batches of the metadata log (KIP-595, KIP-630, KIP-853).
 
-What kind a record is stands in its key (`record_batch.py`); its value starts with the version that it was written
-in. Of LeaderChangeMessage, Kafka 4.3 writes version 0 at kraft.version 0 and version 1 at kraft.version 1.
-Transaction markers have their place in `record_batch.py` too.
+What kind a record is stands in its key (`record_batch.py`); its value starts with the version that it was
+written in. Of LeaderChangeMessage, Kafka 4.3 writes version 0 at kraft.version 0 and version 1 at
+kraft.version 1. Transaction markers have their place in `record_batch.py` too.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Records of the metadata log and of its snapshots (KIP-500, KIP-631).
 
 A record's value is a frame: unsigned varints for the frame's version (1), the record's key and the record's
-version, then the record. Which version is written depends on metadata.version; at 4.3-IV0 it is the highest of
-each. Control records of that log are in `control.py`.
+version, then the record. Which version is written depends on metadata.version; at 4.3-IV0 it is the highest
+of each. Control records of that log are in `control.py`.
 """
 
 from __future__ import annotations

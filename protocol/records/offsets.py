@@ -1,8 +1,8 @@
 """Records of `__consumer_offsets`: committed offsets, and the generations of classic groups.
 
-A key starts with the number of its kind (int16), a value with the version that it was written in (int16). A key
-without a value deletes what the key names. Members' subscriptions and assignments are opaque here. The newer group
-protocol's records (KIP-848) have kinds of their own, from 3 on.
+A key starts with the number of its kind (int16), a value with the version that it was written in (int16). A
+key without a value deletes what the key names. Members' subscriptions and assignments are opaque here. The
+newer group protocol's records (KIP-848) have kinds of their own, from 3 on.
 """
 
 from __future__ import annotations

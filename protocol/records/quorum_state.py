@@ -1,7 +1,7 @@
 """The file `quorum-state` beside the metadata log (KIP-595, KIP-853).
 
-It is one line of JSON with the fields of a version and `data_version`, the version itself: 0 at kraft.version 0, 1
-at kraft.version 1.
+It is one line of JSON with the fields of a version and `data_version`, the version itself: 0 at
+kraft.version 0, 1 at kraft.version 1.
 """
 
 from __future__ import annotations
