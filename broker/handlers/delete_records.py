@@ -1,0 +1,118 @@
+"""DeleteRecords: let partitions start later (KIP-107).
+
+Behaviour
+- Records below the given offset, or below the high watermark for -1, are gone for readers at once and for
+  good; segments that lie wholly below are deleted later. The log's start survives a crash right after the
+  answer.
+- Beyond the high watermark: OFFSET_OUT_OF_RANGE. A topic that is only compacted: POLICY_VIOLATION. An
+  internal topic: INVALID_TOPIC_EXCEPTION. An offset below the log's start changes nothing.
+- The answer waits until every replica starts there, at most for the request's time-out (REQUEST_TIMED_OUT),
+  and names the smallest start of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING
+
+from broker.handlers.produce import INTERNAL_TOPICS
+from broker.partition import NO_OFFSET, Partition
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Awaitable
+
+    from broker.broker import Broker
+    from broker.connection import RequestContext
+
+_Deleted = DeleteRecordsResponse.Topic.Partition
+
+
+def handle(
+    broker: Broker, _context: RequestContext, request: DeleteRecordsRequest
+) -> DeleteRecordsResponse | Awaitable[DeleteRecordsResponse]:
+    """Delete on this broker; wait only where other replicas have to follow."""
+    behind: list[tuple[_Deleted, Partition, int]] = []
+
+    def delete(topic: str, wanted: DeleteRecordsRequest.Topic.Partition) -> _Deleted:
+        answer = _Deleted(partition_index=wanted.partition_index, low_watermark=NO_OFFSET)
+        try:
+            if topic in INTERNAL_TOPICS:
+                raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"records of {topic} are the broker's own")
+            partition = broker.replicas.partition(topic, wanted.partition_index)
+            target = broker.replicas.delete_records(partition, wanted.offset)
+        except KafkaError as error:
+            answer.error_code = error.code
+            return answer
+        answer.low_watermark = partition.low_watermark
+        if answer.low_watermark < target:
+            behind.append((answer, partition, target))
+        return answer
+
+    response = DeleteRecordsResponse(
+        topics=[
+            DeleteRecordsResponse.Topic(
+                name=topic.name, partitions=[delete(topic.name, wanted) for wanted in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )
+    if not behind:
+        return response
+    answered: asyncio.Future[DeleteRecordsResponse] = broker.loop.create_future()
+    waiting = _Waiting(broker, response, behind, answered)
+    broker.purgatory.expire_at(waiting, broker.loop.time() + request.timeout_ms / 1000)
+    return answered
+
+
+class _Waiting:
+    """A request whose replicas have yet to follow."""
+
+    __slots__ = ("_behind", "_broker", "_response", "answered")
+
+    def __init__(
+        self,
+        broker: Broker,
+        response: DeleteRecordsResponse,
+        behind: list[tuple[_Deleted, Partition, int]],
+        answered: asyncio.Future[DeleteRecordsResponse],
+    ) -> None:
+        self._broker = broker
+        self._response = response
+        self._behind = behind
+        self.answered = answered
+        for answer, partition, _ in behind:
+            answer.error_code = ErrorCode.REQUEST_TIMED_OUT
+            broker.purgatory.watch(partition, self)
+
+    @property
+    def done(self) -> bool:
+        """Say whether the answer was given, or nobody waits for it any more."""
+        return self.answered.done()
+
+    def woken(self, key: Hashable, size_bytes: int) -> None:
+        """Take note that a partition changed: `act` looks at each that is behind."""
+
+    def act(self) -> None:
+        """Answer, if every replica has followed or will not."""
+        self._behind = [waiting for waiting in self._behind if not self._settled(*waiting)]
+        if not self._behind:
+            self.expire()
+
+    def expire(self) -> None:
+        """Answer with what is known."""
+        for _, partition, _ in self._behind:
+            self._broker.purgatory.unwatch(partition, self)
+        if not self.done:
+            self.answered.set_result(self._response)
+
+    def _settled(self, answer: _Deleted, partition: Partition, target: int) -> bool:
+        code = partition.unavailable or (ErrorCode.NONE if partition.is_leader else ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        low = partition.low_watermark if code is ErrorCode.NONE else NO_OFFSET
+        if code is ErrorCode.NONE and low < target:
+            return False
+        answer.error_code, answer.low_watermark = code, low
+        self._broker.purgatory.unwatch(partition, self)
+        return True

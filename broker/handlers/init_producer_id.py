@@ -1,0 +1,50 @@
+"""InitProducerId: an id and an epoch for a producer.
+
+Behaviour
+- Without a transactional id, every request gets an id that was never given before, at epoch 0, whatever id
+  it says it has.
+- With one: INVALID_REQUEST if it is empty, otherwise UNSUPPORTED_VERSION, on which clients give up at once,
+  since there are no transactions yet.
+
+Version notes
+- 3 and later name the id and epoch that the producer has; they matter to transactional producers only.
+- 6 (two-phase commit, KIP-939) is unstable in Kafka 4.3, and not advertised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.connection import RequestContext
+
+
+def handle(
+    broker: Broker, _context: RequestContext, request: InitProducerIdRequest
+) -> InitProducerIdResponse | Awaitable[InitProducerIdResponse]:
+    """Answer with a new producer id; wait only if the controller has to allocate more."""
+    if request.transactional_id is not None:
+        known = ErrorCode.UNSUPPORTED_VERSION if request.transactional_id else ErrorCode.INVALID_REQUEST
+        return _refused(known)
+    producer_id = broker.producer_ids.take()
+    return _given(producer_id) if producer_id is not None else _allocate(broker)
+
+
+async def _allocate(broker: Broker) -> InitProducerIdResponse:
+    try:
+        return _given(await broker.producer_ids.next())
+    except KafkaError as error:
+        return _refused(error.code)
+
+
+def _given(producer_id: int) -> InitProducerIdResponse:
+    return InitProducerIdResponse(error_code=ErrorCode.NONE, producer_id=producer_id, producer_epoch=0)
+
+
+def _refused(code: ErrorCode) -> InitProducerIdResponse:
+    return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)

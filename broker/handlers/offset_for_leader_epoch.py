@@ -1,0 +1,47 @@
+"""OffsetForLeaderEpoch: where the records of a leader epoch end (KIP-101, KIP-320).
+
+Behaviour
+- The answer is the largest epoch not after the one asked for, and the offset after its last record; -1 and
+  -1 if the epoch is newer than all that are known. By that a consumer sees whether its position was
+  truncated away.
+- A request that names another current leader epoch is turned away: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from protocol.errors import KafkaError
+from protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+)
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.connection import RequestContext
+
+_End = OffsetForLeaderEpochResponse.Topic.Partition
+
+
+def handle(
+    broker: Broker, _context: RequestContext, request: OffsetForLeaderEpochRequest
+) -> OffsetForLeaderEpochResponse:
+    """Look up the end of each partition's epoch."""
+
+    def find(topic: str, wanted: OffsetForLeaderEpochRequest.Topic.Partition) -> _End:
+        try:
+            partition = broker.replicas.partition(topic, wanted.partition)
+            epoch, end = partition.end_offset_for_epoch(wanted.leader_epoch, wanted.current_leader_epoch)
+        except KafkaError as error:
+            return _End(partition=wanted.partition, error_code=error.code)
+        return _End(partition=wanted.partition, leader_epoch=epoch, end_offset=end)
+
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderEpochResponse.Topic(
+                topic=topic.topic, partitions=[find(topic.topic, wanted) for wanted in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )

@@ -1,0 +1,171 @@
+"""Produce: append one batch to each of some partitions.
+
+Behaviour
+- Each partition takes exactly one batch of magic 2, checked by its header and appended as the bytes that
+  came; where the topic's configuration asks for more, `broker.record_checks` looks inside. Partitions fail
+  one by one.
+- acks=0: no response; an error closes the connection, the only way in which such a producer learns that
+  something is wrong. acks=1: answered after the append. acks=-1: refused with NOT_ENOUGH_REPLICAS before the
+  append if the ISR is too small, and answered once the batch is below the high watermark, at once if that is
+  so already. Any other is INVALID_REQUIRED_ACKS.
+- Batches that repeat one of the producer's last five are answered with the offset of the first time (KIP-98).
+- Transactional batches are refused with INVALID_TXN_STATE: without a coordinator nobody could ever end the
+  transaction.
+- Internal topics are written by coordinators only: INVALID_TOPIC_EXCEPTION, save for Kafka's admin client,
+  as in Kafka.
+
+Version notes
+- 0 to 2 are advertised, since librdkafka stops compressing if they are not (KAFKA-18659), but cannot be
+  decoded.
+- 7 and later may carry zstd; below, UNSUPPORTED_COMPRESSION_TYPE.
+- 8 and later name the records that made a batch fail (KIP-467).
+- 10 and later say with NOT_LEADER_OR_FOLLOWER who leads, and where (KIP-951).
+- 13 and later name topics by id: UNKNOWN_TOPIC_ID (KIP-516).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from broker.connection import Disconnect
+from broker.leader_hints import current_leader
+from broker.partition import ACKS_ALL, NO_OFFSET, Partition
+from broker.record_checks import InvalidRecordsError, prepare
+from protocol.compression import Compression
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.produce import ProduceRequest, ProduceResponse
+from protocol.record_batch import check_batch
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.connection import RequestContext
+
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+_ADMIN_CLIENT_ID = "__admin_client"
+_ZSTD_FROM_VERSION = 7
+_HINTS_FROM_VERSION = 10
+_TOPIC_IDS_FROM_VERSION = 13
+
+_Topic = ProduceResponse.Topic
+_Appended = ProduceResponse.Topic.Partition
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: ProduceRequest
+) -> ProduceResponse | Awaitable[ProduceResponse] | None:
+    """Append what `request` holds; wait only where replicas have to be waited for."""
+    produce = _Produce(broker, context, request.acks)
+    response = ProduceResponse(
+        responses=[produce.append_topic(topic) for topic in request.topic_data],
+        node_endpoints=produce.node_endpoints,
+    )
+    if request.acks == 0:
+        if produce.first_error is not None:
+            raise Disconnect(f"a produce with acks=0 failed: {produce.first_error}")
+        return None
+    return produce.acknowledged(response, request.timeout_ms) if produce.uncommitted else response
+
+
+class _Produce:
+    """One request in progress."""
+
+    __slots__ = (
+        "acks",
+        "broker",
+        "context",
+        "first_error",
+        "node_endpoints",
+        "replicas",
+        "uncommitted",
+        "validate",
+    )
+
+    def __init__(self, broker: Broker, context: RequestContext, acks: int) -> None:
+        self.broker = broker
+        self.replicas = broker.replicas
+        self.context = context
+        self.acks = acks
+        self.validate: bool = broker.settings["barnabas.validate.records"]
+        self.first_error: KafkaError | None = None
+        self.node_endpoints: list[ProduceResponse.NodeEndpoint] = []
+        self.uncommitted: list[tuple[_Appended, Partition, int]] = []
+
+    def append_topic(self, topic: ProduceRequest.Topic) -> _Topic:
+        """Append to the partitions of one topic."""
+        by_id = self.context.api_version >= _TOPIC_IDS_FROM_VERSION
+        name = self.replicas.topic_name(topic.topic_id) if by_id else topic.name
+        answers = []
+        for wanted in topic.partition_data:
+            try:
+                answers.append(self._append(name, wanted.index, wanted.records))
+            except KafkaError as error:
+                answers.append(self._refuse(name, wanted.index, error))
+        return _Topic(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
+
+    def _append(self, name: str | None, index: int, records: object) -> _Appended:
+        if self.acks not in (ACKS_ALL, 0, 1):
+            raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks must be -1, 0 or 1, not {self.acks}")
+        if name is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+        partition = self.replicas.partition(name, index)
+        if not isinstance(records, memoryview):
+            raise KafkaError(ErrorCode.INVALID_RECORD, "no record batch")
+        header = check_batch(records)
+        if header.is_transactional:
+            raise KafkaError(ErrorCode.INVALID_TXN_STATE, "transactions are not supported yet")
+        if header.compression is Compression.ZSTD and self.context.api_version < _ZSTD_FROM_VERSION:
+            raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs version 7 of Produce")
+        if name in INTERNAL_TOPICS and self.context.client_id != _ADMIN_CLIENT_ID:
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"only the broker writes to {name}")
+        batch = prepare(records, header, partition.log.config, self.validate)
+        info = self.replicas.append(partition, batch, self.acks, header if batch is records else None)
+        answer = _Appended(
+            index=index,
+            error_code=ErrorCode.NONE,
+            base_offset=info.base_offset,
+            log_append_time_ms=info.log_append_time_ms,
+            log_start_offset=info.log_start_offset,
+        )
+        if self.acks == ACKS_ALL:
+            outcome = partition.committed(info.last_offset + 1)
+            if outcome is None:
+                self.uncommitted.append((answer, partition, info.last_offset + 1))
+            else:
+                answer.error_code = outcome
+        return answer
+
+    def _refuse(self, name: str | None, index: int, error: KafkaError) -> _Appended:
+        self.first_error = self.first_error or error
+        answer = _Appended(
+            index=index, error_code=error.code, base_offset=NO_OFFSET, error_message=error.message or None
+        )
+        if isinstance(error, InvalidRecordsError):
+            answer.record_errors = [
+                _Appended.RecordError(batch_index=at, batch_index_error_message=reason)
+                for at, reason in error.record_errors
+            ]
+        if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER and name is not None:
+            self._hint(answer, name, index)
+        return answer
+
+    def _hint(self, answer: _Appended, name: str, index: int) -> None:
+        """Say who leads the partition instead, and where."""
+        if self.context.api_version < _HINTS_FROM_VERSION:
+            return
+        hint = current_leader(self.broker.image, name, index, self.context.listener)
+        answer.current_leader = _Appended.CurrentLeader(leader_id=hint.leader, leader_epoch=hint.leader_epoch)
+        if hint.host is not None and all(node.node_id != hint.leader for node in self.node_endpoints):
+            self.node_endpoints.append(
+                ProduceResponse.NodeEndpoint(node_id=hint.leader, host=hint.host, port=hint.port, rack=hint.rack)
+            )
+
+    async def acknowledged(self, response: ProduceResponse, timeout_ms: int) -> ProduceResponse:
+        """Complete `response` with how the writes came out that wait for replicas."""
+        writes = [(partition, end_offset) for _, partition, end_offset in self.uncommitted]
+        outcomes = await self.replicas.acknowledged(writes, timeout_ms)
+        for (answer, partition, _), outcome in zip(self.uncommitted, outcomes, strict=True):
+            answer.error_code = outcome
+            if outcome is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                self._hint(answer, partition.topic, partition.index)
+        return response

@@ -1,0 +1,91 @@
+"""The looks inside a batch that a topic's configuration demands; most topics demand none.
+
+    cleanup.policy contains compact        each record needs a key: INVALID_RECORD, naming the ones without
+    compression.type is not `producer`     a batch that came with another codec is packed anew with that one
+    barnabas.validate.records=true         each record must be well formed, and the header true of them
+
+Only here are records of a client unpacked, and never to more than `record_batch.MAX_INFLATED_BYTES`. What
+the header of a batch alone can show is checked by `record_batch.check_batch` and by the log.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from protocol.compression import Compression
+from protocol.errors import ErrorCode, KafkaError
+from protocol.record import Record
+from protocol.record_batch import BatchHeader, build_batch, iter_records
+
+if TYPE_CHECKING:
+    from storage.log import LogConfig
+
+_NAMED_CODECS = {
+    "uncompressed": Compression.NONE,
+    "gzip": Compression.GZIP,
+    "snappy": Compression.SNAPPY,
+    "lz4": Compression.LZ4,
+    "zstd": Compression.ZSTD,
+}
+_ERRORS_NAMED = 3
+
+
+class InvalidRecordsError(KafkaError):
+    """The batch is refused for some of its records: `record_errors` are (position in the batch, reason)."""
+
+    def __init__(self, record_errors: list[tuple[int, str]]) -> None:
+        first = "; ".join(f"record {at}: {reason}" for at, reason in record_errors[:_ERRORS_NAMED])
+        super().__init__(
+            ErrorCode.INVALID_RECORD,
+            f"{len(record_errors)} of the batch's records cannot be appended: {first}",
+        )
+        self.record_errors = record_errors
+
+
+def prepare(records: memoryview, header: BatchHeader, config: LogConfig, validate: bool) -> memoryview:
+    """Return the bytes to append for a checked batch: usually `records`, otherwise the batch packed anew.
+
+    KafkaError where its records break a rule of the topic.
+    """
+    codec = _NAMED_CODECS.get(config.compression_type, header.compression)
+    needs_keys = "compact" in config.cleanup_policy
+    if codec is header.compression and not needs_keys and not validate:
+        return records
+    unpacked = list(iter_records(records))
+    if needs_keys:
+        _check_keys(unpacked)
+    if validate:
+        _check_header(unpacked, header)
+    if codec is header.compression:
+        return records
+    return memoryview(
+        build_batch(
+            unpacked,
+            compression=codec,
+            producer_id=header.producer_id,
+            producer_epoch=header.producer_epoch,
+            base_sequence=header.base_sequence,
+            is_transactional=header.is_transactional,
+        )
+    )
+
+
+def _check_keys(records: list[Record]) -> None:
+    reason = "a compacted topic takes no record without a key"
+    keyless = [(at, reason) for at, record in enumerate(records) if record.key is None]
+    if keyless:
+        raise InvalidRecordsError(keyless)
+
+
+def _check_header(records: list[Record], header: BatchHeader) -> None:
+    misplaced = [
+        (at, f"its offset delta is {record.offset}") for at, record in enumerate(records) if record.offset != at
+    ]
+    if misplaced:
+        raise InvalidRecordsError(misplaced)
+    largest = max(record.timestamp for record in records)
+    if largest != header.max_timestamp:
+        raise KafkaError(
+            ErrorCode.INVALID_RECORD,
+            f"the largest timestamp is {largest}, not {header.max_timestamp} as the header says",
+        )

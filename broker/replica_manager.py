@@ -1,0 +1,288 @@
+"""The partitions that this broker has replicas of: created, led, followed and deleted as the metadata says.
+
+The controller's committed metadata is the only source of what is hosted here. `load` compares it with the
+logs that were found on disk when the broker started; `apply` follows it change by change from then on. A log
+whose topic is gone, or was re-created under another id, is not this topic's and is removed.
+
+Whoever appends through here wakes whoever waits: a moved high watermark, log start or leader epoch, and a
+deletion, are told to the purgatory. Rules of one replica are `broker.partition`'s, bytes on disk
+`storage`'s.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from broker.acknowledgement import Acknowledgement
+from broker.partition import ACKS_ALL, Partition
+from broker.purgatory import Purgatory
+from protocol.errors import ErrorCode, KafkaError
+from protocol.record_batch import BatchHeader, RecordLike, build_batch
+from protocol.records.metadata import (
+    ConfigRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+)
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from storage.log_manager import LogManager
+
+    from broker.fetch_sessions import FetchSessions
+    from controller.image import MetadataImage, PartitionImage, TopicImage
+    from storage.log import AppendInfo, LogConfig
+
+_log = logging.getLogger("broker.replicas")
+
+CLUSTER_DEFAULT = ""
+_TOPIC_RESOURCE = 2
+_BROKER_RESOURCE = 4
+_INTERNAL_TIMEOUT_MS = 5000
+
+OnLeadership = Callable[[int, int | None], None]
+
+
+class ReplicaManager:
+    """All replicas of this broker."""
+
+    def __init__(
+        self,
+        node_id: int,
+        *,
+        logs: LogManager,
+        purgatory: Purgatory,
+        fetch_sessions: FetchSessions,
+        loop: asyncio.AbstractEventLoop,
+        now_ms: Callable[[], int],
+        topic_config: Callable[[MetadataImage, str], LogConfig],
+    ) -> None:
+        """Host nothing until `load`; `topic_config` is the configuration of a topic's logs by an image."""
+        self._node_id = node_id
+        self._logs = logs
+        self._purgatory = purgatory
+        self._loop = loop
+        self._now_ms = now_ms
+        self._topic_config = topic_config
+        self._partitions: dict[tuple[str, int], Partition] = {}
+        self._by_topic: dict[bytes, dict[int, Partition]] = {}
+        self._leadership: dict[str, OnLeadership] = {}
+        self._image: MetadataImage | None = None
+        self.fetch_sessions = fetch_sessions
+
+    # What clients and coordinators ask for.
+
+    @property
+    def partitions(self) -> Iterable[Partition]:
+        """Return every replica that is served here."""
+        return self._partitions.values()
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        """Return the name of the topic with that id."""
+        topic = self._image.topic_by_id(topic_id) if self._image is not None else None
+        return None if topic is None else topic.name
+
+    def partition(self, topic: str, index: int) -> Partition:
+        """Return the replica; KafkaError if there is no such partition, or this broker has none of it."""
+        found = self._partitions.get((topic, index))
+        if found is not None:
+            return found
+        known = self._image.topic(topic) if self._image is not None else None
+        state = known.partitions.get(index) if known is not None else None
+        if state is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no partition {topic}-{index}")
+        if self._node_id in state.replicas:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{topic}-{index} has no log directory")
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {state.leader} leads {topic}-{index}")
+
+    def append(
+        self, partition: Partition, records: memoryview, acks: int, header: BatchHeader | None = None
+    ) -> AppendInfo:
+        """Append a checked batch, whose `header` may be known, to a partition led here; or raise KafkaError."""
+        info = partition.append(records, acks, self._now_ms(), header)
+        if not info.duplicate and (partition.advance_high_watermark() or partition.followers):
+            self._purgatory.wake(partition, len(records))
+        return info
+
+    async def append_internal(
+        self,
+        topic: str,
+        index: int,
+        records: Iterable[RecordLike],
+        *,
+        leader_epoch: int | None = None,
+        timeout_ms: int = _INTERNAL_TIMEOUT_MS,
+    ) -> int:
+        """Write a coordinator's records as one batch; return its base offset once it is committed.
+
+        The append happens before the first await. KafkaError otherwise: NOT_LEADER_OR_FOLLOWER too if the
+        partition is no longer in `leader_epoch`, REQUEST_TIMED_OUT if the batch may yet be committed.
+        """
+        partition = self.partition(topic, index)
+        if leader_epoch is not None and leader_epoch != partition.leader_epoch:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{partition} is not in leader epoch {leader_epoch}")
+        batch = build_batch(records, timestamp_ms=self._now_ms())
+        info = self.append(partition, memoryview(batch), ACKS_ALL)
+        outcome = partition.committed(info.last_offset + 1)
+        if outcome is None:
+            [outcome] = await self.acknowledged([(partition, info.last_offset + 1)], timeout_ms)
+        if outcome is not ErrorCode.NONE:
+            raise KafkaError(outcome)
+        return info.base_offset
+
+    def acknowledged(self, writes: list[tuple[Partition, int]], timeout_ms: int) -> asyncio.Future[list[ErrorCode]]:
+        """Return the error code of each (partition, end offset), once all are committed or the time is up."""
+        outcomes: asyncio.Future[list[ErrorCode]] = self._loop.create_future()
+        return Acknowledgement(self._purgatory, writes, outcomes, self._loop.time() + timeout_ms / 1000).outcomes
+
+    def acknowledge(self, partition: Partition, broker: int, log_end_offset: int, log_start_offset: int) -> None:
+        """Take note of how far a follower has come, by its fetch."""
+        start_before = partition.low_watermark
+        if partition.acknowledge(broker, log_end_offset, log_start_offset) or partition.low_watermark > start_before:
+            self._purgatory.wake(partition)
+
+    def delete_records(self, partition: Partition, offset: int) -> int:
+        """Delete what lies before `offset`, for good; return which offset was meant. KafkaError if it may not."""
+        target = partition.delete_records(offset)
+        self._logs.checkpoint_log_starts(partition.log)
+        self._log_start_moved(partition)
+        return target
+
+    def note_retention(self) -> None:
+        """Tell the waiting of the logs that retention made start later; called after each pass of it."""
+        for partition in self._partitions.values():
+            if partition.log.log_start_offset != partition.log_start_seen:
+                self._log_start_moved(partition)
+
+    def _log_start_moved(self, partition: Partition) -> None:
+        partition.log_start_seen = partition.log.log_start_offset
+        self._purgatory.wake(partition)
+
+    # What the metadata decides.
+
+    def on_leadership(self, topic: str, callback: OnLeadership) -> None:
+        """Call `callback(index, leader epoch)` for each partition of `topic` that this broker leads or will lead.
+
+        With None for the epoch when it no longer leads.
+        """
+        self._leadership[topic] = callback
+        for (name, index), partition in self._partitions.items():
+            if name == topic and partition.is_leader:
+                callback(index, partition.leader_epoch)
+
+    def load(self, image: MetadataImage) -> None:
+        """Begin to serve what `image` places here; remove the logs that it does not know."""
+        self._image = image
+        for log in tuple(self._logs.all()):
+            topic = image.topic(log.topic)
+            state = topic.partitions.get(log.partition) if topic is not None else None
+            if topic is None or state is None or topic.topic_id != log.topic_id or self._node_id not in state.replicas:
+                _log.warning("Removing %s: the cluster's metadata does not place it here", log.directory)
+                self._logs.delete(log.topic, log.partition)
+        for topic in image.topics():
+            for state in topic.partitions.values():
+                self._place(image, topic, state)
+
+    def apply(self, _old: MetadataImage, new: MetadataImage, records: Iterable[object]) -> None:
+        """Follow the changes, `records`, that led to `new`."""
+        self._image = new
+        touched: dict[tuple[bytes, int], None] = {}
+        for record in records:
+            if isinstance(record, (PartitionRecord, PartitionChangeRecord)):
+                touched[record.topic_id, record.partition_id] = None
+            elif isinstance(record, RemoveTopicRecord):
+                self._remove_topic(record.topic_id)
+            elif isinstance(record, ConfigRecord):
+                self._reconfigure(new, record)
+        for topic_id, index in touched:
+            topic = new.topic_by_id(topic_id)
+            state = topic.partitions.get(index) if topic is not None else None
+            if topic is not None and state is not None:
+                self._place(new, topic, state)
+
+    def _place(self, image: MetadataImage, topic: TopicImage, state: PartitionImage) -> None:
+        """Make the replica what `state` says: leader, follower, or none of ours."""
+        partition = self._partitions.get((topic.name, state.partition))
+        if self._node_id not in state.replicas:
+            if partition is not None:
+                self._remove(partition)
+            return
+        if partition is None:
+            partition = self._host(image, topic, state.partition)
+            if partition is None:
+                return
+        led, epoch = partition.is_leader, partition.leader_epoch
+        if state.leader == self._node_id:
+            partition.lead(state)
+        else:
+            partition.follow(state)
+        self._purgatory.wake(partition)
+        if partition.is_leader and (not led or epoch != partition.leader_epoch):
+            self._announce(partition, partition.leader_epoch)
+        elif led and not partition.is_leader:
+            self._announce(partition, None)
+
+    def _host(self, image: MetadataImage, topic: TopicImage, index: int) -> Partition | None:
+        """Open or create the log of a replica; None if its directory fails."""
+        config = self._topic_config(image, topic.name)
+        try:
+            log = self._logs.get(topic.name, index)
+            if log is not None and log.topic_id != topic.topic_id:
+                self._logs.delete(topic.name, index)
+                log = None
+            if log is None:
+                log = self._logs.create(topic.name, topic.topic_id, index, config)
+            else:
+                log.config = config
+        except KafkaError as error:
+            _log.error("No log for %s-%d: %s", topic.name, index, error)
+            return None
+        partition = Partition(self._node_id, topic.name, topic.topic_id, index, log)
+        self._partitions[topic.name, index] = partition
+        self._by_topic.setdefault(topic.topic_id, {})[index] = partition
+        return partition
+
+    def _remove_topic(self, topic_id: bytes) -> None:
+        for partition in tuple(self._by_topic.get(topic_id, {}).values()):
+            self._remove(partition)
+
+    def _remove(self, partition: Partition) -> None:
+        """Stop serving a replica, and delete its log."""
+        del self._partitions[partition.topic, partition.index]
+        hosted = self._by_topic[partition.topic_id]
+        del hosted[partition.index]
+        if not hosted:
+            del self._by_topic[partition.topic_id]
+        partition.unavailable = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        self._purgatory.wake(partition)
+        if partition.is_leader:
+            self._announce(partition, None)
+        try:
+            self._logs.delete(partition.topic, partition.index)
+        except KafkaError as error:
+            _log.error("%s stays on disk: %s", partition, error)
+
+    def _announce(self, partition: Partition, leader_epoch: int | None) -> None:
+        callback = self._leadership.get(partition.topic)
+        if callback is not None:
+            callback(partition.index, leader_epoch)
+
+    def _reconfigure(self, image: MetadataImage, record: ConfigRecord) -> None:
+        """Give the logs that `record` is about their new configuration."""
+        if record.resource_type == _TOPIC_RESOURCE:
+            topic = image.topic(record.resource_name)
+            changed = list(self._by_topic.get(topic.topic_id, {}).values()) if topic is not None else []
+        elif record.resource_type == _BROKER_RESOURCE and record.resource_name in (
+            CLUSTER_DEFAULT,
+            str(self._node_id),
+        ):
+            changed = list(self._partitions.values())
+        else:
+            return
+        for partition in changed:
+            partition.log.config = self._topic_config(image, partition.topic)
+            if partition.is_leader and partition.advance_high_watermark():
+                self._purgatory.wake(partition)
