@@ -63,7 +63,7 @@ class Channel(asyncio.BufferedProtocol):
     def __init__(self, listener: Listener) -> None:
         self._listener = listener
         self._reader = FrameReader(listener.server.scratch, listener.server.max_request_bytes)
-        self._backlog: deque[bytes] | None = None  # frames that are held back; none, for its size, if empty
+        self._backlog: deque[memoryview] | None = None  # frames that are held back; none, for its size, if empty
         self._reading = True
         self._finishing = False
         self._closing = False
@@ -110,10 +110,8 @@ class Channel(asyncio.BufferedProtocol):
             for frame in self._reader.received(nbytes):
                 if self._backlog is None and self.connection.may_handle:
                     self._handle(frame, leaving)
-                elif self._backlog is None:
-                    self._backlog = deque((bytes(frame),))
                 else:
-                    self._backlog.append(bytes(frame))
+                    self._keep(frame)
         except (DecodeError, Disconnect) as reason:
             self._close(leaving, reason)
             return
@@ -140,7 +138,7 @@ class Channel(asyncio.BufferedProtocol):
         self._closing = True
         self._transport.abort()
 
-    def _handle(self, frame: memoryview | bytes, leaving: list[Part]) -> None:
+    def _handle(self, frame: memoryview, leaving: list[Part]) -> None:
         """Handle one frame; whatever may be sent because of it is added to `leaving`."""
         outcome = self._listener.dispatch(frame, self.connection)
         if outcome is None:
@@ -150,6 +148,12 @@ class Channel(asyncio.BufferedProtocol):
             outcome.response.add_done_callback(partial(self._answered, slot))
         else:
             leaving += self.connection.answer(outcome)
+
+    def _keep(self, frame: memoryview) -> None:
+        """Copy a frame that has to wait; into writable memory, since records are patched where they lie."""
+        if self._backlog is None:
+            self._backlog = deque()
+        self._backlog.append(memoryview(bytearray(frame)))
 
     def _answered(self, slot: Slot, response: asyncio.Future[list[Part] | None]) -> None:
         """Fill the slot of a request that waited, and take up what it held back."""
@@ -184,10 +188,7 @@ class Channel(asyncio.BufferedProtocol):
             self._transport.close()  # what the transport still holds is sent first
             return
         may_read = (
-            self._backlog is None
-            and self.connection.may_handle
-            and not self._outbox.backed_up
-            and not self._finishing
+            self._backlog is None and self.connection.may_handle and not self._outbox.backed_up and not self._finishing
         )
         if may_read != self._reading:
             self._reading = may_read

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from broker.metrics import Metrics
     from protocol.primitives import Part
 
-    Dispatch = Callable[[memoryview | bytes, Connection], list[Part] | Waiting | None]
+    Dispatch = Callable[[memoryview, Connection], list[Part] | Waiting | None]
 
 _BACKLOG = 512
 _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - what an empty host asks for
@@ -146,9 +146,7 @@ class Server:
             self.metrics.connections_accepted += 1
             return True
         self.metrics.connections_refused += 1
-        _log.warning(
-            "Refusing a connection from %s on %s: %s is reached", host, channel.connection.listener, limit
-        )
+        _log.warning("Refusing a connection from %s on %s: %s is reached", host, channel.connection.listener, limit)
         return False
 
     def forget(self, channel: Channel) -> None:

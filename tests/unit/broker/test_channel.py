@@ -30,7 +30,7 @@ class Later:
 
 async def until(condition):
     """Let the loop run until something is so; the time-out of `run` bounds it."""
-    while not condition():
+    while not condition():  # noqa: ASYNC110 - what is waited for has no event
         await asyncio.sleep(0)
 
 
@@ -132,9 +132,7 @@ def test_a_request_without_a_response_gets_none(run, serving):
 
 
 @pytest.mark.parametrize("reason", [DecodeError("bad bytes"), Disconnect("unknown API 99")])
-def test_a_bad_request_closes_the_connection_with_one_line_after_earlier_responses(
-    run, serving, caplog, reason
-):
+def test_a_bad_request_closes_the_connection_with_one_line_after_earlier_responses(run, serving, caplog, reason):
     def answer(body, connection):
         if body == b"bad":
             raise reason
@@ -152,9 +150,7 @@ def test_a_bad_request_closes_the_connection_with_one_line_after_earlier_respons
     with caplog.at_level(logging.INFO):
         run(body())
     lines = [record for record in caplog.records if record.name == "broker.channel"]
-    assert [line.getMessage() for line in lines] == [
-        f"Closing the connection from 127.0.0.1 on PLAINTEXT: {reason}"
-    ]
+    assert [line.getMessage() for line in lines] == [f"Closing the connection from 127.0.0.1 on PLAINTEXT: {reason}"]
     assert lines[0].exc_info is None
 
 

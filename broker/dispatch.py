@@ -1,0 +1,151 @@
+"""From a frame to its handler, and from its response to bytes.
+
+An API is served where `broker/handlers/` has a module of its name, on the listeners and in the versions of
+`protocol.api`. Handlers and messages are imported at the first request that needs them, so that a start does
+not pay for them. A handler answers at once, or returns an awaitable and is answered later; it is called while
+the frame is valid, so views of the frame (`Records`) are good until it returns, and no longer.
+
+Whatever goes wrong ends in one place:
+
+    no request, or an API or version not served    the connection closes with one log line, as in Kafka
+    ApiVersions in an unknown version              answered in version 0 (KIP-511)
+    KafkaError out of a handler                    its code, in that API's response
+    any other exception                            UNKNOWN_SERVER_ERROR likewise, and a traceback in the log
+    InvariantError                                 the loop's exception handler is told: the broker stops
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from importlib import import_module
+from importlib.machinery import PathFinder
+from struct import pack_into
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from broker import handlers
+from broker.channel import Waiting
+from broker.connection import Connection, Disconnect, RequestContext
+from broker.error_responses import error_response
+from protocol.api import APIS, Api, ApiKey, request_class
+from protocol.errors import DecodeError, ErrorCode, InvariantError, KafkaError
+from protocol.headers import RequestHeader, decode_request_header, response_prefix
+from protocol.primitives import Part, part_size
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from protocol.schema import Message
+
+Handler: TypeAlias = Callable[["Broker", RequestContext, Any], "Message | Awaitable[Message | None] | None"]
+
+_ROOM_FOR_SIZE = bytes(4)
+
+_log = logging.getLogger("broker.dispatch")
+
+
+def served_apis(listener_type: str) -> dict[ApiKey, Api]:
+    """Return the APIs with a handler that a listener of a type, "broker" or "controller", serves."""
+    return {
+        key: api
+        for key, api in APIS.items()
+        if listener_type in api.listeners and PathFinder.find_spec(api.module, handlers.__path__) is not None
+    }
+
+
+class Dispatcher:
+    """Handles the requests of one listener."""
+
+    def __init__(self, broker: Broker, listener_type: str) -> None:
+        self._broker = broker
+        self._metrics = broker.metrics
+        self._loop = broker.loop
+        self.apis = served_apis(listener_type)
+        self._handlers: dict[ApiKey, tuple[Api, type[Message], Handler]] = {}
+        # Tasks are only weakly held by the loop.
+        self._tasks: set[asyncio.Task[list[Part] | None]] = set()
+
+    def __call__(self, frame: memoryview, connection: Connection) -> list[Part] | Waiting | None:
+        """Handle one request; `DecodeError` and `Disconnect` say that the connection has to be closed."""
+        header, body_at = decode_request_header(frame)
+        key, version = header.api_key, header.api_version
+        api, requests, handle = self._handlers.get(key) or self._find(key)
+        self._metrics.requests += 1
+        if not api.supports(version):
+            return self._reject_version(header)
+        request = requests.decode(frame, version, body_at)
+        context = RequestContext(
+            *header,
+            connection.connection_id,
+            connection.listener,
+            connection.client_host,
+            connection.principal,
+        )
+        try:
+            outcome = handle(self._broker, context, request)
+            if isinstance(outcome, Awaitable):
+                return Waiting(key, self._start(self._later(header, request, outcome)))
+            return None if outcome is None else encode_response(header, outcome)
+        except Exception as error:
+            return self._failed(header, request, error)
+
+    def _find(self, key: ApiKey) -> tuple[Api, type[Message], Handler]:
+        api = self.apis.get(key)
+        if api is None:
+            raise Disconnect(f"the API {APIS[key].name} is not served on this listener")
+        module = import_module(f"broker.handlers.{api.module}")
+        found = self._handlers[key] = (api, request_class(key), module.handle)
+        return found
+
+    def _start(self, later: Coroutine[Any, Any, list[Part] | None]) -> asyncio.Task[list[Part] | None]:
+        task = self._loop.create_task(later)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _later(
+        self, header: RequestHeader, request: Message, outcome: Awaitable[Message | None]
+    ) -> list[Part] | None:
+        try:
+            response = await outcome
+            return None if response is None else encode_response(header, response)
+        except Exception as error:
+            return self._failed(header, request, error)
+
+    def _reject_version(self, header: RequestHeader) -> list[Part]:
+        api = APIS[header.api_key]
+        if header.api_key is not ApiKey.API_VERSIONS:
+            raise Disconnect(f"{api.name} has no version {header.api_version}")
+        answer = import_module("broker.handlers.api_versions").unsupported_version()
+        return encode_response(header._replace(api_version=0), answer)
+
+    def _failed(self, header: RequestHeader, request: Message, error: Exception) -> list[Part]:
+        """Return the response to a request that failed with `error`, or close the connection by raising."""
+        name = APIS[header.api_key].name
+        if isinstance(error, (Disconnect, DecodeError)):
+            raise error
+        if isinstance(error, InvariantError):
+            self._loop.call_exception_handler({"message": f"{name} broke an invariant", "exception": error})
+            raise Disconnect("the broker is stopping") from error
+        code, message = ErrorCode.UNKNOWN_SERVER_ERROR, ""
+        if isinstance(error, KafkaError):
+            code, message = error.code, error.message
+        else:
+            self._metrics.handler_failures += 1
+            _log.error("%s v%d of %s failed", name, header.api_version, header.client_id, exc_info=error)
+        if getattr(request, "acks", None) == 0:
+            raise Disconnect(f"a {name} without a response failed with {code.name}")
+        try:
+            answer = error_response(header.api_key, header.api_version, request, code, message)
+            return encode_response(header, answer)
+        except (LookupError, KafkaError) as impossible:
+            raise Disconnect(f"{name} failed with {code.name}") from impossible
+
+
+def encode_response(header: RequestHeader, response: Message) -> list[Part]:
+    """Return the response's frame as parts."""
+    prefix = _ROOM_FOR_SIZE + response_prefix(*header[:3])
+    parts = response.encode_parts(header.api_version, prefix)
+    # The first part always is the encoder's own buffer, or a view of it.
+    pack_into(">i", cast("bytearray", parts[0]), 0, sum(map(part_size, parts)) - len(_ROOM_FOR_SIZE))
+    return parts

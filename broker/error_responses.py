@@ -1,0 +1,82 @@
+"""The response that says that a whole request failed, for any API.
+
+Kafka writes one by hand for each API; their shape is regular enough to be derived. A response that has an
+error code of its own gets it. Otherwise what was asked for comes back entry by entry, each with the code: the
+response's list is filled from the request's first list, fields of equal name are copied, and where the
+request lists plain values (names of groups, indexes of partitions) they go into the entry's first field of
+that type.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from protocol.api import ApiKey, response_class
+from protocol.errors import ErrorCode
+from protocol.fields import Field, fields_of
+from protocol.schema import Message, Struct
+
+_CODE = "error_code"
+_TEXT = "error_message"
+_OTHER_NAMES = {"partition_index": "partition"}
+
+
+def error_response(key: ApiKey, version: int, request: Message, code: ErrorCode, message: str = "") -> Message:
+    """Return the API's response in which all of `request` failed with `code`.
+
+    Raises LookupError if the API has no place for an error.
+    """
+    found = response_class(key)
+    if not _can_say(found, version):
+        raise LookupError(f"{found.__name__} v{version} has no error code")
+    filled: Message = _fill(found, version, request, code, message)
+    return filled
+
+
+def _fill(struct: type, version: int, asked: Any, code: ErrorCode, message: str) -> Any:
+    """Return a struct of the response for what was `asked`, a struct of the request."""
+    answer = object.__new__(struct)
+    own_code = _has(struct, version, _CODE)
+    for field in fields_of(struct):
+        value = [] if field.is_list else field.default
+        if field.name == _CODE and own_code:
+            value = code
+        elif field.name == _TEXT:
+            value = message or None
+        elif not field.is_list:
+            value = getattr(asked, field.name, getattr(asked, _OTHER_NAMES.get(field.name, ""), value))
+        elif not own_code and version in field.versions and field.struct and _can_say(field.struct, version):
+            value = [_entry(field.struct, version, item, code, message) for item in _first_list(asked, version)]
+        setattr(answer, field.name, value)
+    return answer
+
+
+def _entry(struct: type, version: int, asked: Any, code: ErrorCode, message: str) -> Any:
+    if isinstance(asked, Struct):
+        return _fill(struct, version, asked, code, message)
+    entry = _fill(struct, version, None, code, message)
+    fields = (field for field in fields_of(struct) if field.name not in (_CODE, _TEXT))
+    setattr(entry, next(field.name for field in fields if type(field.default) is type(asked)), asked)
+    return entry
+
+
+def _first_list(asked: Any, version: int) -> list[Any]:
+    lists = (field for field in fields_of(type(asked)) if field.is_list and version in field.versions)
+    values: list[list[Any] | None] = [getattr(asked, field.name) for field in lists]
+    return (values[0] if values else None) or []
+
+
+def _can_say(struct: type, version: int) -> bool:
+    """Say whether a struct of the response has an error code in `version`, or holds structs that have."""
+    return any(
+        field.name == _CODE or (field.struct is not None and _can_say(field.struct, version))
+        for field in _present(struct, version)
+    )
+
+
+def _has(struct: type, version: int, name: str) -> bool:
+    return any(field.name == name for field in _present(struct, version))
+
+
+def _present(struct: type, version: int) -> list[Field]:
+    return [field for field in fields_of(struct) if version in field.versions]

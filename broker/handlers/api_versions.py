@@ -1,0 +1,68 @@
+"""ApiVersions: which APIs in which versions, and which features.
+
+Behaviour
+- An API is listed where the listener serves it. Produce is listed from version 0 though 0 to 2 are not
+  served: librdkafka silently stops compressing otherwise (KAFKA-18659), and Kafka does the same.
+- The epoch of the finalized features is the offset of the metadata that they were read from.
+
+Version notes
+- 3 and later name the client's software (KIP-511): a name or version that is empty or has odd characters is
+  INVALID_REQUEST. They also carry the features.
+- Below 4, supported features whose lowest level is 0 are left out, as clients refuse them (KAFKA-17492).
+- An unknown version is answered in version 0, with UNSUPPORTED_VERSION and the versions of this API alone.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from protocol.api import APIS, FEATURES, ApiKey
+from protocol.errors import ErrorCode
+from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.connection import RequestContext
+    from protocol.api import Api
+
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+_SOFTWARE_FROM_VERSION = 3
+_LEVEL_0_FROM_VERSION = 4
+
+_ApiVersion = ApiVersionsResponse.ApiVersion
+
+
+def handle(broker: Broker, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+    """Describe what this listener serves."""
+    if context.api_version >= _SOFTWARE_FROM_VERSION and not (
+        _SOFTWARE.fullmatch(request.client_software_name) and _SOFTWARE.fullmatch(request.client_software_version)
+    ):
+        return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
+    image = broker.image
+    return ApiVersionsResponse(
+        api_keys=[_listed(api) for api in broker.served_apis(context.listener).values()],
+        supported_features=[
+            ApiVersionsResponse.SupportedFeature(
+                name=name, min_version=feature.min_level, max_version=feature.max_level
+            )
+            for name, feature in FEATURES.items()
+            if feature.min_level or context.api_version >= _LEVEL_0_FROM_VERSION
+        ],
+        finalized_features_epoch=image.offset,
+        finalized_features=[
+            ApiVersionsResponse.FinalizedFeature(name=name, max_version_level=level, min_version_level=level)
+            for name, level in image.features.items()
+            if level
+        ],
+    )
+
+
+def unsupported_version() -> ApiVersionsResponse:
+    """Return the answer, in version 0, to a request of an unknown version."""
+    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[_listed(APIS[ApiKey.API_VERSIONS])])
+
+
+def _listed(api: Api) -> ApiVersionsResponse.ApiVersion:
+    lowest = 0 if api.key is ApiKey.PRODUCE else api.min_version
+    return _ApiVersion(api_key=api.key, min_version=lowest, max_version=api.max_version)

@@ -1,0 +1,85 @@
+"""DescribeCluster: the cluster's id, its controller, and its brokers as this listener reaches them (KIP-700).
+
+Behaviour
+- Brokers are listed with their address on the listener that the request came by; those without one are left out.
+- The controller is this node: it is its own quorum.
+- A broker's listener describes brokers, a controller's listener controllers; asking one for the other is
+  MISMATCHED_ENDPOINT_TYPE, and for anything else UNSUPPORTED_ENDPOINT_TYPE (KIP-919).
+
+Version notes
+- 1 and later say which type of endpoint is asked for; before, brokers are.
+- 2 and later can ask for fenced brokers too (KIP-1073).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from protocol.errors import ErrorCode
+from protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.connection import RequestContext
+
+_ENDPOINT_TYPES = {1: "BROKER", 2: "CONTROLLER"}
+
+# Operations of ACLs that exist for a cluster, as bits: CREATE ALTER DESCRIBE CLUSTER_ACTION DESCRIBE_CONFIGS
+# ALTER_CONFIGS IDEMPOTENT_WRITE. Without an authorizer everyone may do all of them.
+_ALL_OPERATIONS = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
+
+_Node = DescribeClusterResponse.Broker
+
+
+def handle(broker: Broker, context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
+    """Describe the cluster."""
+    is_controller = context.listener in broker.settings.controller_listeners
+    wanted = 2 if is_controller else 1
+    if request.endpoint_type not in _ENDPOINT_TYPES:
+        return _refused(
+            request, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {request.endpoint_type}"
+        )
+    if request.endpoint_type != wanted:
+        return _refused(
+            request,
+            ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+            f"The request was sent to an endpoint of type {_ENDPOINT_TYPES[wanted]}, "
+            f"but we wanted an endpoint of type {_ENDPOINT_TYPES[request.endpoint_type]}",
+        )
+    response = DescribeClusterResponse(
+        endpoint_type=wanted,
+        cluster_id=broker.cluster_id,
+        controller_id=broker.node_id,
+        brokers=_controllers(broker, context) if is_controller else _brokers(broker, context, request),
+    )
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = _ALL_OPERATIONS
+    return response
+
+
+def _brokers(broker: Broker, context: RequestContext, request: DescribeClusterRequest) -> list[_Node]:
+    nodes = []
+    for node in broker.image.brokers.values():
+        endpoint = node.endpoints.get(context.listener)
+        if endpoint is not None and (request.include_fenced_brokers or not node.fenced):
+            nodes.append(
+                _Node(
+                    broker_id=node.broker_id,
+                    host=endpoint.host,
+                    port=endpoint.port,
+                    rack=node.rack,
+                    is_fenced=node.fenced,
+                )
+            )
+    return nodes
+
+
+def _controllers(broker: Broker, context: RequestContext) -> list[_Node]:
+    endpoint = broker.endpoints[context.listener]
+    return [_Node(broker_id=broker.node_id, host=endpoint.host, port=endpoint.port)]
+
+
+def _refused(request: DescribeClusterRequest, code: ErrorCode, message: str) -> DescribeClusterResponse:
+    return DescribeClusterResponse(
+        error_code=code, error_message=message, endpoint_type=request.endpoint_type, cluster_id="", brokers=[]
+    )

@@ -1,0 +1,111 @@
+"""Where the broker listens, and what it tells clients to connect to: `name://host:port`, as Kafka writes it.
+
+A listener has a name of its own, in upper case; `listener.security.protocol.map` gives its security protocol.
+An empty host stands for all interfaces, and is advertised as the name of the machine. Port 0 takes any free
+port, and the port taken is what gets advertised in place of a 0. Only PLAINTEXT is spoken so far.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+PLAINTEXT = "PLAINTEXT"
+SECURITY_PROTOCOLS = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+
+_ENDPOINT = re.compile(r"([A-Za-z0-9_.-]+)://(?:\[([0-9A-Za-z:.%_-]*)\]|([0-9A-Za-z.%_-]*)):(-?[0-9]+)")
+_UNROUTABLE = ("0.0.0.0", "::")  # noqa: S104 - refused
+
+
+class ListenerError(ValueError):
+    """A setting of listeners is wrong: `key` names it, the message says what is right."""
+
+    def __init__(self, key: str, problem: str) -> None:
+        super().__init__(problem)
+        self.key = key
+
+
+class Endpoint(NamedTuple):
+    """One address: where to listen, or what to tell clients."""
+
+    listener: str
+    host: str
+    port: int
+    security_protocol: str = PLAINTEXT
+
+    def __str__(self) -> str:
+        return f"{self.listener}://{join_host_port(self.host, self.port)}"
+
+
+def join_host_port(host: str, port: int) -> str:
+    """Return `host:port`, an IPv6 address in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def parse_endpoints(key: str, items: Iterable[str], protocols: Mapping[str, str]) -> tuple[Endpoint, ...]:
+    """Return the endpoints that the setting `key` lists; `protocols` maps their names.
+
+    Raises `ListenerError` for bad syntax, a name that appears twice, and a security protocol not spoken.
+    """
+    endpoints: dict[str, Endpoint] = {}
+    for item in items:
+        match = _ENDPOINT.fullmatch(item)
+        if match is None:
+            raise ListenerError(key, f"{item!r} is not of the form NAME://HOST:PORT, with [] around an IPv6 host")
+        name, ipv6, plain, port = match.groups()
+        name = name.upper()
+        if not 0 <= int(port) <= 65535:
+            raise ListenerError(key, f"the port of {item!r} is not between 0 and 65535")
+        if name in endpoints:
+            raise ListenerError(key, f"the listener {name} is named twice")
+        endpoints[name] = Endpoint(name, ipv6 or plain or "", int(port), _spoken(name, protocols))
+    return tuple(endpoints.values())
+
+
+def parse_protocol_map(key: str, items: Iterable[str]) -> dict[str, str]:
+    """Return the security protocol of each listener from `NAME:PROTOCOL` items."""
+    protocols = {}
+    for item in items:
+        name, _, protocol = (part.strip().upper() for part in item.partition(":"))
+        if not name or protocol not in SECURITY_PROTOCOLS:
+            choices = ", ".join(SECURITY_PROTOCOLS)
+            raise ListenerError(key, f"{item!r} is not of the form NAME:PROTOCOL; protocols are {choices}")
+        protocols[name] = protocol
+    return protocols
+
+
+def check_listeners(key: str, endpoints: Iterable[Endpoint]) -> None:
+    """Refuse two listeners at one port, which one of them could not bind."""
+    ports: dict[int, str] = {}
+    for endpoint in endpoints:
+        other = ports.setdefault(endpoint.port, endpoint.listener)
+        if endpoint.port and other != endpoint.listener:
+            raise ListenerError(key, f"{other} and {endpoint.listener} have the same port {endpoint.port}")
+
+
+def check_advertised(key: str, advertised: Iterable[Endpoint], listeners: Iterable[Endpoint]) -> None:
+    """Refuse to advertise what is not listened on, or what no client could connect to."""
+    names = {endpoint.listener for endpoint in listeners}
+    for endpoint in advertised:
+        if endpoint.listener not in names:
+            known = ", ".join(sorted(names))
+            raise ListenerError(key, f"{endpoint.listener} is not one of the listeners: {known}")
+        if endpoint.host in _UNROUTABLE:
+            raise ListenerError(
+                key,
+                f"clients cannot connect to {endpoint}; "
+                "set advertised.listeners (--advertise) to an address that they reach",
+            )
+
+
+def _spoken(name: str, protocols: Mapping[str, str]) -> str:
+    protocol = protocols.get(name)
+    if protocol is None:
+        raise ListenerError("listener.security.protocol.map", f"it gives the listener {name} no security protocol")
+    if protocol != PLAINTEXT:
+        raise ListenerError(
+            "listener.security.protocol.map",
+            f"the listener {name} asks for {protocol}; only PLAINTEXT is supported so far",
+        )
+    return protocol

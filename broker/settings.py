@@ -1,0 +1,177 @@
+"""What the broker was started with: Kafka's `server.properties`, then options of the command line.
+
+Names, types, defaults and checks of single values are `controller.configs`'s; here are the rules that connect
+several settings: identity, roles and listeners. A setting that does not exist is no error, as in Kafka: it is
+warned of once. Whatever is wrong raises `SettingsError`, which says where it was set, the key, the value, and
+what would be right. Settings altered while the broker runs are in the metadata image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from broker.listeners import (
+    PLAINTEXT,
+    Endpoint,
+    ListenerError,
+    check_advertised,
+    check_listeners,
+    parse_endpoints,
+    parse_protocol_map,
+)
+from controller.configs import BROKER_CONFIGS, ConfigError, parse_value
+from storage.properties import PropertiesError, parse_properties
+
+
+class SettingsError(Exception):
+    """The broker cannot start with these settings; the message is for the one who wrote them."""
+
+
+class Option(NamedTuple):
+    """One setting as it was written: its text, and where."""
+
+    text: str
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Checked settings, by Kafka's names."""
+
+    explicit: Mapping[str, str]
+    values: Mapping[str, Any]
+    unknown: tuple[str, ...]
+    node_id: int
+    log_dirs: tuple[str, ...]
+    listeners: tuple[Endpoint, ...]
+    advertised_listeners: tuple[Endpoint, ...]
+    controller_listeners: frozenset[str]
+
+    def __getitem__(self, name: str) -> Any:
+        """Return the value of the setting `name`, its default if it was not set."""
+        return self.values[name]
+
+
+def read_properties(text: str, file: str) -> dict[str, Option]:
+    """Return the settings in a properties file's `text`."""
+    try:
+        found = parse_properties(text)
+    except PropertiesError as error:
+        raise SettingsError(f"{file}: {error}") from None
+    return {key: Option(value, f"{file}, line {line}") for key, (value, line) in found.items()}
+
+
+def read_option(argument: str) -> tuple[str, Option]:
+    """Return the key and the setting of one `-D key=value`."""
+    key, equals, value = argument.partition("=")
+    if not key or not equals:
+        raise SettingsError(f"-D {argument}: it has to be of the form key=value")
+    return key.strip(), Option(value.strip(), f"-D {key.strip()}")
+
+
+def check_settings(options: Mapping[str, Option]) -> Settings:
+    """Return the settings that `options` make; `SettingsError` says what is wrong with them."""
+    values: dict[str, Any] = {}
+    for name, definition in BROKER_CONFIGS.items():
+        option = options.get(name)
+        try:
+            values[name] = parse_value(definition, definition.default if option is None else option.text)
+        except ConfigError as error:
+            raise _wrong(options, name, str(error)) from None
+    try:
+        listeners, advertised = _endpoints(options, values)
+    except ListenerError as error:
+        raise _wrong(options, error.key, f"Invalid value of {error.key}: {error}") from None
+    node_id = _node_id(options, values)
+    _check_roles(options, values, node_id)
+    return Settings(
+        explicit={name: option.text for name, option in options.items()},
+        values=values,
+        unknown=tuple(sorted(options.keys() - BROKER_CONFIGS.keys())),
+        node_id=node_id,
+        log_dirs=_log_dirs(options, values),
+        listeners=listeners,
+        advertised_listeners=advertised,
+        controller_listeners=frozenset(name.upper() for name in values["controller.listener.names"]),
+    )
+
+
+def _wrong(options: Mapping[str, Option], name: str, problem: str) -> SettingsError:
+    option = options.get(name)
+    return SettingsError(f"{option.origin if option else 'default'}: {problem}")
+
+
+def _node_id(options: Mapping[str, Option], values: Mapping[str, Any]) -> int:
+    # broker.id is what node.id was called before KRaft; Kafka still reads it.
+    name = "broker.id" if "broker.id" in options and "node.id" not in options else "node.id"
+    node_id: int = values[name]
+    if "broker.id" in options and values["broker.id"] != node_id:
+        raise _wrong(options, "broker.id", f"broker.id={values['broker.id']} differs from node.id={node_id}")
+    if node_id < 0:
+        raise _wrong(options, name, f"Invalid value {node_id} for configuration {name}: Value must be at least 0")
+    return node_id
+
+
+def _check_roles(options: Mapping[str, Option], values: Mapping[str, Any], node_id: int) -> None:
+    roles = values["process.roles"]
+    if set(roles) != {"broker", "controller"}:
+        raise _wrong(
+            options,
+            "process.roles",
+            f"process.roles={','.join(roles)} is not supported so far; it has to be broker,controller",
+        )
+    voters = values["controller.quorum.voters"]
+    if len(voters) > 1:
+        raise _wrong(
+            options,
+            "controller.quorum.voters",
+            f"controller.quorum.voters={','.join(voters)} has {len(voters)} voters; "
+            "a quorum of more than one is not supported so far",
+        )
+    for voter in voters:
+        if voter.partition("@")[0].strip() != str(node_id):
+            raise _wrong(
+                options,
+                "controller.quorum.voters",
+                f"controller.quorum.voters={voter} has to name this node, as {node_id}@HOST:PORT",
+            )
+
+
+def _log_dirs(options: Mapping[str, Option], values: Mapping[str, Any]) -> tuple[str, ...]:
+    name = "log.dir" if values["log.dirs"] is None else "log.dirs"
+    directories: tuple[str, ...] = values[name]
+    if not directories or "" in directories:
+        raise _wrong(options, name, f"{name}={','.join(directories)} has to name directories")
+    if len(set(directories)) < len(directories):
+        raise _wrong(options, name, f"{name}={','.join(directories)} names a directory twice")
+    return directories
+
+
+def _endpoints(
+    options: Mapping[str, Option], values: Mapping[str, Any]
+) -> tuple[tuple[Endpoint, ...], tuple[Endpoint, ...]]:
+    """Return what to listen on, and what is advertised of it."""
+    map_key = "listener.security.protocol.map"
+    protocols = parse_protocol_map(map_key, _items(values[map_key]))
+    controllers = [name.upper() for name in values["controller.listener.names"]]
+    if map_key not in options:
+        protocols |= {name: protocols.get(name, PLAINTEXT) for name in controllers}
+    listeners = parse_endpoints("listeners", values["listeners"], protocols)
+    check_listeners("listeners", listeners)
+    if all(endpoint.listener in controllers for endpoint in listeners):
+        raise ListenerError("listeners", "it has to name a listener that is not in controller.listener.names")
+    if values["advertised.listeners"] is None:
+        advertised = tuple(endpoint for endpoint in listeners if endpoint.listener not in controllers)
+    else:
+        advertised = parse_endpoints("advertised.listeners", values["advertised.listeners"], protocols)
+    check_advertised("advertised.listeners", advertised, listeners)
+    between_brokers = values["inter.broker.listener.name"]
+    if between_brokers and between_brokers.upper() not in {endpoint.listener for endpoint in advertised}:
+        raise ListenerError("inter.broker.listener.name", f"{between_brokers} is not an advertised listener")
+    return listeners, advertised
+
+
+def _items(text: str) -> Iterable[str]:
+    return (item.strip() for item in text.split(",")) if text.strip() else ()

@@ -1,0 +1,189 @@
+"""The dispatcher with handlers that do as the test says, in place of those of APIs that exist."""
+
+import asyncio
+import logging
+from types import SimpleNamespace
+
+import pytest
+
+from broker.channel import Waiting
+from broker.connection import Connection, Disconnect
+from broker.dispatch import Dispatcher, served_apis
+from broker.metrics import Metrics
+from protocol.api import APIS, ApiKey, request_class, response_class
+from protocol.errors import DecodeError, ErrorCode, InvariantError, KafkaError
+from protocol.headers import RequestHeader, decode_response_header, encode_request_header
+from protocol.messages.api_versions import ApiVersionsResponse
+from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from protocol.messages.produce import ProduceRequest
+from protocol.primitives import read_parts
+
+CONNECTION = Connection(5, "PLAINTEXT", "192.0.2.7")
+HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+
+
+@pytest.fixture
+def dispatcher(event_loop):
+    return Dispatcher(SimpleNamespace(loop=event_loop, metrics=Metrics()), "broker")
+
+
+@pytest.fixture
+def event_loop():
+    loop = asyncio.new_event_loop()
+    yield loop
+    loop.close()
+
+
+def handled_by(dispatcher, handle, key=ApiKey.HEARTBEAT):
+    """Put `handle` where the API's handler is."""
+    dispatcher._handlers[key] = (APIS[key], request_class(key), handle)
+    return dispatcher
+
+
+def request(key, version, message=None, correlation_id=77):
+    header = encode_request_header(RequestHeader(key, version, correlation_id, "me"))
+    return memoryview(bytearray(header + (message.encode(version) if message else b"")))
+
+
+def answer(parts, key, version):
+    data = read_parts(parts)
+    assert int.from_bytes(data[:4], "big") == len(data) - 4
+    correlation_id, at = decode_response_header(key, version, data[4:])
+    assert correlation_id == 77
+    return response_class(key).decode(data, version, at + 4)
+
+
+def test_the_handler_gets_the_request_and_who_sent_it(dispatcher):
+    seen = []
+
+    def handle(broker, context, request):
+        seen.append((broker, context, request))
+        return HeartbeatResponse(error_code=27)
+
+    parts = handled_by(dispatcher, handle)(request(ApiKey.HEARTBEAT, 4, HEARTBEAT), CONNECTION)
+    assert answer(parts, ApiKey.HEARTBEAT, 4).error_code == 27
+    ((broker, context, got),) = seen
+    assert broker is dispatcher._broker
+    assert got == HEARTBEAT
+    assert (context.api_key, context.api_version, context.correlation_id) == (ApiKey.HEARTBEAT, 4, 77)
+    assert (context.client_id, context.client_host, context.listener) == ("me", "192.0.2.7", "PLAINTEXT")
+    assert (context.connection_id, context.principal) == (5, "User:ANONYMOUS")
+
+
+def test_a_handler_that_waits_is_answered_later(dispatcher, event_loop):
+    gate = event_loop.create_future()
+
+    async def later():
+        return HeartbeatResponse(error_code=await gate)
+
+    waiting = handled_by(dispatcher, lambda *_: later())(request(ApiKey.HEARTBEAT, 4, HEARTBEAT), CONNECTION)
+    assert isinstance(waiting, Waiting)
+    assert waiting.api_key == ApiKey.HEARTBEAT
+    gate.set_result(25)
+    parts = event_loop.run_until_complete(waiting.response)
+    assert answer(parts, ApiKey.HEARTBEAT, 4).error_code == 25
+
+
+def test_a_handler_without_a_response_is_not_answered(dispatcher):
+    handle = handled_by(dispatcher, lambda *_: None)
+    assert handle(request(ApiKey.HEARTBEAT, 4, HEARTBEAT), CONNECTION) is None
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_kafka_error_is_answered_with_its_code_and_not_logged(dispatcher, event_loop, caplog, waits):
+    def handle(*_):
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+
+    async def later():
+        handle()
+
+    handled_by(dispatcher, (lambda *_: later()) if waits else handle)
+    with caplog.at_level(logging.INFO):
+        parts = dispatcher(request(ApiKey.HEARTBEAT, 3, HEARTBEAT), CONNECTION)
+        parts = event_loop.run_until_complete(parts.response) if waits else parts
+    assert answer(parts, ApiKey.HEARTBEAT, 3).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_an_unexpected_exception_is_answered_and_logged_with_its_traceback(dispatcher, event_loop, caplog, waits):
+    def handle(*_):
+        raise ZeroDivisionError("oops")
+
+    async def later():
+        handle()
+
+    handled_by(dispatcher, (lambda *_: later()) if waits else handle)
+    parts = dispatcher(request(ApiKey.HEARTBEAT, 3, HEARTBEAT), CONNECTION)
+    parts = event_loop.run_until_complete(parts.response) if waits else parts
+    assert answer(parts, ApiKey.HEARTBEAT, 3).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    (record,) = caplog.records
+    assert record.exc_info[0] is ZeroDivisionError
+    assert record.getMessage() == "Heartbeat v3 of me failed"
+    assert dispatcher._metrics.handler_failures == 1
+
+
+def test_a_response_that_cannot_be_encoded_is_an_unexpected_exception(dispatcher, caplog):
+    handled_by(dispatcher, lambda *_: HeartbeatResponse(error_code="nonsense"))
+    parts = dispatcher(request(ApiKey.HEARTBEAT, 3, HEARTBEAT), CONNECTION)
+    assert answer(parts, ApiKey.HEARTBEAT, 3).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert caplog.records
+
+
+def test_a_failed_request_that_has_no_response_closes_the_connection(dispatcher):
+    def handle(*_):
+        raise ZeroDivisionError("oops")
+
+    handled_by(dispatcher, handle, ApiKey.PRODUCE)
+    produce = ProduceRequest(acks=0, timeout_ms=1, topic_data=[])
+    with pytest.raises(Disconnect):
+        dispatcher(request(ApiKey.PRODUCE, 9, produce), CONNECTION)
+
+
+def test_a_broken_invariant_reaches_the_loops_exception_handler(dispatcher, event_loop):
+    def handle(*_):
+        raise InvariantError("the log would be corrupted")
+
+    told = []
+    event_loop.set_exception_handler(lambda _, context: told.append(context["exception"]))
+    with pytest.raises(Disconnect):
+        handled_by(dispatcher, handle)(request(ApiKey.HEARTBEAT, 3, HEARTBEAT), CONNECTION)
+    assert [type(error) for error in told] == [InvariantError]
+
+
+@pytest.mark.parametrize(
+    ("frame", "problem"),
+    [
+        (b"", "header ends early"),
+        (b"\x7f\xff\0\0\0\0\0\0\xff\xff", "unknown API key 32767"),
+        (request(ApiKey.PRODUCE, 2), "Produce has no version 2"),
+        (request(ApiKey.PRODUCE, 14), "Produce has no version 14"),
+        (request(ApiKey.VOTE, 0), "the API Vote is not served on this listener"),
+        (request(ApiKey.DESCRIBE_CLUSTER, 2), "DescribeClusterRequest v2 ends early"),
+        (request(ApiKey.DESCRIBE_CLUSTER, 0).tobytes() + b"\1\0x", "ends at byte"),
+    ],
+)
+def test_what_is_no_request_closes_the_connection(dispatcher, frame, problem):
+    with pytest.raises((Disconnect, DecodeError), match=problem):
+        dispatcher(memoryview(frame), CONNECTION)
+
+
+def test_an_unknown_version_of_api_versions_is_answered_in_version_0(dispatcher):
+    parts = dispatcher(request(ApiKey.API_VERSIONS, 99), CONNECTION)
+    data = read_parts(parts)
+    response = ApiVersionsResponse.decode(data, 0, 8)
+    assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert [(k.api_key, k.min_version, k.max_version) for k in response.api_keys] == [(18, 0, 4)]
+
+
+def test_only_apis_with_a_handler_are_served():
+    served = served_apis("broker")
+    assert ApiKey.PRODUCE in served
+    assert ApiKey.STREAMS_GROUP_HEARTBEAT not in served
+    assert all("broker" in APIS[key].listeners for key in served)
+
+
+def test_a_controller_serves_what_belongs_to_controllers():
+    served = served_apis("controller")
+    assert ApiKey.API_VERSIONS in served
+    assert ApiKey.PRODUCE not in served

@@ -1,0 +1,140 @@
+import pytest
+
+from broker.listeners import Endpoint
+from broker.settings import Option, Settings, SettingsError, check_settings, read_option, read_properties
+
+STOCK = """
+# As Apache Kafka's distribution has it.
+process.roles=broker,controller
+node.id=1
+controller.quorum.bootstrap.servers=localhost:9093
+listeners=PLAINTEXT://:9092,CONTROLLER://:9093
+inter.broker.listener.name=PLAINTEXT
+advertised.listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,\\
+    SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL
+num.network.threads=3
+num.io.threads=8
+socket.request.max.bytes=104857600
+log.dirs=/tmp/kraft-combined-logs
+num.partitions=1
+offsets.topic.replication.factor=1
+log.retention.hours=168
+"""
+
+
+def settings(**options: str) -> Settings:
+    """Settings with the given options; `__` in a name stands for a dot."""
+    named = {name.replace("__", "."): text for name, text in options.items()}
+    return check_settings({name: Option(text, f"-D {name}") for name, text in named.items()})
+
+
+def test_kafkas_own_properties_file_is_accepted():
+    found = check_settings(read_properties(STOCK, "server.properties"))
+    assert found.unknown == ()
+    assert found.node_id == 1
+    assert found.log_dirs == ("/tmp/kraft-combined-logs",)
+    assert found.listeners == (Endpoint("PLAINTEXT", "", 9092), Endpoint("CONTROLLER", "", 9093))
+    assert found.controller_listeners == {"CONTROLLER"}
+    assert found["log.retention.hours"] == 168
+
+
+def test_defaults_are_kafkas():
+    found = settings()
+    assert found["num.partitions"] == 1
+    assert found["socket.request.max.bytes"] == 104857600
+    assert found["auto.create.topics.enable"] is True
+    assert found.listeners == (Endpoint("PLAINTEXT", "", 9092),)
+
+
+def test_only_what_was_set_is_explicit():
+    found = settings(num__partitions="3")
+    assert found.explicit == {"num.partitions": "3"}
+    assert found["num.partitions"] == 3
+
+
+def test_unknown_names_are_kept_to_be_warned_of():
+    assert settings(no__such__setting="1", num__partition="2").unknown == ("no.such.setting", "num.partition")
+
+
+def test_an_error_in_a_file_names_file_line_key_value_and_what_is_right():
+    options = read_properties("node.id=1\nnum.partitions=none\n", "conf/server.properties")
+    with pytest.raises(SettingsError) as caught:
+        check_settings(options)
+    assert str(caught.value) == (
+        "conf/server.properties, line 2: Invalid value none for configuration num.partitions: Not a number of type INT"
+    )
+
+
+def test_an_error_in_an_option_names_the_option():
+    key, option = read_option("num.partitions=0")
+    with pytest.raises(SettingsError, match=r"^-D num\.partitions: Invalid value 0 .* at least 1$"):
+        check_settings({key: option})
+
+
+@pytest.mark.parametrize("argument", ["num.partitions", "=3", ""])
+def test_an_option_is_key_and_value(argument):
+    with pytest.raises(SettingsError, match="has to be of the form key=value"):
+        read_option(argument)
+
+
+def test_an_option_may_have_equals_signs_in_its_value():
+    assert read_option("a = b=c") == ("a", Option("b=c", "-D a"))
+
+
+def test_a_file_that_is_no_properties_file_is_named():
+    with pytest.raises(SettingsError, match=r"server\.properties: line 1"):
+        read_properties("a=\\u12", "server.properties")
+
+
+def test_the_advertised_listeners_are_the_clients_listeners_by_default():
+    found = settings(listeners="PLAINTEXT://localhost:0,CONTROLLER://localhost:0")
+    assert found.advertised_listeners == (Endpoint("PLAINTEXT", "localhost", 0),)
+
+
+def test_listeners_may_have_names_of_their_own():
+    found = settings(
+        listeners="INSIDE://:9092,OUTSIDE://:9093",
+        listener__security__protocol__map="INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT",
+        advertised__listeners="INSIDE://broker:9092,OUTSIDE://example.org:443",
+        inter__broker__listener__name="INSIDE",
+    )
+    assert [endpoint.listener for endpoint in found.advertised_listeners] == ["INSIDE", "OUTSIDE"]
+
+
+def test_broker_id_is_the_old_name_of_node_id():
+    assert settings(broker__id="7").node_id == 7
+    assert settings(broker__id="7", node__id="7").node_id == 7
+    with pytest.raises(SettingsError, match=r"broker\.id=7 differs from node\.id=8"):
+        settings(broker__id="7", node__id="8")
+
+
+def test_log_dirs_goes_before_log_dir():
+    assert settings(log__dir="/a").log_dirs == ("/a",)
+    assert settings(log__dir="/a", log__dirs="/b, /c").log_dirs == ("/b", "/c")
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"node__id": "-1"}, r"Invalid value -1 for configuration node\.id: Value must be at least 0"),
+        ({"process__roles": "broker"}, r"process\.roles=broker is not supported so far; .*broker,controller"),
+        ({"controller__quorum__voters": "1@a:1,2@b:1"}, "has 2 voters; a quorum of more than one"),
+        ({"controller__quorum__voters": "2@a:1"}, "has to name this node, as 1@HOST:PORT"),
+        ({"listeners": "PLAINTEXT://localhost"}, r"Invalid value of listeners: .*NAME://HOST:PORT"),
+        ({"listeners": "SSL://localhost:9093"}, "only PLAINTEXT is supported so far"),
+        ({"listeners": "CONTROLLER://localhost:9093"}, "has to name a listener that is not in controller"),
+        ({"listeners": "PLAINTEXT://0.0.0.0:9092"}, "clients cannot connect to PLAINTEXT://0.0.0.0:9092"),
+        ({"inter__broker__listener__name": "INSIDE"}, "INSIDE is not an advertised listener"),
+        ({"log__dirs": "/a,/a"}, "names a directory twice"),
+        ({"log__dirs": "/a,,/b"}, "has to name directories"),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(options, problem):
+    with pytest.raises(SettingsError, match=problem):
+        settings(**options)
+
+
+def test_the_one_voter_may_be_this_node():
+    assert settings(controller__quorum__voters="1@localhost:9093").node_id == 1
