@@ -234,7 +234,7 @@ class OsDisk:
             os.unlink(path)
 
     def remove_tree(self, path: str) -> None:
-        import shutil  # noqa: PLC0415 - seldom needed, and slow to load
+        import shutil  # seldom needed, and slow to load
 
         with suppress(FileNotFoundError):
             shutil.rmtree(path)

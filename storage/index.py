@@ -1,0 +1,184 @@
+"""The sparse indexes of a segment: offset to file position, timestamp to offset.
+
+    .index      8 bytes an entry    int32 offset - base offset of the segment
+                                    int32 position of the batch that ends at that offset
+    .timeindex  12 bytes an entry   int64 largest timestamp so far
+                                    int32 offset - base offset, of the last record of its batch
+
+Both columns of each grow from entry to entry, whatever timestamps producers send: a time entry is made only for
+a larger timestamp. An index in use is its file's bytes in memory, searched by bisection; `release` gives the
+memory back. New entries reach the file in lumps: an index that a crash cut short belongs to a segment that
+`recovery.py` reads through anyway. Source: KIP-33 and the files themselves.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable
+from contextlib import suppress
+from struct import Struct
+from typing import ClassVar
+
+from storage.disk import Disk, File
+
+_SAVE_AT_BYTES = 4096
+
+
+class SparseIndex:
+    """Fixed-size entries that only grow; `Struct` and meaning come from the subclass."""
+
+    ENTRY: ClassVar[Struct]
+
+    __slots__ = ("_data", "_disk", "_saved_bytes", "base_offset", "path")
+
+    def __init__(self, disk: Disk, path: str, base_offset: int) -> None:
+        """Take the index at `path` as it is on disk; FileNotFoundError if there is none."""
+        self._disk = disk
+        self._saved_bytes = disk.file_size(path)
+        self._data: bytearray | None = None
+        self.path = path
+        self.base_offset = base_offset
+
+    @property
+    def size_bytes(self) -> int:
+        """The file's size once everything is saved."""
+        return self._saved_bytes if self._data is None else len(self._data)
+
+    @property
+    def entry_count(self) -> int:
+        """How many entries there are, saved or not."""
+        return self.size_bytes // self.ENTRY.size
+
+    def entry(self, number: int) -> tuple[int, int]:
+        """Return one entry, as it is stored."""
+        size = self.ENTRY.size
+        if self._data is None:
+            return self._pair(self._disk.open_file(self.path).pread(size, number * size))
+        return self._pair(self._data, number * size)
+
+    def sound(self) -> bool:
+        """Tell whether the file ends in a plausible entry: preallocated zeros and torn writes do not."""
+        count, rest = divmod(self.size_bytes, self.ENTRY.size)
+        if rest or not count:
+            return not rest
+        last = self.entry(count - 1)
+        if count == 1:
+            return min(last) >= 0
+        before = self.entry(count - 2)
+        return before[0] < last[0] and before[1] < last[1]
+
+    def save(self) -> None:
+        """Write the entries that the file does not have yet."""
+        data = self._data
+        if data is not None and self._saved_bytes < len(data):
+            self._disk.open_file(self.path).pwrite(data[self._saved_bytes :], self._saved_bytes)
+            self._saved_bytes = len(data)
+
+    def saved_file(self) -> File:
+        """Save, and return the file for its content to be synced."""
+        self.save()
+        return self._disk.open_file(self.path)
+
+    def release(self) -> None:
+        """Give the memory back; the next use reads the file again."""
+        self.save()
+        self._data = None
+
+    def clear(self) -> None:
+        """Drop every entry."""
+        self._data = bytearray()
+        self._keep(0)
+
+    def _add(self, first: int, second: int) -> None:
+        data = self._loaded()
+        data += self.ENTRY.pack(first, second)
+        if len(data) - self._saved_bytes >= _SAVE_AT_BYTES:
+            # The batch is in the log already, so a failure waits for `seal` or the next flush to tell.
+            with suppress(OSError):
+                self.save()
+
+    def _keep(self, count: int) -> None:
+        data = self._loaded()
+        del data[count * self.ENTRY.size :]
+        if self._saved_bytes > len(data):
+            self._disk.open_file(self.path).truncate(len(data))
+            self._saved_bytes = len(data)
+
+    def _loaded(self) -> bytearray:
+        data = self._data
+        if data is None:
+            data = self._data = bytearray(self._disk.read_file(self.path))
+        return data
+
+    def _pair(self, data: bytes | bytearray, at: int = 0) -> tuple[int, int]:
+        first, second = self.ENTRY.unpack_from(data, at)
+        return first, second
+
+    def _column(self, column: int) -> Callable[[int], int]:
+        data, unpack, size = self._loaded(), self.ENTRY.unpack_from, self.ENTRY.size
+
+        def value(number: int) -> int:
+            found: int = unpack(data, number * size)[column]
+            return found
+
+        return value
+
+
+class OffsetIndex(SparseIndex):
+    """Where in the log the batch with a given offset begins, roughly."""
+
+    ENTRY = Struct(">ii")
+    __slots__ = ()
+
+    def append(self, offset: int, position: int) -> None:
+        """Note that the batch at `position` ends with `offset`."""
+        self._add(offset - self.base_offset, position)
+
+    def lookup(self, offset: int) -> int:
+        """Return the position of the last indexed batch that ends at or before `offset`, or 0."""
+        data = self._loaded()
+        number = bisect_right(range(len(data) // 8), offset - self.base_offset, key=self._column(0))
+        return self._pair(data, number * 8 - 8)[1] if number else 0
+
+    def position_before(self, position: int) -> int:
+        """Return the last indexed position that is not after `position`, or 0."""
+        data = self._loaded()
+        number = bisect_right(range(len(data) // 8), position, key=self._column(1))
+        return self._pair(data, number * 8 - 8)[1] if number else 0
+
+    def last_position(self) -> int:
+        """Return the last indexed position, or 0."""
+        count = self.entry_count
+        return self.entry(count - 1)[1] if count else 0
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the entries at or after `offset`."""
+        self._keep(bisect_left(range(self.entry_count), offset - self.base_offset, key=self._column(0)))
+
+
+class TimeIndex(SparseIndex):
+    """From which offset on timestamps larger than a given one are found."""
+
+    ENTRY = Struct(">qi")
+    __slots__ = ()
+
+    def maybe_append(self, timestamp: int, offset: int) -> None:
+        """Note the largest timestamp so far and its batch's last offset, unless it is noted already."""
+        if timestamp > self.last()[0]:
+            self._add(timestamp, offset - self.base_offset)
+
+    def last(self) -> tuple[int, int]:
+        """Return the largest timestamp and its batch's last offset; (-1, base offset) if there is none."""
+        count = self.entry_count
+        if not count:
+            return -1, self.base_offset
+        timestamp, relative = self.entry(count - 1)
+        return timestamp, self.base_offset + relative
+
+    def lookup(self, timestamp: int) -> int:
+        """Return an offset such that every batch before the one it is in has only smaller timestamps."""
+        data = self._loaded()
+        number = bisect_right(range(len(data) // 12), timestamp, key=self._column(0))
+        return self.base_offset + (self._pair(data, number * 12 - 12)[1] if number else 0)
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the entries at or after `offset`."""
+        self._keep(bisect_left(range(self.entry_count), offset - self.base_offset, key=self._column(1)))

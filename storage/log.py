@@ -1,0 +1,586 @@
+"""One replica's log: appended to at the end, read anywhere, trimmed at both ends.
+
+Invariants: offsets rise from batch to batch; log start <= high watermark <= log end; what was appended is in the
+page cache before `append_*` returns, so it survives the process; nothing at or past `limit_offset` is served.
+After a failed write the log is as it was before: the bytes are cut off again, and if that fails too, or the fault
+is not want of space, the whole directory goes offline.
+
+Durability is Apache Kafka's: no sync per append unless `flush.messages` says so. A roll only leaves more to sync;
+`begin_flush` hands the files out so that a thread can sync them beside the loop, and `finish_flush` moves the
+recovery point. Clients' batches arrive checked by `protocol.record_batch.check_batch`; acknowledgements,
+replication and isolation levels are the broker's. How a log is opened is in `recovery.py`, which segments expire
+in `retention.py`, what a segment is in `segment.py`.
+"""
+
+from collections.abc import Iterable, Sequence
+from errno import ENOENT
+from typing import NamedTuple
+
+from protocol.errors import ErrorCode, InvariantError, KafkaError
+from protocol.primitives import ZERO_UUID
+from protocol.record_batch import (
+    BatchHeader,
+    assign,
+    crc_matches,
+    end_txn_marker,
+    iter_batches,
+    iter_records,
+    read_header,
+    set_log_append_time,
+)
+from storage.checkpoint import (
+    CheckpointError,
+    format_leader_epochs,
+    format_partition_metadata,
+    parse_leader_epochs,
+    parse_partition_metadata,
+)
+from storage.disk import Disk
+from storage.flush import Flush
+from storage.leader_epochs import EpochEnd, EpochEntry, LeaderEpochs
+from storage.log_config import FOREVER, LOG_APPEND_TIME, LogConfig
+from storage.log_directory import LogDirectory
+from storage.producer_snapshot import encode_snapshot
+from storage.producer_state import ProducerState
+from storage.recovery import (
+    SNAPSHOT_SUFFIX,
+    RecoveryReport,
+    recover_producers,
+    recover_segments,
+    snapshot_offsets,
+)
+from storage.retention import deletable
+from storage.segment import FileSlice, Place, TimestampOffset, segment_path
+from storage.segments import Segments
+
+__all__ = ["AppendInfo", "FileSlice", "Log", "LogConfig", "LogRead", "TimestampOffset"]
+
+EPOCHS_FILE = "leader-epoch-checkpoint"
+METADATA_FILE = "partition.metadata"
+
+
+class AppendInfo(NamedTuple):
+    """Where records went; `log_append_time_ms` is -1 unless the broker set their timestamps."""
+
+    base_offset: int
+    last_offset: int
+    max_timestamp: int
+    log_append_time_ms: int
+    log_start_offset: int
+    leader_epoch: int
+    duplicate: bool
+
+
+class LogRead(NamedTuple):
+    """Whole batches found by a read: none, or one slice of one segment."""
+
+    slices: list[FileSlice]
+    size_bytes: int
+
+
+class Log:
+    """The log of one partition; made by `Log.open`."""
+
+    __slots__ = (
+        "_cuts", "_directory", "_disk", "_epochs_saved", "_last_flush_ms", "_segments", "_unsynced_paths",
+        "config", "directory", "high_watermark", "leader_epochs", "log_end_offset", "log_start_offset",
+        "partition", "pending_deletes", "producers", "recovery", "recovery_point", "topic", "topic_id",
+    )  # fmt: skip
+
+    _segments: Segments
+    leader_epochs: LeaderEpochs
+    producers: ProducerState
+    recovery: RecoveryReport
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        directory: LogDirectory,
+        topic: str,
+        partition: int,
+        config: LogConfig,
+        *,
+        now_ms: int,
+        topic_id: bytes = ZERO_UUID,
+        clean: bool = True,
+        recovery_point: int = 0,
+        log_start_offset: int = 0,
+        high_watermark: int = 0,
+    ) -> "Log":
+        """Open the log of a partition in `directory`, or make it; recover it unless the last stop was `clean`.
+
+        The offsets are those of the directory's checkpoints. What recovery did is in `recovery`.
+        """
+        log = cls(disk, directory, topic, partition, config, now_ms)
+        with directory.storage_errors():
+            disk.make_dirs(log.directory)
+            log._load(clean, recovery_point, log_start_offset, now_ms)
+            log._load_topic_id(topic_id)
+        log.update_high_watermark(high_watermark)
+        return log
+
+    def __init__(
+        self, disk: Disk, directory: LogDirectory, topic: str, partition: int, config: LogConfig, now_ms: int
+    ) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._cuts = 0
+        self._epochs_saved: Sequence[EpochEntry] = ()
+        self._last_flush_ms = now_ms
+        self._unsynced_paths: set[str] = set()
+        self.config = config
+        self.directory = f"{directory.path}/{topic}-{partition}"
+        self.high_watermark = 0
+        self.log_end_offset = 0
+        self.log_start_offset = 0
+        self.partition = partition
+        # (when, path) of files that retention has taken out of the log, to be deleted once that is past.
+        self.pending_deletes: list[tuple[int, str]] = []
+        self.recovery_point = 0
+        self.topic = topic
+        self.topic_id = ZERO_UUID
+
+    def _load(self, clean: bool, recovery_point: int, log_start_offset: int, now_ms: int) -> None:
+        try:
+            self.leader_epochs = LeaderEpochs(self._read_epochs())
+        except CheckpointError:
+            # The batches hold their epochs too, so all of them are read.
+            self.leader_epochs = LeaderEpochs()
+            clean, recovery_point = False, 0
+        self._epochs_saved = self.leader_epochs.entries
+        found = recover_segments(
+            self._disk,
+            self.directory,
+            self.leader_epochs,
+            clean=clean,
+            recovery_point=recovery_point,
+            log_start_offset=log_start_offset,
+            index_interval_bytes=self.config.index_interval_bytes,
+            now_ms=now_ms,
+        )
+        end_offset = found.next_offset
+        self._segments = Segments(self._disk, self.directory, found.segments)
+        self.recovery = found.report
+        self.log_start_offset = found.log_start_offset
+        self.log_end_offset = end_offset
+        self.recovery_point = end_offset if clean else min(recovery_point, end_offset)
+        self.producers = recover_producers(
+            self._disk, self.directory, found.segments, clean=clean, end_offset=end_offset
+        )
+        self._save_epochs()
+
+    def _read_epochs(self) -> Iterable[EpochEntry]:
+        path = f"{self.directory}/{EPOCHS_FILE}"
+        try:
+            return parse_leader_epochs(self._disk.read_file(path).decode(), path)
+        except FileNotFoundError:
+            return ()
+
+    def _load_topic_id(self, topic_id: bytes) -> None:
+        path = f"{self.directory}/{METADATA_FILE}"
+        try:
+            self.topic_id = parse_partition_metadata(self._disk.read_file(path).decode(), path)
+        except (FileNotFoundError, CheckpointError):
+            # Never written, or lost with the power before it was synced; the caller knows the id.
+            if topic_id != ZERO_UUID:
+                self._replace(METADATA_FILE, format_partition_metadata(topic_id))
+            self.topic_id = topic_id
+
+    # Offsets
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The offset below which every transaction is decided, at most the high watermark."""
+        unstable = self.producers.first_unstable_offset
+        return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
+
+    @property
+    def size_bytes(self) -> int:
+        """The bytes of all batches."""
+        return self._segments.size_bytes
+
+    @property
+    def segment_base_offsets(self) -> tuple[int, ...]:
+        """Where each segment begins, oldest first."""
+        return tuple(self._segments.base_offsets)
+
+    def update_high_watermark(self, offset: int) -> int:
+        """Set the high watermark, held between the log's start and end, and return it."""
+        self.high_watermark = max(self.log_start_offset, min(offset, self.log_end_offset))
+        self.producers.high_watermark_moved(self.high_watermark)
+        return self.high_watermark
+
+    def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
+        """Return the largest known epoch up to `epoch` and where it ends here, both -1 if unknown (KIP-101)."""
+        return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
+
+    # Appending
+
+    def append_as_leader(
+        self,
+        records: bytearray | memoryview,
+        leader_epoch: int,
+        now_ms: int,
+        header: BatchHeader | None = None,
+    ) -> AppendInfo:
+        """Give one checked batch the next offsets, in place, and append it; `header` saves reading it again.
+
+        A batch that repeats one of an idempotent producer's last five is not appended, and its first offsets are
+        returned. KafkaError says why nothing was appended: MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE,
+        INVALID_TIMESTAMP, what `ProducerState.check` raises, or KAFKA_STORAGE_ERROR.
+        """
+        if header is None:
+            header = read_header(records)
+        config = self.config
+        size = len(records)
+        if size > config.max_message_bytes or size > config.segment_bytes:
+            raise self._too_large(size)
+        append_time_ms = -1
+        if config.timestamp_type == LOG_APPEND_TIME:
+            append_time_ms = now_ms
+            set_log_append_time(records, now_ms)
+            header = read_header(records)
+        elif header.max_timestamp - now_ms > config.message_timestamp_after_max_ms:
+            raise self._bad_timestamp(header.max_timestamp)
+        elif config.message_timestamp_before_max_ms != FOREVER:
+            # The header does not say what the smallest timestamp is.
+            for record in iter_records(records):
+                if -1 != record.timestamp < now_ms - config.message_timestamp_before_max_ms:
+                    raise self._bad_timestamp(record.timestamp)
+        if header.producer_id >= 0:
+            first = self.producers.check(header)
+            if first is not None:
+                return AppendInfo(
+                    first.base_offset,
+                    first.last_offset,
+                    first.timestamp,
+                    first.timestamp if append_time_ms >= 0 else -1,
+                    self.log_start_offset,
+                    leader_epoch,
+                    True,
+                )
+        base_offset = self.log_end_offset
+        assign(records, base_offset, leader_epoch)
+        header = BatchHeader(base_offset, header[1], leader_epoch, *header[3:])
+        self._write(records, [header], now_ms)
+        return AppendInfo(
+            base_offset,
+            self.log_end_offset - 1,
+            header.max_timestamp,
+            append_time_ms,
+            self.log_start_offset,
+            leader_epoch,
+            False,
+        )
+
+    def append_as_follower(self, records: bytes | bytearray | memoryview, leader_epoch: int, now_ms: int) -> AppendInfo:
+        """Append batches as the leader of `leader_epoch` sent them, offsets and epochs kept.
+
+        A partial batch at the end, and whatever is of a newer epoch than the leader claims, is left out. KafkaError
+        CORRUPT_MESSAGE for damaged bytes, with nothing appended; InvariantError if offsets do not follow.
+        """
+        headers: list[BatchHeader] = []
+        end = 0
+        next_offset = self.log_end_offset
+        view = memoryview(records)
+        for position, header in iter_batches(records):
+            if header.partition_leader_epoch > leader_epoch:
+                break
+            end = position + header.size_bytes
+            if not crc_matches(view[position:end], header):
+                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self}: batch at {header.base_offset} is damaged")
+            if header.base_offset < next_offset:
+                raise InvariantError(f"{self}: offset {header.base_offset} arrived where {next_offset} was next")
+            next_offset = header.next_offset
+            headers.append(header)
+        base_offset = headers[0].base_offset if headers else next_offset
+        if headers:
+            self._write(view[:end], headers, now_ms)
+        max_timestamp = max((header.max_timestamp for header in headers), default=-1)
+        return AppendInfo(base_offset, next_offset - 1, max_timestamp, -1, self.log_start_offset, leader_epoch, False)
+
+    def _write(self, records: bytearray | memoryview, headers: list[BatchHeader], now_ms: int) -> None:
+        """Append whole batches and count them; the log is unchanged if it raises KafkaError."""
+        directory = self._directory
+        if directory.failure is not None:
+            raise directory.offline()
+        segments, config = self._segments, self.config
+        last = headers[-1]
+        next_offset = last.next_offset
+        try:
+            if segments.must_roll(config, len(records), next_offset - 1, last.max_timestamp, now_ms):
+                self._roll(headers[0].base_offset, now_ms)
+            active = segments.active
+            position = active.size_bytes
+            places = []
+            for header in headers:
+                size = header.size_bytes
+                places.append(Place(position, size, header.base_offset, header.last_offset, header.max_timestamp))
+                position += size
+            active.append(records, places, config.index_interval_bytes)
+        except OSError as error:
+            raise self._append_failed(error) from error
+        self.log_end_offset = next_offset
+        at = 0
+        for header in headers:
+            if header.partition_leader_epoch != self.leader_epochs.latest:
+                self._assign_epoch(header.partition_leader_epoch, header.base_offset)
+            marker = end_txn_marker(records[at : at + header.size_bytes]) if header.is_control else None
+            self.producers.update(header, marker)
+            at += header.size_bytes
+        if next_offset - self.recovery_point >= config.flush_messages:
+            self.flush(now_ms)
+
+    def _append_failed(self, error: OSError) -> KafkaError:
+        try:
+            self._segments.active.cut_back()
+        except OSError as second:
+            return self._directory.give_up(second)
+        return self._directory.fail(error)
+
+    def _assign_epoch(self, epoch: int, start_offset: int) -> None:
+        latest = self.leader_epochs.latest
+        if epoch >= 0 and (latest is None or epoch > latest):
+            self.leader_epochs.assign(epoch, start_offset)
+            self._save_epochs()
+
+    def assign_leader_epoch(self, epoch: int) -> None:
+        """Note that this replica leads in `epoch` from the log's end on, before it has written anything (KIP-101)."""
+        with self._directory.storage_errors():
+            self._assign_epoch(epoch, self.log_end_offset)
+
+    def _too_large(self, size: int) -> KafkaError:
+        if size > self.config.max_message_bytes:
+            limit = f"max.message.bytes={self.config.max_message_bytes}"
+            return KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"{self}: a batch of {size} bytes exceeds {limit}")
+        limit = f"segment.bytes={self.config.segment_bytes}"
+        return KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, f"{self}: {size} bytes exceed {limit}")
+
+    def _bad_timestamp(self, timestamp: int) -> KafkaError:
+        return KafkaError(ErrorCode.INVALID_TIMESTAMP, f"{self}: timestamp {timestamp} is too far from now")
+
+    # Reading
+
+    def read(self, offset: int, max_bytes: int, *, limit_offset: int, min_one: bool = True) -> LogRead:
+        """Return whole batches, the first of them the one that holds `offset`, all ending below `limit_offset`.
+
+        They are at most `max_bytes`, except that with `min_one` the first comes even if it is larger. Their bytes
+        are read when they are sent. KafkaError OFFSET_OUT_OF_RANGE outside log start to log end.
+        """
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{self}: offset {offset} is not in {self.log_start_offset} to {self.log_end_offset}",
+            )
+        if self._directory.failure is not None:
+            raise self._directory.offline()
+        if offset >= limit_offset or offset == self.log_end_offset:
+            return LogRead([], 0)
+        try:
+            found = self._segments.read(offset, max_bytes, limit_offset, min_one)
+        except OSError as error:
+            raise self._directory.give_up(error) from error
+        if found is None or not found.size_bytes:
+            return LogRead([], 0)
+        return LogRead([found], found.size_bytes)
+
+    def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
+        """Return the first record whose timestamp is at least `timestamp`."""
+        with self._directory.storage_errors():
+            return self._segments.find_timestamp(timestamp, self.log_start_offset)
+
+    def max_timestamp_offset(self) -> TimestampOffset | None:
+        """Return the first record with the largest timestamp; None if no record has one."""
+        with self._directory.storage_errors():
+            return self._segments.find_max_timestamp()
+
+    # Trimming
+
+    def truncate_to(self, offset: int) -> bool:
+        """Drop everything from `offset` on, for a follower that parted from its leader; tell if there was any.
+
+        Leader epochs that begin there are dropped even if no record is (KAFKA-10706).
+        """
+        if offset >= self.log_end_offset:
+            with self._directory.storage_errors():
+                self.leader_epochs.truncate_from_end(offset)
+                self._save_epochs()
+            return False
+        if offset < self._segments.base_offsets[0]:
+            self.truncate_fully_and_start_at(offset)
+            return True
+        with self._directory.storage_errors():
+            # First of all, since after a crash everything behind the recovery point is read through.
+            self._cuts += 1
+            self.recovery_point = min(self.recovery_point, offset)
+            end_offset = self._segments.truncate_to(offset)
+            self._ends_at(end_offset)
+            self.log_start_offset = min(self.log_start_offset, end_offset)
+            self.leader_epochs.truncate_from_end(end_offset)
+            self._save_epochs()
+            self.producers = recover_producers(
+                self._disk, self.directory, self._segments.all, clean=False, end_offset=end_offset
+            )
+        self.update_high_watermark(self.high_watermark)
+        return True
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Drop everything; the log is empty and its next offset is `offset`."""
+        with self._directory.storage_errors():
+            self._cuts += 1
+            self.recovery_point = min(self.recovery_point, offset)
+            self._segments.restart_at(offset, self._last_flush_ms)
+            for found in snapshot_offsets(self._disk, self.directory):
+                self._disk.remove(segment_path(self.directory, found, SNAPSHOT_SUFFIX))
+            self._ends_at(offset)
+            self.log_start_offset = offset
+            self.leader_epochs.clear()
+            self._save_epochs()
+            self.producers = ProducerState(offset)
+        self.update_high_watermark(offset)
+
+    def _ends_at(self, offset: int) -> None:
+        self.log_end_offset = offset
+        self.recovery_point = min(self.recovery_point, offset)
+
+    def advance_log_start(self, offset: int) -> bool:
+        """Let the log begin at `offset`; tell whether that is later than before.
+
+        Files go later, by `delete_old_segments`. KafkaError OFFSET_OUT_OF_RANGE past the high watermark.
+        """
+        if offset > self.high_watermark:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{self}: offset {offset} is past the high watermark {self.high_watermark}",
+            )
+        if offset <= self.log_start_offset:
+            return False
+        self.log_start_offset = offset
+        self.leader_epochs.truncate_from_start(offset)
+        self._save_epochs()
+        self.producers.log_start_moved(offset)
+        return True
+
+    def delete_old_segments(self, now_ms: int) -> int:
+        """Take the segments that are too old or too many out of the log, and return how many.
+
+        Their files are renamed now and listed in `pending_deletes`, for `delete_files`.
+        """
+        with self._directory.storage_errors():
+            segments = self._segments
+            count = deletable(
+                segments.all,
+                self.config,
+                now_ms=now_ms,
+                log_start_offset=self.log_start_offset,
+                high_watermark=self.high_watermark,
+                log_end_offset=self.log_end_offset,
+            )
+            if count == 0:
+                return 0
+            if count == len(segments.all):
+                self._roll(self.log_end_offset, now_ms)
+            paths = segments.remove_first(count)
+            first = segments.base_offsets[0]
+            for offset in snapshot_offsets(self._disk, self.directory):
+                if offset < first:
+                    self._disk.remove(segment_path(self.directory, offset, SNAPSHOT_SUFFIX))
+            due_ms = now_ms + self.config.file_delete_delay_ms
+            self.pending_deletes += [(due_ms, path) for path in paths]
+        self.advance_log_start(first)
+        return count
+
+    def delete_files(self, now_ms: int) -> None:
+        """Delete the files of segments that left the log `file.delete.delay.ms` ago."""
+        with self._directory.storage_errors():
+            while self.pending_deletes and self.pending_deletes[0][0] <= now_ms:
+                self._disk.remove(self.pending_deletes.pop(0)[1])
+
+    # Files
+
+    def roll(self, now_ms: int) -> None:
+        """Begin a new segment, unless the active one is empty."""
+        if self._segments.active.size_bytes:
+            with self._directory.storage_errors():
+                self._roll(self.log_end_offset, now_ms)
+
+    def _roll(self, base_offset: int, now_ms: int) -> None:
+        self._segments.roll(base_offset, now_ms)
+        self._save_producers(base_offset)
+
+    def begin_flush(self, now_ms: int, end_offset: int | None = None) -> Flush | None:
+        """List what must be synced for everything below `end_offset`, or all, to be durable; None if it is."""
+        if end_offset is None:
+            end_offset = self.log_end_offset
+        if end_offset <= self.recovery_point and not self._unsynced_paths:
+            return None
+        with self._directory.storage_errors():
+            self._save_epochs()
+            files = self._segments.unsynced_files(self.recovery_point, end_offset)
+            files += [self._disk.open_file(path) for path in sorted(self._unsynced_paths)]
+        self._unsynced_paths.clear()
+        self._last_flush_ms = now_ms
+        return Flush(self._disk, self.directory, files, end_offset, self._cuts, self._finish_flush)
+
+    def _finish_flush(self, flush: Flush) -> None:
+        if flush.error is not None:
+            raise self._directory.give_up(flush.error) from flush.error
+        if flush.cuts == self._cuts:
+            self.recovery_point = max(self.recovery_point, flush.end_offset)
+
+    def flush(self, now_ms: int) -> None:
+        """Make everything up to the log's end durable before returning."""
+        flush = self.begin_flush(now_ms)
+        if flush is not None:
+            flush.sync()
+            flush.finish()
+
+    def due_flush(self, now_ms: int) -> Flush | None:
+        """Begin the flush that is due: of everything after `flush.ms`, else of what was rolled."""
+        rolled = self._segments.active.base_offset
+        if self.log_end_offset > self.recovery_point and now_ms - self._last_flush_ms >= self.config.flush_ms:
+            return self.begin_flush(now_ms)
+        return self.begin_flush(now_ms, rolled) if rolled > self.recovery_point else None
+
+    def release(self) -> None:
+        """Give back the memory and descriptors that reads of old segments took."""
+        with self._directory.storage_errors():
+            self._segments.release()
+
+    def close(self, now_ms: int) -> None:
+        """Leave the files as a clean stop leaves them; the log is not used any more."""
+        with self._directory.storage_errors():
+            self._segments.active.seal()
+            if self.log_end_offset not in snapshot_offsets(self._disk, self.directory) and self.log_end_offset:
+                self._save_producers(self.log_end_offset)
+        self.flush(now_ms)
+
+    def disown(self) -> None:
+        """Refuse every operation from now on, since the files are going away; reads in flight go on."""
+        gone = LogDirectory(self._disk, self._directory.path)
+        gone.give_up(FileNotFoundError(ENOENT, "the log is deleted", self.directory))
+        self._directory = gone
+
+    def _save_producers(self, offset: int) -> None:
+        # Not synced: a torn one fails its CRC, and the one before it is used.
+        path = segment_path(self.directory, offset, SNAPSHOT_SUFFIX)
+        self._disk.replace_file(path, encode_snapshot(self.producers), sync=False)
+
+    def _save_epochs(self) -> None:
+        entries = self.leader_epochs.entries
+        if entries != self._epochs_saved:
+            try:
+                self._replace(EPOCHS_FILE, format_leader_epochs(entries))
+                self._epochs_saved = entries
+            except OSError as error:
+                # The batches themselves hold their epochs; on a full disk the next flush tries again.
+                self._directory.fail(error)
+
+    def _replace(self, name: str, text: str) -> None:
+        path = f"{self.directory}/{name}"
+        self._disk.replace_file(path, text.encode(), sync=False)
+        self._unsynced_paths.add(path)
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"

@@ -1,0 +1,41 @@
+"""What a topic's configuration says to its logs, and the defaults of Apache Kafka 4.3.
+
+Texts are parsed, checked and documented in `controller/configs.py`; here they are values.
+"""
+
+from typing import NamedTuple
+
+LOG_APPEND_TIME = "LogAppendTime"
+CREATE_TIME = "CreateTime"
+FOREVER = 2**63 - 1
+
+_HOUR_MS = 60 * 60 * 1000
+_WEEK_MS = 7 * 24 * _HOUR_MS
+
+
+class LogConfig(NamedTuple):
+    """The topic configuration, by the names of its keys with units last where Kafka leaves them out."""
+
+    cleanup_policy: frozenset[str] = frozenset({"delete"})
+    compression_type: str = "producer"
+    delete_retention_ms: int = 24 * _HOUR_MS
+    file_delete_delay_ms: int = 60 * 1000
+    flush_messages: int = FOREVER
+    flush_ms: int = FOREVER
+    index_interval_bytes: int = 4096
+    max_compaction_lag_ms: int = FOREVER
+    max_message_bytes: int = 1048588
+    message_timestamp_after_max_ms: int = _HOUR_MS
+    message_timestamp_before_max_ms: int = FOREVER
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    min_insync_replicas: int = 1
+    preallocate: bool = False
+    retention_bytes: int = -1
+    retention_ms: int = _WEEK_MS
+    segment_bytes: int = 1024 * 1024 * 1024
+    segment_index_bytes: int = 10 * 1024 * 1024
+    segment_jitter_ms: int = 0
+    segment_ms: int = _WEEK_MS
+    timestamp_type: str = CREATE_TIME
+    unclean_leader_election_enable: bool = False

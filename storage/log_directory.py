@@ -1,0 +1,127 @@
+"""One directory of `log.dirs`: its identity, its lock, its checkpoint files, and whether it still works.
+
+A directory fails as a whole: after an I/O error nothing in it is trusted until the broker is started again, since
+what the kernel dropped after a failed write-back cannot be known. Its logs refuse every operation from then on with
+KAFKA_STORAGE_ERROR. Running out of space is the exception, where the failed write is cut off and all before it is
+as good as ever; Apache Kafka gives the directory up there too.
+
+Checkpoints are replaced in one step but synced only at a clean stop, so that they never stall the loop: a stale
+or lost one costs time in recovery, never acknowledged records.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from protocol.errors import ErrorCode, KafkaError
+from storage.checkpoint import (
+    MetaProperties,
+    TopicPartition,
+    format_clean_shutdown,
+    format_meta_properties,
+    format_offsets,
+    parse_clean_shutdown,
+    parse_meta_properties,
+    parse_offsets,
+)
+from storage.disk import Disk, Lock, out_of_space
+
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+LOG_STARTS = "log-start-offset-checkpoint"
+HIGH_WATERMARKS = "replication-offset-checkpoint"
+
+_CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+_META_PROPERTIES = "meta.properties"
+_LOCK = ".lock"
+
+
+class LogDirectory:
+    """A data directory, locked from `open` to `close`."""
+
+    __slots__ = ("_disk", "_lock", "clean", "failure", "meta", "path", "previous_broker_epoch")
+
+    def __init__(self, disk: Disk, path: str) -> None:
+        self._disk = disk
+        self._lock: Lock | None = None
+        self.path = path
+        self.meta: MetaProperties | None = None
+        self.failure: OSError | None = None
+        self.clean = False
+        self.previous_broker_epoch = -1
+
+    @property
+    def directory_id(self) -> bytes:
+        """The id by which the controller knows this directory; zeros before it has one."""
+        return (self.meta.directory_id if self.meta else None) or bytes(16)
+
+    def open(self) -> None:
+        """Make the directory if it is missing, lock it, and read who it belongs to and how it was left.
+
+        `AlreadyLocked` names the process that holds it. The mark of a clean stop is removed at once: until the
+        next one, any end is unclean.
+        """
+        self._disk.make_dirs(self.path)
+        self._lock = self._disk.lock(f"{self.path}/{_LOCK}")
+        meta = self._read(_META_PROPERTIES)
+        if meta is not None:
+            self.meta = parse_meta_properties(meta, f"{self.path}/{_META_PROPERTIES}")
+        mark = self._read(_CLEAN_SHUTDOWN)
+        if mark is not None:
+            self.previous_broker_epoch = parse_clean_shutdown(mark, f"{self.path}/{_CLEAN_SHUTDOWN}")
+            self.clean = True
+            self._disk.remove(f"{self.path}/{_CLEAN_SHUTDOWN}")
+
+    def format(self, meta: MetaProperties) -> None:
+        """Durably write down to which cluster and node the directory belongs."""
+        self._disk.replace_file(f"{self.path}/{_META_PROPERTIES}", format_meta_properties(meta).encode())
+        self.meta = meta
+
+    def close(self, *, clean: bool, broker_epoch: int = -1) -> None:
+        """Unlock; with `clean`, leave the mark which says that every log was closed in order."""
+        if clean and self.failure is None:
+            mark = format_clean_shutdown(broker_epoch).encode()
+            self._disk.replace_file(f"{self.path}/{_CLEAN_SHUTDOWN}", mark)
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def read_offsets(self, name: str) -> dict[TopicPartition, int]:
+        """Return the offsets in a checkpoint file; none if it is missing, CheckpointError if it is damaged."""
+        text = self._read(name)
+        return {} if text is None else parse_offsets(text, f"{self.path}/{name}")
+
+    def write_offsets(self, name: str, offsets: Mapping[TopicPartition, int], sync: bool = False) -> None:
+        """Replace a checkpoint file; with `sync`, durably."""
+        with self.storage_errors():
+            self._disk.replace_file(f"{self.path}/{name}", format_offsets(offsets).encode(), sync)
+
+    def fail(self, error: OSError) -> KafkaError:
+        """Return what callers raise for `error`, and give the directory up unless it is only full."""
+        if out_of_space(error):
+            return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"log directory {self.path} is full: {error}")
+        return self.give_up(error)
+
+    def give_up(self, error: OSError) -> KafkaError:
+        """Take the directory offline, whatever the error, and return what callers raise."""
+        if self.failure is None:
+            self.failure = error
+        return self.offline()
+
+    def offline(self) -> KafkaError:
+        """Return what an operation on a failed directory raises."""
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"log directory {self.path} failed: {self.failure}")
+
+    @contextmanager
+    def storage_errors(self) -> Iterator[None]:
+        """Refuse what is within if the directory has failed, and turn an OSError within by `fail`."""
+        if self.failure is not None:
+            raise self.offline()
+        try:
+            yield
+        except OSError as error:
+            raise self.fail(error) from error
+
+    def _read(self, name: str) -> str | None:
+        try:
+            return self._disk.read_file(f"{self.path}/{name}").decode(errors="replace")
+        except FileNotFoundError:
+            return None

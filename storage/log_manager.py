@@ -1,0 +1,336 @@
+"""Every log of the broker's data directories: opened, created, deleted, kept in order and closed.
+
+    open    lock the directories, read whose they are      then `format` those that are new
+    load    open every log, recovering those of a directory whose last stop was unclean
+    ...     create, delete, due_flushes, housekeeping, checkpoint
+    close   flush and close every log, leave the mark of a clean stop
+
+Work that grows with the number of logs comes as iterators that do one log a step, so that the event loop serves
+clients in between. A directory that fails is left out of all this; the others go on. A deleted log's directory is
+renamed at once and its files go after `file.delete.delay.ms`, or at the next start. The metadata log in
+`__cluster_metadata-0` is its raft driver's, not kept here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from protocol.errors import ErrorCode, InvariantError, KafkaError
+from protocol.primitives import ZERO_UUID
+from storage.checkpoint import CheckpointError, MetaProperties, TopicPartition
+from storage.disk import Disk
+from storage.flush import Flush
+from storage.log import Log
+from storage.log_config import LogConfig
+from storage.log_directory import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, LogDirectory
+
+if TYPE_CHECKING:
+    from random import Random
+
+_DELETE_SUFFIX = "-delete"
+_METADATA_TOPIC = "__cluster_metadata"
+_MAX_NAME_LENGTH = 255
+
+
+class LogManager:
+    """The logs in `directories`, by topic and partition."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        directories: Iterable[str],
+        default_config: LogConfig,
+        *,
+        now_ms: Callable[[], int],
+        random: Random,
+    ) -> None:
+        self._disk = disk
+        self._default_config = default_config
+        self._now_ms = now_ms
+        self._random = random
+        self._logs: dict[TopicPartition, Log] = {}
+        self._homes: dict[TopicPartition, LogDirectory] = {}
+        self._pending_deletes: list[tuple[int, str]] = []
+        # Partitions without a log that checkpoint files still name: a new log must not be taken for the old one.
+        self._stale: set[TopicPartition] = set()
+        self.directories = [LogDirectory(disk, path.rstrip("/")) for path in directories]
+        # What was found wrong and put up with, for the caller to log.
+        self.problems: list[str] = []
+
+    @property
+    def online(self) -> list[LogDirectory]:
+        """The directories that work."""
+        return [directory for directory in self.directories if directory.failure is None]
+
+    @property
+    def clean(self) -> bool:
+        """Whether the last stop closed every log in order."""
+        return all(directory.clean for directory in self.directories)
+
+    # Life
+
+    def open(self) -> None:
+        """Lock every directory and read whose it is; `AlreadyLocked` if another process has one.
+
+        OSError if none can be used; one of several that cannot is left offline.
+        """
+        for directory in self.directories:
+            try:
+                directory.open()
+            except OSError as error:
+                directory.give_up(error)
+                self.problems.append(f"log directory {directory.path} cannot be opened: {error}")
+        if not self.online and self.directories[0].failure is not None:
+            raise self.directories[0].failure
+
+    def format(self, cluster_id: str, node_id: int) -> None:
+        """Mark the directories that are new as this node's, with an id of their own each."""
+        for directory in self.online:
+            if directory.meta is None or directory.meta.directory_id is None:
+                directory.format(MetaProperties(cluster_id, node_id, self._new_id()))
+
+    def load(self) -> Iterator[Log]:
+        """Open the logs of every directory, one a step; `Log.recovery` says what was done to each."""
+        for directory in self.online:
+            recovery_points = self._checkpointed(directory, RECOVERY_POINTS)
+            log_starts = self._checkpointed(directory, LOG_STARTS)
+            high_watermarks = self._checkpointed(directory, HIGH_WATERMARKS)
+            self._stale.update(recovery_points, log_starts, high_watermarks)
+            for name in self._names(directory):
+                path = f"{directory.path}/{name}"
+                if not self._disk.is_dir(path):
+                    continue
+                if name.endswith(_DELETE_SUFFIX):
+                    self._pending_deletes.append((self._now_ms(), path))
+                    continue
+                key = _parse_name(name)
+                if key is None or key[0] == _METADATA_TOPIC:
+                    continue
+                if key in self._logs:
+                    raise InvariantError(f"{path} and {self._logs[key].directory} are the same partition")
+                log = self._open(
+                    directory,
+                    key,
+                    self._default_config,
+                    clean=directory.clean,
+                    recovery_point=recovery_points.get(key, 0),
+                    log_start_offset=log_starts.get(key, 0),
+                    high_watermark=high_watermarks.get(key, 0),
+                )
+                if log is not None:
+                    self._stale.discard(key)
+                    yield log
+
+    def close(self, *, clean: bool = True, broker_epoch: int = -1) -> None:
+        """Unlock the directories; with `clean`, flush and close every log first and say so on disk.
+
+        A directory whose logs cannot all be closed is left as after a crash.
+        """
+        unclean = [] if clean else list(self.directories)
+        if clean:
+            for key, log in self._logs.items():
+                try:
+                    log.close(self._now_ms())
+                except KafkaError as error:
+                    self.problems.append(str(error))
+                    unclean.append(self._homes[key])
+            self._write_checkpoints(sync=True)
+        for directory in self.directories:
+            try:
+                directory.close(clean=directory not in unclean, broker_epoch=broker_epoch)
+            except OSError as error:
+                self.problems.append(str(directory.give_up(error)))
+        self._logs.clear()
+        self._homes.clear()
+
+    # Logs
+
+    def __iter__(self) -> Iterator[Log]:
+        return iter(list(self._logs.values()))
+
+    def __len__(self) -> int:
+        return len(self._logs)
+
+    def get(self, topic: str, partition: int) -> Log | None:
+        """Return a partition's log, if it is here."""
+        return self._logs.get((topic, partition))
+
+    def directory_of(self, log: Log) -> LogDirectory:
+        """Return the directory that a log of this manager is in."""
+        return self._homes[log.topic, log.partition]
+
+    def create(
+        self,
+        topic: str,
+        topic_id: bytes,
+        partition: int,
+        config: LogConfig,
+        directory_id: bytes = ZERO_UUID,
+    ) -> Log:
+        """Return a partition's log, made if it is not there: in the directory asked for, else where the fewest are.
+
+        KafkaError KAFKA_STORAGE_ERROR if that directory is offline or the log cannot be made.
+        """
+        key = (topic, partition)
+        log = self._logs.get(key)
+        if log is not None:
+            return log
+        directory = self._directory_for(directory_id)
+        if key in self._stale:
+            self.checkpoint()
+        log = self._open(directory, key, config, topic_id=topic_id)
+        if log is None:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {topic}-{partition} cannot be made")
+        return log
+
+    def delete(self, topic: str, partition: int) -> None:
+        """Take a partition's log away; `housekeeping` deletes its files after `file.delete.delay.ms`."""
+        key = (topic, partition)
+        log = self._logs.pop(key)
+        directory = self._homes.pop(key)
+        log.disown()
+        suffix = f"-{partition}.{self._random.getrandbits(128):032x}{_DELETE_SUFFIX}"
+        target = f"{directory.path}/{topic[: _MAX_NAME_LENGTH - len(suffix)]}{suffix}"
+        with directory.storage_errors():
+            self._disk.rename(log.directory, target)
+        self._pending_deletes.append((self._now_ms() + log.config.file_delete_delay_ms, target))
+        self._stale.add(key)
+
+    def delete_records(self, log: Log, offset: int) -> None:
+        """Let `log` begin at `offset`, and remember that through a crash; errors as `Log.advance_log_start`."""
+        if log.advance_log_start(offset):
+            directory = self.directory_of(log)
+            directory.write_offsets(LOG_STARTS, self._log_starts(directory))
+
+    # Upkeep
+
+    def due_flushes(self, now_ms: int) -> Iterator[Flush]:
+        """Yield what is to be synced by now; call its `sync`, best in a thread, and then its `finish`."""
+        for log in self._online_logs():
+            flush = log.due_flush(now_ms)
+            if flush is not None:
+                yield flush
+
+    def housekeeping(self, now_ms: int) -> Iterator[KafkaError | None]:
+        """Apply retention, delete what is due and release idle files, one log a step; yields what failed."""
+        for log in self._online_logs():
+            try:
+                log.delete_old_segments(now_ms)
+                log.delete_files(now_ms)
+                log.release()
+            except KafkaError as error:
+                yield error
+            else:
+                yield None
+        due = [path for due_ms, path in self._pending_deletes if due_ms <= now_ms]
+        self._pending_deletes = [item for item in self._pending_deletes if item[0] > now_ms]
+        for path in due:
+            self._disk.remove_tree(path)
+            yield None
+
+    def checkpoint(self) -> None:
+        """Write recovery points, log starts and high watermarks of every directory that works."""
+        self._write_checkpoints(sync=False)
+
+    def _write_checkpoints(self, sync: bool) -> None:
+        for directory in self.online:
+            try:
+                logs = self._logs_in(directory)
+                points = {key: log.recovery_point for key, log in logs.items()}
+                high_watermarks = {key: log.high_watermark for key, log in logs.items()}
+                directory.write_offsets(RECOVERY_POINTS, points, sync)
+                directory.write_offsets(LOG_STARTS, self._log_starts(directory), sync)
+                directory.write_offsets(HIGH_WATERMARKS, high_watermarks, sync)
+            except KafkaError as error:
+                self.problems.append(str(error))
+        self._stale.clear()
+
+    # Parts
+
+    def _open(
+        self,
+        directory: LogDirectory,
+        key: TopicPartition,
+        config: LogConfig,
+        *,
+        topic_id: bytes = ZERO_UUID,
+        clean: bool = True,
+        recovery_point: int = 0,
+        log_start_offset: int = 0,
+        high_watermark: int = 0,
+    ) -> Log | None:
+        try:
+            log = Log.open(
+                self._disk,
+                directory,
+                *key,
+                config,
+                now_ms=self._now_ms(),
+                topic_id=topic_id,
+                clean=clean,
+                recovery_point=recovery_point,
+                log_start_offset=log_start_offset,
+                high_watermark=high_watermark,
+            )
+        except KafkaError as error:
+            self.problems.append(str(error))
+            return None
+        self._logs[key] = log
+        self._homes[key] = directory
+        return log
+
+    def _directory_for(self, directory_id: bytes) -> LogDirectory:
+        online = self.online
+        wanted = [directory for directory in online if directory.directory_id == directory_id]
+        if wanted:
+            return wanted[0]
+        if not online:
+            raise self.directories[0].offline()
+        homes = list(self._homes.values())
+        return min(online, key=homes.count)
+
+    def _logs_in(self, directory: LogDirectory) -> dict[TopicPartition, Log]:
+        return {key: log for key, log in self._logs.items() if self._homes[key] is directory}
+
+    def _online_logs(self) -> Iterator[Log]:
+        return (log for log in self if self.directory_of(log).failure is None)
+
+    def _log_starts(self, directory: LogDirectory) -> dict[TopicPartition, int]:
+        """Where files alone would not tell."""
+        return {
+            key: log.log_start_offset
+            for key, log in self._logs_in(directory).items()
+            if log.log_start_offset > log.segment_base_offsets[0]
+        }
+
+    def _checkpointed(self, directory: LogDirectory, name: str) -> dict[TopicPartition, int]:
+        try:
+            return directory.read_offsets(name)
+        except CheckpointError as error:
+            self.problems.append(f"{error}; taken as empty")
+            return {}
+
+    def _names(self, directory: LogDirectory) -> list[str]:
+        try:
+            return self._disk.list_dir(directory.path)
+        except OSError as error:
+            self.problems.append(str(directory.give_up(error)))
+            return []
+
+    def _new_id(self) -> bytes:
+        """Return a random uuid that is none of those that Kafka reserves, nor looks like an option in text."""
+        while True:
+            value = self._random.getrandbits(128).to_bytes(16, "big")
+            if value[0] >> 2 != _DASH and int.from_bytes(value, "big") >= _RESERVED_IDS:
+                return value
+
+
+_DASH = 62
+_RESERVED_IDS = 100
+
+
+def _parse_name(name: str) -> TopicPartition | None:
+    """Return whose log a directory's name says it holds; None for anything else."""
+    topic, _, partition = name.rpartition("-")
+    return (topic, int(partition)) if topic and partition.isdecimal() and partition.isascii() else None
