@@ -21,7 +21,7 @@ from broker.metrics import Metrics
 from protocol.primitives import Part
 
 if TYPE_CHECKING:
-    from storage.log import FileSlice
+    from storage.segment import FileSlice
 
 READ_AHEAD_BYTES = 1024 * 1024
 _HIGH_WATER_BYTES = READ_AHEAD_BYTES // 2
