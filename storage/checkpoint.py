@@ -140,7 +140,7 @@ def parse_meta_properties(text: str, file: str) -> MetaProperties:
 
 
 def format_clean_shutdown(broker_epoch: int = UNKNOWN_BROKER_EPOCH) -> str:
-    """Return the content of `.kafka_cleanshutdown`, whose presence says that all logs were closed in order."""
+    """Return the content of `.kafka_cleanshutdown`, whose presence says that all logs were closed."""
     return f'{{"version":0,"brokerEpoch":{broker_epoch}}}'
 
 

@@ -24,7 +24,7 @@ class EpochEntry(NamedTuple):
 
 
 class EpochEnd(NamedTuple):
-    """The largest known epoch up to the one asked for, and the offset after its last record; -1 if unknown."""
+    """The largest known epoch up to the one asked for, and the offset after its last; -1 if unknown."""
 
     epoch: int
     end_offset: int
@@ -96,7 +96,7 @@ class LeaderEpochs:
         return changed
 
     def truncate_from_start(self, start_offset: int) -> bool:
-        """Let the epoch of `start_offset` begin there and drop those before; return whether that changed any."""
+        """Let the epoch of `start_offset` begin there and drop those before; return whether it did."""
         following = bisect_right(self._entries, start_offset, key=_start_offset)
         if following == 0 or (following == 1 and self._entries[0].start_offset == start_offset):
             return False
