@@ -180,7 +180,8 @@ def default_struct(struct: type) -> Any:
         shared = object.__new__(struct)
         for field in fields_of(struct):
             setattr(shared, field.name, field.default)
-        shared.__class__ = type(struct.__name__, (struct,), {"__slots__": (), "__setattr__": _refuse_change})
+        namespace = {"__slots__": (), "__setattr__": _refuse_change, "_fields": fields_of(struct)}
+        shared.__class__ = type(struct.__name__, (struct,), namespace)
         struct._default = shared  # type: ignore[attr-defined]
     return shared
 

@@ -1,0 +1,100 @@
+"""The bytes of every message in every version, and the errors, against what Apache Kafka's own classes say."""
+
+import base64
+import json
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from protocol.errors import ErrorCode
+from protocol.fields import Field, fields_of
+from protocol.primitives import uuid_text
+from protocol.schema import Message
+from tests.declared import declared_messages, random_message, versions_of
+from tests.oracles.apache_kafka import JVM, kafka_classpath
+from tests.oracles.definitions import kafka_definitions
+
+ENCODE = Path(__file__).parent / "java" / "Encode.java"
+OF_EACH = 4
+
+
+@pytest.fixture(scope="module")
+def samples() -> list[tuple[Message, int]]:
+    """A few arbitrary messages of each kind and version."""
+    random = Random(20)
+    return [
+        (random_message(random, message, version), version)
+        for message in declared_messages()
+        for version in versions_of(message)
+        for _ in range(OF_EACH)
+    ]
+
+
+@pytest.fixture(scope="module")
+def kafka_says(samples: list[tuple[Message, int]]) -> tuple[list[str], list[str]]:
+    """The errors that Kafka knows, and its bytes of the samples."""
+    definitions = kafka_definitions()
+    lines = [
+        json.dumps(
+            {
+                "name": type(message).__name__,
+                "version": version,
+                "message": as_json(message, names_of(definitions[type(message).__name__]), version),
+            }
+        )
+        for message, version in samples
+    ]
+    command = [*JVM, "-cp", kafka_classpath(), str(ENCODE)]
+    done = subprocess.run(command, input="\n".join(lines), capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    errors, _, encoded = done.stdout.partition("\n\n")
+    return errors.splitlines(), encoded.splitlines()
+
+
+def test_messages_are_written_as_kafka_writes_them(samples, kafka_says):
+    _, encoded = kafka_says
+    assert len(encoded) == len(samples)
+    for (message, version), theirs in zip(samples, encoded, strict=True):
+        assert message.encode(version).hex() == theirs, (version, message)
+
+
+def test_the_errors_are_kafkas(kafka_says):
+    errors, _ = kafka_says
+    ours = [f"{code.value} {code.name} {str(code.retriable).lower()}" for code in ErrorCode]
+    assert sorted(ours) == sorted(errors)
+
+
+def as_json(value: Any, names: Mapping[str, str], version: int) -> dict[str, Any]:
+    """Return a message in the form that Kafka's JSON converters read."""
+    return {
+        names[field.name.replace("_", "")]: one_as_json(getattr(value, field.name), field, names, version)
+        for field in fields_of(type(value))
+        if version in field.versions
+    }
+
+
+def one_as_json(value: Any, field: Field, names: Mapping[str, str], version: int) -> Any:
+    if isinstance(value, list):
+        return [one_as_json(item, field, names, version) for item in value]
+    if value is None:
+        return None
+    if field.struct:
+        return as_json(value, names, version)
+    if field.scalar == "Uuid":
+        return uuid_text(value)
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else value
+
+
+def names_of(definition: dict[str, Any]) -> dict[str, str]:
+    """Return Kafka's names of all fields in a definition, by their letters alone."""
+    names = {}
+    for holder in (definition, *definition.get("commonStructs", [])):
+        for field in holder["fields"]:
+            names[field["name"].lower()] = field["name"][0].lower() + field["name"][1:]
+            if "fields" in field:
+                names |= names_of(field)
+    return names

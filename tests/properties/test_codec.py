@@ -1,0 +1,68 @@
+"""The compiled codecs, against a plain one and against damage, for every message in every version."""
+
+from contextlib import suppress
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from protocol.errors import DecodeError
+from protocol.fields import fields_of
+from protocol.primitives import put_uvarint
+from tests.declared import all_versions, plain_encode, random_message
+
+VERSIONS = [pytest.param(*one, id=f"{one[0].__name__}-{one[1]}") for one in all_versions()]
+few = settings(max_examples=10, deadline=None)
+
+
+@pytest.mark.parametrize(("message", "version"), VERSIONS)
+@few
+@given(random=st.randoms(use_true_random=False))
+def test_a_message_is_written_as_the_plain_codec_writes_it_and_read_back(message, version, random):
+    value = random_message(random, message, version)
+    data = value.encode(version)
+    assert data == plain_encode(value, version)
+    assert message.decode(data, version) == value
+    assert message.decode(memoryview(bytearray(b"head" + data)), version, 4) == value
+
+
+@pytest.mark.parametrize(("message", "version"), VERSIONS)
+def test_a_message_that_ends_early_or_late_is_refused(message, version):
+    data = random_message(Random(7), message, version).encode(version)
+    step = max(1, len(data) // 40)
+    for size in [*range(0, len(data), step), len(data) - 1]:
+        if 0 <= size < len(data):
+            with pytest.raises(DecodeError):
+                message.decode(data[:size], version)
+    with pytest.raises(DecodeError):
+        message.decode(data + b"\0", version)
+
+
+@pytest.mark.parametrize(("message", "version"), VERSIONS)
+@few
+@given(random=st.randoms(use_true_random=False))
+def test_damage_ends_in_a_message_or_a_decode_error(message, version, random):
+    damaged = bytearray(random_message(random, message, version).encode(version))
+    for _ in range(min(4, len(damaged))):
+        damaged[random.randrange(len(damaged))] = random.choice((0, 1, 0x7F, 0x80, 0xFF))
+    with suppress(DecodeError):
+        message.decode(damaged, version)
+
+
+@pytest.mark.parametrize(
+    ("message", "version"), [param for param in VERSIONS if param.values[1] >= param.values[0].FLEXIBLE_FROM]
+)
+def test_tagged_fields_of_the_future_are_passed_over(message, version):
+    value = random_message(Random(3), message, version)
+    for field in fields_of(message):
+        if field.is_tagged_at(version):
+            setattr(value, field.name, field.default)
+    data = bytearray(value.encode(version))
+    assert data.pop() == 0
+    put_uvarint(data, 2)
+    for tag, content in ((9000, b"what is this"), (9001, b"")):
+        put_uvarint(data, tag)
+        put_uvarint(data, len(content))
+        data += content
+    assert message.decode(data, version) == value
