@@ -48,8 +48,7 @@ def part_size(part: Part) -> int:
 def read_parts(parts: Iterable[Part]) -> bytes:
     """Return all parts as one string of bytes; reads whatever lies in files."""
     return b"".join(
-        part if isinstance(part, (bytes, bytearray, memoryview)) else part.read(0, part.size_bytes)
-        for part in parts
+        part if isinstance(part, (bytes, bytearray, memoryview)) else part.read(0, part.size_bytes) for part in parts
     )
 
 

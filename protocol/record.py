@@ -58,9 +58,7 @@ def decode_record(data: bytes, at: int, base_offset: int, base_timestamp: int) -
         headers.append((name, content))
     if at != end:
         raise invalid(f"a record of {length} bytes with {end - at} bytes after its last field")
-    return Record(
-        base_offset + offset_delta, base_timestamp + timestamp_delta, key, value, tuple(headers)
-    ), end
+    return Record(base_offset + offset_delta, base_timestamp + timestamp_delta, key, value, tuple(headers)), end
 
 
 def _bytes_or_none(data: bytes, at: int) -> tuple[bytes | None, int]:

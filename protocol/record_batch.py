@@ -177,9 +177,7 @@ def check_batch(records: memoryview) -> BatchHeader:
     if attributes & ~_CLIENT_BITS:
         raise _refused_attributes(attributes)
     if attributes & _CODEC_BITS > Compression.ZSTD:
-        raise KafkaError(
-            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"codec {attributes & _CODEC_BITS} does not exist"
-        )
+        raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"codec {attributes & _CODEC_BITS} does not exist")
     if header.producer_id >= 0 and header.base_sequence < 0:
         raise invalid(f"producer {header.producer_id} without a sequence")
     return header
@@ -236,9 +234,7 @@ def iter_batches(buf: Buffer) -> Iterator[tuple[int, BatchHeader]]:
     while end - at >= HEADER_BYTES:
         header = read_header(buf, at)
         if header.magic != MAGIC or header.size_bytes < HEADER_BYTES:
-            raise DecodeError(
-                f"no record batch at byte {at}: magic {header.magic}, {header.size_bytes} bytes"
-            )
+            raise DecodeError(f"no record batch at byte {at}: magic {header.magic}, {header.size_bytes} bytes")
         following = at + header.size_bytes
         if following > end:
             return
