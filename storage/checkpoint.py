@@ -20,14 +20,6 @@ from protocol.primitives import ZERO_UUID, uuid_parse, uuid_text
 from storage.leader_epochs import EpochEntry
 from storage.properties import PropertiesError, format_properties, parse_properties
 
-RECOVERY_POINT_FILE = "recovery-point-offset-checkpoint"
-LOG_START_OFFSET_FILE = "log-start-offset-checkpoint"
-HIGH_WATERMARK_FILE = "replication-offset-checkpoint"
-CLEANER_OFFSET_FILE = "cleaner-offset-checkpoint"
-LEADER_EPOCH_FILE = "leader-epoch-checkpoint"
-PARTITION_METADATA_FILE = "partition.metadata"
-META_PROPERTIES_FILE = "meta.properties"
-CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 
 UNKNOWN_BROKER_EPOCH = -1
 
