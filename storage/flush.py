@@ -13,20 +13,20 @@ from storage.disk import Disk, File
 class Flush:
     """What of a log is to be synced for everything below `end_offset` to be durable."""
 
-    __slots__ = ("_directory", "_disk", "_files", "_finish", "cuts", "end_offset", "error")
+    __slots__ = ("_directories", "_disk", "_files", "_finish", "cuts", "end_offset", "error")
 
     def __init__(
         self,
         disk: Disk,
-        directory: str,
+        directories: list[str],
         files: list[File],
         end_offset: int,
         cuts: int,
         finish: Callable[["Flush"], None],
     ) -> None:
-        """Take the files; `cuts` is how often the log had been truncated when they were listed."""
+        """Take the files and the directories that name them; `cuts` counts the log's truncations until then."""
         self._disk = disk
-        self._directory = directory
+        self._directories = directories
         self._files = files
         self._finish = finish
         self.cuts = cuts
@@ -34,11 +34,12 @@ class Flush:
         self.error: OSError | None = None
 
     def sync(self) -> None:
-        """Sync every file and their directory; an error is kept for `finish`. May run in a thread."""
+        """Sync every file, and the directories that name them; an error is kept for `finish`. May run in a thread."""
         try:
             for file in self._files:
                 file.sync()
-            self._disk.sync_dir(self._directory)
+            for directory in self._directories:
+                self._disk.sync_dir(directory)
         except OSError as error:
             self.error = error
 

@@ -12,11 +12,10 @@ replication and isolation levels are the broker's. How a log is opened is in `re
 in `retention.py`, what a segment is in `segment.py`.
 """
 
-from collections.abc import Iterable, Sequence
 from errno import ENOENT
 from typing import NamedTuple
 
-from protocol.errors import ErrorCode, InvariantError, KafkaError
+from protocol.errors import ErrorCode, KafkaError
 from protocol.primitives import ZERO_UUID
 from protocol.record_batch import (
     BatchHeader,
@@ -24,39 +23,24 @@ from protocol.record_batch import (
     crc_matches,
     end_txn_marker,
     iter_batches,
-    iter_records,
     read_header,
     set_log_append_time,
 )
-from storage.checkpoint import (
-    CheckpointError,
-    format_leader_epochs,
-    format_partition_metadata,
-    parse_leader_epochs,
-    parse_partition_metadata,
-)
+from storage.admission import check_size, check_timestamps
+from storage.checkpoint import CheckpointError
 from storage.disk import Disk
 from storage.flush import Flush
-from storage.leader_epochs import EpochEnd, EpochEntry, LeaderEpochs
-from storage.log_config import FOREVER, LOG_APPEND_TIME, LogConfig
+from storage.leader_epochs import EpochEnd, LeaderEpochs
+from storage.log_config import LOG_APPEND_TIME, LogConfig
 from storage.log_directory import LogDirectory
-from storage.producer_snapshot import encode_snapshot
+from storage.log_files import LogFiles
 from storage.producer_state import ProducerState
-from storage.recovery import (
-    SNAPSHOT_SUFFIX,
-    RecoveryReport,
-    recover_producers,
-    recover_segments,
-    snapshot_offsets,
-)
+from storage.recovery import RecoveryReport, recover_producers, recover_segments
 from storage.retention import deletable
-from storage.segment import FileSlice, Place, TimestampOffset, segment_path
+from storage.segment import FileSlice, TimestampOffset
 from storage.segments import Segments
 
 __all__ = ["AppendInfo", "FileSlice", "Log", "LogConfig", "LogRead", "TimestampOffset"]
-
-EPOCHS_FILE = "leader-epoch-checkpoint"
-METADATA_FILE = "partition.metadata"
 
 
 class AppendInfo(NamedTuple):
@@ -82,9 +66,9 @@ class Log:
     """The log of one partition; made by `Log.open`."""
 
     __slots__ = (
-        "_cuts", "_directory", "_disk", "_epochs_saved", "_last_flush_ms", "_segments", "_unsynced_paths",
-        "config", "directory", "high_watermark", "leader_epochs", "log_end_offset", "log_start_offset",
-        "partition", "pending_deletes", "producers", "recovery", "recovery_point", "topic", "topic_id",
+        "_cuts", "_directory", "_disk", "_files", "_last_flush_ms", "_segments", "config", "directory",
+        "high_watermark", "leader_epochs", "log_end_offset", "log_start_offset", "partition",
+        "pending_deletes", "producers", "recovery", "recovery_point", "topic", "topic_id",
     )  # fmt: skip
 
     _segments: Segments
@@ -116,7 +100,10 @@ class Log:
         with directory.storage_errors():
             disk.make_dirs(log.directory)
             log._load(clean, recovery_point, log_start_offset, now_ms)
-            log._load_topic_id(topic_id)
+            found = log._files.read_topic_id()
+            if found is None and topic_id != ZERO_UUID:
+                log._files.save_topic_id(topic_id)
+            log.topic_id = found or topic_id
         log.update_high_watermark(high_watermark)
         return log
 
@@ -126,11 +113,10 @@ class Log:
         self._disk = disk
         self._directory = directory
         self._cuts = 0
-        self._epochs_saved: Sequence[EpochEntry] = ()
         self._last_flush_ms = now_ms
-        self._unsynced_paths: set[str] = set()
         self.config = config
         self.directory = f"{directory.path}/{topic}-{partition}"
+        self._files = LogFiles(disk, self.directory)
         self.high_watermark = 0
         self.log_end_offset = 0
         self.log_start_offset = 0
@@ -143,12 +129,11 @@ class Log:
 
     def _load(self, clean: bool, recovery_point: int, log_start_offset: int, now_ms: int) -> None:
         try:
-            self.leader_epochs = LeaderEpochs(self._read_epochs())
+            self.leader_epochs = self._files.read_epochs()
         except CheckpointError:
             # The batches hold their epochs too, so all of them are read.
             self.leader_epochs = LeaderEpochs()
             clean, recovery_point = False, 0
-        self._epochs_saved = self.leader_epochs.entries
         found = recover_segments(
             self._disk,
             self.directory,
@@ -168,24 +153,7 @@ class Log:
         self.producers = recover_producers(
             self._disk, self.directory, found.segments, clean=clean, end_offset=end_offset
         )
-        self._save_epochs()
-
-    def _read_epochs(self) -> Iterable[EpochEntry]:
-        path = f"{self.directory}/{EPOCHS_FILE}"
-        try:
-            return parse_leader_epochs(self._disk.read_file(path).decode(), path)
-        except FileNotFoundError:
-            return ()
-
-    def _load_topic_id(self, topic_id: bytes) -> None:
-        path = f"{self.directory}/{METADATA_FILE}"
-        try:
-            self.topic_id = parse_partition_metadata(self._disk.read_file(path).decode(), path)
-        except (FileNotFoundError, CheckpointError):
-            # Never written, or lost with the power before it was synced; the caller knows the id.
-            if topic_id != ZERO_UUID:
-                self._replace(METADATA_FILE, format_partition_metadata(topic_id))
-            self.topic_id = topic_id
+        self._files.save_epochs(self.leader_epochs)
 
     # Offsets
 
@@ -227,27 +195,20 @@ class Log:
         """Give one checked batch the next offsets, in place, and append it; `header` saves reading it again.
 
         A batch that repeats one of an idempotent producer's last five is not appended, and its first offsets are
-        returned. KafkaError says why nothing was appended: MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE,
-        INVALID_TIMESTAMP, what `ProducerState.check` raises, or KAFKA_STORAGE_ERROR.
+        returned. KafkaError says why nothing was appended: what `admission.py` or `ProducerState.check` raise, or
+        KAFKA_STORAGE_ERROR.
         """
         if header is None:
             header = read_header(records)
         config = self.config
-        size = len(records)
-        if size > config.max_message_bytes or size > config.segment_bytes:
-            raise self._too_large(size)
+        check_size(len(records), config)
         append_time_ms = -1
         if config.timestamp_type == LOG_APPEND_TIME:
             append_time_ms = now_ms
             set_log_append_time(records, now_ms)
             header = read_header(records)
-        elif header.max_timestamp - now_ms > config.message_timestamp_after_max_ms:
-            raise self._bad_timestamp(header.max_timestamp)
-        elif config.message_timestamp_before_max_ms != FOREVER:
-            # The header does not say what the smallest timestamp is.
-            for record in iter_records(records):
-                if -1 != record.timestamp < now_ms - config.message_timestamp_before_max_ms:
-                    raise self._bad_timestamp(record.timestamp)
+        else:
+            check_timestamps(records, header, config, now_ms)
         if header.producer_id >= 0:
             first = self.producers.check(header)
             if first is not None:
@@ -278,7 +239,7 @@ class Log:
         """Append batches as the leader of `leader_epoch` sent them, offsets and epochs kept.
 
         A partial batch at the end, and whatever is of a newer epoch than the leader claims, is left out. KafkaError
-        CORRUPT_MESSAGE for damaged bytes, with nothing appended; InvariantError if offsets do not follow.
+        CORRUPT_MESSAGE, with nothing appended, for damaged bytes and for offsets that go back.
         """
         headers: list[BatchHeader] = []
         end = 0
@@ -291,7 +252,7 @@ class Log:
             if not crc_matches(view[position:end], header):
                 raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self}: batch at {header.base_offset} is damaged")
             if header.base_offset < next_offset:
-                raise InvariantError(f"{self}: offset {header.base_offset} arrived where {next_offset} was next")
+                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self}: offset {header.base_offset} at {next_offset}")
             next_offset = header.next_offset
             headers.append(header)
         base_offset = headers[0].base_offset if headers else next_offset
@@ -312,13 +273,7 @@ class Log:
             if segments.must_roll(config, len(records), next_offset - 1, last.max_timestamp, now_ms):
                 self._roll(headers[0].base_offset, now_ms)
             active = segments.active
-            position = active.size_bytes
-            places = []
-            for header in headers:
-                size = header.size_bytes
-                places.append(Place(position, size, header.base_offset, header.last_offset, header.max_timestamp))
-                position += size
-            active.append(records, places, config.index_interval_bytes)
+            active.append(records, headers, config.index_interval_bytes)
         except OSError as error:
             raise self._append_failed(error) from error
         self.log_end_offset = next_offset
@@ -339,26 +294,19 @@ class Log:
             return self._directory.give_up(second)
         return self._directory.fail(error)
 
+    def assign_leader_epoch(self, epoch: int) -> None:
+        """Note that `epoch` begins at the log's end, unless it or a later one is known; for a new leader."""
+        self._assign_epoch(epoch, self.log_end_offset)
+
     def _assign_epoch(self, epoch: int, start_offset: int) -> None:
         latest = self.leader_epochs.latest
         if epoch >= 0 and (latest is None or epoch > latest):
             self.leader_epochs.assign(epoch, start_offset)
-            self._save_epochs()
-
-    def assign_leader_epoch(self, epoch: int) -> None:
-        """Note that this replica leads in `epoch` from the log's end on, before it has written anything (KIP-101)."""
-        with self._directory.storage_errors():
-            self._assign_epoch(epoch, self.log_end_offset)
-
-    def _too_large(self, size: int) -> KafkaError:
-        if size > self.config.max_message_bytes:
-            limit = f"max.message.bytes={self.config.max_message_bytes}"
-            return KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"{self}: a batch of {size} bytes exceeds {limit}")
-        limit = f"segment.bytes={self.config.segment_bytes}"
-        return KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, f"{self}: {size} bytes exceed {limit}")
-
-    def _bad_timestamp(self, timestamp: int) -> KafkaError:
-        return KafkaError(ErrorCode.INVALID_TIMESTAMP, f"{self}: timestamp {timestamp} is too far from now")
+            try:
+                self._files.save_epochs(self.leader_epochs)
+            except OSError as error:
+                # The batches say it too. A full disk is tried again with the next epoch or flush.
+                self._directory.fail(error)
 
     # Reading
 
@@ -405,7 +353,7 @@ class Log:
         if offset >= self.log_end_offset:
             with self._directory.storage_errors():
                 self.leader_epochs.truncate_from_end(offset)
-                self._save_epochs()
+                self._files.save_epochs(self.leader_epochs)
             return False
         if offset < self._segments.base_offsets[0]:
             self.truncate_fully_and_start_at(offset)
@@ -415,10 +363,11 @@ class Log:
             self._cuts += 1
             self.recovery_point = min(self.recovery_point, offset)
             end_offset = self._segments.truncate_to(offset)
-            self._ends_at(end_offset)
+            self.recovery_point = min(self.recovery_point, end_offset)
+            self.log_end_offset = end_offset
             self.log_start_offset = min(self.log_start_offset, end_offset)
             self.leader_epochs.truncate_from_end(end_offset)
-            self._save_epochs()
+            self._files.save_epochs(self.leader_epochs)
             self.producers = recover_producers(
                 self._disk, self.directory, self._segments.all, clean=False, end_offset=end_offset
             )
@@ -431,18 +380,13 @@ class Log:
             self._cuts += 1
             self.recovery_point = min(self.recovery_point, offset)
             self._segments.restart_at(offset, self._last_flush_ms)
-            for found in snapshot_offsets(self._disk, self.directory):
-                self._disk.remove(segment_path(self.directory, found, SNAPSHOT_SUFFIX))
-            self._ends_at(offset)
+            self._files.remove_snapshots(below=self.log_end_offset + 1)
+            self.log_end_offset = offset
             self.log_start_offset = offset
             self.leader_epochs.clear()
-            self._save_epochs()
+            self._files.save_epochs(self.leader_epochs)
             self.producers = ProducerState(offset)
         self.update_high_watermark(offset)
-
-    def _ends_at(self, offset: int) -> None:
-        self.log_end_offset = offset
-        self.recovery_point = min(self.recovery_point, offset)
 
     def advance_log_start(self, offset: int) -> bool:
         """Let the log begin at `offset`; tell whether that is later than before.
@@ -456,9 +400,10 @@ class Log:
             )
         if offset <= self.log_start_offset:
             return False
-        self.log_start_offset = offset
-        self.leader_epochs.truncate_from_start(offset)
-        self._save_epochs()
+        with self._directory.storage_errors():
+            self.log_start_offset = offset
+            self.leader_epochs.truncate_from_start(offset)
+            self._files.save_epochs(self.leader_epochs)
         self.producers.log_start_moved(offset)
         return True
 
@@ -483,9 +428,7 @@ class Log:
                 self._roll(self.log_end_offset, now_ms)
             paths = segments.remove_first(count)
             first = segments.base_offsets[0]
-            for offset in snapshot_offsets(self._disk, self.directory):
-                if offset < first:
-                    self._disk.remove(segment_path(self.directory, offset, SNAPSHOT_SUFFIX))
+            self._files.remove_snapshots(below=first)
             due_ms = now_ms + self.config.file_delete_delay_ms
             self.pending_deletes += [(due_ms, path) for path in paths]
         self.advance_log_start(first)
@@ -507,21 +450,23 @@ class Log:
 
     def _roll(self, base_offset: int, now_ms: int) -> None:
         self._segments.roll(base_offset, now_ms)
-        self._save_producers(base_offset)
+        self._files.save_producers(self.producers, base_offset)
 
     def begin_flush(self, now_ms: int, end_offset: int | None = None) -> Flush | None:
         """List what must be synced for everything below `end_offset`, or all, to be durable; None if it is."""
         if end_offset is None:
             end_offset = self.log_end_offset
-        if end_offset <= self.recovery_point and not self._unsynced_paths:
+        if end_offset <= self.recovery_point and not self._files.unsynced:
             return None
+        directories = [self.directory]
+        if self._files.unsynced:
+            directories.append(self._directory.path)
         with self._directory.storage_errors():
-            self._save_epochs()
+            self._files.save_epochs(self.leader_epochs)
             files = self._segments.unsynced_files(self.recovery_point, end_offset)
-            files += [self._disk.open_file(path) for path in sorted(self._unsynced_paths)]
-        self._unsynced_paths.clear()
+            files += self._files.take_unsynced()
         self._last_flush_ms = now_ms
-        return Flush(self._disk, self.directory, files, end_offset, self._cuts, self._finish_flush)
+        return Flush(self._disk, directories, files, end_offset, self._cuts, self._finish_flush)
 
     def _finish_flush(self, flush: Flush) -> None:
         if flush.error is not None:
@@ -552,8 +497,8 @@ class Log:
         """Leave the files as a clean stop leaves them; the log is not used any more."""
         with self._directory.storage_errors():
             self._segments.active.seal()
-            if self.log_end_offset not in snapshot_offsets(self._disk, self.directory) and self.log_end_offset:
-                self._save_producers(self.log_end_offset)
+            if self.log_end_offset and not self._files.has_snapshot(self.log_end_offset):
+                self._files.save_producers(self.producers, self.log_end_offset)
         self.flush(now_ms)
 
     def disown(self) -> None:
@@ -561,26 +506,6 @@ class Log:
         gone = LogDirectory(self._disk, self._directory.path)
         gone.give_up(FileNotFoundError(ENOENT, "the log is deleted", self.directory))
         self._directory = gone
-
-    def _save_producers(self, offset: int) -> None:
-        # Not synced: a torn one fails its CRC, and the one before it is used.
-        path = segment_path(self.directory, offset, SNAPSHOT_SUFFIX)
-        self._disk.replace_file(path, encode_snapshot(self.producers), sync=False)
-
-    def _save_epochs(self) -> None:
-        entries = self.leader_epochs.entries
-        if entries != self._epochs_saved:
-            try:
-                self._replace(EPOCHS_FILE, format_leader_epochs(entries))
-                self._epochs_saved = entries
-            except OSError as error:
-                # The batches themselves hold their epochs; on a full disk the next flush tries again.
-                self._directory.fail(error)
-
-    def _replace(self, name: str, text: str) -> None:
-        path = f"{self.directory}/{name}"
-        self._disk.replace_file(path, text.encode(), sync=False)
-        self._unsynced_paths.add(path)
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"

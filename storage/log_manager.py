@@ -44,11 +44,13 @@ class LogManager:
         *,
         now_ms: Callable[[], int],
         random: Random,
+        producer_id_expiration_ms: int = 24 * 60 * 60 * 1000,
     ) -> None:
         self._disk = disk
         self._default_config = default_config
         self._now_ms = now_ms
         self._random = random
+        self._producer_id_expiration_ms = producer_id_expiration_ms
         self._logs: dict[TopicPartition, Log] = {}
         self._homes: dict[TopicPartition, LogDirectory] = {}
         self._pending_deletes: list[tuple[int, str]] = []
@@ -213,12 +215,16 @@ class LogManager:
                 yield flush
 
     def housekeeping(self, now_ms: int) -> Iterator[KafkaError | None]:
-        """Apply retention, delete what is due and release idle files, one log a step; yields what failed."""
+        """Apply retention, expire producers, delete what is due, release idle files: one log a step.
+
+        Yields what failed.
+        """
         for log in self._online_logs():
             try:
                 log.delete_old_segments(now_ms)
                 log.delete_files(now_ms)
                 log.release()
+                log.producers.expire(now_ms, self._producer_id_expiration_ms)
             except KafkaError as error:
                 yield error
             else:

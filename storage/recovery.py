@@ -28,7 +28,6 @@ from storage.segment import (
     OFFSET_INDEX_SUFFIX,
     SEGMENT_SUFFIXES,
     TIME_INDEX_SUFFIX,
-    Place,
     Segment,
     segment_path,
 )
@@ -121,14 +120,11 @@ def scan(segment: Segment, index_interval_bytes: int, epochs: LeaderEpochs) -> i
     file_bytes = segment.size_bytes
     segment.forget_contents()
     next_offset = segment.base_offset
-    for position, header in valid_batches(segment.file, file_bytes):
+    for header in valid_batches(segment.file, file_bytes):
         last_offset = header.last_offset
         if header.base_offset < next_offset or last_offset - segment.base_offset > _MAX_RELATIVE_OFFSET:
             break
-        segment.add(
-            Place(position, header.size_bytes, header.base_offset, last_offset, header.max_timestamp),
-            index_interval_bytes,
-        )
+        segment.add(header, index_interval_bytes)
         if header.partition_leader_epoch > (-1 if epochs.latest is None else epochs.latest):
             epochs.assign(header.partition_leader_epoch, header.base_offset)
         next_offset = last_offset + 1
@@ -139,8 +135,8 @@ def scan(segment: Segment, index_interval_bytes: int, epochs: LeaderEpochs) -> i
     return truncated
 
 
-def valid_batches(file: File, end: int) -> Iterator[tuple[int, BatchHeader]]:
-    """Yield (position, header) of each whole batch with a matching CRC, up to the first that is not one."""
+def valid_batches(file: File, end: int) -> Iterator[BatchHeader]:
+    """Yield the header of each whole batch with a matching CRC, up to the first that is not one."""
     position, wanted = 0, _SCAN_BYTES
     while end - position >= HEADER_BYTES:
         chunk = memoryview(file.pread(min(wanted, end - position), position))
@@ -157,7 +153,7 @@ def valid_batches(file: File, end: int) -> Iterator[tuple[int, BatchHeader]]:
                 break
             if not crc_matches(chunk[at : at + size], header):
                 return
-            yield position + at, header
+            yield header
             at += size
         if at == 0 and wanted <= len(chunk):
             return

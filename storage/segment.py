@@ -140,41 +140,42 @@ class Segment:
         self._first_timestamp = None
         self._tail_from = self.base_offset if position == 0 else _NO_TAIL
         for place in self.places(position):
-            self._note(place)
+            self._note(place.position, place.base_offset, place.last_offset, place.max_timestamp)
             next_offset = place.last_offset + 1
         return next_offset
 
-    def append(self, records: Buffer, places: Iterable[Place], interval: int) -> None:
+    def append(self, records: Buffer, headers: Iterable[BatchHeader], interval: int) -> None:
         """Write whole batches at the end, and an index entry for each that is `interval` bytes from the last.
 
         OSError if the disk does not take them. The segment then counts none of them, and what was written lies
         beyond `size_bytes`, for the caller to `cut_back`.
         """
         self.file.pwrite(records, self.size_bytes)
-        for place in places:
-            self.add(place, interval)
+        for header in headers:
+            self.add(header, interval)
 
-    def add(self, place: Place, interval: int) -> None:
-        """Count a batch that lies in the file behind all that are counted already."""
-        self.size_bytes = place.position + place.size_bytes
-        if place.position - self._indexed_position > interval:
+    def add(self, header: BatchHeader, interval: int) -> None:
+        """Count a batch that lies in the file right behind those that are counted already."""
+        position, last_offset = self.size_bytes, header.last_offset
+        self.size_bytes = position + header.size_bytes
+        indexed = position - self._indexed_position > interval
+        if indexed:
             self._drop_tail()
-            self._indexed_position = place.position
-            self._note(place)
-            self.offset_index.append(place.last_offset, place.position)
+            self._indexed_position = position
+        self._note(position, header.base_offset, last_offset, header.max_timestamp)
+        if indexed:
+            self.offset_index.append(last_offset, position)
             self.time_index.maybe_append(*self.max_timestamp)
-        else:
-            self._note(place)
 
-    def _note(self, place: Place) -> None:
+    def _note(self, position: int, base_offset: int, last_offset: int, max_timestamp: int) -> None:
         if self._tail_from == _NO_TAIL:
-            self._tail_from = place.base_offset
-        self._tail_last_offsets.append(place.last_offset)
-        self._tail_positions.append(place.position)
-        if place.max_timestamp > self.max_timestamp[0]:
-            self._max_timestamp = (place.max_timestamp, place.last_offset)
-        if place.position == 0:
-            self._first_timestamp = place.max_timestamp
+            self._tail_from = base_offset
+        self._tail_last_offsets.append(last_offset)
+        self._tail_positions.append(position)
+        if max_timestamp > self.max_timestamp[0]:
+            self._max_timestamp = (max_timestamp, last_offset)
+        if position == 0:
+            self._first_timestamp = max_timestamp
 
     def _drop_tail(self) -> None:
         self._tail_from = _NO_TAIL

@@ -1,0 +1,100 @@
+"""The small files beside a log's segments: leader epochs, topic id, producer snapshots.
+
+They are replaced in one step and synced with the log's next flush, not at once: a crash of the process loses
+nothing, and what a power cut loses is in the batches (epochs, producers, which recovery reads) or in the cluster's
+metadata (the topic id). Their texts and bytes are in `checkpoint.py` and `producer_snapshot.py`.
+"""
+
+from storage.checkpoint import (
+    CheckpointError,
+    format_leader_epochs,
+    format_partition_metadata,
+    parse_leader_epochs,
+    parse_partition_metadata,
+)
+from storage.disk import Disk, File
+from storage.leader_epochs import EpochEntry, LeaderEpochs
+from storage.producer_snapshot import encode_snapshot
+from storage.producer_state import ProducerState
+from storage.recovery import SNAPSHOT_SUFFIX, snapshot_offsets
+from storage.segment import segment_path
+
+EPOCHS_FILE = "leader-epoch-checkpoint"
+METADATA_FILE = "partition.metadata"
+
+
+class LogFiles:
+    """What a log keeps in `directory` besides its segments. Every method may raise OSError."""
+
+    __slots__ = ("_directory", "_disk", "_epochs_saved", "_unsynced")
+
+    def __init__(self, disk: Disk, directory: str) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._epochs_saved: tuple[EpochEntry, ...] = ()
+        self._unsynced: set[str] = set()
+
+    def read_epochs(self) -> LeaderEpochs:
+        """Return the leader epochs, none if they were never saved; CheckpointError if the file is damaged."""
+        text = self._read(EPOCHS_FILE)
+        epochs = LeaderEpochs(() if text is None else parse_leader_epochs(text, self._path(EPOCHS_FILE)))
+        self._epochs_saved = epochs.entries
+        return epochs
+
+    def save_epochs(self, epochs: LeaderEpochs) -> None:
+        """Write the epochs down if they are others than those on disk."""
+        entries = epochs.entries
+        if entries != self._epochs_saved:
+            self._replace(EPOCHS_FILE, format_leader_epochs(entries))
+            self._epochs_saved = entries
+
+    def read_topic_id(self) -> bytes | None:
+        """Return whose log this is; None if that was never written, or the power went before it was synced."""
+        text = self._read(METADATA_FILE)
+        try:
+            return None if text is None else parse_partition_metadata(text, self._path(METADATA_FILE))
+        except CheckpointError:
+            return None
+
+    def save_topic_id(self, topic_id: bytes) -> None:
+        """Write down whose log this is."""
+        self._replace(METADATA_FILE, format_partition_metadata(topic_id))
+
+    def save_producers(self, producers: ProducerState, offset: int) -> None:
+        """Write the snapshot of the producers as of `offset`; a torn one fails its CRC, so it is not synced."""
+        path = segment_path(self._directory, offset, SNAPSHOT_SUFFIX)
+        self._disk.replace_file(path, encode_snapshot(producers), sync=False)
+
+    def has_snapshot(self, offset: int) -> bool:
+        """Tell whether the producers as of `offset` are on disk."""
+        return self._disk.exists(segment_path(self._directory, offset, SNAPSHOT_SUFFIX))
+
+    def remove_snapshots(self, below: int) -> None:
+        """Delete the snapshots taken at offsets smaller than `below`."""
+        for offset in snapshot_offsets(self._disk, self._directory):
+            if offset < below:
+                self._disk.remove(segment_path(self._directory, offset, SNAPSHOT_SUFFIX))
+
+    @property
+    def unsynced(self) -> bool:
+        """Whether there are files for `take_unsynced`."""
+        return bool(self._unsynced)
+
+    def take_unsynced(self) -> list[File]:
+        """Return what is to be synced, once."""
+        files = [self._disk.open_file(path) for path in sorted(self._unsynced)]
+        self._unsynced.clear()
+        return files
+
+    def _read(self, name: str) -> str | None:
+        try:
+            return self._disk.read_file(self._path(name)).decode(errors="replace")
+        except FileNotFoundError:
+            return None
+
+    def _replace(self, name: str, text: str) -> None:
+        self._disk.replace_file(self._path(name), text.encode(), sync=False)
+        self._unsynced.add(self._path(name))
+
+    def _path(self, name: str) -> str:
+        return f"{self._directory}/{name}"
