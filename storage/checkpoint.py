@@ -20,7 +20,6 @@ from protocol.primitives import ZERO_UUID, uuid_parse, uuid_text
 from storage.leader_epochs import EpochEntry
 from storage.properties import PropertiesError, format_properties, parse_properties
 
-
 UNKNOWN_BROKER_EPOCH = -1
 
 TopicPartition = tuple[str, int]
