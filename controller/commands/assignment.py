@@ -1,0 +1,60 @@
+"""Replicas assigned by hand, and the record of a new partition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from controller.image import UNASSIGNED_DIRECTORY, MetadataImage
+from controller.placement import choose_leader
+from protocol.errors import ErrorCode, KafkaError
+from protocol.records.metadata import PartitionRecord
+
+
+def check_assignment(image: MetadataImage, replicas: Sequence[int], factor: int) -> None:
+    """Raise KafkaError INVALID_REPLICA_ASSIGNMENT unless `replicas` are `factor` different registered brokers."""
+    if not replicas:
+        raise _invalid("The manual partition assignment includes an empty replica list.")
+    for broker in replicas:
+        if broker not in image.brokers:
+            raise _invalid(
+                f"The manual partition assignment includes broker {broker}, but no such broker is registered."
+            )
+    twice = [broker for broker in replicas if replicas.count(broker) > 1]
+    if twice:
+        raise _invalid(f"The manual partition assignment includes the broker {twice[0]} more than once.")
+    if len(replicas) != factor:
+        raise _invalid(
+            f"The manual partition assignment includes a partition with {len(replicas)} replica(s), but this is not "
+            f"consistent with previous partitions, which have {factor} replica(s)."
+        )
+
+
+def partition_record(image: MetadataImage, topic_id: bytes, partition: int, replicas: Sequence[int]) -> PartitionRecord:
+    """Return the record of a new partition: in sync are the replicas on active brokers, and one of them leads.
+
+    KafkaError INVALID_REPLICA_ASSIGNMENT if none of the brokers is active.
+    """
+    isr = [replica for replica in replicas if image.brokers[replica].active]
+    if not isr:
+        raise _invalid("All brokers specified in the manual partition assignment are fenced or in controlled shutdown.")
+    return PartitionRecord(
+        partition_id=partition,
+        topic_id=topic_id,
+        replicas=list(replicas),
+        isr=isr,
+        removing_replicas=[],
+        adding_replicas=[],
+        leader=choose_leader(replicas, isr, isr.__contains__),
+        leader_epoch=0,
+        partition_epoch=0,
+        directories=[_directory(image.brokers[replica].directories) for replica in replicas],
+    )
+
+
+def _directory(directories: Sequence[bytes]) -> bytes:
+    # With several directories the broker chooses, and says so later (KIP-858).
+    return directories[0] if len(directories) == 1 else UNASSIGNED_DIRECTORY
+
+
+def _invalid(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)

@@ -1,0 +1,31 @@
+"""The first records of a new cluster: the feature levels it starts with.
+
+They are written to `bootstrap.checkpoint` when a data directory is made, and from there to the metadata log by the
+first leader. A feature at level 0 needs no record.
+"""
+
+from __future__ import annotations
+
+from controller.commands.decision import Decision
+from controller.image import MetadataImage
+from protocol.api import FEATURES
+from protocol.records.metadata import BeginTransactionRecord, EndTransactionRecord, FeatureLevelRecord
+from protocol.schema import Message
+
+# The quorum's own feature is kept in control records, not in metadata records.
+KRAFT_VERSION = "kraft.version"
+METADATA_VERSION = "metadata.version"
+
+
+def bootstrap_records() -> tuple[FeatureLevelRecord, ...]:
+    """Return the features of a new cluster, metadata.version first: it says how to read all others."""
+    levels = {name: feature.default_level for name, feature in FEATURES.items() if name != KRAFT_VERSION}
+    names = sorted((name for name, level in levels.items() if level > 0), key=lambda name: name != METADATA_VERSION)
+    return tuple(FeatureLevelRecord(name=name, feature_level=levels[name]) for name in names)
+
+
+def bootstrap(image: MetadataImage, records: tuple[Message, ...]) -> Decision[None]:
+    """Begin a cluster with the `records` of its bootstrap checkpoint, unless it has begun."""
+    if METADATA_VERSION in image.features:
+        return Decision((), None)
+    return Decision((BeginTransactionRecord(name="Bootstrap records"), *records, EndTransactionRecord()), None)

@@ -1,0 +1,144 @@
+"""Brokers join, become available and leave.
+
+A broker registers at each start with a new incarnation id, fenced: it is known, but leads nothing. Once it can serve
+it is unfenced, and partitions that it is in sync for and nobody leads are given to it. The epoch of a registration is
+the offset of its record, so that a later one is always larger (KIP-631). Whenever a leader changes, so does the leader
+epoch; a broker that restarts therefore never leads on in an epoch that it may have lost records of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from controller.commands.decision import Decision
+from controller.image import NO_LEADER, BrokerImage, Endpoint, MetadataImage, PartitionImage, TopicImage
+from controller.image_builder import LEADER_UNCHANGED
+from controller.placement import choose_leader
+from protocol.api import FEATURES
+from protocol.errors import ErrorCode, KafkaError
+from protocol.records.metadata import (
+    BrokerRegistrationChangeRecord,
+    PartitionChangeRecord,
+    RegisterBrokerRecord,
+)
+from protocol.schema import Message
+
+_FENCED, _UNFENCED = 1, -1
+
+
+class Registration(NamedTuple):
+    """What a broker says of itself when it starts."""
+
+    broker_id: int
+    incarnation_id: bytes
+    endpoints: Mapping[str, Endpoint]
+    directories: tuple[bytes, ...]
+    rack: str | None = None
+
+
+def register_broker(image: MetadataImage, registration: Registration) -> Decision[int]:
+    """Register a broker, fenced; the response is its epoch.
+
+    Of an earlier incarnation that was not fenced, what it led is led by others now, or by nobody.
+    """
+    broker_id = registration.broker_id
+    epoch = image.offset + 1
+    record = RegisterBrokerRecord(
+        broker_id=broker_id,
+        incarnation_id=registration.incarnation_id,
+        broker_epoch=epoch,
+        end_points=[
+            RegisterBrokerRecord.Endpoint(
+                name=name, host=point.host, port=point.port, security_protocol=point.security_protocol
+            )
+            for name, point in registration.endpoints.items()
+        ],
+        features=[
+            RegisterBrokerRecord.Feature(
+                name=name, min_supported_version=feature.min_level, max_supported_version=feature.max_level
+            )
+            for name, feature in FEATURES.items()
+        ],
+        rack=registration.rack,
+        fenced=True,
+        log_dirs=list(registration.directories),
+    )
+    return Decision((record, *_leaders_without(image, broker_id)), epoch)
+
+
+def unfence_broker(image: MetadataImage, broker_id: int, broker_epoch: int) -> Decision[None]:
+    """Let a broker serve, and lead what nobody else can.
+
+    KafkaError STALE_BROKER_EPOCH if it has registered again since, BROKER_ID_NOT_REGISTERED if it is not known.
+    """
+    broker = _registered(image, broker_id, broker_epoch)
+    if broker.active:
+        return Decision((), None)
+    change = BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=broker_epoch, fenced=_UNFENCED)
+    return Decision((change, *_leaders_with(image, broker_id)), None)
+
+
+def fence_broker(image: MetadataImage, broker_id: int, broker_epoch: int) -> Decision[None]:
+    """Take a broker out of service, as when it shuts down; its partitions get other leaders, or none.
+
+    KafkaErrors as `unfence_broker`.
+    """
+    broker = _registered(image, broker_id, broker_epoch)
+    if broker.fenced:
+        return Decision((), None)
+    change = BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=broker_epoch, fenced=_FENCED)
+    return Decision((change, *_leaders_without(image, broker_id)), None)
+
+
+def _registered(image: MetadataImage, broker_id: int, broker_epoch: int) -> BrokerImage:
+    broker = image.brokers.get(broker_id)
+    if broker is None:
+        raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {broker_id} is not registered")
+    if broker.epoch != broker_epoch:
+        raise KafkaError(
+            ErrorCode.STALE_BROKER_EPOCH,
+            f"broker {broker_id} is registered in epoch {broker.epoch}, not {broker_epoch}",
+        )
+    return broker
+
+
+def _leaders_without(image: MetadataImage, broker_id: int) -> Iterator[Message]:
+    """Yield the changes that take leadership and, where others remain, the place in the ISR from a broker."""
+
+    def active(replica: int) -> bool:
+        return replica != broker_id and _is_active(image, replica)
+
+    for topic, partition in _partitions(image):
+        if broker_id not in partition.isr:
+            continue
+        others = [replica for replica in partition.isr if replica != broker_id]
+        leader = partition.leader
+        if leader == broker_id:
+            leader = choose_leader(partition.replicas, partition.isr, active)
+        if others or leader != partition.leader:
+            yield PartitionChangeRecord(
+                partition_id=partition.partition,
+                topic_id=topic.topic_id,
+                # The last replica in sync stays so even when it is gone: only it has every record.
+                isr=others or None,
+                leader=LEADER_UNCHANGED if leader == partition.leader else leader,
+            )
+
+
+def _leaders_with(image: MetadataImage, broker_id: int) -> Iterator[Message]:
+    """Yield the changes that give a broker the partitions without a leader that it is in sync for."""
+    for topic, partition in _partitions(image):
+        if partition.leader == NO_LEADER and broker_id in partition.isr:
+            yield PartitionChangeRecord(partition_id=partition.partition, topic_id=topic.topic_id, leader=broker_id)
+
+
+def _partitions(image: MetadataImage) -> Iterator[tuple[TopicImage, PartitionImage]]:
+    for topic in image.topics():
+        for partition in topic.partitions.values():
+            yield topic, partition
+
+
+def _is_active(image: MetadataImage, broker_id: int) -> bool:
+    broker = image.brokers.get(broker_id)
+    return broker is not None and broker.active

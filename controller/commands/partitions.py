@@ -1,0 +1,75 @@
+"""Partitions are added to topics (KIP-195): with replicas placed like those of a new topic, or assigned by hand."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from random import Random
+
+from controller.commands.assignment import check_assignment, partition_record
+from controller.commands.decision import Decision
+from controller.commands.topics import MAX_PARTITIONS_PER_REQUEST
+from controller.image import MetadataImage
+from controller.placement import place_replicas, usable_brokers
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
+from protocol.records.metadata import PartitionRecord
+
+
+def create_partitions(
+    image: MetadataImage, request: CreatePartitionsRequest, random: Random
+) -> Decision[CreatePartitionsResponse]:
+    """Bring topics to the numbers of partitions asked for; where the request only asks to validate, no records."""
+    times = Counter(topic.name for topic in request.topics)
+    records: list[PartitionRecord] = []
+    answers: dict[str, CreatePartitionsResponse.Result] = {}
+    for topic in request.topics:
+        answer = answers[topic.name] = CreatePartitionsResponse.Result(name=topic.name)
+        try:
+            if times[topic.name] > 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            room = MAX_PARTITIONS_PER_REQUEST - len(records)
+            records += _add_partitions(image, topic, random, room)
+        except KafkaError as error:
+            answer.error_code, answer.error_message = error.code, error.message or None
+    if request.validate_only:
+        records = []
+    return Decision(tuple(records), CreatePartitionsResponse(results=list(answers.values())))
+
+
+def _add_partitions(
+    image: MetadataImage, topic: CreatePartitionsRequest.Topic, random: Random, room: int
+) -> list[PartitionRecord]:
+    existing = image.topic(topic.name)
+    if existing is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    count = len(existing.partitions)
+    if topic.count == count:
+        raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {count} partition(s).")
+    if topic.count < count:
+        raise KafkaError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"The topic {topic.name} currently has {count} partition(s); {topic.count} would not be an increase.",
+        )
+    if topic.count - count > room:
+        raise KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+    factor = len(existing.partitions[0].replicas)
+    assignments: Sequence[Sequence[int]]
+    if topic.assignments is None:
+        assignments = place_replicas(
+            usable_brokers(image.brokers.values()), topic.count - count, factor, random, first_partition=count
+        )
+    else:
+        assignments = [assignment.broker_ids for assignment in topic.assignments]
+        if len(assignments) != topic.count - count:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"Attempted to add {topic.count - count} additional partition(s), but only {len(assignments)} "
+                "assignment(s) were specified.",
+            )
+        for replicas in assignments:
+            check_assignment(image, replicas, factor)
+    return [
+        partition_record(image, existing.topic_id, partition, replicas)
+        for partition, replicas in enumerate(assignments, count)
+    ]

@@ -1,0 +1,28 @@
+"""Blocks of producer ids (KIP-730): a broker hands out the ids of a block without asking again."""
+
+from __future__ import annotations
+
+from controller.commands.decision import Decision
+from controller.image import MetadataImage
+from protocol.errors import ErrorCode, KafkaError
+from protocol.records.metadata import ProducerIdsRecord
+
+BLOCK_SIZE = 1000
+_MAX_PRODUCER_ID = (1 << 63) - 1
+
+
+def allocate_producer_ids(image: MetadataImage, broker_id: int, broker_epoch: int) -> Decision[range]:
+    """Give the broker the next block of ids.
+
+    KafkaError STALE_BROKER_EPOCH for a broker that is not registered in that epoch, UNKNOWN_SERVER_ERROR when all ids
+    have been given away.
+    """
+    broker = image.brokers.get(broker_id)
+    if broker is None or broker.epoch != broker_epoch:
+        raise KafkaError(ErrorCode.STALE_BROKER_EPOCH, f"broker {broker_id} is not registered in epoch {broker_epoch}")
+    first = image.next_producer_id
+    if first > _MAX_PRODUCER_ID - BLOCK_SIZE:
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "all producer ids have been given away")
+    following = first + BLOCK_SIZE
+    record = ProducerIdsRecord(broker_id=broker_id, broker_epoch=broker_epoch, next_producer_id=following)
+    return Decision((record,), range(first, following))

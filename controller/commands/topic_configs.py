@@ -1,0 +1,44 @@
+"""Checks of a topic's own settings, and how its effective ones are told to clients."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from controller.configs.definition import ConfigError, parse_value
+from controller.configs.topic import TOPIC_CONFIGS
+from protocol.errors import ErrorCode, KafkaError
+
+
+def check_topic_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
+    """Return the settings that a topic can have; KafkaError INVALID_CONFIG names the first that it cannot."""
+    checked: dict[str, str] = {}
+    try:
+        for name, text in configs.items():
+            definition = TOPIC_CONFIGS.get(name)
+            if definition is None:
+                raise ConfigError(f"Unknown topic config name: {name}")
+            if text is None:
+                raise ConfigError(f"Null value not supported for topic configs: {name}")
+            parse_value(definition, text)
+            checked[name] = text
+        _check_together(checked)
+    except ConfigError as error:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from None
+    return checked
+
+
+def _check_together(configs: Mapping[str, str]) -> None:
+    """Raise ConfigError for settings that are sound alone but not together, or that ask for what is not there."""
+    shortest, longest = (
+        parse_value(TOPIC_CONFIGS[name], configs.get(name, TOPIC_CONFIGS[name].default))
+        for name in ("min.compaction.lag.ms", "max.compaction.lag.ms")
+    )
+    if shortest > longest:
+        raise ConfigError(
+            f"conflict topic config setting min.compaction.lag.ms ({shortest}) > max.compaction.lag.ms ({longest})"
+        )
+    if parse_value(TOPIC_CONFIGS["remote.storage.enable"], configs.get("remote.storage.enable", "false")):
+        raise ConfigError(
+            "Tiered Storage functionality is disabled in the broker. "
+            "Topic cannot be configured with remote log storage."
+        )

@@ -1,0 +1,224 @@
+"""Topics are created and deleted (KIP-4, KIP-464, KIP-516, KIP-525).
+
+Each topic of a request is decided on its own, with the error that concerns it; those before it count as created. A
+request for more partitions than one batch of the metadata log should hold is refused as a whole.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from random import Random
+
+from controller.commands.assignment import check_assignment, partition_record
+from controller.commands.decision import Decision
+from controller.commands.topic_configs import check_topic_configs
+from controller.configs.effective import StaticSettings, effective_text, topic_config_values
+from controller.configs.topic import TOPIC_CONFIGS
+from controller.image import MetadataImage, ResourceType, TopicImage
+from controller.placement import place_replicas, usable_brokers
+from controller.topic_names import CLUSTER_METADATA, check_topic_name, colliding_topic
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from protocol.primitives import ZERO_UUID
+from protocol.records.metadata import ConfigRecord, RemoveTopicRecord, TopicRecord
+from protocol.schema import Message
+
+MAX_PARTITIONS_PER_REQUEST = 10_000
+
+_DEFAULT = -1
+
+
+def create_topics(
+    image: MetadataImage, request: CreateTopicsRequest, settings: StaticSettings, random: Random
+) -> Decision[CreateTopicsResponse]:
+    """Create topics with their partitions, leaders and settings; no records where the request only validates."""
+    times = Counter(topic.name for topic in request.topics)
+    records: list[Message] = []
+    answers: dict[str, CreateTopicsResponse.Topic] = {}
+    created: set[str] = set()
+    excessive = _count_partitions(request.topics, settings) > MAX_PARTITIONS_PER_REQUEST
+    for topic in request.topics:
+        try:
+            if excessive:
+                raise KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+            if times[topic.name] > 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            for existing in (image.topics_by_name(), created):
+                _check_new_name(topic.name, existing)
+            topic_records, answers[topic.name] = _create_topic(image, topic, settings, random)
+        except KafkaError as error:
+            answers[topic.name] = CreateTopicsResponse.Topic(
+                name=topic.name, error_code=error.code, error_message=error.message
+            )
+        else:
+            created.add(topic.name)
+            records += topic_records
+    if request.validate_only:
+        records = []
+    return Decision(tuple(records), CreateTopicsResponse(topics=list(answers.values())))
+
+
+def _count_partitions(topics: Sequence[CreateTopicsRequest.Topic], settings: StaticSettings) -> int:
+    return sum(
+        len(topic.assignments)
+        or (settings["num.partitions"] if topic.num_partitions == _DEFAULT else topic.num_partitions)
+        for topic in topics
+    )
+
+
+def _check_new_name(name: str, existing: Collection[str]) -> None:
+    if name == CLUSTER_METADATA:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
+    check_topic_name(name)
+    if name in existing:
+        raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    other = colliding_topic(name, existing)
+    if other is not None:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
+
+
+def _create_topic(
+    image: MetadataImage, topic: CreateTopicsRequest.Topic, settings: StaticSettings, random: Random
+) -> tuple[list[Message], CreateTopicsResponse.Topic]:
+    configs = check_topic_configs({config.name: config.value for config in topic.configs})
+    assignments = _assignments(image, topic, settings, random)
+    topic_id = new_topic_id(image, random)
+    records: list[Message] = [
+        TopicRecord(name=topic.name, topic_id=topic_id),
+        *(partition_record(image, topic_id, partition, replicas) for partition, replicas in enumerate(assignments)),
+        *(
+            ConfigRecord(resource_type=ResourceType.TOPIC, resource_name=topic.name, name=name, value=value)
+            for name, value in configs.items()
+        ),
+    ]
+    answer = CreateTopicsResponse.Topic(
+        name=topic.name,
+        topic_id=topic_id,
+        error_message=None,
+        num_partitions=len(assignments),
+        replication_factor=len(assignments[0]),
+        configs=_describe(image, settings, configs),
+    )
+    return records, answer
+
+
+def new_topic_id(image: MetadataImage, random: Random) -> bytes:
+    """Return an id that no topic has: a random (version 4) uuid whose text does not begin with a dash."""
+    while True:
+        value = bytearray(random.randbytes(16))
+        value[6] = value[6] & 0x0F | 0x40
+        value[8] = value[8] & 0x3F | 0x80
+        # A leading 111110 would be a dash in base64, and so an option to command lines.
+        if value[0] >> 2 != 0b111110 and image.topic_by_id(bytes(value)) is None:
+            return bytes(value)
+
+
+def _assignments(
+    image: MetadataImage, topic: CreateTopicsRequest.Topic, settings: StaticSettings, random: Random
+) -> Sequence[Sequence[int]]:
+    """Return the replicas of each partition: as assigned by hand, or as placed by counts."""
+    if topic.assignments:
+        return _manual_assignments(image, topic)
+    partitions, factor = topic.num_partitions, topic.replication_factor
+    if factor == 0 or factor < _DEFAULT:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "Replication factor must be larger than 0, or -1 to use the default value.",
+        )
+    if partitions == 0 or partitions < _DEFAULT:
+        raise KafkaError(ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
+    if partitions == _DEFAULT:
+        partitions = settings["num.partitions"]
+    if factor == _DEFAULT:
+        factor = settings["default.replication.factor"]
+    try:
+        return place_replicas(usable_brokers(image.brokers.values()), partitions, factor, random)
+    except KafkaError as error:
+        raise KafkaError(error.code, f"Unable to replicate the partition {factor} time(s): {error.message}") from None
+
+
+def _manual_assignments(image: MetadataImage, topic: CreateTopicsRequest.Topic) -> Sequence[Sequence[int]]:
+    for given, name in ((topic.replication_factor, "replication factor"), (topic.num_partitions, "numPartitions")):
+        if given != _DEFAULT:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"A manual partition assignment was specified, but {name} was not set to -1.",
+            )
+    by_partition: dict[int, list[int]] = {}
+    for assignment in topic.assignments:
+        partition = assignment.partition_index
+        if partition in by_partition:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"Found multiple manual partition assignments for partition {partition}",
+            )
+        factor = len(next(iter(by_partition.values()), assignment.broker_ids))
+        check_assignment(image, assignment.broker_ids, factor)
+        by_partition[partition] = assignment.broker_ids
+    if by_partition.keys() != set(range(len(by_partition))):
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence"
+        )
+    return [by_partition[partition] for partition in range(len(by_partition))]
+
+
+def _describe(
+    image: MetadataImage, settings: StaticSettings, overrides: dict[str, str]
+) -> list[CreateTopicsResponse.Topic.Config]:
+    """Return the settings that the topic begins with, where they come from, and nothing secret (KIP-525)."""
+    described = []
+    for name, definition in sorted(TOPIC_CONFIGS.items()):
+        if definition.internal:
+            continue
+        first = next(topic_config_values(image, settings, overrides, name))
+        described.append(
+            CreateTopicsResponse.Topic.Config(
+                name=name,
+                value=effective_text(first),
+                read_only=False,
+                config_source=first.source,
+                is_sensitive=definition.sensitive,
+            )
+        )
+    return described
+
+
+def delete_topics(
+    image: MetadataImage, request: DeleteTopicsRequest, settings: StaticSettings
+) -> Decision[DeleteTopicsResponse]:
+    """Delete topics, named or from version 6 on by id; with `delete.topic.enable=false`, none."""
+    asked = [(topic.name, topic.topic_id) for topic in request.topics]
+    asked += [(name, ZERO_UUID) for name in request.topic_names]
+    times = Counter(asked)
+    records: list[Message] = []
+    answers: dict[tuple[str | None, bytes], DeleteTopicsResponse.Topic] = {}
+    for key in times:
+        name, topic_id = key
+        answer = answers[key] = DeleteTopicsResponse.Topic(name=name, topic_id=topic_id)
+        try:
+            if not settings["delete.topic.enable"]:
+                raise KafkaError(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
+            if times[key] > 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name." if name else "Duplicate topic id.")
+            topic = _topic_to_delete(image, name, topic_id)
+        except KafkaError as error:
+            answer.error_code, answer.error_message = error.code, error.message
+        else:
+            answer.name, answer.topic_id = topic.name, topic.topic_id
+            records.append(RemoveTopicRecord(topic_id=topic.topic_id))
+    return Decision(tuple(records), DeleteTopicsResponse(responses=list(answers.values())))
+
+
+def _topic_to_delete(image: MetadataImage, name: str | None, topic_id: bytes) -> TopicImage:
+    if name is not None and topic_id != ZERO_UUID:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")
+    if name is None and topic_id == ZERO_UUID:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
+    topic = image.topic_by_id(topic_id) if name is None else image.topic(name)
+    if topic is None:
+        if name is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+    return topic

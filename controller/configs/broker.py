@@ -1,0 +1,17 @@
+"""Every configuration of a broker, by name.
+
+Those that this broker acts on are defined in the modules imported here, by subject. `reserved` lists the rest of
+Kafka's: they are accepted and shown, so that existing properties files and tools work, and have no effect.
+"""
+
+from __future__ import annotations
+
+from controller.configs.broker_log import COMPACTION_CONFIGS, LOG_CONFIGS
+from controller.configs.broker_server import SERVER_CONFIGS
+from controller.configs.definition import ConfigDef
+from controller.configs.reserved import RESERVED_CONFIGS
+
+BROKER_CONFIGS: dict[str, ConfigDef] = {
+    definition.name: definition
+    for definition in sorted((*LOG_CONFIGS, *COMPACTION_CONFIGS, *SERVER_CONFIGS, *RESERVED_CONFIGS))
+}

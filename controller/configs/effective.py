@@ -1,0 +1,116 @@
+"""The value of a configuration that counts, and every place that sets it.
+
+A topic's own value comes first; then those of the broker's configurations that it falls back to, each as altered for
+this broker, as altered for all brokers, and as in the properties file; then the default (KIP-226). A broker's
+configuration goes through the same places without the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import IntEnum
+from typing import Any, NamedTuple, Protocol
+
+from controller.configs.broker import BROKER_CONFIGS
+from controller.configs.definition import parse_value
+from controller.configs.topic import BROKER_SYNONYMS, SYNONYM_UNITS, TOPIC_CONFIGS
+from controller.image import MetadataImage, ResourceType
+
+
+class StaticSettings(Protocol):
+    """What a broker was started with."""
+
+    @property
+    def node_id(self) -> int:
+        """Return the broker's id."""
+        ...
+
+    @property
+    def explicit(self) -> Mapping[str, str]:
+        """Return the text of what was set, in the properties file or on the command line; no defaults."""
+        ...
+
+    def __getitem__(self, name: str, /) -> Any:
+        """Return the checked value of a setting, its default if it was not set."""
+        ...
+
+
+class ConfigSource(IntEnum):
+    """Where a value was set; the numbers are those of DescribeConfigs."""
+
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+
+
+class ConfigValue(NamedTuple):
+    """One place that sets a configuration: the name it is set under there, and the text."""
+
+    name: str
+    text: str
+    source: ConfigSource
+
+
+def broker_config_values(image: MetadataImage, settings: StaticSettings, name: str) -> Iterator[ConfigValue]:
+    """Yield every place that sets the broker's configuration `name`, the one that counts first."""
+    layers = (
+        (image.configs(ResourceType.BROKER, str(settings.node_id)), ConfigSource.DYNAMIC_BROKER),
+        (image.configs(ResourceType.BROKER, ""), ConfigSource.DYNAMIC_DEFAULT_BROKER),
+        (settings.explicit, ConfigSource.STATIC_BROKER),
+    )
+    for values, source in layers:
+        text = values.get(name)
+        if text is not None:
+            yield ConfigValue(name, text, source)
+    default = BROKER_CONFIGS[name].default
+    if default is not None:
+        yield ConfigValue(name, default, ConfigSource.DEFAULT)
+
+
+def topic_config_values(
+    image: MetadataImage, settings: StaticSettings, overrides: Mapping[str, str], name: str
+) -> Iterator[ConfigValue]:
+    """Yield every place that sets `name` for a topic whose own settings are `overrides`, the one that counts first.
+
+    Texts are as they were set: those of brokers' configurations may be in other units (`effective_text`).
+    """
+    own = overrides.get(name)
+    if own is not None:
+        yield ConfigValue(name, own, ConfigSource.TOPIC)
+    for synonym in BROKER_SYNONYMS.get(name, ()):
+        yield from broker_config_values(image, settings, synonym)
+    default = TOPIC_CONFIGS[name].default
+    if name not in BROKER_SYNONYMS and default is not None:
+        yield ConfigValue(name, default, ConfigSource.DEFAULT)
+
+
+def effective_text(value: ConfigValue | None) -> str | None:
+    """Return the text that the first of a topic configuration's places stands for, in the topic's unit."""
+    if value is None:
+        return None
+    unit = SYNONYM_UNITS.get(value.name)
+    # A negative number of hours or minutes means "no limit", which is -1 in milliseconds.
+    return value.text if unit is None else str(max(int(value.text) * unit, -1))
+
+
+def effective_broker_config(image: MetadataImage, settings: StaticSettings, name: str) -> Any:
+    """Return the value of a broker's configuration, alterations while it runs included."""
+    found = next(broker_config_values(image, settings, name), None)
+    return None if found is None else parse_value(BROKER_CONFIGS[name], found.text)
+
+
+def effective_topic_config(
+    image: MetadataImage, settings: StaticSettings, topic: str, overrides: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """Return the value of every configuration of a topic.
+
+    `overrides` are its own settings, taken from the image unless given (for a topic about to be created).
+    """
+    if overrides is None:
+        overrides = image.configs(ResourceType.TOPIC, topic)
+    return {
+        name: parse_value(definition, effective_text(next(topic_config_values(image, settings, overrides, name), None)))
+        for name, definition in TOPIC_CONFIGS.items()
+    }

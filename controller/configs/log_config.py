@@ -1,0 +1,44 @@
+"""A topic's configurations as storage wants them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from controller.configs.effective import StaticSettings, effective_topic_config
+from controller.image import MetadataImage
+from storage.log_config import LogConfig
+
+
+def log_config(values: Mapping[str, Any]) -> LogConfig:
+    """Return what the configurations of a topic (`effective_topic_config`) mean for its logs."""
+    return LogConfig(
+        cleanup_policy=frozenset(values["cleanup.policy"]),
+        compression_type=values["compression.type"],
+        delete_retention_ms=values["delete.retention.ms"],
+        file_delete_delay_ms=values["file.delete.delay.ms"],
+        flush_messages=values["flush.messages"],
+        flush_ms=values["flush.ms"],
+        index_interval_bytes=values["index.interval.bytes"],
+        max_compaction_lag_ms=values["max.compaction.lag.ms"],
+        max_message_bytes=values["max.message.bytes"],
+        message_timestamp_after_max_ms=values["message.timestamp.after.max.ms"],
+        message_timestamp_before_max_ms=values["message.timestamp.before.max.ms"],
+        min_cleanable_dirty_ratio=values["min.cleanable.dirty.ratio"],
+        min_compaction_lag_ms=values["min.compaction.lag.ms"],
+        min_insync_replicas=values["min.insync.replicas"],
+        preallocate=values["preallocate"],
+        retention_bytes=values["retention.bytes"],
+        retention_ms=values["retention.ms"],
+        segment_bytes=values["internal.segment.bytes"] or values["segment.bytes"],
+        segment_index_bytes=values["segment.index.bytes"],
+        segment_jitter_ms=values["segment.jitter.ms"],
+        segment_ms=values["segment.ms"],
+        timestamp_type=values["message.timestamp.type"],
+        unclean_leader_election_enable=values["unclean.leader.election.enable"],
+    )
+
+
+def topic_log_config(image: MetadataImage, settings: StaticSettings, topic: str) -> LogConfig:
+    """Return the configuration of a topic's logs."""
+    return log_config(effective_topic_config(image, settings, topic))

@@ -1,0 +1,322 @@
+"""Every configuration of a topic, and the brokers' configurations that it falls back to.
+
+Kafka 4.3's names, types and defaults. Configurations of tiered storage and throttling are listed because tools write
+and read them; `effective=False` marks what this broker stores and shows but does not act on.
+"""
+
+from __future__ import annotations
+
+from controller.configs.definition import (
+    ConfigDef,
+    ConfigType,
+    at_least,
+    between,
+    either,
+    one_of,
+    subset_of,
+    throttled_replicas,
+)
+
+_MAX_LONG = str((1 << 63) - 1)
+_BOOLEAN, _STRING, _INT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT
+_LONG, _DOUBLE, _LIST = ConfigType.LONG, ConfigType.DOUBLE, ConfigType.LIST
+
+COMPRESSION_TYPES = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
+CLEANUP_POLICIES = ("compact", "delete")
+
+_DEFINITIONS = (
+    ConfigDef(
+        "cleanup.policy",
+        _LIST,
+        "delete",
+        "What becomes of old segments: `delete` removes those beyond the retention limits, `compact` keeps the last"
+        " record of each key, and both together do both. An empty list keeps everything.",
+        subset_of(*CLEANUP_POLICIES),
+    ),
+    ConfigDef(
+        "compression.gzip.level",
+        _INT,
+        "-1",
+        "The level used where compression.type makes the broker write gzip.",
+        either(-1, between(1, 9)),
+        effective=False,
+    ),
+    ConfigDef(
+        "compression.lz4.level",
+        _INT,
+        "9",
+        "The level used where compression.type makes the broker write lz4.",
+        between(1, 17),
+        effective=False,
+    ),
+    ConfigDef(
+        "compression.type",
+        _STRING,
+        "producer",
+        "The codec of stored batches. `producer` stores each batch as it arrived; any other choice converts batches"
+        " that arrive with a different codec.",
+        one_of(*COMPRESSION_TYPES),
+    ),
+    ConfigDef(
+        "compression.zstd.level",
+        _INT,
+        "3",
+        "The level used where compression.type makes the broker write zstd.",
+        between(-131072, 22),
+        effective=False,
+    ),
+    ConfigDef(
+        "delete.retention.ms",
+        _LONG,
+        "86400000",
+        "How long a compacted topic keeps tombstones, so that a reader starting at the beginning still sees them.",
+        at_least(0),
+        effective=False,
+    ),
+    ConfigDef(
+        "file.delete.delay.ms",
+        _LONG,
+        "60000",
+        "How long the files of a deleted segment or partition stay on disk under their `.deleted` names.",
+        at_least(0),
+    ),
+    ConfigDef(
+        "flush.messages",
+        _LONG,
+        _MAX_LONG,
+        "The number of records after which the log is synced to disk. By default the operating system decides, and"
+        " replication protects against its loss.",
+        at_least(1),
+    ),
+    ConfigDef(
+        "flush.ms",
+        _LONG,
+        _MAX_LONG,
+        "The time after which appended records are synced to disk.",
+        at_least(0),
+    ),
+    ConfigDef(
+        "follower.replication.throttled.replicas",
+        _LIST,
+        "",
+        "Replicas whose fetching is throttled on the follower's side, as partition:broker pairs, or * for all.",
+        throttled_replicas,
+        effective=False,
+    ),
+    ConfigDef(
+        "index.interval.bytes",
+        _INT,
+        "4096",
+        "The bytes of log between two entries of the offset index. Less makes look-ups shorter and indexes larger.",
+        at_least(0),
+    ),
+    ConfigDef(
+        "leader.replication.throttled.replicas",
+        _LIST,
+        "",
+        "Replicas whose fetching is throttled on the leader's side, as partition:broker pairs, or * for all.",
+        throttled_replicas,
+        effective=False,
+    ),
+    ConfigDef(
+        "local.retention.bytes",
+        _LONG,
+        "-2",
+        "With tiered storage, the bytes of a partition that stay on local disk; -2 stands for retention.bytes.",
+        at_least(-2),
+        effective=False,
+    ),
+    ConfigDef(
+        "local.retention.ms",
+        _LONG,
+        "-2",
+        "With tiered storage, the time that a segment stays on local disk; -2 stands for retention.ms.",
+        at_least(-2),
+        effective=False,
+    ),
+    ConfigDef(
+        "max.compaction.lag.ms",
+        _LONG,
+        _MAX_LONG,
+        "The longest time that a record of a compacted topic waits for compaction.",
+        at_least(1),
+        effective=False,
+    ),
+    ConfigDef(
+        "max.message.bytes",
+        _INT,
+        "1048588",
+        "The largest record batch that is accepted, in bytes as it arrives, that is after compression.",
+        at_least(0),
+    ),
+    ConfigDef(
+        "message.timestamp.after.max.ms",
+        _LONG,
+        "3600000",
+        "How far a record's timestamp may lie ahead of the broker's clock. Not looked at with LogAppendTime.",
+        at_least(0),
+    ),
+    ConfigDef(
+        "message.timestamp.before.max.ms",
+        _LONG,
+        _MAX_LONG,
+        "How far a record's timestamp may lie behind the broker's clock. Not looked at with LogAppendTime.",
+        at_least(0),
+    ),
+    ConfigDef(
+        "message.timestamp.type",
+        _STRING,
+        "CreateTime",
+        "Whether records keep the timestamp of their producer (CreateTime) or get the broker's (LogAppendTime).",
+        one_of(*TIMESTAMP_TYPES),
+    ),
+    ConfigDef(
+        "min.cleanable.dirty.ratio",
+        _DOUBLE,
+        "0.5",
+        "The part of a compacted log that must be uncompacted before the compactor takes it up.",
+        between(0, 1),
+        effective=False,
+    ),
+    ConfigDef(
+        "min.compaction.lag.ms",
+        _LONG,
+        "0",
+        "The shortest time that a record stays uncompacted.",
+        at_least(0),
+        effective=False,
+    ),
+    ConfigDef(
+        "min.insync.replicas",
+        _INT,
+        "1",
+        "How many replicas, the leader among them, must be in sync for a write with acks=all to be accepted.",
+        at_least(1),
+    ),
+    ConfigDef(
+        "preallocate",
+        _BOOLEAN,
+        "false",
+        "Whether a new segment's file gets its full size at once.",
+    ),
+    ConfigDef(
+        "remote.log.copy.disable",
+        _BOOLEAN,
+        "false",
+        "With tiered storage, whether no more segments of the topic are uploaded.",
+        effective=False,
+    ),
+    ConfigDef(
+        "remote.log.delete.on.disable",
+        _BOOLEAN,
+        "false",
+        "Whether turning tiered storage off for the topic deletes what was uploaded.",
+        effective=False,
+    ),
+    ConfigDef(
+        "remote.storage.enable",
+        _BOOLEAN,
+        "false",
+        "Whether the topic's closed segments are kept in tiered storage.",
+        effective=False,
+    ),
+    ConfigDef(
+        "retention.bytes",
+        _LONG,
+        "-1",
+        "The size of a partition beyond which its oldest segments go under the `delete` policy; -1 sets no limit.",
+    ),
+    ConfigDef(
+        "retention.ms",
+        _LONG,
+        "604800000",
+        "The age beyond which segments go under the `delete` policy, by their largest timestamp; -1 sets no limit.",
+        at_least(-1),
+    ),
+    ConfigDef(
+        "segment.bytes",
+        _INT,
+        "1073741824",
+        "The size at which a new segment file is begun. Retention and compaction work on whole segments.",
+        at_least(1048576),
+    ),
+    ConfigDef(
+        "segment.index.bytes",
+        _INT,
+        "10485760",
+        "The largest size of a segment's index; a full index begins a new segment.",
+        at_least(4),
+    ),
+    ConfigDef(
+        "segment.jitter.ms",
+        _LONG,
+        "0",
+        "A random time of at most this length is taken off segment.ms, so that segments do not all roll at once.",
+        at_least(0),
+    ),
+    ConfigDef(
+        "segment.ms",
+        _LONG,
+        "604800000",
+        "The time after which a new segment is begun even if the old one is not full.",
+        at_least(1),
+    ),
+    ConfigDef(
+        "unclean.leader.election.enable",
+        _BOOLEAN,
+        "false",
+        "Whether a replica that is not in sync may lead when no other can, although records may be lost.",
+    ),
+    ConfigDef(
+        "internal.segment.bytes",
+        _INT,
+        None,
+        "Takes the place of segment.bytes without its lower limit, for tests.",
+        at_least(1),
+        internal=True,
+    ),
+)
+
+TOPIC_CONFIGS: dict[str, ConfigDef] = {definition.name: definition for definition in _DEFINITIONS}
+
+
+# The brokers' configurations that a topic's falls back to: the first that is set anywhere counts.
+BROKER_SYNONYMS: dict[str, tuple[str, ...]] = {
+    "cleanup.policy": ("log.cleanup.policy",),
+    "compression.gzip.level": ("compression.gzip.level",),
+    "compression.lz4.level": ("compression.lz4.level",),
+    "compression.type": ("compression.type",),
+    "compression.zstd.level": ("compression.zstd.level",),
+    "delete.retention.ms": ("log.cleaner.delete.retention.ms",),
+    "file.delete.delay.ms": ("log.segment.delete.delay.ms",),
+    "flush.messages": ("log.flush.interval.messages",),
+    "flush.ms": ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
+    "index.interval.bytes": ("log.index.interval.bytes",),
+    "local.retention.bytes": ("log.local.retention.bytes",),
+    "local.retention.ms": ("log.local.retention.ms",),
+    "max.compaction.lag.ms": ("log.cleaner.max.compaction.lag.ms",),
+    "max.message.bytes": ("message.max.bytes",),
+    "message.timestamp.after.max.ms": ("log.message.timestamp.after.max.ms",),
+    "message.timestamp.before.max.ms": ("log.message.timestamp.before.max.ms",),
+    "message.timestamp.type": ("log.message.timestamp.type",),
+    "min.cleanable.dirty.ratio": ("log.cleaner.min.cleanable.ratio",),
+    "min.compaction.lag.ms": ("log.cleaner.min.compaction.lag.ms",),
+    "min.insync.replicas": ("min.insync.replicas",),
+    "preallocate": ("log.preallocate",),
+    "retention.bytes": ("log.retention.bytes",),
+    "retention.ms": ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+    "segment.bytes": ("log.segment.bytes",),
+    "segment.index.bytes": ("log.index.size.max.bytes",),
+    "segment.jitter.ms": ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+    "segment.ms": ("log.roll.ms", "log.roll.hours"),
+    "unclean.leader.election.enable": ("unclean.leader.election.enable",),
+}
+
+# Those of them that count in other units, with what one unit is in the topic's.
+SYNONYM_UNITS = {
+    "log.retention.hours": 3_600_000,
+    "log.retention.minutes": 60_000,
+    "log.roll.hours": 3_600_000,
+    "log.roll.jitter.hours": 3_600_000,
+}

@@ -1,0 +1,298 @@
+"""Applying the metadata log's records to an image.
+
+A builder copies what a batch touches, and that once: the topics' dictionary if a topic changes, one topic's partitions
+if one of those does. Ten thousand partitions of one topic that change in one batch cost one copy of ten thousand
+references. The records are those of Kafka's metadata module, and mean what they mean there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from controller.image import (
+    NO_CONFIGS,
+    UNASSIGNED_DIRECTORY,
+    BrokerImage,
+    Endpoint,
+    MetadataImage,
+    PartitionImage,
+    ResourceType,
+    TopicImage,
+)
+from protocol.errors import InvariantError
+from protocol.records.metadata import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    BrokerRegistrationChangeRecord,
+    ConfigRecord,
+    EndTransactionRecord,
+    FeatureLevelRecord,
+    FenceBrokerRecord,
+    NoOpRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    RegisterBrokerRecord,
+    RegisterControllerRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+    UnfenceBrokerRecord,
+    UnregisterBrokerRecord,
+)
+
+# PartitionChangeRecord.leader when the leader stays.
+LEADER_UNCHANGED = -2
+
+
+def apply_records(image: MetadataImage, records: Iterable[object], *, offset: int, epoch: int) -> MetadataImage:
+    """Return the image after `records`, of which the last lies at `offset` in the metadata log."""
+    builder = ImageBuilder(image)
+    for record in records:
+        builder.replay(record)
+    return builder.build(offset=offset, epoch=epoch)
+
+
+class ImageBuilder:
+    """Changes on top of an image; `build` gives the image with all of them."""
+
+    def __init__(self, base: MetadataImage) -> None:
+        self._base = base
+        self._brokers: dict[int, BrokerImage] | None = None
+        self._topics: dict[str, TopicImage] | None = None
+        self._topics_by_id: dict[bytes, TopicImage] | None = None
+        # The partitions that are this builder's own copy already, by topic id.
+        self._own_partitions: dict[bytes, dict[int, PartitionImage]] = {}
+        self._configs: dict[tuple[int, str], Mapping[str, str]] | None = None
+        self._features: dict[str, int] | None = None
+        self._next_producer_id = base.next_producer_id
+
+    def replay(self, record: object) -> None:
+        """Apply one record; InvariantError if it cannot follow what came before it, or is of an unknown kind."""
+        handler = _REPLAY.get(type(record))
+        if handler is None:
+            raise InvariantError(f"the metadata log holds a {type(record).__name__}, which this broker cannot apply")
+        handler(self, record)
+
+    def build(self, *, offset: int, epoch: int) -> MetadataImage:
+        """Return the image after everything replayed; the builder must not be used any more."""
+        base = self._base
+        return MetadataImage(
+            cluster_id=base.cluster_id,
+            offset=offset,
+            epoch=epoch,
+            brokers=base.brokers if self._brokers is None else self._brokers,
+            topics=base.topics_by_name() if self._topics is None else self._topics,
+            topics_by_id=base.topics_by_id() if self._topics_by_id is None else self._topics_by_id,
+            configs=base.configured() if self._configs is None else self._configs,
+            features=base.features if self._features is None else self._features,
+            next_producer_id=self._next_producer_id,
+        )
+
+    def _register_broker(self, record: RegisterBrokerRecord) -> None:
+        cordoned = record.cordoned_log_dirs
+        self._put_broker(
+            BrokerImage(
+                broker_id=record.broker_id,
+                epoch=record.broker_epoch,
+                incarnation_id=record.incarnation_id,
+                endpoints={
+                    point.name: Endpoint(point.host, point.port, point.security_protocol) for point in record.end_points
+                },
+                features={
+                    feature.name: (feature.min_supported_version, feature.max_supported_version)
+                    for feature in record.features
+                },
+                rack=record.rack,
+                fenced=record.fenced,
+                in_controlled_shutdown=record.in_controlled_shutdown,
+                directories=tuple(record.log_dirs),
+                cordoned_directories=None if cordoned is None else tuple(cordoned),
+            )
+        )
+
+    def _unregister_broker(self, record: UnregisterBrokerRecord) -> None:
+        self._broker(record.broker_id, record.broker_epoch)
+        self._own_brokers().pop(record.broker_id)
+
+    def _change_registration(self, record: BrokerRegistrationChangeRecord) -> None:
+        broker = self._broker(record.broker_id, record.broker_epoch)
+        if record.fenced:
+            broker = broker._replace(fenced=record.fenced > 0)
+        if record.in_controlled_shutdown:
+            broker = broker._replace(in_controlled_shutdown=record.in_controlled_shutdown > 0)
+        if record.log_dirs:
+            broker = broker._replace(directories=tuple(record.log_dirs))
+        if record.cordoned_log_dirs is not None:
+            broker = broker._replace(cordoned_directories=tuple(record.cordoned_log_dirs))
+        self._put_broker(broker)
+
+    def _fence_broker(self, record: FenceBrokerRecord) -> None:
+        self._put_broker(self._broker(record.id, record.epoch)._replace(fenced=True))
+
+    def _unfence_broker(self, record: UnfenceBrokerRecord) -> None:
+        self._put_broker(self._broker(record.id, record.epoch)._replace(fenced=False))
+
+    def _add_topic(self, record: TopicRecord) -> None:
+        if self._current_topics().get(record.name) is not None:
+            raise InvariantError(f"the metadata log creates topic {record.name} twice")
+        partitions: dict[int, PartitionImage] = {}
+        self._own_partitions[record.topic_id] = partitions
+        self._put_topic(TopicImage(record.name, record.topic_id, partitions))
+
+    def _add_partition(self, record: PartitionRecord) -> None:
+        self._partitions_of(record.topic_id)[record.partition_id] = PartitionImage(
+            partition=record.partition_id,
+            replicas=tuple(record.replicas),
+            isr=tuple(record.isr),
+            leader=record.leader,
+            leader_epoch=record.leader_epoch,
+            partition_epoch=record.partition_epoch,
+            # Records from before KIP-858 name no directories.
+            directories=tuple(record.directories) or (UNASSIGNED_DIRECTORY,) * len(record.replicas),
+            removing_replicas=tuple(record.removing_replicas),
+            adding_replicas=tuple(record.adding_replicas),
+            leader_recovery_state=record.leader_recovery_state,
+            eligible_leader_replicas=tuple(record.eligible_leader_replicas or ()),
+            last_known_elr=tuple(record.last_known_elr or ()),
+        )
+
+    def _change_partition(self, record: PartitionChangeRecord) -> None:
+        partitions = self._partitions_of(record.topic_id)
+        old = partitions.get(record.partition_id)
+        if old is None:
+            raise InvariantError(f"the metadata log changes partition {record.partition_id} of a topic without it")
+        changes: dict[str, Any] = {"partition_epoch": old.partition_epoch + 1}
+        if record.leader != LEADER_UNCHANGED:
+            changes["leader"] = record.leader
+            changes["leader_epoch"] = old.leader_epoch + 1
+        if record.leader_recovery_state >= 0:
+            changes["leader_recovery_state"] = record.leader_recovery_state
+        for name in _CHANGEABLE:
+            value = getattr(record, name)
+            if value is not None:
+                changes[name] = tuple(value)
+        partitions[record.partition_id] = old._replace(**changes)
+
+    def _remove_topic(self, record: RemoveTopicRecord) -> None:
+        topic = self._topic_of(record.topic_id)
+        self._own_topics().pop(topic.name)
+        self._own_topics_by_id().pop(topic.topic_id)
+        self._own_partitions.pop(topic.topic_id, None)
+        if (ResourceType.TOPIC, topic.name) in self._current_configs():
+            self._own_configs().pop((ResourceType.TOPIC, topic.name))
+
+    def _set_config(self, record: ConfigRecord) -> None:
+        key = (record.resource_type, record.resource_name)
+        values = dict(self._current_configs().get(key, NO_CONFIGS))
+        if record.value is None:
+            values.pop(record.name, None)
+        else:
+            values[record.name] = record.value
+        if values:
+            self._own_configs()[key] = values
+        else:
+            self._own_configs().pop(key, None)
+
+    def _set_feature(self, record: FeatureLevelRecord) -> None:
+        if self._features is None:
+            self._features = dict(self._base.features)
+        if record.feature_level == 0:
+            self._features.pop(record.name, None)
+        else:
+            self._features[record.name] = record.feature_level
+
+    def _set_producer_ids(self, record: ProducerIdsRecord) -> None:
+        self._next_producer_id = record.next_producer_id
+
+    def _ignore(self, record: object) -> None:
+        """Skip a record that changes nothing here."""
+
+    def _current_topics(self) -> Mapping[str, TopicImage]:
+        return self._base.topics_by_name() if self._topics is None else self._topics
+
+    def _current_configs(self) -> Mapping[tuple[int, str], Mapping[str, str]]:
+        return self._base.configured() if self._configs is None else self._configs
+
+    def _own_brokers(self) -> dict[int, BrokerImage]:
+        if self._brokers is None:
+            self._brokers = dict(self._base.brokers)
+        return self._brokers
+
+    def _own_topics(self) -> dict[str, TopicImage]:
+        if self._topics is None:
+            self._topics = dict(self._base.topics_by_name())
+        return self._topics
+
+    def _own_topics_by_id(self) -> dict[bytes, TopicImage]:
+        if self._topics_by_id is None:
+            self._topics_by_id = dict(self._base.topics_by_id())
+        return self._topics_by_id
+
+    def _own_configs(self) -> dict[tuple[int, str], Mapping[str, str]]:
+        if self._configs is None:
+            self._configs = dict(self._base.configured())
+        return self._configs
+
+    def _broker(self, broker_id: int, epoch: int) -> BrokerImage:
+        broker = (self._base.brokers if self._brokers is None else self._brokers).get(broker_id)
+        if broker is None or broker.epoch != epoch:
+            raise InvariantError(
+                f"the metadata log changes broker {broker_id} in epoch {epoch}, which is not registered"
+            )
+        return broker
+
+    def _put_broker(self, broker: BrokerImage) -> None:
+        self._own_brokers()[broker.broker_id] = broker
+
+    def _topic_of(self, topic_id: bytes) -> TopicImage:
+        by_id = self._base.topics_by_id() if self._topics_by_id is None else self._topics_by_id
+        topic = by_id.get(topic_id)
+        if topic is None:
+            raise InvariantError(f"the metadata log changes topic {topic_id.hex()}, which does not exist")
+        return topic
+
+    def _put_topic(self, topic: TopicImage) -> None:
+        self._own_topics()[topic.name] = topic
+        self._own_topics_by_id()[topic.topic_id] = topic
+
+    def _partitions_of(self, topic_id: bytes) -> dict[int, PartitionImage]:
+        partitions = self._own_partitions.get(topic_id)
+        if partitions is None:
+            topic = self._topic_of(topic_id)
+            partitions = self._own_partitions[topic_id] = dict(topic.partitions)
+            self._put_topic(topic._replace(partitions=partitions))
+        return partitions
+
+
+# The fields of a PartitionChangeRecord that are null where nothing changes.
+_CHANGEABLE = (
+    "isr",
+    "replicas",
+    "removing_replicas",
+    "adding_replicas",
+    "directories",
+    "eligible_leader_replicas",
+    "last_known_elr",
+)
+
+_REPLAY: dict[type, Callable[[ImageBuilder, Any], None]] = {
+    RegisterBrokerRecord: ImageBuilder._register_broker,
+    UnregisterBrokerRecord: ImageBuilder._unregister_broker,
+    BrokerRegistrationChangeRecord: ImageBuilder._change_registration,
+    FenceBrokerRecord: ImageBuilder._fence_broker,
+    UnfenceBrokerRecord: ImageBuilder._unfence_broker,
+    TopicRecord: ImageBuilder._add_topic,
+    PartitionRecord: ImageBuilder._add_partition,
+    PartitionChangeRecord: ImageBuilder._change_partition,
+    RemoveTopicRecord: ImageBuilder._remove_topic,
+    ConfigRecord: ImageBuilder._set_config,
+    FeatureLevelRecord: ImageBuilder._set_feature,
+    ProducerIdsRecord: ImageBuilder._set_producer_ids,
+    # A batch of the log is applied as a whole, and this broker never spreads a transaction over several.
+    BeginTransactionRecord: ImageBuilder._ignore,
+    EndTransactionRecord: ImageBuilder._ignore,
+    AbortTransactionRecord: ImageBuilder._ignore,
+    NoOpRecord: ImageBuilder._ignore,
+    RegisterControllerRecord: ImageBuilder._ignore,
+}
