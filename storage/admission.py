@@ -43,5 +43,6 @@ def check_timestamps(records: Buffer, header: BatchHeader, config: LogConfig, no
         if NO_TIMESTAMP != record.timestamp < earliest:
             raise KafkaError(
                 ErrorCode.INVALID_TIMESTAMP,
-                f"timestamp {record.timestamp} is before {earliest}, the first allowed by message.timestamp.before.max.ms",
+                f"timestamp {record.timestamp} is before {earliest}, "
+                "the first allowed by message.timestamp.before.max.ms",
             )

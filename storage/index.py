@@ -27,20 +27,15 @@ class SparseIndex:
 
     ENTRY: ClassVar[Struct]
 
-    __slots__ = ("_data", "_disk", "_saved_bytes", "base_offset", "path")
+    __slots__ = ("_data", "_disk", "_saved_bytes", "base_offset", "path", "size_bytes")
 
     def __init__(self, disk: Disk, path: str, base_offset: int) -> None:
         """Take the index at `path` as it is on disk; FileNotFoundError if there is none."""
         self._disk = disk
-        self._saved_bytes = disk.file_size(path)
+        self._saved_bytes = self.size_bytes = disk.file_size(path)
         self._data: bytearray | None = None
         self.path = path
         self.base_offset = base_offset
-
-    @property
-    def size_bytes(self) -> int:
-        """The file's size once everything is saved."""
-        return self._saved_bytes if self._data is None else len(self._data)
 
     @property
     def entry_count(self) -> int:
@@ -90,6 +85,7 @@ class SparseIndex:
     def _add(self, first: int, second: int) -> None:
         data = self._loaded()
         data += self.ENTRY.pack(first, second)
+        self.size_bytes = len(data)
         if len(data) - self._saved_bytes >= _SAVE_AT_BYTES:
             # The batch is in the log already, so a failure waits for `seal` or the next flush to tell.
             with suppress(OSError):
@@ -98,6 +94,7 @@ class SparseIndex:
     def _keep(self, count: int) -> None:
         data = self._loaded()
         del data[count * self.ENTRY.size :]
+        self.size_bytes = len(data)
         if self._saved_bytes > len(data):
             self._disk.open_file(self.path).truncate(len(data))
             self._saved_bytes = len(data)

@@ -13,7 +13,6 @@ in `retention.py`, what a segment is in `segment.py`.
 """
 
 from errno import ENOENT
-from typing import NamedTuple
 
 from protocol.errors import ErrorCode, KafkaError
 from protocol.primitives import ZERO_UUID
@@ -34,6 +33,7 @@ from storage.leader_epochs import EpochEnd, LeaderEpochs
 from storage.log_config import LOG_APPEND_TIME, LogConfig
 from storage.log_directory import LogDirectory
 from storage.log_files import LogFiles
+from storage.log_values import AppendInfo, LogRead
 from storage.producer_state import ProducerState
 from storage.recovery import RecoveryReport, recover_producers, recover_segments
 from storage.retention import deletable
@@ -41,25 +41,6 @@ from storage.segment import FileSlice, TimestampOffset
 from storage.segments import Segments
 
 __all__ = ["AppendInfo", "FileSlice", "Log", "LogConfig", "LogRead", "TimestampOffset"]
-
-
-class AppendInfo(NamedTuple):
-    """Where records went; `log_append_time_ms` is -1 unless the broker set their timestamps."""
-
-    base_offset: int
-    last_offset: int
-    max_timestamp: int
-    log_append_time_ms: int
-    log_start_offset: int
-    leader_epoch: int
-    duplicate: bool
-
-
-class LogRead(NamedTuple):
-    """Whole batches found by a read: none, or one slice of one segment."""
-
-    slices: list[FileSlice]
-    size_bytes: int
 
 
 class Log:

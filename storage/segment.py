@@ -290,10 +290,7 @@ class Segment:
 
     def indexes_full(self, max_bytes: int) -> bool:
         """Tell whether an index has no room within `max_bytes`; the time index keeps one entry for `seal`."""
-        return (
-            self.offset_index.size_bytes + self.offset_index.ENTRY.size > max_bytes
-            or self.time_index.size_bytes + 2 * self.time_index.ENTRY.size > max_bytes
-        )
+        return self.offset_index.size_bytes + 8 > max_bytes or self.time_index.size_bytes + 24 > max_bytes
 
     # Timestamps
 

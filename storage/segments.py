@@ -81,7 +81,8 @@ class Segments:
             filled != 0
             and (
                 filled + size > config.segment_bytes
-                or active.waited_ms(now_ms, timestamp) > config.segment_ms - self._jitter_ms(config)
+                or active.waited_ms(now_ms, timestamp)
+                > config.segment_ms - (config.segment_jitter_ms and self._jitter_ms(config))
                 or active.indexes_full(config.segment_index_bytes)
             )
         )
