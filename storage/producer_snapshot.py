@@ -68,9 +68,7 @@ def decode_snapshot(data: bytes, end_offset: int) -> ProducerState:
     if len(entries) != count * _ENTRY.size:
         raise SnapshotError(f"{count} producers in {len(entries)} bytes")
     producers: dict[int, ProducerEntry] = {}
-    for producer_id, epoch, sequence, offset, delta, timestamp, coordinator_epoch, txn in _ENTRY.iter_unpack(
-        entries
-    ):
+    for producer_id, epoch, sequence, offset, delta, timestamp, coordinator_epoch, txn in _ENTRY.iter_unpack(entries):
         batches = [AppendedBatch(sequence, offset, delta, timestamp)] if offset >= 0 else []
         producers[producer_id] = ProducerEntry(epoch, coordinator_epoch, timestamp, txn, batches)
     return ProducerState(end_offset, producers)

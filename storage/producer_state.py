@@ -167,9 +167,7 @@ class ProducerState:
             entry.coordinator_epoch = marker.coordinator_epoch
             return self._end_transaction(header, entry, aborted=not marker.committed)
         entry.remember(
-            AppendedBatch(
-                header.last_sequence, header.last_offset, header.last_offset_delta, header.max_timestamp
-            )
+            AppendedBatch(header.last_sequence, header.last_offset, header.last_offset_delta, header.max_timestamp)
         )
         if header.is_transactional and entry.txn_first_offset == NO_OFFSET:
             entry.txn_first_offset = header.base_offset
@@ -177,9 +175,7 @@ class ProducerState:
             self._find_first_unstable()
         return None
 
-    def _end_transaction(
-        self, header: BatchHeader, entry: ProducerEntry, *, aborted: bool
-    ) -> CompletedTxn | None:
+    def _end_transaction(self, header: BatchHeader, entry: ProducerEntry, *, aborted: bool) -> CompletedTxn | None:
         first = entry.txn_first_offset
         if first == NO_OFFSET:
             return None
