@@ -1,0 +1,230 @@
+"""The group coordinator: hosts a shard for each partition of `__consumer_offsets` that this broker leads.
+
+A shard is loaded when its partition is won and dropped when it is lost. While it loads, its groups are
+answered COORDINATOR_LOAD_IN_PROGRESS; those of other brokers' partitions, NOT_COORDINATOR.
+
+There is one timer for all groups, at the earliest deadline; it looks at the clock when it fires. How a
+shard's decisions are written and answered is `host`'s, including the meaning of `Outcome`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from broker.groups.host import Outcome, ShardHost
+from broker.groups.journal import Journal
+from broker.groups.partitioning import partition_for
+from broker.groups.shard import Commit, Offset, Shard
+from broker.groups.timers import Timers
+from broker.groups.turn import GroupSettings, Join, Joined, Leaving, Left, Sync, Synced, Turn
+from protocol.errors import DecodeError, ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from random import Random
+
+OFFSETS_TOPIC = "__consumer_offsets"
+
+_log = logging.getLogger("broker.groups")
+
+
+class GroupCoordinator:
+    """Answers what clients ask about groups."""
+
+    def __init__(
+        self,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        now_ms: Callable[[], int],
+        random: Random,
+        settings: GroupSettings,
+        partition_count: Callable[[], int],
+        open_journal: Callable[[int], Journal],
+        expiry_interval_ms: int = 600_000,
+    ) -> None:
+        """Host nothing yet. `partition_count` is how many partitions `__consumer_offsets` has or will have."""
+        self.settings = settings
+        self._loop = loop
+        self._now_ms = now_ms
+        self._random = random
+        self._partition_count = partition_count
+        self._open_journal = open_journal
+        self._expiry_interval_s = expiry_interval_ms / 1000
+        self._hosts: dict[int, ShardHost] = {}
+        self._timers = Timers(self._set_timer)
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
+        self._expiry: asyncio.TimerHandle | None = None
+        self._loads: set[asyncio.Task[None]] = set()
+
+    def start(self) -> None:
+        """Begin to look for expired offsets."""
+        self._expiry = self._loop.call_later(self._expiry_interval_s, self._expire)
+
+    def stop(self) -> None:
+        """Answer everyone who waits with NOT_COORDINATOR, and host nothing any more."""
+        for index in list(self._hosts):
+            self.leadership_changed(index, None)
+        for load in self._loads:
+            load.cancel()
+        for handle in (self._timer, self._expiry):
+            if handle is not None:
+                handle.cancel()
+        self._timer = self._expiry = None
+
+    # What clients ask.
+
+    def join(self, request: Join) -> Outcome[Joined]:
+        """Take part in the next generation."""
+        if not request.group_id:
+            return Joined(ErrorCode.INVALID_GROUP_ID, request.member_id)
+        limits = self.settings
+        if not limits.min_session_timeout_ms <= request.session_timeout_ms <= limits.max_session_timeout_ms:
+            return Joined(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id)
+        host = self._host_of(request.group_id)
+        return host.ask(lambda turn, to: host.shard.join(turn, request, to))
+
+    def sync(self, request: Sync) -> Outcome[Synced]:
+        """Wait for an assignment; the leader brings it."""
+        if not request.group_id:
+            return Synced(ErrorCode.INVALID_GROUP_ID)
+        host = self._host_of(request.group_id)
+        return host.ask(lambda turn, to: host.shard.sync(turn, request, to))
+
+    def heartbeat(self, group_id: str, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
+        """Renew a session, and say what the member is to do; while the group loads, to go on."""
+        if not group_id:
+            return ErrorCode.INVALID_GROUP_ID
+        try:
+            shard = self._host_of(group_id).shard
+        except KafkaError as error:
+            return ErrorCode.NONE if error.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else error.code
+        return shard.heartbeat(self._timers, self._loop.time(), group_id, member_id, instance_id, generation)
+
+    def leave(self, group_id: str, members: list[Leaving]) -> Outcome[Left]:
+        """Remove members."""
+        if not group_id:
+            return Left(ErrorCode.INVALID_GROUP_ID)
+        host = self._host_of(group_id)
+        return host.ask(lambda turn, to: host.shard.leave(turn, group_id, members, to))
+
+    def commit(
+        self, who: Commit, offsets: list[Offset], *, retention_ms: int, reports_unknown_group: bool
+    ) -> Outcome[list[ErrorCode]]:
+        """Commit offsets; an error for each."""
+        host = self._host_of(who.group_id)
+        records, errors = host.shard.commit(
+            self._turn(), who, offsets, retention_ms=retention_ms, reports_unknown_group=reports_unknown_group
+        )
+        return host.write(records, errors)
+
+    def delete_offsets(self, group_id: str, partitions: list[tuple[str, int]]) -> Outcome[list[ErrorCode]]:
+        """Forget offsets; an error for each partition."""
+        if not group_id:
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+        host = self._host_of(group_id)
+        records, errors = host.shard.delete_offsets(group_id, partitions)
+        return host.write(records, errors)
+
+    def delete_group(self, group_id: str) -> Outcome[ErrorCode]:
+        """Delete a group that has no members, with its offsets."""
+        host = self._host_of(group_id)
+        return host.write(host.shard.delete_group(group_id), ErrorCode.NONE)
+
+    def settled(self, group_id: str) -> Outcome[Shard]:
+        """Give the shard of a group for reading, once all that it knows is committed."""
+        host = self._host_of(group_id)
+        return host.after(host.shard)
+
+    def shard_of(self, group_id: str) -> Shard:
+        """Give the shard of a group, for a look at its members."""
+        return self._host_of(group_id).shard
+
+    def shards(self) -> list[Shard]:
+        """Give all shards that are hosted here; COORDINATOR_LOAD_IN_PROGRESS if some are not loaded yet."""
+        if not all(host.ready for host in self._hosts.values()):
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return [host.shard for host in self._hosts.values()]
+
+    def partition_of(self, group_id: str) -> int:
+        """Say which partition of `__consumer_offsets` a group belongs to."""
+        return partition_for(group_id, self._partition_count())
+
+    def _host_of(self, group_id: str) -> ShardHost:
+        host = self._hosts.get(self.partition_of(group_id))
+        if host is None:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+        if not host.ready:
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return host
+
+    # What the cluster decides.
+
+    def leadership_changed(self, index: int, leader_epoch: int | None) -> None:
+        """Host the shard of a partition that this broker leads from `leader_epoch` on, or no longer (None)."""
+        host = self._hosts.get(index)
+        if leader_epoch is None:
+            if host is not None:
+                del self._hosts[index]
+                host.close()
+        elif host is None:
+            self._host(index, leader_epoch)
+        elif leader_epoch > host.leader_epoch:
+            host.leader_epoch = leader_epoch
+
+    def topics_deleted(self, topics: list[tuple[str, bytes]]) -> None:
+        """Forget the offsets of topics that no longer exist, each given by name and id."""
+        for host in self._hosts.values():
+            host.topics_deleted(topics)
+
+    def _host(self, index: int, leader_epoch: int) -> None:
+        host = ShardHost(Shard(index), self._open_journal(index), leader_epoch, self._loop, self._turn)
+        self._hosts[index] = host
+        if host.is_empty:
+            host.serve()
+            return
+        load = self._loop.create_task(self._load(host))
+        self._loads.add(load)
+        load.add_done_callback(self._loads.discard)
+
+    async def _load(self, host: ShardHost) -> None:
+        try:
+            await host.load()
+        except (KafkaError, OSError, DecodeError):
+            index = host.shard.partition
+            _log.exception("The groups of %s-%d cannot be loaded", OFFSETS_TOPIC, index)
+            if self._hosts.get(index) is host:
+                self.leadership_changed(index, None)
+
+    # Time.
+
+    def _turn(self) -> Turn:
+        return Turn(self._loop.time(), self._now_ms(), self.settings, self._timers, self._random, _log)
+
+    def _set_timer(self, at: float) -> None:
+        if self._timer is not None:
+            if self._timer_at <= at:
+                return
+            self._timer.cancel()
+        self._timer_at = at
+        self._timer = self._loop.call_at(at, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        while (event := self._timers.pop_due(self._loop.time())) is not None:
+            host = self._hosts.get(self.partition_of(event[1]))
+            if host is not None and host.ready:
+                turn = self._turn()
+                host.shard.fire(turn, event)
+                host.perform(turn)
+        at = self._timers.next_at
+        if at is not None:
+            self._set_timer(at)
+
+    def _expire(self) -> None:
+        self._expiry = self._loop.call_later(self._expiry_interval_s, self._expire)
+        for host in self._hosts.values():
+            if host.ready:
+                host.write_aside(host.shard.expire(self._turn()))

@@ -1,0 +1,237 @@
+"""A shard at work: what it decides is written to its journal, and answered when that is committed.
+
+Records are appended in the same step in which they are decided, so the log has them in that order. Whoever
+waits for them is answered once they are below the high watermark. Reads wait too, until everything that
+they could see is committed, so nothing is ever shown that a new leader might not know.
+
+`ask`, `write` and `after` give an `Outcome[T]`: a `T` if they can answer at once, else a future of one.
+KafkaError comes out of them, or out of the future, with an error of the coordinator protocol.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias, TypeVar, cast
+
+from broker.groups.journal import Journal, Marker
+from broker.groups.shard import Shard
+from broker.groups.turn import Answer, Record, Turn
+from protocol.errors import DecodeError, ErrorCode, KafkaError
+
+T = TypeVar("T")
+R = TypeVar("R")
+Outcome: TypeAlias = T | asyncio.Future[T]
+
+_log = logging.getLogger("broker.groups")
+
+_COORDINATOR_ERRORS = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+
+
+def then(outcome: Outcome[T], respond: Callable[[T], R]) -> R | Awaitable[R]:
+    """Give what `respond` makes of `outcome`, now or once it is there; its KafkaError stays one."""
+    return _respond_later(outcome, respond) if isinstance(outcome, asyncio.Future) else respond(outcome)
+
+
+async def _respond_later(outcome: asyncio.Future[T], respond: Callable[[T], R]) -> R:
+    return respond(await outcome)
+
+
+def coordinator_error(error: ErrorCode) -> ErrorCode:
+    """Put an error of the log in terms that clients of a coordinator act on."""
+    return _COORDINATOR_ERRORS.get(error, error)
+
+
+class ShardHost:
+    """A shard with its journal, for as long as this broker leads their partition."""
+
+    __slots__ = (
+        "_deleted_topics",
+        "_loop",
+        "_new_turn",
+        "_written_end",
+        "journal",
+        "leader_epoch",
+        "open",
+        "ready",
+        "shard",
+    )
+
+    def __init__(
+        self,
+        shard: Shard,
+        journal: Journal,
+        leader_epoch: int,
+        loop: asyncio.AbstractEventLoop,
+        new_turn: Callable[[], Turn],
+    ) -> None:
+        """Serve nobody until `load` is done, which sets `ready`; nor after `close`, which takes back `open`."""
+        self.shard = shard
+        self.journal = journal
+        self.leader_epoch = leader_epoch
+        self.ready = False
+        self.open = True
+        self._loop = loop
+        self._new_turn = new_turn
+        self._written_end = 0
+        self._deleted_topics: list[tuple[str, bytes]] = []
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to load."""
+        return self.journal.end_offset == 0
+
+    async def load(self) -> None:
+        """Replay the journal, a piece at a time, then serve. KafkaError, OSError or DecodeError if it is unreadable."""
+        for piece in self.journal.read():
+            for stored in piece:
+                if isinstance(stored, Marker):
+                    self.shard.offsets.end_transaction(stored.producer_id, stored.committed)
+                else:
+                    self._replay(stored.offset, stored.key, stored.value, stored.producer_id)
+            await asyncio.sleep(0)
+            if not self.open:
+                return
+        self.serve()
+
+    def _replay(self, offset: int, key: bytes, value: bytes | None, producer_id: int) -> None:
+        try:
+            self.shard.replay(self._new_turn().now_ms, offset, key, value, producer_id)
+        except DecodeError as error:
+            _log.error("Passed over record %d of offsets partition %d: %s", offset, self.shard.partition, error)
+
+    def serve(self) -> None:
+        """Begin to serve: expect the members' heartbeats."""
+        self.ready = True
+        self._written_end = self.journal.end_offset
+        turn = self._new_turn()
+        self.shard.loaded(turn)
+        self.perform(turn)
+        if self.shard.groups:
+            _log.info("Loaded %d groups of offsets partition %d", len(self.shard.groups), self.shard.partition)
+        self.topics_deleted(self._deleted_topics)
+
+    def close(self) -> None:
+        """Answer everyone who waits with NOT_COORDINATOR."""
+        self.open = self.ready = False
+        turn = self._new_turn()
+        self.shard.unloaded(turn)
+        for effect in turn.effects:
+            if isinstance(effect, Answer):
+                _give(effect)
+
+    def ask(self, rule: Callable[[Turn, object], None]) -> Outcome[Any]:
+        """Have `rule` answer, in a turn of its own."""
+        to: asyncio.Future[Any] = self._loop.create_future()
+        turn = self._new_turn()
+        rule(turn, to)
+        self.perform(turn)
+        return to.result() if to.done() else to
+
+    def perform(self, turn: Turn) -> None:
+        """Perform the effects of `turn`, and those of the sequels that can run at once."""
+        effects = deque(turn.effects)
+        while effects:
+            effect = effects.popleft()
+            if isinstance(effect, Answer):
+                _give(effect)
+                continue
+            outcome = self._append(effect.records)
+            if outcome is None:
+                self._perform_later(effect.then, self._written_end)
+                continue
+            turn.effects = []
+            effect.then(turn, outcome)
+            effects.extend(turn.effects)
+
+    def _append(self, records: list[Record]) -> ErrorCode | None:
+        """Write `records` and say what became of them, if it is known."""
+        try:
+            self._written_end = self.journal.append(records) + len(records)
+            outcome = self.journal.outcome(self._written_end)
+        except KafkaError as error:
+            outcome = error.code
+        return None if outcome is None else coordinator_error(outcome)
+
+    def _perform_later(self, then: Callable[[Turn, ErrorCode], None], end: int) -> None:
+        def on_outcome(outcomes: asyncio.Future[list[ErrorCode]]) -> None:
+            if self.open and not outcomes.cancelled():
+                turn = self._new_turn()
+                then(turn, coordinator_error(outcomes.result()[0]))
+                self.perform(turn)
+
+        self.journal.outcome_later(end).add_done_callback(on_outcome)
+
+    def write(self, records: list[Record], result: T) -> Outcome[T]:
+        """Append `records` and take them over; give `result` once they are committed.
+
+        KafkaError, and nothing has changed, if they could not be written.
+        """
+        if records:
+            try:
+                base = self.journal.append(records)
+            except KafkaError as error:
+                raise KafkaError(coordinator_error(error.code), error.message) from error
+            now_ms = self._new_turn().now_ms
+            for offset, (key, value) in enumerate(records, base):
+                self.shard.replay(now_ms, offset, key, value)
+            self._written_end = base + len(records)
+        return self.after(result)
+
+    def write_aside(self, records: list[Record]) -> None:
+        """Write what nobody waits for, and what is decided anew another time if it cannot be written."""
+        if not records:
+            return
+        try:
+            outcome = self.write(records, None)
+        except KafkaError as error:
+            _log.warning("%d records of offsets partition %d: %s", len(records), self.shard.partition, error)
+            return
+        if outcome is not None:
+            outcome.add_done_callback(lambda future: future.cancelled() or future.exception())
+
+    def topics_deleted(self, topics: list[tuple[str, bytes]]) -> None:
+        """Forget the offsets of topics that are no more, each given by name and id, now or when all is loaded."""
+        if not self.ready:
+            self._deleted_topics += topics
+            return
+        for topic, topic_id in topics:
+            self.write_aside(self.shard.forget_topic(topic, topic_id))
+
+    def after(self, result: T) -> Outcome[T]:
+        """Give `result` once everything that was written so far is committed."""
+        outcome = self.journal.outcome(self._written_end)
+        if outcome == ErrorCode.NONE:
+            return result
+        if outcome is not None:
+            raise KafkaError(coordinator_error(outcome))
+        given: asyncio.Future[T] = self._loop.create_future()
+
+        def on_outcome(outcomes: asyncio.Future[list[ErrorCode]]) -> None:
+            error = ErrorCode.NOT_COORDINATOR if outcomes.cancelled() else coordinator_error(outcomes.result()[0])
+            if given.done():
+                return
+            if error == ErrorCode.NONE:
+                given.set_result(result)
+            else:
+                given.set_exception(KafkaError(error))
+
+        self.journal.outcome_later(self._written_end).add_done_callback(on_outcome)
+        return given
+
+
+def _give(answer: Answer) -> None:
+    to = cast("asyncio.Future[Any]", answer.to)
+    if not to.done():
+        to.set_result(answer.result)

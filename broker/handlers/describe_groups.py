@@ -1,0 +1,87 @@
+"""DescribeGroups: state and members of classic groups.
+
+Behaviour
+- Metadata of members, and the protocol, are told only while the group is stable. Assignments always are.
+- All operations are authorized: there are no ACLs.
+
+Version notes
+- Below 6 a group that does not exist is described as Dead; from 6 on it is GROUP_ID_NOT_FOUND too (KIP-1043).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.groups.group import DEAD, STABLE, Group, Member
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.connection import RequestContext
+
+_NOT_FOUND_FROM_VERSION = 6
+_READ, _DELETE, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS = 3, 6, 8, 10, 11
+_ALL_OPERATIONS = 1 << _READ | 1 << _DELETE | 1 << _DESCRIBE | 1 << _DESCRIBE_CONFIGS | 1 << _ALTER_CONFIGS
+_NOT_ASKED = -0x80000000
+
+_Described = DescribeGroupsResponse.Group
+
+
+def handle(broker: Broker, context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
+    """Describe each group for itself."""
+    operations = _ALL_OPERATIONS if request.include_authorized_operations else _NOT_ASKED
+    return DescribeGroupsResponse(
+        groups=[_describe(broker, group_id, operations, context.api_version) for group_id in request.groups]
+    )
+
+
+def _describe(broker: Broker, group_id: str, operations: int, version: int) -> _Described:
+    try:
+        group = broker.groups.shard_of(group_id).groups.get(group_id)
+    except KafkaError as error:
+        return _nothing(group_id, error.code, "", None, _NOT_ASKED)
+    if group is not None:
+        return _described(group, operations)
+    if version >= _NOT_FOUND_FROM_VERSION:
+        return _nothing(group_id, ErrorCode.GROUP_ID_NOT_FOUND, DEAD, f"Group {group_id} not found.", _NOT_ASKED)
+    return _nothing(group_id, ErrorCode.NONE, DEAD, None, operations)
+
+
+def _described(group: Group, operations: int) -> _Described:
+    is_stable = group.state == STABLE
+    protocol = group.protocol if is_stable and group.protocol is not None else ""
+    return _Described(
+        group_id=group.group_id,
+        group_state=group.state,
+        protocol_type=group.protocol_type or "",
+        protocol_data=protocol,
+        members=[
+            _member(member, member.protocols[protocol] if is_stable else b"") for member in group.members.values()
+        ],
+        authorized_operations=operations,
+    )
+
+
+def _member(member: Member, metadata: bytes) -> _Described.Member:
+    return _Described.Member(
+        member_id=member.member_id,
+        group_instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        member_metadata=metadata,
+        member_assignment=member.assignment,
+    )
+
+
+def _nothing(group_id: str, error: ErrorCode, state: str, message: str | None, operations: int) -> _Described:
+    return _Described(
+        error_code=error,
+        error_message=message,
+        group_id=group_id,
+        group_state=state,
+        protocol_type="",
+        protocol_data="",
+        members=[],
+        authorized_operations=operations,
+    )

@@ -1,0 +1,80 @@
+"""JoinGroup: take part in the next generation of a classic group.
+
+Behaviour
+- Answered when the generation begins: at once where nothing has to change, else when all members have joined or their
+  time is up. The leader's answer lists all members. The rules are `broker.groups.joining`'s.
+- INVALID_SESSION_TIMEOUT outside `group.min.session.timeout.ms` and `group.max.session.timeout.ms`.
+
+Version notes
+- Below 1 the rebalance timeout is the session timeout.
+- 4 and later: a new member is first given its id, with MEMBER_ID_REQUIRED (KIP-394).
+- 5 and later may be static members (KIP-345).
+- Below 7 the protocol's name is empty where there is none.
+- 9 and later can tell a leader not to assign (KIP-814).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from broker.groups.host import then
+from broker.groups.turn import Join, Joined
+from protocol.errors import KafkaError
+from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.connection import RequestContext
+
+_NEEDS_MEMBER_ID_FROM_VERSION = 4
+_NULLABLE_PROTOCOL_FROM_VERSION = 7
+_SKIPS_ASSIGNMENT_FROM_VERSION = 9
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: JoinGroupRequest
+) -> JoinGroupResponse | Awaitable[JoinGroupResponse]:
+    """Wait for the member's next generation."""
+    version = context.api_version
+    join = Join(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        instance_id=request.group_instance_id,
+        client_id=context.client_id or "",
+        # As Java prints an address, in answers and records alike.
+        client_host=f"/{context.client_host}",
+        session_timeout_ms=request.session_timeout_ms,
+        rebalance_timeout_ms=request.rebalance_timeout_ms if version >= 1 else request.session_timeout_ms,
+        protocol_type=request.protocol_type,
+        protocols={protocol.name: protocol.metadata for protocol in request.protocols},
+        reason=request.reason or "not provided",
+        needs_member_id=version >= _NEEDS_MEMBER_ID_FROM_VERSION,
+        can_skip_assignment=version >= _SKIPS_ASSIGNMENT_FROM_VERSION,
+    )
+    try:
+        outcome = broker.groups.join(join)
+    except KafkaError as error:
+        outcome = Joined(error.code, request.member_id)
+    return then(outcome, lambda joined: _response(joined, version))
+
+
+def _response(joined: Joined, version: int) -> JoinGroupResponse:
+    protocol = joined.protocol
+    if protocol is None and version < _NULLABLE_PROTOCOL_FROM_VERSION:
+        protocol = ""
+    return JoinGroupResponse(
+        error_code=joined.error,
+        generation_id=joined.generation,
+        protocol_type=joined.protocol_type,
+        protocol_name=protocol,
+        leader=joined.leader,
+        skip_assignment=joined.skip_assignment,
+        member_id=joined.member_id,
+        members=[
+            JoinGroupResponse.Member(
+                member_id=member.member_id, group_instance_id=member.instance_id, metadata=member.metadata
+            )
+            for member in joined.members
+        ],
+    )

@@ -1,0 +1,92 @@
+"""OffsetCommit: remember how far a group has read.
+
+Behaviour
+- Answered once the offsets are committed to `__consumer_offsets`. Either all that are good are written, or none.
+- Who is no member may commit only to a group without members, with generation -1; that makes a simple group.
+- A partition that does not exist, or metadata beyond `offset.metadata.max.bytes`, fails by itself.
+- Offsets are kept with the id of their topic, so that they never pass to a topic that is later created by its name.
+
+Version notes
+- Up to 4 a commit may say how long it is to be kept.
+- 7 and later name the member's instance (KIP-345).
+- Below 9 a group that does not exist is ILLEGAL_GENERATION, from then on GROUP_ID_NOT_FOUND.
+- 10 and later name topics by id: UNKNOWN_TOPIC_ID.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from broker.groups.host import then
+from broker.groups.shard import Commit, Offset
+from protocol.errors import ErrorCode
+from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.connection import RequestContext
+    from controller.image import MetadataImage
+
+_GROUP_NOT_FOUND_FROM_VERSION = 9
+_TOPIC_IDS_FROM_VERSION = 10
+
+_Answered = OffsetCommitResponse.Topic.Partition
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: OffsetCommitRequest
+) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
+    """Commit the offsets of partitions that exist."""
+    by_id = context.api_version >= _TOPIC_IDS_FROM_VERSION
+    offsets: list[Offset] = []
+    accepted: list[_Answered] = []
+    response = OffsetCommitResponse(
+        topics=[_take(broker.image, topic, by_id, offsets, accepted) for topic in request.topics]
+    )
+    if not offsets:
+        return response
+
+    def respond(errors: list[ErrorCode]) -> OffsetCommitResponse:
+        for partition, error in zip(accepted, errors, strict=True):
+            partition.error_code = error
+        return response
+
+    who = Commit(request.group_id, request.member_id, request.group_instance_id, request.generation_id_or_member_epoch)
+    outcome = broker.groups.commit(
+        who,
+        offsets,
+        retention_ms=request.retention_time_ms,
+        reports_unknown_group=context.api_version >= _GROUP_NOT_FOUND_FROM_VERSION,
+    )
+    return then(outcome, respond)
+
+
+def _take(
+    image: MetadataImage,
+    asked: OffsetCommitRequest.Topic,
+    by_id: bool,
+    offsets: list[Offset],
+    accepted: list[_Answered],
+) -> OffsetCommitResponse.Topic:
+    """Prepare the answer for a topic; what can be committed goes to `offsets`, its answer to `accepted`."""
+    topic = image.topic_by_id(asked.topic_id) if by_id else image.topic(asked.name)
+    unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id and topic is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    answers = []
+    for partition in asked.partitions:
+        index = partition.partition_index
+        answer = _Answered(partition_index=index, error_code=unknown)
+        answers.append(answer)
+        if topic is not None and index in topic.partitions:
+            accepted.append(answer)
+            offsets.append(
+                Offset(
+                    topic.name,
+                    topic.topic_id,
+                    index,
+                    partition.committed_offset,
+                    partition.committed_leader_epoch,
+                    partition.committed_metadata or "",
+                )
+            )
+    return OffsetCommitResponse.Topic(name=asked.name, topic_id=asked.topic_id, partitions=answers)

@@ -1,0 +1,51 @@
+"""OffsetDelete: forget offsets of a group, for topics that it does not read any more (KIP-496).
+
+Behaviour
+- Answered once the tombstones are committed. A topic that a member subscribes to is GROUP_SUBSCRIBED_TO_TOPIC.
+- A group with members that are no consumers is NON_EMPTY_GROUP; one that does not exist, GROUP_ID_NOT_FOUND.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from broker.groups.host import then
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.connection import RequestContext
+
+_Answered = OffsetDeleteResponse.Topic.Partition
+
+
+def handle(
+    broker: Broker, _context: RequestContext, request: OffsetDeleteRequest
+) -> OffsetDeleteResponse | Awaitable[OffsetDeleteResponse]:
+    """Forget the offsets of partitions that exist."""
+    existing: list[tuple[str, int]] = []
+    accepted: list[_Answered] = []
+    response = OffsetDeleteResponse(topics=[])
+    for asked in request.topics:
+        topic = broker.image.topic(asked.name)
+        answers = []
+        for partition in asked.partitions:
+            index = partition.partition_index
+            answer = _Answered(partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            answers.append(answer)
+            if topic is not None and index in topic.partitions:
+                existing.append((asked.name, index))
+                accepted.append(answer)
+        response.topics.append(OffsetDeleteResponse.Topic(name=asked.name, partitions=answers))
+
+    def respond(errors: list[ErrorCode]) -> OffsetDeleteResponse:
+        for partition, error in zip(accepted, errors, strict=True):
+            partition.error_code = error
+        return response
+
+    try:
+        return then(broker.groups.delete_offsets(request.group_id, existing), respond)
+    except KafkaError as error:
+        return OffsetDeleteResponse(error_code=error.code, topics=[])

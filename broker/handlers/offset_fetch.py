@@ -1,0 +1,195 @@
+"""OffsetFetch: how far groups have read.
+
+Behaviour
+- Answered once all that the coordinator knows of the group is committed, so no offset is told that a new coordinator
+  might not know. That is what Kafka does where stable offsets are required, and it does no harm elsewhere.
+- A partition without an offset is -1 with NONE; so is one whose offset was committed to an earlier topic of its name.
+- If stable offsets are required, one that an open transaction is about to change is UNSTABLE_OFFSET_COMMIT (KIP-447).
+- A coordinator that cannot commit says NOT_COORDINATOR: consumers before 3.9 do not retry other errors here.
+
+Version notes
+- 1 has no place for an error but the partitions; 2 to 7 have one.
+- 2 and later: null topics ask for everything the group has committed.
+- 8 and later ask for several groups, each answered for itself (KIP-709).
+- 10 and later name topics by id: UNKNOWN_TOPIC_ID.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, TypeAlias
+
+from broker.groups.host import Outcome
+from broker.groups.offsets import Committed
+from broker.groups.shard import Shard
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from protocol.primitives import ZERO_UUID
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.connection import RequestContext
+    from controller.image import MetadataImage
+
+_TOP_LEVEL_ERROR_FROM_VERSION = 2
+_GROUPS_FROM_VERSION = 8
+_TOPIC_IDS_FROM_VERSION = 10
+
+_Asked: TypeAlias = OffsetFetchRequest.Group
+_Answer: TypeAlias = OffsetFetchResponse.Group
+_Topic: TypeAlias = OffsetFetchResponse.Group.Topic
+_Partition: TypeAlias = OffsetFetchResponse.Group.Topic.Partition
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: OffsetFetchRequest
+) -> OffsetFetchResponse | Awaitable[OffsetFetchResponse]:
+    """Look up each group for itself; wait only where commits are on their way."""
+    version = context.api_version
+    asked = request.groups if version >= _GROUPS_FROM_VERSION else [_only_group(request)]
+    shards = [_settled(broker, group.group_id) for group in asked]
+    if any(isinstance(shard, asyncio.Future) for shard in shards):
+        return _respond_later(broker, version, request, asked, shards)
+    return _respond(broker, version, request, asked, shards)
+
+
+def _only_group(request: OffsetFetchRequest) -> _Asked:
+    topics = None
+    if request.topics is not None:
+        topics = [_Asked.Topic(name=topic.name, partition_indexes=topic.partition_indexes) for topic in request.topics]
+    return _Asked(group_id=request.group_id, topics=topics)
+
+
+def _settled(broker: Broker, group_id: str) -> Outcome[Shard] | ErrorCode:
+    try:
+        return broker.groups.settled(group_id)
+    except KafkaError as error:
+        return error.code
+
+
+async def _respond_later(
+    broker: Broker,
+    version: int,
+    request: OffsetFetchRequest,
+    asked: list[_Asked],
+    shards: list[Outcome[Shard] | ErrorCode],
+) -> OffsetFetchResponse:
+    known: list[Outcome[Shard] | ErrorCode] = []
+    for shard in shards:
+        try:
+            known.append(await shard if isinstance(shard, asyncio.Future) else shard)
+        except KafkaError as error:
+            known.append(error.code)
+    return _respond(broker, version, request, asked, known)
+
+
+def _respond(
+    broker: Broker,
+    version: int,
+    request: OffsetFetchRequest,
+    asked: list[_Asked],
+    shards: list[Outcome[Shard] | ErrorCode],
+) -> OffsetFetchResponse:
+    by_id = version >= _TOPIC_IDS_FROM_VERSION
+    answers = []
+    for group, shard in zip(asked, shards, strict=True):
+        if isinstance(shard, Shard):
+            lookup = _Lookup(broker.image, shard, group.group_id, by_id, request.require_stable)
+            answers.append(lookup.answer(group.topics))
+        else:
+            error = shard if isinstance(shard, ErrorCode) else ErrorCode.UNKNOWN_SERVER_ERROR
+            if error == ErrorCode.COORDINATOR_NOT_AVAILABLE:
+                error = ErrorCode.NOT_COORDINATOR
+            answers.append(_Answer(group_id=group.group_id, topics=[], error_code=error))
+    if version >= _GROUPS_FROM_VERSION:
+        return OffsetFetchResponse(groups=answers)
+    return _flat(asked[0], answers[0], version)
+
+
+class _Lookup:
+    """What one group has committed."""
+
+    __slots__ = ("by_id", "group_id", "image", "require_stable", "shard")
+
+    def __init__(self, image: MetadataImage, shard: Shard, group_id: str, by_id: bool, require_stable: bool) -> None:
+        self.image = image
+        self.shard = shard
+        self.group_id = group_id
+        self.by_id = by_id
+        self.require_stable = require_stable
+
+    def answer(self, topics: list[_Asked.Topic] | None) -> _Answer:
+        found = self._everything() if topics is None else [self._topic(topic) for topic in topics]
+        return _Answer(group_id=self.group_id, topics=found)
+
+    def _topic(self, asked: _Asked.Topic) -> _Topic:
+        topic = self.image.topic_by_id(asked.topic_id) if self.by_id else self.image.topic(asked.name)
+        indexes = asked.partition_indexes
+        if topic is None and self.by_id:
+            partitions = [_none(index, ErrorCode.UNKNOWN_TOPIC_ID) for index in indexes]
+        else:
+            name, topic_id = (asked.name, ZERO_UUID) if topic is None else (topic.name, topic.topic_id)
+            partitions = [self._partition(name, topic_id, index) for index in indexes]
+        return _Topic(name=asked.name, topic_id=asked.topic_id, partitions=partitions)
+
+    def _everything(self) -> list[_Topic]:
+        topics = []
+        for name, committed in self.shard.offsets.of_group(self.group_id).items():
+            topic = self.image.topic(name)
+            topic_id = ZERO_UUID if topic is None else topic.topic_id
+            indexes = [index for index, offset in committed.items() if offset.is_of(topic_id)]
+            if indexes and not (self.by_id and topic is None):
+                partitions = [self._partition(name, topic_id, index) for index in indexes]
+                topics.append(_Topic(name=name, topic_id=topic_id, partitions=partitions))
+        return topics
+
+    def _partition(self, topic: str, topic_id: bytes, index: int) -> _Partition:
+        if self.require_stable and self.shard.offsets.is_pending((self.group_id, topic, index)):
+            return _none(index, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+        committed = self.shard.fetch(self.group_id, topic, topic_id, index)
+        return _none(index, ErrorCode.NONE) if committed is None else _some(index, committed)
+
+
+def _some(index: int, committed: Committed) -> _Partition:
+    return _Partition(
+        partition_index=index,
+        committed_offset=committed.offset,
+        committed_leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+    )
+
+
+def _none(index: int, error: ErrorCode) -> _Partition:
+    return _Partition(partition_index=index, committed_offset=-1, metadata="", error_code=error)
+
+
+def _flat(asked: _Asked, answer: _Answer, version: int) -> OffsetFetchResponse:
+    """Put the answer for one group as versions below 8 do."""
+    topics = answer.topics
+    if answer.error_code != ErrorCode.NONE and version < _TOP_LEVEL_ERROR_FROM_VERSION:
+        error = ErrorCode(answer.error_code)
+        topics = [
+            _Topic(name=topic.name, partitions=[_none(index, error) for index in topic.partition_indexes])
+            for topic in asked.topics or []
+        ]
+    flat = OffsetFetchResponse.Topic
+    return OffsetFetchResponse(
+        error_code=answer.error_code,
+        topics=[
+            flat(
+                name=topic.name,
+                partitions=[
+                    flat.Partition(
+                        partition_index=partition.partition_index,
+                        committed_offset=partition.committed_offset,
+                        committed_leader_epoch=partition.committed_leader_epoch,
+                        metadata=partition.metadata,
+                        error_code=partition.error_code,
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in topics
+        ],
+    )

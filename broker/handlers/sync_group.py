@@ -1,0 +1,56 @@
+"""SyncGroup: wait for the assignment of a generation; the leader's request brings everyone's.
+
+Behaviour
+- Answered when the leader's assignment is stored. REBALANCE_IN_PROGRESS if another rebalance begins before.
+
+Version notes
+- 3 and later name the member's instance (KIP-345).
+- 5 and later must name the protocol's type and name, which must be the group's: INCONSISTENT_GROUP_PROTOCOL (KIP-559).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from broker.groups.host import then
+from broker.groups.turn import Sync, Synced
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.connection import RequestContext
+
+_NAMES_PROTOCOL_FROM_VERSION = 5
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: SyncGroupRequest
+) -> SyncGroupResponse | Awaitable[SyncGroupResponse]:
+    """Wait for the member's assignment."""
+    names_protocol = request.protocol_type is not None and request.protocol_name is not None
+    if context.api_version >= _NAMES_PROTOCOL_FROM_VERSION and not names_protocol:
+        return _response(Synced(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+    sync = Sync(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        instance_id=request.group_instance_id,
+        generation=request.generation_id,
+        protocol_type=request.protocol_type,
+        protocol=request.protocol_name,
+        assignments={one.member_id: one.assignment for one in request.assignments},
+    )
+    try:
+        return then(broker.groups.sync(sync), _response)
+    except KafkaError as error:
+        return _response(Synced(error.code))
+
+
+def _response(synced: Synced) -> SyncGroupResponse:
+    return SyncGroupResponse(
+        error_code=synced.error,
+        protocol_type=synced.protocol_type,
+        protocol_name=synced.protocol,
+        assignment=synced.assignment,
+    )

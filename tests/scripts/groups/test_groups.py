@@ -1,0 +1,226 @@
+"""Transcripts of classic groups: what one shard answers, appends and waits for, with time moved by hand.
+
+    join as=A [member=M] [instance=I] [session=10000] [rebalance=60000] [type=consumer] [protocols=(range:x)] [old] [skip]
+    sync as=A member=M generation=N [instance=I] [protocol=P] [type=T] [assignments=(M:text, ...)]
+    heartbeat member=M generation=N [instance=I]
+    leave as=A members=(M, ...) | instances=(I, ...)
+    wait ms=N            let time pass; timers fire in order
+    hold                 from now on appended records are not stored until `stored` or `failed error=E`
+    show                 the groups
+    reload               start anew from the stored records
+    unload               lose the partition's leadership
+    set name=value ...   settings of the coordinator
+
+Every command works on the group `g` unless it has group=. Member ids are shown as m1, m2 ... in order of their
+appearance. `old` joins as a version that is not first given its id, `skip` as one that can skip the assignment.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+
+from broker.groups.records import kind_of, read_group, read_group_key, read_offset, read_offset_key
+from broker.groups.shard import Shard
+from broker.groups.timers import Timers
+from broker.groups.turn import Answer, Append, GroupSettings, Join, Joined, Leaving, Left, Sync, Synced, Turn
+from protocol.errors import ErrorCode
+
+MEMBER_ID = re.compile(r"[\w.-]*[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+
+
+class SilentLog:
+    def info(self, message, *args):
+        message % args
+
+
+class Machine:
+    """A shard, its clock, its log, and who waits for what."""
+
+    def __init__(self):
+        self.settings = GroupSettings()
+        self.now = 0.0
+        self.random = random.Random(1)
+        self.timers = Timers()
+        self.shard = Shard(0)
+        self.log = []
+        self.holding = False
+        self.held = []
+        self.names = {}
+        self.said = []
+
+    def run(self, step):
+        self.said = []
+        getattr(self, "do_" + step.command)(step)
+        text = "\n".join(self.said)
+        return MEMBER_ID.sub(lambda match: self.name(match.group()), text)
+
+    def name(self, member_id):
+        return self.names.setdefault(member_id, f"m{len(self.names) + 1}")
+
+    def member(self, name):
+        return next((known for known, alias in self.names.items() if alias == name), name)
+
+    def turn(self):
+        return Turn(self.now, int(self.now * 1000), self.settings, self.timers, self.random, SilentLog())
+
+    def perform(self, turn):
+        while turn.effects:
+            effect = turn.effects.pop(0)
+            if isinstance(effect, Answer):
+                self.said.append(f"{effect.to}: {describe(effect.result)}")
+                continue
+            assert isinstance(effect, Append)
+            self.said += [f"append {describe_record(*record)}" for record in effect.records]
+            if self.holding:
+                self.held.append(effect)
+            else:
+                self.log += effect.records
+                effect.then(turn, ErrorCode.NONE)
+
+    def do_set(self, step):
+        self.settings = self.settings._replace(**{name: int(value) for name, value in step.arguments.items()})
+
+    def do_join(self, step):
+        protocols = step.list("protocols") or ["range:x"]
+        request = Join(
+            group_id=step.get("group", "g"),
+            member_id=self.member(step.get("member")),
+            instance_id=step.get("instance") or None,
+            client_id=step.get("client", "c"),
+            client_host="/127.0.0.1",
+            session_timeout_ms=step.int("session", 10_000),
+            rebalance_timeout_ms=step.int("rebalance", 60_000),
+            protocol_type=step.get("type", "consumer"),
+            protocols={name: text.encode() for name, _, text in (one.partition(":") for one in protocols)},
+            reason="",
+            needs_member_id=not step.flag("old"),
+            can_skip_assignment=step.flag("skip"),
+        )
+        turn = self.turn()
+        self.shard.join(turn, request, step.required("as"))
+        self.perform(turn)
+
+    def do_sync(self, step):
+        assignments = (one.partition(":") for one in step.list("assignments"))
+        request = Sync(
+            group_id=step.get("group", "g"),
+            member_id=self.member(step.get("member")),
+            instance_id=step.get("instance") or None,
+            generation=step.int("generation"),
+            protocol_type=step.get("type") or None,
+            protocol=step.get("protocol") or None,
+            assignments={self.member(member): text.encode() for member, _, text in assignments},
+        )
+        turn = self.turn()
+        self.shard.sync(turn, request, step.required("as"))
+        self.perform(turn)
+
+    def do_heartbeat(self, step):
+        error = self.shard.heartbeat(
+            self.timers,
+            self.now,
+            step.get("group", "g"),
+            self.member(step.get("member")),
+            step.get("instance") or None,
+            step.int("generation"),
+        )
+        self.said.append(error.name)
+
+    def do_leave(self, step):
+        leaving = [Leaving(self.member(member), step.get("instance") or None, "") for member in step.list("members")]
+        leaving += [Leaving("", instance, "") for instance in step.list("instances")]
+        turn = self.turn()
+        self.shard.leave(turn, step.get("group", "g"), leaving, step.required("as"))
+        self.perform(turn)
+
+    def do_wait(self, step):
+        until = self.now + step.int("ms") / 1000
+        while self.timers.next_at is not None and self.timers.next_at <= until:
+            self.now = self.timers.next_at
+            event = self.timers.pop_due(self.now)
+            if event is not None:
+                self.said.append(f"{event[0]} due at {self.now:g}")
+                turn = self.turn()
+                self.shard.fire(turn, event)
+                self.perform(turn)
+        self.now = until
+
+    def do_hold(self, step):
+        self.holding = True
+
+    def do_stored(self, step):
+        self.settle(ErrorCode.NONE)
+
+    def do_failed(self, step):
+        self.settle(ErrorCode[step.required("error")])
+
+    def settle(self, error):
+        self.holding = False
+        held, self.held = self.held, []
+        for append in held:
+            if error == ErrorCode.NONE:
+                self.log += append.records
+            turn = self.turn()
+            append.then(turn, error)
+            self.perform(turn)
+
+    def do_reload(self, step):
+        self.timers = Timers()
+        self.shard = Shard(0)
+        for offset, (key, value) in enumerate(self.log):
+            self.shard.replay(int(self.now * 1000), offset, key, value)
+        turn = self.turn()
+        self.shard.loaded(turn)
+        self.perform(turn)
+
+    def do_unload(self, step):
+        turn = self.turn()
+        self.shard.unloaded(turn)
+        self.perform(turn)
+
+    def do_show(self, step):
+        for group in self.shard.groups.values():
+            self.said.append(
+                f"{group.group_id}: {group.state} generation={group.generation} type={group.protocol_type} "
+                f"protocol={group.protocol} leader={group.leader}"
+            )
+            for member in group.members.values():
+                waits = "join" if member.awaiting_join else "sync" if member.awaiting_sync else "-"
+                instance = f" instance={member.instance_id}" if member.instance_id else ""
+                assignment = member.assignment.decode() or "-"
+                self.said.append(f"  {member.member_id}{instance} assignment={assignment} awaits={waits}")
+            self.said += [f"  {member_id} pending" for member_id in group.pending]
+
+
+def describe(result):
+    words = [result.error.name]
+    if isinstance(result, Joined):
+        words += [f"member={result.member_id}"] if result.member_id else []
+        if result.error == ErrorCode.NONE:
+            words += [f"generation={result.generation}", f"protocol={result.protocol}", f"leader={result.leader}"]
+            words += ["skip"] if result.skip_assignment else []
+            members = (f"{one.member_id}:{one.metadata.decode()}" for one in result.members)
+            words += [f"members=({', '.join(members)})"] if result.members else []
+    elif isinstance(result, Synced):
+        words += [f"assignment={result.assignment.decode() or '-'}"] if result.error == ErrorCode.NONE else []
+    elif isinstance(result, Left):
+        words += [error.name for error in result.members]
+    return " ".join(words)
+
+
+def describe_record(key, value):
+    if kind_of(key) == 1:
+        group_id, topic, partition = read_offset_key(key)
+        committed = "deleted" if value is None else read_offset(value, -1).offset
+        return f"offset {group_id} {topic}-{partition} {committed}"
+    group_id = read_group_key(key)
+    if value is None:
+        return f"group {group_id} deleted"
+    group = read_group(group_id, value, 0)
+    members = ", ".join(f"{one.member_id}:{one.assignment.decode()}" for one in group.members.values())
+    return f"group {group_id} generation={group.generation} protocol={group.protocol} members=({members})"
+
+
+def test_transcript(script):
+    script.run(Machine().run)
