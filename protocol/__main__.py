@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 
 from protocol.api import APIS, request_class, response_class
 from protocol.compiler import compile_decoder, compile_encoder
@@ -14,16 +15,23 @@ def main(arguments: list[str]) -> int:
         print(__doc__, file=sys.stderr)
         return 2
     name, version = arguments[0], int(arguments[1])
-    for key, api in APIS.items():
-        for suffix, load in (("Request", request_class), ("Response", response_class)):
-            if name == api.name + suffix:
-                message = load(key)
-                flexible = version >= message.FLEXIBLE_FROM
-                print(compile_decoder(message, version, flexible).text())
-                print(compile_encoder(message, version, flexible).text())
-                return 0
-    print(f"no message is called {name}", file=sys.stderr)
-    return 2
+    loaders = {
+        f"{api.name}{suffix}": partial(load, key)
+        for key, api in APIS.items()
+        for suffix, load in (("Request", request_class), ("Response", response_class))
+    }
+    try:
+        message = loaders[name]()
+    except LookupError:
+        print(f"no message is called {name}", file=sys.stderr)
+        return 2
+    first, last = message.VERSIONS
+    if not first <= version <= last:
+        print(f"{name} has versions {first} to {last}", file=sys.stderr)
+        return 2
+    for compile_codec in (compile_decoder, compile_encoder):
+        print(compile_codec(message, version, version >= message.FLEXIBLE_FROM).text())
+    return 0
 
 
 if __name__ == "__main__":

@@ -59,10 +59,11 @@ def uuid_text(value: bytes) -> str:
 
 def uuid_parse(text: str) -> bytes:
     """Return the 16 bytes of a uuid in Kafka's text form; ValueError for anything else."""
-    if len(text) != 22 or not text.isascii():
-        raise ValueError(f"not a uuid in base64: {text!r}")
-    value = urlsafe_b64decode(text + "==")
-    if len(value) != 16:
+    try:
+        value = urlsafe_b64decode(text + "==")
+    except ValueError:
+        value = b""
+    if len(text) != 22 or len(value) != 16:
         raise ValueError(f"not a uuid in base64: {text!r}")
     return value
 

@@ -1,0 +1,74 @@
+import struct
+import tracemalloc
+
+import pytest
+
+from protocol.errors import DecodeError
+
+
+@pytest.fixture
+def data(order):
+    """A message in every version."""
+    value = order(number=5, buyer=order.Buyer(name="bo"), lines=[order.Line(item="i", counts=[7])])
+    return {version: value.encode(version) for version in range(4)}
+
+
+def test_fields_that_the_version_lacks_have_their_defaults(order, data):
+    decoded = order.decode(data[0], 0)
+    assert (decoded.note, decoded.urgent, decoded.parent) == (None, -1, -1)
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_bytes_left_over_are_refused(order, data, version):
+    with pytest.raises(DecodeError, match="Order ends at byte"):
+        order.decode(data[version] + b"\0", version)
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_a_message_that_ends_early_is_refused_wherever_it_ends(order, data, version):
+    for size in range(len(data[version])):
+        with pytest.raises(DecodeError):
+            order.decode(data[version][:size], version)
+
+
+def test_null_where_there_must_be_none_is_refused_by_name(order):
+    with pytest.raises(DecodeError, match=r"Order\.buyer\.name must not be null"):
+        order.decode(struct.pack(">ih", 5, -1), 0)
+    with pytest.raises(DecodeError, match=r"Order\.lines must not be null"):
+        order.decode(struct.pack(">ihbi", 5, 0, -1, -1), 0)
+
+
+@pytest.mark.parametrize("count", [2**31 - 1, 2**20])
+def test_a_count_is_checked_before_anything_is_allocated(order, count):
+    tracemalloc.start()
+    try:
+        with pytest.raises(DecodeError, match=rf"Order\.lines: {count} elements do not fit"):
+            order.decode(struct.pack(">ihbi", 5, 0, -1, count) + bytes(1000), 0)
+        assert tracemalloc.get_traced_memory()[1] < 100_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_count_of_numbers_is_checked_likewise(order):
+    with pytest.raises(DecodeError, match=r"Order\.lines\.counts: 1000000 elements"):
+        order.decode(struct.pack(">ihbihi", 5, 0, -1, 1, 0, 1_000_000) + bytes(100), 0)
+
+
+def test_a_tagged_field_must_fill_its_size(order, data):
+    wrong = data[3][:-1] + bytes.fromhex("01 00 09 0000000000000002 00")
+    with pytest.raises(DecodeError, match=r"Order\.parent ends at byte"):
+        order.decode(wrong, 3)
+
+
+def test_an_unknown_tagged_field_is_passed_over_beside_known_ones(order, data):
+    tags = bytes.fromhex("02 00 08 0000000000000002 63 03 616263")
+    assert order.decode(data[3][:-1] + tags, 3).parent == 2
+
+
+def test_text_that_is_not_utf_8_is_taken_with_replacement_characters(order, data):
+    decoded = order.decode(data[0].replace(b"bo", b"b\xff"), 0)
+    assert decoded.buyer.name == "b\N{REPLACEMENT CHARACTER}"
+
+
+def test_a_message_may_begin_anywhere_in_its_buffer(order, data):
+    assert order.decode(memoryview(b"head" + data[1]), 1, 4) == order.decode(data[1], 1)

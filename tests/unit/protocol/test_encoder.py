@@ -1,0 +1,70 @@
+import pytest
+
+from protocol.errors import ErrorCode, KafkaError
+
+
+@pytest.fixture
+def small(order):
+    return order(number=5, buyer=order.Buyer(name="bo"), lines=[order.Line(item="i", counts=[7])])
+
+
+def test_old_versions_have_lengths_of_a_fixed_width(small):
+    assert small.encode(0).hex(" ") == (
+        "00 00 00 05 "  # number
+        "00 02 62 6f "  # buyer
+        "ff "  # no sender
+        "00 00 00 01 00 01 69 00 00 00 01 00 00 00 07 "  # a line
+        "00 00 00 00 00 00 00 00 "  # marks, blob
+        "ff ff ff ff "  # null goods
+        "ff ff ff ff 00 00"  # courier, in its place
+    )
+
+
+def test_flexible_versions_have_compact_lengths_and_end_each_struct_with_tagged_fields(small):
+    assert small.encode(3).hex(" ") == (
+        "00 00 00 05 "  # number
+        "00 ff ff "  # null note, urgent
+        "03 62 6f 00 "  # buyer
+        "ff "  # no sender
+        "02 02 69 02 00 00 00 07 00 "  # a line
+        "01 00 "  # blob, null goods
+        "00"
+    )
+
+
+def test_tagged_fields_are_written_in_the_order_of_their_tags_and_only_when_set(order, small):
+    small.courier = order.Courier(id=1)
+    small.parent = 2
+    assert small.encode(3).endswith(bytes.fromhex("02 00 08 0000000000000002 01 06 00000001 01 00"))
+    small.courier = order.Courier()
+    assert small.encode(3).endswith(bytes.fromhex("01 00 08 0000000000000002"))
+    small.parent = -1
+    assert small.encode(3).endswith(bytes.fromhex("01 00 00"))
+
+
+def test_a_nullable_struct_begins_with_whether_it_is_there(order, small):
+    small.sender = order.Buyer(name="s")
+    assert bytes.fromhex("0002 626f 01 0001 73") in small.encode(0)
+
+
+def test_a_field_that_the_version_lacks_is_left_out_when_it_may_be_and_refused_otherwise(small):
+    plain = small.encode(0)
+    small.note = "ignorable"
+    assert small.encode(0) == plain
+    small.urgent = 1
+    with pytest.raises(KafkaError, match=r"version 0 cannot carry Order\.urgent") as refused:
+        small.encode(0)
+    assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION
+    assert small.encode(1)
+
+
+def test_a_length_of_127_and_more_takes_two_bytes(order, small):
+    for size, length in ((126, "7f"), (127, "8001")):
+        small.buyer = order.Buyer(name="n" * size)
+        assert bytes.fromhex(length) + b"n" * size in small.encode(2)
+
+
+def test_null_where_there_must_be_none_is_the_callers_mistake(small):
+    small.lines = None
+    with pytest.raises(TypeError):
+        small.encode(0)

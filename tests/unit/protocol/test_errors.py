@@ -1,0 +1,13 @@
+from protocol.errors import ErrorCode, KafkaError
+
+
+def test_a_client_may_retry_what_passes():
+    assert ErrorCode.NOT_LEADER_OR_FOLLOWER.retriable
+    assert not ErrorCode.MESSAGE_TOO_LARGE.retriable
+    assert not ErrorCode.NONE.retriable
+
+
+def test_an_error_reads_as_its_code_and_what_is_wrong():
+    assert str(KafkaError(ErrorCode.INVALID_CONFIG, "retention.ms=x")) == "INVALID_CONFIG: retention.ms=x"
+    assert str(KafkaError(ErrorCode.INVALID_CONFIG)) == "INVALID_CONFIG"
+    assert KafkaError(ErrorCode.INVALID_CONFIG).message == ""
