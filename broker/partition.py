@@ -325,8 +325,8 @@ class Partition:
         """Return the offset below which no replica has records any more."""
         return min((self.log.log_start_offset, *_starts(self.followers.values())))
 
-    def delete_records(self, offset: int) -> int:
-        """Delete the records below `offset` (-1: all committed ones); return which offset was meant.
+    def deletion_target(self, offset: int) -> int:
+        """Return the offset below which a client may delete when it says `offset` (-1: the high watermark).
 
         KafkaError: POLICY_VIOLATION where the topic is only compacted, OFFSET_OUT_OF_RANGE beyond the high
         watermark, and those of `check`.
@@ -341,7 +341,6 @@ class Partition:
                 ErrorCode.OFFSET_OUT_OF_RANGE,
                 f"offset {target} of {self}, whose high watermark is {high_watermark}",
             )
-        self.log.advance_log_start(target)
         return target
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from broker.acknowledgement import Acknowledgement
 from broker.partition import ACKS_ALL, Partition
 from broker.purgatory import Purgatory
+from controller.image import ResourceType
 from protocol.errors import ErrorCode, KafkaError
 from protocol.record_batch import BatchHeader, RecordLike, build_batch
 from protocol.records.metadata import (
@@ -30,17 +31,13 @@ from protocol.records.metadata import (
 if TYPE_CHECKING:
     import asyncio
 
-    from storage.log_manager import LogManager
-
     from broker.fetch_sessions import FetchSessions
     from controller.image import MetadataImage, PartitionImage, TopicImage
     from storage.log import AppendInfo, LogConfig
+    from storage.log_manager import LogManager
 
 _log = logging.getLogger("broker.replicas")
 
-CLUSTER_DEFAULT = ""
-_TOPIC_RESOURCE = 2
-_BROKER_RESOURCE = 4
 _INTERNAL_TIMEOUT_MS = 5000
 
 OnLeadership = Callable[[int, int | None], None]
@@ -146,8 +143,8 @@ class ReplicaManager:
 
     def delete_records(self, partition: Partition, offset: int) -> int:
         """Delete what lies before `offset`, for good; return which offset was meant. KafkaError if it may not."""
-        target = partition.delete_records(offset)
-        self._logs.checkpoint_log_starts(partition.log)
+        target = partition.deletion_target(offset)
+        self._logs.delete_records(partition.log, target)
         self._log_start_moved(partition)
         return target
 
@@ -176,7 +173,7 @@ class ReplicaManager:
     def load(self, image: MetadataImage) -> None:
         """Begin to serve what `image` places here; remove the logs that it does not know."""
         self._image = image
-        for log in tuple(self._logs.all()):
+        for log in self._logs:
             topic = image.topic(log.topic)
             state = topic.partitions.get(log.partition) if topic is not None else None
             if topic is None or state is None or topic.topic_id != log.topic_id or self._node_id not in state.replicas:
@@ -210,39 +207,36 @@ class ReplicaManager:
             if partition is not None:
                 self._remove(partition)
             return
-        if partition is None:
-            partition = self._host(image, topic, state.partition)
+        try:
             if partition is None:
-                return
-        led, epoch = partition.is_leader, partition.leader_epoch
-        if state.leader == self._node_id:
-            partition.lead(state)
-        else:
-            partition.follow(state)
+                partition = self._host(image, topic, state)
+            led, epoch = partition.is_leader, partition.leader_epoch
+            if state.leader == self._node_id:
+                partition.lead(state)
+            else:
+                partition.follow(state)
+        except KafkaError as error:
+            _log.error("%s-%d is not served: %s", topic.name, state.partition, error)
+            return
         self._purgatory.wake(partition)
         if partition.is_leader and (not led or epoch != partition.leader_epoch):
             self._announce(partition, partition.leader_epoch)
         elif led and not partition.is_leader:
             self._announce(partition, None)
 
-    def _host(self, image: MetadataImage, topic: TopicImage, index: int) -> Partition | None:
-        """Open or create the log of a replica; None if its directory fails."""
-        config = self._topic_config(image, topic.name)
-        try:
-            log = self._logs.get(topic.name, index)
-            if log is not None and log.topic_id != topic.topic_id:
-                self._logs.delete(topic.name, index)
-                log = None
-            if log is None:
-                log = self._logs.create(topic.name, topic.topic_id, index, config)
-            else:
-                log.config = config
-        except KafkaError as error:
-            _log.error("No log for %s-%d: %s", topic.name, index, error)
-            return None
+    def _host(self, image: MetadataImage, topic: TopicImage, state: PartitionImage) -> Partition:
+        """Take over the log of a replica, or create it in the directory that it is to be in."""
+        index = state.partition
+        siblings = self._by_topic.setdefault(topic.topic_id, {})
+        some = next(iter(siblings.values()), None)
+        config = some.log.config if some is not None else self._topic_config(image, topic.name)
+        log = self._logs.get(topic.name, index)
+        if log is None:
+            directory = state.directories[state.replicas.index(self._node_id)]
+            log = self._logs.create(topic.name, topic.topic_id, index, config, directory)
+        log.config = config
         partition = Partition(self._node_id, topic.name, topic.topic_id, index, log)
-        self._partitions[topic.name, index] = partition
-        self._by_topic.setdefault(topic.topic_id, {})[index] = partition
+        self._partitions[topic.name, index] = siblings[index] = partition
         return partition
 
     def _remove_topic(self, topic_id: bytes) -> None:
@@ -272,17 +266,17 @@ class ReplicaManager:
 
     def _reconfigure(self, image: MetadataImage, record: ConfigRecord) -> None:
         """Give the logs that `record` is about their new configuration."""
-        if record.resource_type == _TOPIC_RESOURCE:
+        if record.resource_type == ResourceType.TOPIC:
             topic = image.topic(record.resource_name)
-            changed = list(self._by_topic.get(topic.topic_id, {}).values()) if topic is not None else []
-        elif record.resource_type == _BROKER_RESOURCE and record.resource_name in (
-            CLUSTER_DEFAULT,
-            str(self._node_id),
-        ):
-            changed = list(self._partitions.values())
+            changed = [self._by_topic.get(topic.topic_id, {})] if topic is not None else []
+        elif record.resource_type == ResourceType.BROKER and record.resource_name in ("", str(self._node_id)):
+            changed = list(self._by_topic.values())
         else:
             return
-        for partition in changed:
-            partition.log.config = self._topic_config(image, partition.topic)
-            if partition.is_leader and partition.advance_high_watermark():
-                self._purgatory.wake(partition)
+        for partitions in changed:
+            config: LogConfig | None = None
+            for partition in partitions.values():
+                config = config or self._topic_config(image, partition.topic)
+                partition.log.config = config
+                if partition.is_leader and partition.advance_high_watermark():
+                    self._purgatory.wake(partition)

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
-from broker.handlers.produce import INTERNAL_TOPICS
 from broker.partition import NO_OFFSET, Partition
+from controller.topic_names import INTERNAL_TOPICS
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 

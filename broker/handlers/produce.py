@@ -32,6 +32,7 @@ from broker.connection import Disconnect
 from broker.leader_hints import current_leader
 from broker.partition import ACKS_ALL, NO_OFFSET, Partition
 from broker.record_checks import InvalidRecordsError, prepare
+from controller.topic_names import INTERNAL_TOPICS
 from protocol.compression import Compression
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.produce import ProduceRequest, ProduceResponse
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from broker.broker import Broker
     from broker.connection import RequestContext
 
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 _ADMIN_CLIENT_ID = "__admin_client"
 _ZSTD_FROM_VERSION = 7
 _HINTS_FROM_VERSION = 10

@@ -1,0 +1,267 @@
+"""The parts of a broker that serve records, on real logs, in virtual time and without sockets.
+
+A test says what the cluster's metadata is, asks the handlers as a client would (each request goes through its bytes),
+and lets time pass by waiting for it: the loop's clock jumps to the next timer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+from collections.abc import Awaitable, Iterable, Iterator
+from importlib import import_module
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from broker.connection import RequestContext
+from broker.fetch_sessions import FetchSessions
+from broker.partition import Partition
+from broker.producer_ids import ProducerIds
+from broker.purgatory_driver import PurgatoryDriver
+from broker.replica_manager import ReplicaManager
+from controller.image import Endpoint, MetadataImage
+from controller.image_builder import apply_records
+from protocol.api import APIS, ApiKey, request_class
+from protocol.primitives import read_parts
+from protocol.record import Record
+from protocol.record_batch import RecordLike, build_batch, iter_batches, iter_records
+from protocol.records.metadata import (
+    ConfigRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RegisterBrokerRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+from storage.disk import OsDisk
+from storage.log_config import LogConfig
+from storage.log_manager import LogManager
+
+NODE_ID = 1
+START_MS = 1_700_000_000_000
+LISTENER = "PLAINTEXT"
+
+
+class _JumpingSelector(selectors.SelectSelector):
+    """Waits for nothing: the time that it was to wait has passed."""
+
+    passed_s = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if timeout is None:
+            raise AssertionError("everything waits, and nothing will ever happen")
+        self.passed_s += max(0.0, timeout)
+        return super().select(0)
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """A loop whose clock moves only when there is nothing to do."""
+
+    def __init__(self) -> None:
+        self._jumping = _JumpingSelector()
+        super().__init__(self._jumping)
+
+    def time(self) -> float:
+        return self._jumping.passed_s
+
+
+class Node:
+    """Broker 1 of a cluster whose metadata the test writes."""
+
+    def __init__(self, data: str) -> None:
+        self.loop = VirtualLoop()
+        self.driver = PurgatoryDriver(self.loop)
+        self.purgatory = self.driver.purgatory
+        self.settings: dict[str, Any] = {"fetch.max.bytes": 55 << 20, "barnabas.validate.records": False}
+        self.random = Random(1)
+        self.logs = LogManager(OsDisk(), [data], LogConfig(), now_ms=self.now_ms, random=self.random)
+        self.configs: dict[str, LogConfig] = {}
+        self.image = MetadataImage(cluster_id="test")
+        self._opened = False
+        self.allocated = 0
+        self.producer_ids = ProducerIds(self._allocate)
+        self.replicas = self._replicas(slots=4)
+
+    def _replicas(self, slots: int) -> ReplicaManager:
+        return ReplicaManager(
+            NODE_ID,
+            logs=self.logs,
+            purgatory=self.purgatory,
+            fetch_sessions=FetchSessions(slots, self.purgatory, self.random),
+            loop=self.loop,
+            now_ms=self.now_ms,
+            topic_config=lambda _, topic: self.configs.get(topic, LogConfig()),
+        )
+
+    def now_ms(self) -> int:
+        return START_MS + round(self.loop.time() * 1000)
+
+    async def _allocate(self) -> range:
+        self.allocated += 1
+        return range(self.allocated * 1000, self.allocated * 1000 + 2)
+
+    def start(self, *, slots: int = 4) -> None:
+        """Open what lies on disk and serve what the metadata places here."""
+        self.logs.open()
+        self.logs.format("test", NODE_ID)
+        for _ in self.logs.load():
+            pass
+        self.replicas = self._replicas(slots)
+        self.replicas.load(self.image)
+        self._opened = True
+
+    def stop(self) -> None:
+        if self._opened:
+            self.logs.close()
+        self.driver.stop()
+        self.loop.close()
+
+    # What the controller decides.
+
+    def commit(self, *records: object) -> None:
+        old = self.image
+        self.image = apply_records(old, records, offset=old.offset + len(records), epoch=1)
+        if self._opened:
+            self.replicas.apply(old, self.image, records)
+
+    def create(
+        self,
+        topic: str,
+        partitions: int = 1,
+        *,
+        replicas: Iterable[int] = (NODE_ID,),
+        leader: int = NODE_ID,
+        topic_id: bytes | None = None,
+        config: LogConfig | None = None,
+    ) -> bytes:
+        """Create a topic and return its id."""
+        topic_id = topic_id or topic.encode().ljust(16, b"_")
+        self.configs[topic] = config or LogConfig()
+        members = list(replicas)
+        self.commit(
+            TopicRecord(name=topic, topic_id=topic_id),
+            *(
+                PartitionRecord(
+                    partition_id=index,
+                    topic_id=topic_id,
+                    replicas=members,
+                    isr=members,
+                    removing_replicas=[],
+                    adding_replicas=[],
+                    leader=leader,
+                    leader_epoch=0,
+                    partition_epoch=0,
+                    directories=[bytes(16)] * len(members),
+                )
+                for index in range(partitions)
+            ),
+        )
+        return topic_id
+
+    def remove(self, topic: str) -> None:
+        known = self.image.topic(topic)
+        assert known is not None
+        self.commit(RemoveTopicRecord(topic_id=known.topic_id))
+
+    def elect(self, topic: str, leader: int, *, isr: list[int] | None = None, index: int = 0) -> None:
+        """Make another broker, or this one again, leader in a new epoch."""
+        known = self.image.topic(topic)
+        assert known is not None
+        self.commit(PartitionChangeRecord(partition_id=index, topic_id=known.topic_id, leader=leader, isr=isr))
+
+    def shrink(self, topic: str, isr: list[int]) -> None:
+        known = self.image.topic(topic)
+        assert known is not None
+        self.commit(PartitionChangeRecord(partition_id=0, topic_id=known.topic_id, isr=isr))
+
+    def configure(self, topic: str, **changes: Any) -> None:
+        """Alter a topic's configuration."""
+        self.configs[topic] = self.configs[topic]._replace(**changes)
+        self.commit(ConfigRecord(resource_type=2, resource_name=topic, name="whatever", value="1"))
+
+    def register(self, broker: int, host: str, port: int) -> None:
+        self.commit(
+            RegisterBrokerRecord(
+                broker_id=broker,
+                incarnation_id=bytes(16),
+                broker_epoch=broker,
+                end_points=[
+                    RegisterBrokerRecord.Endpoint(name=LISTENER, host=host, port=port, security_protocol=0)
+                ],
+                features=[],
+                rack=None,
+                fenced=False,
+            )
+        )
+        assert self.image.brokers[broker].endpoints[LISTENER] == Endpoint(host, port)
+
+    # What clients ask.
+
+    def ask(self, key: ApiKey, version: int, client_id: str | None = None, **fields: Any) -> Any:
+        """Send a request to its handler; return what that returns: a response, an awaitable, or None."""
+        frame = bytearray(request_class(key)(**fields).encode(version))
+        request = request_class(key).decode(memoryview(frame), version)
+        context = RequestContext(key, version, 7, client_id, 1, LISTENER, "127.0.0.1")
+        return import_module(f"broker.handlers.{APIS[key].module}").handle(self, context, request)
+
+    def answer(self, key: ApiKey, version: int, client_id: str | None = None, **fields: Any) -> Any:
+        """Send a request and wait for its response, which has to be encodable."""
+        response = self.wait(self.ask(key, version, client_id, **fields))
+        if response is not None:
+            response.encode_parts(version, b"")
+        return response
+
+    def wait(self, outcome: Any) -> Any:
+        """Wait for what `ask` returned, in virtual time."""
+
+        async def it() -> Any:
+            return await outcome
+
+        return self.loop.run_until_complete(it()) if isinstance(outcome, Awaitable) else outcome
+
+    def pass_time(self, seconds: float) -> None:
+        """Let `seconds` go by."""
+        self.loop.run_until_complete(asyncio.sleep(seconds))
+
+    # What is there.
+
+    def partition(self, topic: str, index: int = 0) -> Partition:
+        return self.replicas.partition(topic, index)
+
+    def append(self, topic: str, *records: RecordLike, index: int = 0, **batch: Any) -> int:
+        """Append a batch as the leader, beside any handler; return its base offset."""
+        encoded = build_batch(records or [(None, b"value")], **{"timestamp_ms": self.now_ms()} | batch)
+        return self.replicas.append(self.partition(topic, index), memoryview(encoded), 1).base_offset
+
+    def stored(self, topic: str, index: int = 0) -> list[Record]:
+        """Return all records of a partition's log."""
+        log = self.partition(topic, index).log
+        found: list[Record] = []
+        at = log.log_start_offset
+        while at < log.log_end_offset:
+            for batch in batches(log.read(at, 1 << 30, limit_offset=log.log_end_offset).slices):
+                found += iter_records(batch)
+            at = found[-1].offset + 1
+        return found
+
+
+def batches(records: Any) -> list[bytes]:
+    """Return the batches of a response's records."""
+    data = records if isinstance(records, bytes) else read_parts(records)
+    return [data[at : at + header.size_bytes] for at, header in iter_batches(data)]
+
+
+@pytest.fixture
+def stopped_node(tmp_path: Path) -> Iterator[Node]:
+    node = Node(str(tmp_path / "data"))
+    yield node
+    node.stop()
+
+
+@pytest.fixture
+def node(stopped_node: Node) -> Node:
+    stopped_node.start()
+    return stopped_node

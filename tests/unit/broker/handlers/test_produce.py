@@ -1,0 +1,375 @@
+"""Produce, as a client sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from broker.connection import Disconnect
+from protocol.api import ApiKey
+from protocol.compression import Compression
+from protocol.errors import ErrorCode
+from protocol.messages.produce import ProduceRequest
+from protocol.record import Record
+from protocol.record_batch import ControlType, build_batch, control_record_key
+from storage.log_config import LOG_APPEND_TIME, LogConfig
+
+if TYPE_CHECKING:
+    from conftest import Node
+
+VALUE = [(None, b"value")]
+ALL_VERSIONS = range(3, 14)
+
+
+def send(
+    node: Node,
+    batch: bytes | bytearray | None,
+    *,
+    topic: str = "t",
+    version: int = 12,
+    acks: int = 1,
+    index: int = 0,
+    timeout_ms: int = 1000,
+    client_id: str | None = None,
+    topic_id: bytes = bytes(16),
+) -> Any:
+    """Produce one batch; return what the handler returns."""
+    return node.ask(
+        ApiKey.PRODUCE,
+        version,
+        client_id,
+        acks=acks,
+        timeout_ms=timeout_ms,
+        topic_data=[topic_data(topic, (index, batch), topic_id=topic_id)],
+    )
+
+
+def topic_data(
+    name: str, *batches: tuple[int, bytes | bytearray | None], topic_id: bytes = bytes(16)
+) -> ProduceRequest.Topic:
+    partitions = [ProduceRequest.Topic.Partition(index=index, records=batch) for index, batch in batches]
+    return ProduceRequest.Topic(name=name, topic_id=topic_id, partition_data=partitions)
+
+
+def produced(node: Node, batch: bytes | bytearray | None, **options: Any) -> Any:
+    """Produce one batch; return its partition's part of the response."""
+    [topic] = node.wait(send(node, batch, **options)).responses
+    [partition] = topic.partition_responses
+    return partition
+
+
+def build(records: Any = VALUE, **options: Any) -> bytearray:
+    return build_batch(records, **{"timestamp_ms": 1_700_000_000_000} | options)
+
+
+def test_a_batch_is_appended_and_answered_at_once(node: Node) -> None:
+    node.create("t")
+    assert produced(node, build()).base_offset == 0
+    response = send(node, build([(b"k", b"1"), (b"k", b"2")]))
+    assert not isinstance(response, Awaitable)
+    [partition] = response.responses[0].partition_responses
+    assert (partition.error_code, partition.base_offset, partition.log_append_time_ms) == (0, 1, -1)
+    assert partition.log_start_offset == 0
+    assert [record.value for record in node.stored("t")] == [b"value", b"1", b"2"]
+
+
+@pytest.mark.parametrize("version", ALL_VERSIONS)
+@pytest.mark.parametrize("acks", [1, -1])
+def test_every_version_appends_and_can_be_answered(node: Node, version: int, acks: int) -> None:
+    topic_id = node.create("t")
+    response = send(node, build(), version=version, acks=acks, topic_id=topic_id)
+    assert response.responses[0].partition_responses[0].error_code == 0
+    response.encode(version)
+    assert len(node.stored("t")) == 1
+
+
+def test_partitions_of_one_request_succeed_and_fail_one_by_one(node: Node) -> None:
+    node.create("t", partitions=2)
+    response = node.answer(
+        ApiKey.PRODUCE,
+        9,
+        acks=1,
+        timeout_ms=1000,
+        topic_data=[
+            topic_data("t", (1, build()), (2, build()), (0, build()[:-1])),
+            topic_data("missing", (0, build())),
+        ],
+    )
+    assert [(topic.name, [part.error_code for part in topic.partition_responses]) for topic in response.responses] == [
+        ("t", [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_RECORD]),
+        ("missing", [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]),
+    ]
+    assert [part.base_offset for part in response.responses[0].partition_responses] == [0, -1, -1]
+
+
+def test_a_topic_is_found_by_its_id(node: Node) -> None:
+    topic_id = node.create("t")
+    assert produced(node, build(), version=13, topic="", topic_id=topic_id).error_code == 0
+    assert len(node.stored("t")) == 1
+
+
+def test_an_id_that_no_topic_has_is_refused(node: Node) -> None:
+    node.create("t")
+    refused = produced(node, build(), version=13, topic="", topic_id=b"x" * 16)
+    assert refused.error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+@pytest.mark.parametrize("acks", [2, -2])
+def test_other_acks_are_refused_and_nothing_is_written(node: Node, acks: int) -> None:
+    node.create("t")
+    assert produced(node, build(), acks=acks).error_code == ErrorCode.INVALID_REQUIRED_ACKS
+    assert node.stored("t") == []
+
+
+def test_acks_0_has_no_response(node: Node) -> None:
+    node.create("t")
+    assert send(node, build(), acks=0) is None
+    assert len(node.stored("t")) == 1
+
+
+def test_an_error_at_acks_0_closes_the_connection(node: Node) -> None:
+    with pytest.raises(Disconnect, match="UNKNOWN_TOPIC_OR_PARTITION"):
+        send(node, build(), acks=0)
+
+
+@pytest.mark.parametrize(
+    ("batch", "code"),
+    [
+        (None, ErrorCode.INVALID_RECORD),
+        (b"", ErrorCode.INVALID_RECORD),
+        (build() + build(), ErrorCode.INVALID_RECORD),
+        (build([(control_record_key(ControlType.COMMIT), bytes(6))], is_control=True), ErrorCode.INVALID_RECORD),
+        (build()[:-1] + b"!", ErrorCode.CORRUPT_MESSAGE),
+        (
+            build(is_transactional=True, producer_id=1, producer_epoch=0, base_sequence=0),
+            ErrorCode.INVALID_TXN_STATE,
+        ),
+        (build(timestamp_ms=1_700_000_000_000 + 3_600_001), ErrorCode.INVALID_TIMESTAMP),
+        (build([(None, bytes(1 << 20))]), ErrorCode.MESSAGE_TOO_LARGE),
+    ],
+    ids=["null", "empty", "two batches", "control", "corrupt", "transactional", "future", "too large"],
+)
+def test_what_may_not_be_appended_is_refused_and_not_written(node: Node, batch: bytes, code: ErrorCode) -> None:
+    node.create("t")
+    refused = produced(node, batch)
+    assert (refused.error_code, refused.base_offset) == (code, -1)
+    assert refused.error_message
+    assert node.stored("t") == []
+
+
+def test_a_batch_of_magic_1_is_refused(node: Node) -> None:
+    node.create("t")
+    old = build()
+    old[16] = 1
+    assert produced(node, old).error_code == ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize(("version", "code"), [(6, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE), (7, ErrorCode.NONE)])
+def test_zstd_needs_version_7(node: Node, version: int, code: ErrorCode) -> None:
+    node.create("t")
+    assert produced(node, build(compression=Compression.ZSTD), version=version).error_code == code
+
+
+@pytest.mark.parametrize("codec", list(Compression))
+def test_a_batch_is_stored_as_the_bytes_that_came_but_for_its_place(node: Node, codec: Compression) -> None:
+    node.create("t")
+    batch = build(compression=codec)
+    produced(node, build())
+    produced(node, batch)
+    log = node.partition("t").log
+    [piece] = log.read(1, 1 << 20, limit_offset=2).slices
+    stored = piece.read(0, piece.size_bytes)
+    assert stored[:8] == (1).to_bytes(8, "big")
+    assert stored[8:12] + stored[16:] == batch[8:12] + batch[16:]
+
+
+def test_the_brokers_time_is_set_and_returned_where_the_topic_says_so(node: Node) -> None:
+    node.create("t", config=LogConfig(timestamp_type=LOG_APPEND_TIME))
+    answer = produced(node, build(timestamp_ms=5))
+    assert answer.log_append_time_ms == node.now_ms()
+    assert node.stored("t") == [Record(0, node.now_ms(), None, b"value")]
+
+
+def idempotent(sequence: int, *, epoch: int = 0, count: int = 1) -> bytearray:
+    return build(VALUE * count, producer_id=9, producer_epoch=epoch, base_sequence=sequence)
+
+
+def test_a_repeated_batch_gets_its_first_offset_and_is_not_written_again(node: Node) -> None:
+    node.create("t")
+    for sequence in range(5):
+        produced(node, idempotent(sequence))
+    for sequence in range(5):
+        repeated = produced(node, idempotent(sequence), acks=-1)
+        assert (repeated.error_code, repeated.base_offset) == (0, sequence)
+    assert len(node.stored("t")) == 5
+
+
+def test_the_sixth_last_batch_is_forgotten(node: Node) -> None:
+    node.create("t")
+    for sequence in range(6):
+        produced(node, idempotent(sequence))
+    assert produced(node, idempotent(0)).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert produced(node, idempotent(1)).base_offset == 1
+
+
+def test_a_gap_in_the_sequence_is_refused(node: Node) -> None:
+    node.create("t")
+    produced(node, idempotent(0))
+    assert produced(node, idempotent(2)).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_an_older_epoch_of_the_producer_is_fenced(node: Node) -> None:
+    node.create("t")
+    produced(node, idempotent(0, epoch=1))
+    assert produced(node, idempotent(1, epoch=0)).error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_records_without_a_key_are_named_where_the_topic_is_compacted(node: Node) -> None:
+    node.create("t", config=LogConfig(cleanup_policy=frozenset({"compact"})))
+    refused = produced(node, build([(b"k", b"1"), (None, b"2"), (None, b"3")]))
+    assert refused.error_code == ErrorCode.INVALID_RECORD
+    assert [error.batch_index for error in refused.record_errors] == [1, 2]
+    assert node.stored("t") == []
+
+
+def test_a_batch_is_packed_anew_where_the_topic_names_a_codec(node: Node) -> None:
+    node.create("t", config=LogConfig(compression_type="gzip"))
+    assert produced(node, build([(None, b"a" * 1000)], compression=Compression.LZ4)).error_code == 0
+    assert node.partition("t").log.size_bytes < 200
+    assert node.stored("t")[0].value == b"a" * 1000
+
+
+def test_malformed_records_are_stored_unless_the_broker_is_told_to_look(node: Node) -> None:
+    node.create("t")
+    node.settings["barnabas.validate.records"] = True
+    from protocol.checksum import crc32c
+
+    batch = build()
+    batch[61] = 0x7E
+    batch[17:21] = crc32c(bytes(batch[21:])).to_bytes(4, "big")
+    assert produced(node, batch).error_code == ErrorCode.INVALID_RECORD
+    node.settings["barnabas.validate.records"] = False
+    assert produced(node, batch).error_code == ErrorCode.NONE
+
+
+def test_internal_topics_are_written_by_brokers_and_the_admin_client_only(node: Node) -> None:
+    node.create("__consumer_offsets")
+    refused = produced(node, build(), topic="__consumer_offsets", client_id="someone")
+    assert refused.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    allowed = produced(node, build(), topic="__consumer_offsets", client_id="__admin_client")
+    assert allowed.error_code == 0
+
+
+class TestWhereAnotherBrokerLeads:
+    @pytest.fixture
+    def node(self, node: Node) -> Node:
+        node.register(2, "other.example", 9094)
+        node.create("t", replicas=(2,), leader=2)
+        return node
+
+    def test_it_is_named_with_its_epoch_and_address(self, node: Node) -> None:
+        response = send(node, build(), version=10)
+        [refused] = response.responses[0].partition_responses
+        assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert (refused.current_leader.leader_id, refused.current_leader.leader_epoch) == (2, 0)
+        assert [(end.node_id, end.host, end.port) for end in response.node_endpoints] == [
+            (2, "other.example", 9094)
+        ]
+        response.encode(10)
+
+    def test_older_versions_are_not_told(self, node: Node) -> None:
+        response = send(node, build(), version=9)
+        assert response.node_endpoints == []
+        response.encode(9)
+
+    def test_its_address_is_given_once(self, node: Node) -> None:
+        node.create("u", replicas=(2,), leader=2)
+        response = node.answer(
+            ApiKey.PRODUCE,
+            12,
+            acks=1,
+            timeout_ms=1000,
+            topic_data=[topic_data(name, (0, build())) for name in ("t", "u")],
+        )
+        assert len(response.node_endpoints) == 1
+
+    def test_a_follower_refuses_as_well(self, node: Node) -> None:
+        node.create("f", replicas=(1, 2), leader=2)
+        assert produced(node, build(), topic="f").error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+class TestAcksAll:
+    """Broker 1 leads, broker 2 follows, and both are in sync."""
+
+    @pytest.fixture
+    def node(self, node: Node) -> Node:
+        node.register(2, "other.example", 9094)
+        node.create("t", replicas=(1, 2), config=LogConfig(min_insync_replicas=2))
+        return node
+
+    def finish(self, node: Node, waiting: Any) -> Any:
+        response = node.wait(waiting)
+        return response.responses[0].partition_responses[0]
+
+    def test_the_answer_comes_once_the_whole_isr_has_the_batch(self, node: Node) -> None:
+        waiting = send(node, build(), acks=-1)
+        assert isinstance(waiting, Awaitable)
+        node.loop.call_later(0.5, node.replicas.acknowledge, node.partition("t"), 2, 1, 0)
+        answer = self.finish(node, waiting)
+        assert (answer.error_code, answer.base_offset) == (0, 0)
+        assert node.loop.time() == pytest.approx(0.5, abs=0.01)
+
+    def test_acks_1_does_not_wait(self, node: Node) -> None:
+        assert produced(node, build(), acks=1).error_code == 0
+
+    def test_a_time_out_leaves_the_record(self, node: Node) -> None:
+        answer = self.finish(node, send(node, build(), acks=-1, timeout_ms=700))
+        assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
+        assert node.loop.time() == pytest.approx(0.7, abs=0.01)
+        assert len(node.stored("t")) == 1
+
+    def test_too_small_an_isr_is_refused_before_the_append(self, node: Node) -> None:
+        node.shrink("t", [1])
+        assert produced(node, build(), acks=-1).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+        assert node.stored("t") == []
+        assert produced(node, build(), acks=1).error_code == 0
+
+    def test_an_isr_that_shrinks_before_the_batch_is_committed_ends_in_a_time_out(self, node: Node) -> None:
+        waiting = send(node, build(), acks=-1)
+        node.loop.call_later(0.1, node.shrink, "t", [1])
+        assert self.finish(node, waiting).error_code == ErrorCode.REQUEST_TIMED_OUT
+
+    def test_an_isr_that_shrinks_after_the_batch_is_committed_is_said(self, node: Node) -> None:
+        waiting = send(node, build(), acks=-1)
+        node.replicas.acknowledge(node.partition("t"), 2, 1, 0)
+        node.shrink("t", [1])
+        assert self.finish(node, waiting).error_code == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+    def test_losing_the_leadership_ends_the_wait(self, node: Node) -> None:
+        waiting = send(node, build(), acks=-1)
+        node.loop.call_later(0.1, node.elect, "t", 2)
+        answer = self.finish(node, waiting)
+        assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert answer.current_leader.leader_id == 2
+        assert node.loop.time() == pytest.approx(0.1, abs=0.01)
+
+    def test_deleting_the_topic_ends_the_wait(self, node: Node) -> None:
+        waiting = send(node, build(), acks=-1)
+        node.loop.call_later(0.1, node.remove, "t")
+        assert self.finish(node, waiting).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert node.loop.time() == pytest.approx(0.1, abs=0.01)
+
+    def test_partitions_that_need_no_waiting_are_answered_with_those_that_do(self, node: Node) -> None:
+        node.create("alone")
+        waiting = node.ask(
+            ApiKey.PRODUCE,
+            12,
+            acks=-1,
+            timeout_ms=1000,
+            topic_data=[topic_data(name, (0, build())) for name in ("alone", "t", "none")],
+        )
+        node.loop.call_later(0.5, node.replicas.acknowledge, node.partition("t"), 2, 1, 0)
+        response = node.wait(waiting)
+        assert [topic.partition_responses[0].error_code for topic in response.responses] == [0, 0, 3]
