@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controller.image import UNASSIGNED_DIRECTORY, MetadataImage
+from controller.image import UNASSIGNED_DIRECTORY, MetadataImage, PartitionImage
 from controller.placement import choose_leader
+from controller.records import partition_record
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.metadata import PartitionRecord
 
@@ -29,26 +30,24 @@ def check_assignment(image: MetadataImage, replicas: Sequence[int], factor: int)
         )
 
 
-def partition_record(image: MetadataImage, topic_id: bytes, partition: int, replicas: Sequence[int]) -> PartitionRecord:
+def new_partition(image: MetadataImage, topic_id: bytes, partition: int, replicas: Sequence[int]) -> PartitionRecord:
     """Return the record of a new partition: in sync are the replicas on active brokers, and one of them leads.
 
     KafkaError INVALID_REPLICA_ASSIGNMENT if none of the brokers is active.
     """
-    isr = [replica for replica in replicas if image.brokers[replica].active]
+    isr = tuple(replica for replica in replicas if image.brokers[replica].active)
     if not isr:
         raise _invalid("All brokers specified in the manual partition assignment are fenced or in controlled shutdown.")
-    return PartitionRecord(
-        partition_id=partition,
-        topic_id=topic_id,
-        replicas=list(replicas),
+    state = PartitionImage(
+        partition=partition,
+        replicas=tuple(replicas),
         isr=isr,
-        removing_replicas=[],
-        adding_replicas=[],
         leader=choose_leader(replicas, isr, isr.__contains__),
         leader_epoch=0,
         partition_epoch=0,
-        directories=[_directory(image.brokers[replica].directories) for replica in replicas],
+        directories=tuple(_directory(image.brokers[replica].directories) for replica in replicas),
     )
+    return partition_record(topic_id, state)
 
 
 def _directory(directories: Sequence[bytes]) -> bytes:

@@ -15,13 +15,10 @@ from controller.commands.decision import Decision
 from controller.image import NO_LEADER, BrokerImage, Endpoint, MetadataImage, PartitionImage, TopicImage
 from controller.image_builder import LEADER_UNCHANGED
 from controller.placement import choose_leader
+from controller.records import broker_record
 from protocol.api import FEATURES
 from protocol.errors import ErrorCode, KafkaError
-from protocol.records.metadata import (
-    BrokerRegistrationChangeRecord,
-    PartitionChangeRecord,
-    RegisterBrokerRecord,
-)
+from protocol.records.metadata import BrokerRegistrationChangeRecord, PartitionChangeRecord
 from protocol.schema import Message
 
 _FENCED, _UNFENCED = 1, -1
@@ -42,29 +39,18 @@ def register_broker(image: MetadataImage, registration: Registration) -> Decisio
 
     Of an earlier incarnation that was not fenced, what it led is led by others now, or by nobody.
     """
-    broker_id = registration.broker_id
-    epoch = image.offset + 1
-    record = RegisterBrokerRecord(
-        broker_id=broker_id,
+    broker = BrokerImage(
+        broker_id=registration.broker_id,
+        epoch=image.offset + 1,
         incarnation_id=registration.incarnation_id,
-        broker_epoch=epoch,
-        end_points=[
-            RegisterBrokerRecord.Endpoint(
-                name=name, host=point.host, port=point.port, security_protocol=point.security_protocol
-            )
-            for name, point in registration.endpoints.items()
-        ],
-        features=[
-            RegisterBrokerRecord.Feature(
-                name=name, min_supported_version=feature.min_level, max_supported_version=feature.max_level
-            )
-            for name, feature in FEATURES.items()
-        ],
+        endpoints=registration.endpoints,
+        features={name: (feature.min_level, feature.max_level) for name, feature in FEATURES.items()},
         rack=registration.rack,
         fenced=True,
-        log_dirs=list(registration.directories),
+        in_controlled_shutdown=False,
+        directories=registration.directories,
     )
-    return Decision((record, *_leaders_without(image, broker_id)), epoch)
+    return Decision((broker_record(broker), *_leaders_without(image, broker.broker_id)), broker.epoch)
 
 
 def unfence_broker(image: MetadataImage, broker_id: int, broker_epoch: int) -> Decision[None]:

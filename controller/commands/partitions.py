@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from random import Random
 
-from controller.commands.assignment import check_assignment, partition_record
+from controller.commands.assignment import check_assignment, new_partition
 from controller.commands.decision import Decision
 from controller.commands.topics import MAX_PARTITIONS_PER_REQUEST
 from controller.image import MetadataImage
@@ -70,6 +70,6 @@ def _add_partitions(
         for replicas in assignments:
             check_assignment(image, replicas, factor)
     return [
-        partition_record(image, existing.topic_id, partition, replicas)
+        new_partition(image, existing.topic_id, partition, replicas)
         for partition, replicas in enumerate(assignments, count)
     ]

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from random import Random
 
-from controller.commands.assignment import check_assignment, partition_record
+from controller.commands.assignment import check_assignment, new_partition
 from controller.commands.decision import Decision
 from controller.commands.topic_configs import check_topic_configs
 from controller.configs.effective import StaticSettings, effective_text, topic_config_values
@@ -87,7 +87,7 @@ def _create_topic(
     topic_id = new_topic_id(image, random)
     records: list[Message] = [
         TopicRecord(name=topic.name, topic_id=topic_id),
-        *(partition_record(image, topic_id, partition, replicas) for partition, replicas in enumerate(assignments)),
+        *(new_partition(image, topic_id, partition, replicas) for partition, replicas in enumerate(assignments)),
         *(
             ConfigRecord(resource_type=ResourceType.TOPIC, resource_name=topic.name, name=name, value=value)
             for name, value in configs.items()

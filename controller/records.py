@@ -1,0 +1,51 @@
+"""Brokers and partitions as the records that make them: what a command writes, and what a snapshot says again."""
+
+from __future__ import annotations
+
+from controller.image import BrokerImage, PartitionImage
+from protocol.records.metadata import PartitionRecord, RegisterBrokerRecord
+
+
+def broker_record(broker: BrokerImage) -> RegisterBrokerRecord:
+    """Return the registration of a broker as it is."""
+    cordoned = broker.cordoned_directories
+    return RegisterBrokerRecord(
+        broker_id=broker.broker_id,
+        incarnation_id=broker.incarnation_id,
+        broker_epoch=broker.epoch,
+        end_points=[
+            RegisterBrokerRecord.Endpoint(
+                name=name, host=point.host, port=point.port, security_protocol=point.security_protocol
+            )
+            for name, point in broker.endpoints.items()
+        ],
+        features=[
+            RegisterBrokerRecord.Feature(name=name, min_supported_version=low, max_supported_version=high)
+            for name, (low, high) in broker.features.items()
+        ],
+        rack=broker.rack,
+        fenced=broker.fenced,
+        in_controlled_shutdown=broker.in_controlled_shutdown,
+        log_dirs=list(broker.directories),
+        cordoned_log_dirs=None if cordoned is None else list(cordoned),
+    )
+
+
+def partition_record(topic_id: bytes, partition: PartitionImage) -> PartitionRecord:
+    """Return a partition as it is."""
+    return PartitionRecord(
+        partition_id=partition.partition,
+        topic_id=topic_id,
+        replicas=list(partition.replicas),
+        isr=list(partition.isr),
+        removing_replicas=list(partition.removing_replicas),
+        adding_replicas=list(partition.adding_replicas),
+        leader=partition.leader,
+        leader_recovery_state=partition.leader_recovery_state,
+        leader_epoch=partition.leader_epoch,
+        partition_epoch=partition.partition_epoch,
+        directories=list(partition.directories),
+        # Kafka leaves these out where they are empty.
+        eligible_leader_replicas=list(partition.eligible_leader_replicas) or None,
+        last_known_elr=list(partition.last_known_elr) or None,
+    )

@@ -1,0 +1,121 @@
+"""A metadata image as records, and as the bytes of a checkpoint file (KIP-630).
+
+A snapshot is a log of its own: a header that says when its last record was written, the quorum's version and voters,
+the records that make the image out of nothing, and a footer, without which the file is not whole. It stands for the log
+below its end offset, is named for that and the epoch there, and has its own offsets from 0 on.
+
+`bootstrap.checkpoint` has the same form. It holds the first records of a new cluster.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from controller.batches import decode_entries, encode_entry, in_batches, is_control
+from controller.commands.bootstrap import METADATA_VERSION
+from controller.image import MetadataImage
+from controller.raft import Entry
+from controller.records import broker_record, partition_record
+from controller.voters import VoterSet
+from protocol.errors import DecodeError
+from protocol.primitives import Buffer
+from protocol.records.control import (
+    KRaftVersionRecord,
+    SnapshotFooterRecord,
+    SnapshotHeaderRecord,
+    VotersRecord,
+)
+from protocol.records.metadata import (
+    ConfigRecord,
+    FeatureLevelRecord,
+    ProducerIdsRecord,
+    TopicRecord,
+)
+from protocol.schema import Message
+
+_RECORDS_PER_BATCH = 1000
+_FILE_NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
+
+
+class SnapshotId(NamedTuple):
+    """The end of the log that a snapshot stands for, and the epoch of the record before it."""
+
+    end_offset: int
+    epoch: int
+
+    @property
+    def file_name(self) -> str:
+        """Return the name of the snapshot's file."""
+        return f"{self.end_offset:020d}-{self.epoch:010d}.checkpoint"
+
+
+def parse_snapshot_name(name: str) -> SnapshotId | None:
+    """Return the snapshot that a file of this name holds; None for other files."""
+    found = _FILE_NAME.fullmatch(name)
+    return SnapshotId(int(found[1]), int(found[2])) if found else None
+
+
+class Snapshot(NamedTuple):
+    """The contents of a checkpoint file."""
+
+    kraft_version: int
+    voters: VoterSet | None
+    records: tuple[Message, ...]
+
+
+def encode_snapshot(
+    records: Iterable[Message],
+    *,
+    epoch: int,
+    now_ms: int,
+    last_timestamp_ms: int,
+    voters: VoterSet | None = None,
+) -> Iterator[bytearray]:
+    """Yield the batches of a checkpoint file; with `voters`, those of a quorum at kraft.version 1.
+
+    Each step encodes a thousand records at most, so that others can run in between.
+    """
+    opening: list[Message] = [SnapshotHeaderRecord(version=0, last_contained_log_timestamp=last_timestamp_ms)]
+    if voters is not None:
+        opening += [KRaftVersionRecord(version=0, kraft_version=1), voters.to_record()]
+    yield encode_entry(Entry(0, epoch, tuple(opening)), now_ms)
+    next_offset = len(opening)
+    for entry in in_batches(records, next_offset, epoch, _RECORDS_PER_BATCH):
+        yield encode_entry(entry, now_ms)
+        next_offset = entry.next_offset
+    yield encode_entry(Entry(next_offset, epoch, (SnapshotFooterRecord(version=0),)), now_ms)
+
+
+def decode_snapshot(data: Buffer) -> Snapshot:
+    """Return what a checkpoint file holds; DecodeError if it is not whole."""
+    all_records = [record for entry in decode_entries(data) for record in entry.records]
+    if not all_records or not isinstance(all_records[0], SnapshotHeaderRecord):
+        raise DecodeError("a snapshot without its header")
+    if not isinstance(all_records[-1], SnapshotFooterRecord):
+        raise DecodeError("a snapshot without its footer")
+    kraft_version, voters = 0, None
+    for record in all_records:
+        if isinstance(record, KRaftVersionRecord):
+            kraft_version = record.kraft_version
+        elif isinstance(record, VotersRecord):
+            voters = VoterSet.from_record(record)
+    return Snapshot(kraft_version, voters, tuple(record for record in all_records if not is_control(record)))
+
+
+def image_records(image: MetadataImage) -> Iterator[Message]:
+    """Yield the records that make `image` out of nothing, first metadata.version, which says how to read the rest."""
+    for name in sorted(image.features, key=lambda name: (name != METADATA_VERSION, name)):
+        yield FeatureLevelRecord(name=name, feature_level=image.features[name])
+    for broker in image.brokers.values():
+        yield broker_record(broker)
+    for topic in image.topics():
+        yield TopicRecord(name=topic.name, topic_id=topic.topic_id)
+        for partition in topic.partitions.values():
+            yield partition_record(topic.topic_id, partition)
+    for (resource_type, resource_name), values in image.configured().items():
+        for name, value in values.items():
+            yield ConfigRecord(resource_type=resource_type, resource_name=resource_name, name=name, value=value)
+    if image.next_producer_id:
+        yield ProducerIdsRecord(broker_id=-1, broker_epoch=-1, next_producer_id=image.next_producer_id)
