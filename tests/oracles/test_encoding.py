@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.fields import Field, fields_of
+from protocol.headers import RequestHeader, encode_request_header, response_prefix
 from protocol.primitives import uuid_text
 from protocol.schema import Message
 from tests.declared import declared_messages, random_message, versions_of
@@ -20,6 +22,15 @@ from tests.oracles.definitions import kafka_definitions
 
 ENCODE = Path(__file__).parent / "java" / "Encode.java"
 OF_EACH = 4
+HEADERS = [
+    {
+        "name": "RequestHeader",
+        "version": version,
+        "message": {"requestApiKey": 1, "requestApiVersion": 10 + version, "correlationId": 7, "clientId": client_id},
+    }
+    for version in (1, 2)
+    for client_id in (None, "me")
+] + [{"name": "ResponseHeader", "version": version, "message": {"correlationId": 7}} for version in (0, 1)]
 
 
 @pytest.fixture(scope="module")
@@ -36,9 +47,9 @@ def samples() -> list[tuple[Message, int]]:
 
 @pytest.fixture(scope="module")
 def kafka_says(samples: list[tuple[Message, int]]) -> tuple[list[str], list[str]]:
-    """The errors that Kafka knows, and its bytes of the samples."""
+    """The errors that Kafka knows, and its bytes of the headers and the samples."""
     definitions = kafka_definitions()
-    lines = [
+    lines = [json.dumps(asked) for asked in HEADERS] + [
         json.dumps(
             {
                 "name": type(message).__name__,
@@ -56,10 +67,19 @@ def kafka_says(samples: list[tuple[Message, int]]) -> tuple[list[str], list[str]
 
 
 def test_messages_are_written_as_kafka_writes_them(samples, kafka_says):
-    _, encoded = kafka_says
+    encoded = kafka_says[1][len(HEADERS) :]
     assert len(encoded) == len(samples)
     for (message, version), theirs in zip(samples, encoded, strict=True):
         assert message.encode(version).hex() == theirs, (version, message)
+
+
+def test_headers_are_written_as_kafka_writes_them(kafka_says):
+    ours = [
+        encode_request_header(RequestHeader(ApiKey.FETCH, 10 + version, 7, client_id))
+        for version in (1, 2)
+        for client_id in (None, "me")
+    ] + [response_prefix(ApiKey.FETCH, version, 7) for version in (11, 12)]
+    assert [header.hex() for header in ours] == kafka_says[1][: len(HEADERS)]
 
 
 def test_the_errors_are_kafkas(kafka_says):
