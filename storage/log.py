@@ -140,9 +140,14 @@ class Log:
 
     @property
     def last_stable_offset(self) -> int:
-        """The offset below which every transaction is decided, at most the high watermark."""
+        """The offset below which every transaction is decided, at most the high watermark.
+
+        Never below the log's start, though an open transaction's first records may be deleted.
+        """
         unstable = self.producers.first_unstable_offset
-        return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
+        if unstable is None:
+            return self.high_watermark
+        return min(max(unstable, self.log_start_offset), self.high_watermark)
 
     @property
     def size_bytes(self) -> int:
