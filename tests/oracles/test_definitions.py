@@ -8,7 +8,6 @@ from protocol.api import APIS
 from protocol.fields import Field, default_struct, fields_of, parse_versions
 from protocol.primitives import ZERO_UUID
 from protocol.schema import Message
-from storage import producer_snapshot
 from tests.declared import declared_messages, versions_of
 from tests.oracles.definitions import kafka_definitions
 
@@ -45,13 +44,6 @@ def test_the_api_table_is_kafkas(definitions):
         assert (api.min_version, api.max_version) == (valid[0], valid[-1] - kafka.get("latestVersionUnstable", False))
         assert [api.is_flexible(version) for version in valid] == [version in flexible for version in valid]
         assert set(api.listeners) == set(kafka["listeners"])
-
-
-def test_a_producer_snapshot_has_kafkas_fields(definitions):
-    crc, entries = definitions["ProducerSnapshot"]["fields"]
-    formats = {"int16": "h", "int32": "i", "int64": "q", "uint32": "I"}
-    assert producer_snapshot._VERSION_AND_CRC.format == f">h{formats[crc['type']]}"
-    assert producer_snapshot._ENTRY.format == ">" + "".join(formats[field["type"]] for field in entries["fields"])
 
 
 def ours(struct: type, message: type[Message], valid: range | None = None) -> list[tuple[Any, ...]]:
