@@ -1,8 +1,8 @@
 """Tool-chains and packages from elsewhere that tests need: found, fetched once, or skipped with the reason.
 
-What a set-up fetches lies in ``${XDG_CACHE_HOME:-~/.cache}/barnabas-tests``, in a folder named for the set-up and for
-the contents of its sources, so that a changed pin makes a new folder and nothing is fetched twice. Packages come by
-name and pinned version through each language's own client, which knows its registry.
+What a set-up fetches lies in ``${XDG_CACHE_HOME:-~/.cache}/barnabas-tests``, in a folder named for the set-up
+and for the contents of its sources, so that a changed pin makes a new folder and nothing is fetched twice.
+Packages come by name and pinned version through each language's own client, which knows its registry.
 
 Where ``CI=true`` a missing tool-chain fails the test: there, every proof is required.
 """
@@ -28,7 +28,7 @@ def require(*tools: str) -> None:
         pytest.skip(reason)
 
 
-def prepared(name: str, sources: Sequence[Path], build: Callable[[Path], None]) -> Path:
+def prepared(name: str, sources: Sequence[Path], build: Callable[[Path], object]) -> Path:
     """Return the folder that ``build`` filled, building it only if the sources have changed since.
 
     Concurrent callers, in other processes too, wait for the first one.

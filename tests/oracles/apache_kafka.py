@@ -12,7 +12,7 @@ JVM = ("java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m")
 
 
 def kafka_classpath() -> str:
-    """Fetch Apache Kafka's jars by Maven (once) and return a classpath that has them all; skip without Java."""
+    """Fetch Apache Kafka's jars by Maven (once) and return a classpath of them all; skip without Java."""
     require("java", "mvn")
 
     def fetch(folder: Path) -> None:

@@ -1,0 +1,96 @@
+"""A broker as its users run it: a process, started by the command line, found by its ready line."""
+
+import os
+import selectors
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+# Another broker behind the same command line can take its place, to try the tests themselves on Apache Kafka.
+COMMAND = shlex.split(os.environ.get("BARNABAS_TEST_COMMAND", f"{sys.executable} -m barnabas"))
+
+READY = "ready: "
+
+
+class BrokerProcess:
+    """One broker on a data directory of its own.
+
+    It keeps its port over restarts, as clients need it. What it writes to standard error goes to ``log``.
+    """
+
+    def __init__(self, directory: Path, properties: Mapping[str, object] | None = None) -> None:
+        self.data_dir = directory / "data"
+        self.log = directory / "broker.log"
+        self.bootstrap = "127.0.0.1:0"
+        self._settings = [f"-D{name}={value}" for name, value in (properties or {}).items()]
+        self._process: subprocess.Popen[bytes] | None = None
+        directory.mkdir(parents=True, exist_ok=True)
+
+    def start(self, timeout_s: float = 30) -> "BrokerProcess":
+        """Start the broker and return once it has said that it is ready."""
+        place = ("--listen", self.bootstrap, "--data-dir", str(self.data_dir))
+        with open(self.log, "ab") as log:
+            self._process = subprocess.Popen(
+                [*COMMAND, "serve", *place, *self._settings], stdout=subprocess.PIPE, stderr=log
+            )
+        self.bootstrap = self._ready_address(self._process, time.monotonic() + timeout_s)
+        return self
+
+    @property
+    def pid(self) -> int:
+        return self._running.pid
+
+    def kill(self) -> None:
+        """End the process with SIGKILL, in the middle of whatever it does."""
+        self._running.kill()
+        self._forget()
+
+    def stop(self, timeout_s: float = 30) -> int:
+        """Ask the broker to stop, and return its exit status."""
+        self._running.send_signal(signal.SIGTERM)
+        try:
+            return self._running.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self._running.kill()
+            raise
+        finally:
+            self._forget()
+
+    def __enter__(self) -> "BrokerProcess":
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None:
+            self.kill()
+
+    @property
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            raise RuntimeError("the broker is not running")
+        return self._process
+
+    def _forget(self) -> None:
+        process, self._process = self._running, None
+        process.wait()
+        if process.stdout:
+            process.stdout.close()
+
+    def _ready_address(self, process: subprocess.Popen[bytes], deadline: float) -> str:
+        assert process.stdout is not None
+        printed = b""
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ)
+            while selector.select(max(0.0, deadline - time.monotonic())):
+                chunk = os.read(process.stdout.fileno(), 4096)
+                printed += chunk
+                for line in printed.decode().splitlines(keepends=True):
+                    if line.startswith(READY) and line.endswith("\n"):
+                        return line.removeprefix(READY).strip()
+                if not chunk:
+                    break
+        self.kill()
+        raise RuntimeError(f"no ready line; it printed {printed!r} and logged:\n{self.log.read_text()}")

@@ -1,0 +1,50 @@
+"""One broker for all clients, and topics of their own for each test."""
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.broker_process import BrokerProcess
+
+# Members that are killed are missed after SESSION_TIMEOUT_MS, and a first rebalance waits for nobody.
+SETTINGS = {"group.min.session.timeout.ms": 1000, "group.initial.rebalance.delay.ms": 0}
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """A broker for the whole session; no client may have made it write a traceback."""
+    with BrokerProcess(tmp_path_factory.mktemp("broker"), SETTINGS) as running:
+        yield running
+    assert "Traceback" not in running.log.read_text()
+
+
+@pytest.fixture(scope="session")
+def admin(broker: BrokerProcess) -> AdminClient:
+    return AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    """A topic's name, of this test alone; it does not exist yet."""
+    return re.sub(r"[^a-zA-Z0-9._-]+", "-", request.node.name).strip("-")
+
+
+@pytest.fixture
+def create_topic(admin: AdminClient, topic: str) -> Callable[..., str]:
+    """Create this test's topic and return its name."""
+
+    def create(partitions: int = 1, **config: str) -> str:
+        (created,) = admin.create_topics([NewTopic(topic, partitions, 1, config=config)]).values()
+        created.result(30)
+        return topic
+
+    return create
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    """Where the processes that a test starts write what they have to say."""
+    return tmp_path

@@ -1,0 +1,151 @@
+// franz-go, speaking the exchange.
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"barnabas.tests/clients/exchange"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+var codecs = map[string]kgo.CompressionCodec{
+	"none":   kgo.NoCompression(),
+	"gzip":   kgo.GzipCompression(),
+	"snappy": kgo.SnappyCompression(),
+	"lz4":    kgo.Lz4Compression(),
+	"zstd":   kgo.ZstdCompression(),
+}
+
+var assignors = map[string]kgo.GroupBalancer{
+	"range":              kgo.RangeBalancer(),
+	"roundrobin":         kgo.RoundRobinBalancer(),
+	"sticky":             kgo.StickyBalancer(),
+	"cooperative-sticky": kgo.CooperativeStickyBalancer(),
+}
+
+func connect(bootstrap string, options ...kgo.Opt) *kgo.Client {
+	client, err := kgo.NewClient(append(options, kgo.SeedBrokers(bootstrap))...)
+	exchange.Check(err)
+	return client
+}
+
+func show(record *kgo.Record) {
+	shown := exchange.Record{
+		Partition: record.Partition,
+		Offset:    record.Offset,
+		Timestamp: record.Timestamp.UnixMilli(),
+		Key:       exchange.Text(record.Key),
+		Value:     exchange.Text(record.Value),
+	}
+	for _, header := range record.Headers {
+		shown.Headers = append(shown.Headers, [2]string{header.Key, string(header.Value)})
+	}
+	exchange.Print(shown)
+}
+
+func produce(bootstrap, topic, codec string, records []exchange.Record) {
+	client := connect(bootstrap,
+		kgo.ProducerBatchCompression(codecs[codec]), kgo.ProducerLinger(50*time.Millisecond), kgo.AllowAutoTopicCreation())
+	defer client.Close()
+	var sent []*kgo.Record
+	for _, record := range records {
+		made := &kgo.Record{
+			Topic:     topic,
+			Key:       exchange.Bytes(record.Key),
+			Value:     exchange.Bytes(record.Value),
+			Timestamp: time.UnixMilli(record.Timestamp),
+		}
+		for _, header := range record.Headers {
+			made.Headers = append(made.Headers, kgo.RecordHeader{Key: header[0], Value: []byte(header[1])})
+		}
+		sent = append(sent, made)
+	}
+	exchange.Check(client.ProduceSync(context.Background(), sent...).FirstErr())
+}
+
+func consume(bootstrap, topic string, count int) {
+	client := connect(bootstrap,
+		kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	defer client.Close()
+	for count > 0 {
+		fetches := client.PollRecords(context.Background(), count)
+		exchange.Check(fetches.Err())
+		fetches.EachRecord(show)
+		count -= fetches.NumRecords()
+	}
+}
+
+func member(stopped context.Context, bootstrap, topic, group, assignor string) {
+	client := connect(bootstrap,
+		kgo.ConsumeTopics(topic),
+		kgo.ConsumerGroup(group),
+		kgo.Balancers(assignors[assignor]),
+		kgo.SessionTimeout(exchange.SessionTimeout),
+		kgo.HeartbeatInterval(exchange.HeartbeatInterval),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.DisableAutoCommit(),
+		kgo.BlockRebalanceOnPoll())
+	defer client.Close()
+	for stopped.Err() == nil {
+		fetches := client.PollFetches(stopped)
+		fetches.EachRecord(show)
+		exchange.Check(client.CommitUncommittedOffsets(context.Background()))
+		client.AllowRebalance()
+	}
+}
+
+func admin(bootstrap, topic string) {
+	client := kadm.NewClient(connect(bootstrap))
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+
+	retention := func() string {
+		configs, err := client.DescribeTopicConfigs(ctx, topic)
+		exchange.Check(err)
+		described, err := configs.On(topic, nil)
+		exchange.Check(err)
+		for _, config := range described.Configs {
+			if config.Key == "retention.ms" {
+				return config.MaybeValue()
+			}
+		}
+		return ""
+	}
+	topics := func() kadm.TopicDetails {
+		listed, err := client.ListTopics(ctx)
+		exchange.Check(err)
+		return listed
+	}
+
+	day := "86400000"
+	_, err := client.CreateTopic(ctx, 2, 1, map[string]*string{"retention.ms": &day}, topic)
+	exchange.Check(err)
+	_, again := client.CreateTopic(ctx, 2, 1, nil, topic)
+	answer := map[string]any{
+		"refused":           errors.Is(again, kerr.TopicAlreadyExists),
+		"listed":            topics().Has(topic),
+		"partitions":        len(topics()[topic].Partitions),
+		"retention_created": retention(),
+	}
+	_, err = client.UpdatePartitions(ctx, 3, topic)
+	exchange.Check(err)
+	answer["partitions_added"] = len(topics()[topic].Partitions)
+	week := "604800000"
+	altered, err := client.AlterTopicConfigs(ctx, []kadm.AlterConfig{{Name: "retention.ms", Value: &week}}, topic)
+	exchange.Check(err)
+	exchange.Check(altered[0].Err)
+	answer["retention_altered"] = retention()
+	_, err = client.DeleteTopic(ctx, topic)
+	exchange.Check(err)
+	answer["listed_deleted"] = topics().Has(topic)
+	exchange.Answer(answer)
+}
+
+func main() {
+	exchange.Main(exchange.Client{Produce: produce, Consume: consume, Member: member, Admin: admin})
+}

@@ -1,0 +1,143 @@
+"""confluent-kafka, and so librdkafka, speaking the exchange."""
+
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+)
+from exchange import (
+    HEARTBEAT_INTERVAL_MS,
+    RETENTION_ALTERED_MS,
+    RETENTION_CREATED_MS,
+    SESSION_TIMEOUT_MS,
+    Stop,
+    main,
+    print_record,
+    records_from_stdin,
+)
+
+
+def show(message: Message) -> None:
+    if message.error():
+        raise KafkaException(message.error())
+    print_record(
+        message.partition(),
+        message.offset(),
+        message.timestamp()[1],
+        message.key(),
+        message.value(),
+        message.headers(),
+    )
+
+
+def produce(bootstrap: str, topic: str, codec: str) -> None:
+    failures: list[KafkaError] = []
+
+    def delivered(error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            failures.append(error)
+
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "compression.type": codec,
+            "linger.ms": 50,
+            "enable.idempotence": True,
+        }
+    )
+    for key, value, headers, timestamp in records_from_stdin():
+        producer.produce(topic, key=key, value=value, headers=headers, timestamp=timestamp, on_delivery=delivered)
+    if producer.flush(20) or failures:
+        raise SystemExit(f"not acknowledged: {failures}")
+
+
+def consumer(bootstrap: str, topic: str, settings: dict[str, Any]) -> Consumer:
+    made = Consumer({"bootstrap.servers": bootstrap, "auto.offset.reset": "earliest"} | settings)
+    made.subscribe([topic])
+    return made
+
+
+def consume(bootstrap: str, topic: str, count: int) -> None:
+    reader = consumer(bootstrap, topic, {"group.id": f"{topic}-reader", "enable.auto.commit": False})
+    while count:
+        message = reader.poll(1.0)
+        if message is not None:
+            show(message)
+            count -= 1
+    reader.close()
+
+
+def member(bootstrap: str, topic: str, group: str, assignor: str) -> None:
+    stop = Stop()
+    settings = {
+        "group.id": group,
+        "enable.auto.commit": False,
+        "partition.assignment.strategy": assignor,
+        "session.timeout.ms": SESSION_TIMEOUT_MS,
+        "heartbeat.interval.ms": HEARTBEAT_INTERVAL_MS,
+    }
+    reader = consumer(bootstrap, topic, settings)
+    while not stop:
+        message = reader.poll(0.1)
+        if message is not None:
+            show(message)
+            commit(reader, message)
+    reader.close()
+
+
+def commit(reader: Consumer, message: Message) -> None:
+    """Commit, unless a rebalance is under way: then whoever owns the partition next reads the message again."""
+    try:
+        reader.commit(message, asynchronous=False)
+    except KafkaException as error:
+        if error.args[0].code() not in (KafkaError.ILLEGAL_GENERATION, KafkaError.REBALANCE_IN_PROGRESS):
+            raise
+
+
+def admin(bootstrap: str, topic: str) -> dict[str, object]:
+    client = AdminClient({"bootstrap.servers": bootstrap})
+
+    def done(futures: dict[Any, Any]) -> Any:
+        (future,) = futures.values()
+        return future.result(30)
+
+    def topics() -> dict[str, Any]:
+        return client.list_topics(timeout=30).topics
+
+    def retention() -> str:
+        described = done(client.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, topic)]))
+        return described["retention.ms"].value
+
+    created = [NewTopic(topic, 2, 1, config={"retention.ms": RETENTION_CREATED_MS})]
+    done(client.create_topics(created))
+    answer: dict[str, object] = {"refused": False}
+    try:
+        done(client.create_topics(created))
+    except KafkaException as error:
+        answer["refused"] = error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS
+    answer |= {
+        "listed": topic in topics(),
+        "partitions": len(topics()[topic].partitions),
+        "retention_created": retention(),
+    }
+    done(client.create_partitions([NewPartitions(topic, 3)]))
+    answer["partitions_added"] = len(topics()[topic].partitions)
+    change = ConfigEntry("retention.ms", RETENTION_ALTERED_MS, incremental_operation=AlterConfigOpType.SET)
+    done(
+        client.incremental_alter_configs(
+            [ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[change])]
+        )
+    )
+    answer["retention_altered"] = retention()
+    done(client.delete_topics([topic]))
+    answer["listed_deleted"] = topic in topics()
+    return answer
+
+
+main(produce, consume, member, admin)

@@ -1,0 +1,85 @@
+"""What the client programs of this folder have in common: their command line and the JSON lines they speak.
+
+    PROGRAM produce BOOTSTRAP TOPIC CODEC           sends the records of standard input; ends when all are stored
+    PROGRAM consume BOOTSTRAP TOPIC COUNT           prints the first COUNT records of the topic
+    PROGRAM member  BOOTSTRAP TOPIC GROUP ASSIGNOR  prints records as they come; on SIGTERM commits and leaves
+    PROGRAM admin   BOOTSTRAP TOPIC                 makes, describes, alters, deletes TOPIC; prints what it saw
+
+A record is one line of JSON: ``key`` and ``value`` are text or null, ``headers`` is a list of pairs of text,
+``timestamp`` is in milliseconds; a consumed record also has its ``partition`` and ``offset``. The programs in
+Go and JavaScript speak the same. A program does what its client's documentation shows first, with short
+time-outs.
+"""
+
+import json
+import signal
+import sys
+from collections.abc import Callable, Iterator
+
+SESSION_TIMEOUT_MS = 1500
+HEARTBEAT_INTERVAL_MS = 300
+
+
+RETENTION_CREATED_MS = "86400000"
+RETENTION_ALTERED_MS = "604800000"
+
+
+def encoded(text: str | None) -> bytes | None:
+    return None if text is None else text.encode()
+
+
+def records_from_stdin() -> Iterator[tuple[bytes | None, bytes | None, list[tuple[str, bytes]], int]]:
+    for line in sys.stdin:
+        record = json.loads(line)
+        headers = [(name, value.encode()) for name, value in record["headers"]]
+        yield encoded(record["key"]), encoded(record["value"]), headers, record["timestamp"]
+
+
+def print_record(
+    partition: int,
+    offset: int,
+    timestamp: int,
+    key: bytes | None,
+    value: bytes | None,
+    headers: list[tuple[str, bytes]] | None,
+) -> None:
+    record = {
+        "partition": partition,
+        "offset": offset,
+        "timestamp": timestamp,
+        "key": None if key is None else key.decode(),
+        "value": None if value is None else value.decode(),
+        "headers": [[name, content.decode()] for name, content in headers or ()],
+    }
+    print(json.dumps(record), flush=True)
+
+
+class Stop:
+    """True once SIGTERM has come."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        signal.signal(signal.SIGTERM, self._ask)
+
+    def _ask(self, *_: object) -> None:
+        self.asked = True
+
+    def __bool__(self) -> bool:
+        return self.asked
+
+
+def main(
+    produce: Callable[..., None],
+    consume: Callable[..., None],
+    member: Callable[..., None],
+    admin: Callable[..., dict[str, object]],
+) -> None:
+    """Run the command that the command line names."""
+    command, *arguments = sys.argv[1:]
+    if command == "consume":
+        bootstrap, topic, count = arguments
+        consume(bootstrap, topic, int(count))
+    elif command == "admin":
+        print(json.dumps(admin(*arguments)))
+    else:
+        {"produce": produce, "member": member}[command](*arguments)

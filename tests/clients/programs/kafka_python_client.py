@@ -1,0 +1,109 @@
+"""kafka-python, speaking the exchange."""
+
+from contextlib import suppress
+
+from exchange import (
+    HEARTBEAT_INTERVAL_MS,
+    RETENTION_ALTERED_MS,
+    RETENTION_CREATED_MS,
+    SESSION_TIMEOUT_MS,
+    Stop,
+    main,
+    print_record,
+    records_from_stdin,
+)
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from kafka.admin import ConfigResource
+from kafka.consumer.fetcher import ConsumerRecord
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+from kafka.errors import CommitFailedError, RebalanceInProgressError, TopicAlreadyExistsError
+
+ASSIGNORS = {
+    "range": RangePartitionAssignor,
+    "roundrobin": RoundRobinPartitionAssignor,
+    "sticky": StickyPartitionAssignor,
+    "cooperative-sticky": CooperativeStickyAssignor,
+}
+
+
+def show(record: ConsumerRecord) -> None:
+    print_record(record.partition, record.offset, record.timestamp, record.key, record.value, record.headers)
+
+
+def produce(bootstrap: str, topic: str, codec: str) -> None:
+    compression = None if codec == "none" else codec
+    producer = KafkaProducer(bootstrap_servers=bootstrap, compression_type=compression, linger_ms=50)
+    sent = [
+        producer.send(topic, key=key, value=value, headers=headers, timestamp_ms=timestamp)
+        for key, value, headers, timestamp in records_from_stdin()
+    ]
+    for future in sent:
+        future.get(timeout=20)
+    producer.close()
+
+
+def consume(bootstrap: str, topic: str, count: int) -> None:
+    consumer = KafkaConsumer(topic, bootstrap_servers=bootstrap, auto_offset_reset="earliest", group_id=None)
+    for _ in range(count):
+        show(next(consumer))
+    consumer.close()
+
+
+def member(bootstrap: str, topic: str, group: str, assignor: str) -> None:
+    stop = Stop()
+    consumer = KafkaConsumer(
+        topic,
+        bootstrap_servers=bootstrap,
+        group_id=group,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        partition_assignment_strategy=[ASSIGNORS[assignor]],
+        session_timeout_ms=SESSION_TIMEOUT_MS,
+        heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
+    )
+    while not stop:
+        for records in consumer.poll(timeout_ms=100).values():
+            for record in records:
+                show(record)
+            # While a rebalance is under way, whoever owns the partition next reads the records again.
+            with suppress(CommitFailedError, RebalanceInProgressError):
+                consumer.commit()
+    consumer.close()
+
+
+def admin(bootstrap: str, topic: str) -> dict[str, object]:
+    client = KafkaAdminClient(bootstrap_servers=bootstrap)
+
+    def partitions() -> int:
+        return len(client.describe_topics([topic])[0]["partitions"])
+
+    def retention() -> str:
+        described = client.describe_configs([ConfigResource("topic", topic, ["retention.ms"])])
+        return described["topic"][topic]["retention.ms"]["value"]
+
+    created = {topic: {"num_partitions": 2, "configs": {"retention.ms": RETENTION_CREATED_MS}}}
+    client.create_topics(created)
+    answer: dict[str, object] = {"refused": False}
+    try:
+        client.create_topics(created)
+    except TopicAlreadyExistsError:
+        answer["refused"] = True
+    answer |= {
+        "listed": topic in client.list_topics(),
+        "partitions": partitions(),
+        "retention_created": retention(),
+    }
+    client.create_partitions({topic: 3})
+    answer["partitions_added"] = partitions()
+    client.alter_configs([ConfigResource("topic", topic, {"retention.ms": RETENTION_ALTERED_MS})])
+    answer["retention_altered"] = retention()
+    client.delete_topics([topic])
+    answer["listed_deleted"] = topic in client.list_topics()
+    client.close()
+    return answer
+
+
+main(produce, consume, member, admin)
