@@ -249,6 +249,7 @@ class FetchSessions:
 
     def open(self, request: FetchRequest, version: int, privileged: bool, now_ms: int) -> FetchSession:
         """Return the session of `request`, brought up to date; KafkaError for a wrong id or epoch."""
+        self._purgatory.tell()
         by_id = version >= TOPIC_IDS_FROM_VERSION
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._remove(request.session_id)

@@ -208,14 +208,22 @@ class Partition:
         log.update_high_watermark(committed)
         return True
 
-    def acknowledge(self, broker: int, log_end_offset: int, log_start_offset: int) -> bool:
-        """Note how far a follower has come, by its fetch in this epoch; say whether the high watermark moved.
+    def check_follower(self, broker: int, current_leader_epoch: int) -> None:
+        """Raise KafkaError if `broker` has no replica of this partition, by what this leader knows.
 
-        NOT_LEADER_OR_FOLLOWER if `broker` has no replica of this partition.
+        One that names the right leader epoch knows of a newer assignment, and shall try again.
         """
-        follower = self.followers.get(broker)
-        if follower is None:
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {broker} has no replica of {self}")
+        self.check(current_leader_epoch)
+        if broker not in self.followers:
+            named = current_leader_epoch != NO_EPOCH
+            raise KafkaError(
+                ErrorCode.UNKNOWN_LEADER_EPOCH if named else ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"broker {broker} has no replica of {self}",
+            )
+
+    def acknowledge(self, broker: int, log_end_offset: int, log_start_offset: int) -> bool:
+        """Note how far a follower has come, by its fetch in this epoch; say whether the high watermark moved."""
+        follower = self.followers[broker]
         follower.log_end_offset = log_end_offset
         follower.log_start_offset = log_start_offset
         return self.advance_high_watermark()

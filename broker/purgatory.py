@@ -7,15 +7,16 @@ replicas) is listed under every key that could let it finish. Nobody polls:
     watch(key, watcher)     from now on `watcher` is told what happens to `key`, until `unwatch`
     wake(key, size_bytes)   something happened; remembered, and told to the key's watchers by the next `run`
     expire_at(operation, t) `operation.expire()` unless it is done by loop time `t`
-    run(now)                tell the watchers all that happened, let each act once, then expire what is due
+    tell()                  tell the watchers all that happened
+    run(now)                tell, let each who was told act once, then expire what is due
 
 `wake` only notes the key, so the append that moved a high watermark answers its own client first, and a
 hundred appends of one turn of the loop make one wake-up. `on_work` is called whenever there is something new
-for the driver to arrange: a `run` at once (`has_woken`), or one at `next_deadline`. Deadlines are a heap;
-operations that finished before theirs stay in it until they are due or outnumber the others, which makes
-finishing early, the usual case, free.
+for the driver to arrange: a `run` soon, and one at `next_deadline`. Deadlines are a heap; operations that
+finished before theirs stay in it until they are due or outnumber the others, which makes finishing early,
+the usual case, free.
 
-Pure: time is the loop's, in seconds, and is passed in. `broker.replica_manager` holds the driver.
+Pure: time is the loop's, in seconds, and is passed in. `broker.purgatory_driver` runs it.
 """
 
 from __future__ import annotations
@@ -54,20 +55,16 @@ class Operation(Protocol):
 class Purgatory:
     """Who waits for what, and until when."""
 
-    __slots__ = ("_deadlines", "_live", "_on_work", "_sequence", "_watchers", "_woken")
+    __slots__ = ("_deadlines", "_live", "_on_work", "_sequence", "_told", "_watchers", "_woken")
 
     def __init__(self, on_work: Callable[[], None]) -> None:
         self._on_work = on_work
         self._watchers: dict[Hashable, dict[Watcher, None]] = {}
         self._woken: dict[Hashable, int] = {}
+        self._told: dict[Watcher, None] = {}
         self._deadlines: list[tuple[float, int, Operation]] = []
         self._sequence = 0
         self._live = _SWEEP_FROM
-
-    @property
-    def has_woken(self) -> bool:
-        """Say whether watchers are to be told something by a `run` now."""
-        return bool(self._woken)
 
     @property
     def next_deadline(self) -> float | None:
@@ -110,14 +107,18 @@ class Purgatory:
         if deadlines[0][2] is operation:
             self._on_work()
 
-    def run(self, now: float) -> None:
-        """Tell the watchers of the keys woken so far, then expire the operations that are due."""
+    def tell(self) -> None:
+        """Tell the watchers of the keys woken so far; they act in the next `run`."""
         woken, self._woken = self._woken, {}
-        told: dict[Watcher, None] = {}
         for key, size_bytes in woken.items():
             for watcher in tuple(self._watchers.get(key, ())):
                 watcher.woken(key, size_bytes)
-                told[watcher] = None
+                self._told[watcher] = None
+
+    def run(self, now: float) -> None:
+        """Tell the watchers of the keys woken so far, then expire the operations that are due."""
+        self.tell()
+        told, self._told = self._told, {}
         for watcher in told:
             watcher.act()
         deadlines = self._deadlines

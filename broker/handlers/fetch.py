@@ -189,6 +189,8 @@ class _Fetch:
 
     def _read(self, wanted: FetchPartition, room: int, *, min_one: bool) -> ReadResult:
         hosted = self._hosted(wanted)
+        if self._replica_id >= 0:
+            hosted.check_follower(self._replica_id, wanted.current_leader_epoch)
         result = hosted.read(
             wanted.fetch_offset,
             max(0, min(wanted.max_bytes, room)),

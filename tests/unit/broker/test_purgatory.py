@@ -88,7 +88,16 @@ def test_the_driver_is_asked_once_for_all_that_is_woken_before_a_run(bench: Benc
     bench.purgatory.wake("a")
     bench.purgatory.wake("b")
     assert bench.asked_to_run == 1
-    assert bench.purgatory.has_woken
+
+
+def test_watchers_can_be_told_before_they_act(bench: Bench) -> None:
+    waiter = Waiter()
+    bench.purgatory.watch("a", waiter)
+    bench.purgatory.wake("a", 1)
+    bench.purgatory.tell()
+    assert waiter.events == [("a", 1)]
+    bench.purgatory.run(0.0)
+    assert waiter.events == [("a", 1), "act"]
 
 
 def test_what_nobody_watches_wakes_nobody(bench: Bench) -> None:

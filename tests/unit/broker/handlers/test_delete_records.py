@@ -1,0 +1,130 @@
+"""DeleteRecords, as a client sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from protocol.api import ApiKey
+from protocol.errors import ErrorCode
+from protocol.messages.delete_records import DeleteRecordsRequest
+from storage.log_config import LogConfig
+
+if TYPE_CHECKING:
+    from conftest import Node
+
+
+def ask(node: Node, offset: int, *, topic: str = "t", version: int = 2, timeout_ms: int = 1000) -> Any:
+    partition = DeleteRecordsRequest.Topic.Partition(partition_index=0, offset=offset)
+    topics = [DeleteRecordsRequest.Topic(name=topic, partitions=[partition])]
+    return node.ask(ApiKey.DELETE_RECORDS, version, topics=topics, timeout_ms=timeout_ms)
+
+
+def deleted(node: Node, offset: int, **more: Any) -> tuple[int, int]:
+    """Return (error code, low watermark)."""
+    [answer] = node.wait(ask(node, offset, **more)).topics[0].partitions
+    return answer.error_code, answer.low_watermark
+
+
+@pytest.fixture
+def node(node: Node) -> Node:
+    node.create("t")
+    for _ in range(5):
+        node.append("t")
+    return node
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_records_below_the_offset_are_gone(node: Node, version: int) -> None:
+    assert deleted(node, 3, version=version) == (0, 3)
+    assert [record.offset for record in node.stored("t")] == [3, 4]
+
+
+def test_minus_1_deletes_all_that_is_committed(node: Node) -> None:
+    assert deleted(node, -1) == (0, 5)
+
+
+def test_an_offset_that_is_gone_already_changes_nothing(node: Node) -> None:
+    deleted(node, 3)
+    assert deleted(node, 2) == (0, 3)
+
+
+@pytest.mark.parametrize("offset", [6, -2])
+def test_an_offset_beyond_the_high_watermark_is_out_of_range(node: Node, offset: int) -> None:
+    assert deleted(node, offset) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
+    assert len(node.stored("t")) == 5
+
+
+def test_a_topic_that_is_only_compacted_keeps_its_records(node: Node) -> None:
+    node.configure("t", cleanup_policy=frozenset({"compact"}))
+    assert deleted(node, 3) == (ErrorCode.POLICY_VIOLATION, -1)
+    node.configure("t", cleanup_policy=frozenset({"compact", "delete"}))
+    assert deleted(node, 3) == (0, 3)
+
+
+def test_internal_topics_keep_their_records(node: Node) -> None:
+    node.create("__consumer_offsets")
+    assert deleted(node, 0, topic="__consumer_offsets") == (ErrorCode.INVALID_TOPIC_EXCEPTION, -1)
+
+
+def test_what_does_not_exist_is_unknown(node: Node) -> None:
+    assert deleted(node, 0, topic="missing") == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
+
+
+def test_the_logs_start_survives_a_crash_right_after_the_answer(node: Node, tmp_path: Path) -> None:
+    deleted(node, 3)
+    crashed = tmp_path / "after"
+    copy_tree(tmp_path / "data", crashed)
+    again = type(node)(str(crashed))
+    again.configs, again.image = node.configs, node.image
+    again.start()
+    assert [record.offset for record in again.stored("t")] == [3, 4]
+    again.stop()
+
+
+def copy_tree(source: Path, target: Path) -> None:
+    """Copy what a crash of the process would leave: the files as they are, without the lock."""
+    for path in sorted(source.rglob("*")):
+        copy = target / path.relative_to(source)
+        if path.is_dir():
+            copy.mkdir(parents=True)
+        elif path.name != ".lock":
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(path.read_bytes())
+
+
+class TestReplicas:
+    """Broker 1 leads, broker 2 is in sync and has everything."""
+
+    @pytest.fixture
+    def node(self, node: Node) -> Node:
+        node.remove("t")
+        node.create("t", replicas=(1, 2), config=LogConfig())
+        for _ in range(5):
+            node.append("t")
+        node.replicas.acknowledge(node.partition("t"), 2, 5, 0)
+        return node
+
+    def test_the_answer_comes_once_every_replica_starts_there(self, node: Node) -> None:
+        waiting = ask(node, 3)
+        assert isinstance(waiting, Awaitable)
+        node.loop.call_later(0.2, node.replicas.acknowledge, node.partition("t"), 2, 5, 2)
+        node.loop.call_later(0.4, node.replicas.acknowledge, node.partition("t"), 2, 5, 3)
+        [answer] = node.wait(waiting).topics[0].partitions
+        assert (answer.error_code, answer.low_watermark) == (0, 3)
+        assert node.loop.time() == pytest.approx(0.4, abs=0.01)
+        assert node.purgatory._watchers == {}
+
+    def test_a_time_out_names_how_far_they_are(self, node: Node) -> None:
+        assert deleted(node, 3, timeout_ms=500) == (ErrorCode.REQUEST_TIMED_OUT, 0)
+        assert node.loop.time() == pytest.approx(0.5, abs=0.01)
+        assert node.purgatory._watchers == {}
+
+    def test_losing_the_leadership_ends_the_wait(self, node: Node) -> None:
+        waiting = ask(node, 3)
+        node.loop.call_later(0.1, node.elect, "t", 2)
+        [answer] = node.wait(waiting).topics[0].partitions
+        assert (answer.error_code, answer.low_watermark) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)

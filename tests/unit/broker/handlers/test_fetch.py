@@ -1,0 +1,398 @@
+"""Fetch, as a client sees it; sessions have a file of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from protocol.api import ApiKey
+from protocol.errors import ErrorCode
+from protocol.messages.fetch import FetchRequest
+from protocol.primitives import part_size, read_parts
+from protocol.record_batch import iter_batches
+from storage.log_config import LogConfig
+
+if TYPE_CHECKING:
+    from conftest import Node
+
+Wanted = FetchRequest.Topic.Partition
+ALL_VERSIONS = range(4, 19)
+
+
+def wanted(index: int = 0, offset: int = 0, max_bytes: int = 1 << 20, **more: Any) -> Wanted:
+    return Wanted(partition=index, fetch_offset=offset, partition_max_bytes=max_bytes, **more)
+
+
+def ask(node: Node, topics: dict[str, list[Wanted]], *, version: int = 12, **more: Any) -> Any:
+    """Fetch from topics by name; from version 13 on by the ids that the metadata has for them."""
+    known = {name: node.image.topic(name) for name in topics}
+    fields: dict[str, Any] = {"max_wait_ms": 0, "min_bytes": 1} | more
+    return node.ask(
+        ApiKey.FETCH,
+        version,
+        topics=[
+            FetchRequest.Topic(
+                topic=name, topic_id=topic.topic_id if (topic := known[name]) else b"?" * 16, partitions=partitions
+            )
+            for name, partitions in topics.items()
+        ],
+        **fields,
+    )
+
+
+def fetch(node: Node, topics: dict[str, list[Wanted]], **more: Any) -> Any:
+    return node.wait(ask(node, topics, **more))
+
+
+def fetched(node: Node, one: Wanted, topic: str = "t", **more: Any) -> Any:
+    """Fetch from one partition; return its part of the response."""
+    [found] = fetch(node, {topic: [one]}, **more).responses
+    [partition] = found.partitions
+    return partition
+
+
+def offsets(partition: Any) -> list[int]:
+    """Return the base offsets of the batches in a partition's part of a response."""
+    data = partition.records if isinstance(partition.records, bytes) else read_parts(partition.records)
+    return [header.base_offset for _, header in iter_batches(data)]
+
+
+@pytest.mark.parametrize("version", ALL_VERSIONS)
+def test_every_version_finds_what_was_appended(node: Node, version: int) -> None:
+    node.create("t")
+    node.append("t")
+    response = fetch(node, {"t": [wanted()]}, version=version)
+    [partition] = response.responses[0].partitions
+    assert (partition.error_code, partition.high_watermark, partition.last_stable_offset) == (0, 1, 1)
+    assert partition.log_start_offset == 0
+    assert offsets(partition) == [0]
+    response.encode(version)
+
+
+def test_records_leave_as_slices_of_files(node: Node) -> None:
+    node.create("t")
+    node.append("t")
+    response = fetch(node, {"t": [wanted()]})
+    parts = response.encode_parts(12, b"")
+    slices = [part for part in parts if not isinstance(part, (bytes, bytearray, memoryview))]
+    assert [part_size(piece) for piece in slices] == [node.partition("t").log.size_bytes]
+
+
+def test_nothing_to_read_is_an_empty_answer_with_the_high_watermark(node: Node) -> None:
+    node.create("t")
+    node.append("t")
+    partition = fetched(node, wanted(offset=1))
+    assert (partition.error_code, partition.high_watermark, partition.records) == (0, 1, b"")
+
+
+def test_reading_starts_with_the_batch_that_holds_the_offset(node: Node) -> None:
+    node.create("t")
+    node.append("t", (None, b"a"), (None, b"b"), (None, b"c"))
+    node.append("t")
+    assert offsets(fetched(node, wanted(offset=2))) == [0, 3]
+
+
+@pytest.mark.parametrize("offset", [-1, 2, 100])
+def test_an_offset_outside_the_log_is_out_of_range(node: Node, offset: int) -> None:
+    node.create("t")
+    node.append("t")
+    partition = fetched(node, wanted(offset=offset))
+    assert partition.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert (partition.high_watermark, partition.last_stable_offset, partition.log_start_offset) == (-1, -1, -1)
+
+
+def test_an_offset_before_the_log_start_is_out_of_range(node: Node) -> None:
+    node.create("t")
+    for _ in range(3):
+        node.append("t")
+    node.replicas.delete_records(node.partition("t"), 2)
+    assert fetched(node, wanted(offset=1)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert fetched(node, wanted(offset=2)).log_start_offset == 2
+
+
+class TestLimits:
+    """Each of five batches is as large as the others."""
+
+    @pytest.fixture
+    def size(self, node: Node) -> int:
+        node.create("t", partitions=2)
+        for index in (0, 1):
+            for _ in range(5):
+                node.append("t", (None, bytes(1000)), index=index)
+        return node.partition("t").log.size_bytes // 5
+
+    def test_a_partition_gives_whole_batches_up_to_its_limit(self, node: Node, size: int) -> None:
+        assert offsets(fetched(node, wanted(max_bytes=3 * size + 10))) == [0, 1, 2]
+
+    def test_all_partitions_together_give_at_most_the_requests_limit(self, node: Node, size: int) -> None:
+        response = fetch(node, {"t": [wanted(0), wanted(1)]}, max_bytes=7 * size + 10)
+        assert [offsets(part) for part in response.responses[0].partitions] == [[0, 1, 2, 3, 4], [0, 1]]
+
+    def test_the_brokers_own_limit_counts_too(self, node: Node, size: int) -> None:
+        node.settings["fetch.max.bytes"] = 2 * size
+        assert offsets(fetched(node, wanted())) == [0, 1]
+
+    @pytest.mark.parametrize("limits", [{"max_bytes": 1}, {"max_bytes": 0}])
+    def test_the_first_batch_of_all_comes_even_if_larger_than_the_request_allows(
+        self, node: Node, size: int, limits: dict[str, int]
+    ) -> None:
+        response = fetch(node, {"t": [wanted(0), wanted(1)]}, **limits)
+        assert [offsets(part) for part in response.responses[0].partitions] == [[0], []]
+
+    def test_the_first_batch_of_all_comes_even_if_larger_than_its_partition_allows(
+        self, node: Node, size: int
+    ) -> None:
+        response = fetch(node, {"t": [wanted(0, max_bytes=1), wanted(1, max_bytes=1)]})
+        assert [offsets(part) for part in response.responses[0].partitions] == [[0], []]
+
+    def test_the_first_partition_with_records_counts_not_the_first_named(self, node: Node, size: int) -> None:
+        response = fetch(node, {"t": [wanted(0, offset=5), wanted(1)]}, max_bytes=1)
+        assert [offsets(part) for part in response.responses[0].partitions] == [[], [0]]
+
+
+class TestWaiting:
+    @pytest.fixture
+    def node(self, node: Node) -> Node:
+        node.create("t", partitions=2)
+        return node
+
+    def test_an_answer_with_enough_does_not_wait(self, node: Node) -> None:
+        node.append("t")
+        assert not isinstance(ask(node, {"t": [wanted()]}, max_wait_ms=500), Awaitable)
+
+    def test_no_partitions_at_all_need_no_waiting(self, node: Node) -> None:
+        assert not isinstance(ask(node, {}, max_wait_ms=500), Awaitable)
+
+    def test_min_bytes_0_does_not_wait(self, node: Node) -> None:
+        assert not isinstance(ask(node, {"t": [wanted()]}, max_wait_ms=500, min_bytes=0), Awaitable)
+
+    def test_an_append_wakes_it(self, node: Node) -> None:
+        waiting = ask(node, {"t": [wanted(0), wanted(1)]}, max_wait_ms=500)
+        node.loop.call_later(0.2, lambda: node.append("t", index=1))
+        response = node.wait(waiting)
+        assert [offsets(part) for part in response.responses[0].partitions] == [[], [0]]
+        assert node.loop.time() == pytest.approx(0.2, abs=0.01)
+
+    def test_its_time_runs_out(self, node: Node) -> None:
+        response = node.wait(ask(node, {"t": [wanted()]}, max_wait_ms=500))
+        assert [offsets(part) for part in response.responses[0].partitions] == [[]]
+        assert node.loop.time() == pytest.approx(0.5, abs=0.01)
+
+    def test_it_waits_until_min_bytes_are_there(self, node: Node) -> None:
+        node.append("t", (None, bytes(300)))
+        waiting = ask(node, {"t": [wanted(0), wanted(1)]}, max_wait_ms=5000, min_bytes=1000)
+        for second in (1, 2, 3):
+            node.loop.call_later(second, lambda: node.append("t", (None, bytes(300)), index=1))
+        response = node.wait(waiting)
+        assert [offsets(part) for part in response.responses[0].partitions] == [[0], [0, 1]]
+        assert node.loop.time() == pytest.approx(2.0, abs=0.01)
+
+    def test_what_a_partitions_limit_keeps_back_does_not_count_towards_min_bytes(self, node: Node) -> None:
+        waiting = ask(node, {"t": [wanted(max_bytes=100)]}, max_wait_ms=5000, min_bytes=400)
+        for second in range(1, 5):
+            node.loop.call_later(second, lambda: node.append("t", (None, bytes(300))))
+        node.wait(waiting)
+        assert node.loop.time() == pytest.approx(5.0, abs=0.01)
+
+    def test_min_bytes_above_max_bytes_are_max_bytes(self, node: Node) -> None:
+        node.append("t", (None, bytes(300)))
+        assert not isinstance(ask(node, {"t": [wanted()]}, max_wait_ms=500, min_bytes=1000, max_bytes=200), Awaitable)
+
+    def test_min_bytes_that_come_too_late_are_not_waited_for(self, node: Node) -> None:
+        waiting = ask(node, {"t": [wanted()]}, max_wait_ms=500, min_bytes=10_000)
+        node.loop.call_later(0.2, lambda: node.append("t"))
+        assert offsets(node.wait(waiting).responses[0].partitions[0]) == [0]
+        assert node.loop.time() == pytest.approx(0.5, abs=0.01)
+
+    def test_all_that_one_turn_of_the_loop_appends_is_in_the_answer(self, node: Node) -> None:
+        waiting = ask(node, {"t": [wanted(0), wanted(1)]}, max_wait_ms=500)
+
+        def burst() -> None:
+            for index in (0, 1, 0):
+                node.append("t", index=index)
+
+        node.loop.call_later(0.1, burst)
+        response = node.wait(waiting)
+        assert [offsets(part) for part in response.responses[0].partitions] == [[0, 1], [0]]
+
+    def test_an_error_is_answered_at_once(self, node: Node) -> None:
+        response = ask(node, {"t": [wanted(0), wanted(7)]}, max_wait_ms=500)
+        assert [part.error_code for part in response.responses[0].partitions] == [0, 3]
+
+    def test_deleting_a_topic_wakes_it(self, node: Node) -> None:
+        waiting = ask(node, {"t": [wanted()]}, max_wait_ms=500)
+        node.loop.call_later(0.1, node.remove, "t")
+        [partition] = node.wait(waiting).responses[0].partitions
+        assert partition.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert node.loop.time() == pytest.approx(0.1, abs=0.01)
+
+    def test_a_new_leader_epoch_wakes_those_who_named_the_old_one(self, node: Node) -> None:
+        waiting = ask(node, {"t": [wanted(current_leader_epoch=0)]}, max_wait_ms=500)
+        node.loop.call_later(0.1, node.elect, "t", 1)
+        [partition] = node.wait(waiting).responses[0].partitions
+        assert partition.error_code == ErrorCode.FENCED_LEADER_EPOCH
+
+    def test_nobody_is_watched_for_once_it_is_answered(self, node: Node) -> None:
+        for _ in range(3):
+            node.wait(ask(node, {"t": [wanted(0), wanted(1)]}, max_wait_ms=500))
+        assert node.purgatory._watchers == {}
+
+    def test_a_fetch_that_nobody_waits_for_any_more_is_dropped(self, node: Node) -> None:
+        waiting = ask(node, {"t": [wanted()]}, max_wait_ms=500)
+        waiting.cancel()
+        node.append("t")
+        node.pass_time(1.0)
+        assert node.purgatory._watchers == {}
+
+
+class TestTopicIds:
+    def test_an_id_that_no_topic_has_is_unknown(self, node: Node) -> None:
+        assert fetched(node, wanted(), version=13).error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+    def test_the_answer_names_the_id(self, node: Node) -> None:
+        topic_id = node.create("t")
+        response = fetch(node, {"t": [wanted()]}, version=13)
+        assert response.responses[0].topic_id == topic_id
+
+    def test_the_id_of_a_deleted_topic_is_unknown_even_if_its_name_was_taken_again(self, node: Node) -> None:
+        old_id = node.create("t", topic_id=b"1" * 16)
+        node.remove("t")
+        node.create("t", topic_id=b"2" * 16)
+        node.append("t")
+        topics = [FetchRequest.Topic(topic_id=old_id, partitions=[wanted()])]
+        response = node.answer(ApiKey.FETCH, 13, max_wait_ms=0, min_bytes=1, topics=topics)
+        [partition] = response.responses[0].partitions
+        assert (partition.error_code, partition.records) == (ErrorCode.UNKNOWN_TOPIC_ID, b"")
+
+
+class TestLeaderEpochs:
+    @pytest.fixture
+    def node(self, node: Node) -> Node:
+        """Return a node whose log has offsets 0 and 1 of epoch 0 and offset 2 of epoch 2."""
+        node.create("t")
+        node.append("t")
+        node.append("t")
+        node.elect("t", 1)
+        node.elect("t", 1)
+        node.append("t")
+        return node
+
+    @pytest.mark.parametrize(
+        ("epoch", "code"),
+        [
+            (-1, ErrorCode.NONE),
+            (2, ErrorCode.NONE),
+            (1, ErrorCode.FENCED_LEADER_EPOCH),
+            (3, ErrorCode.UNKNOWN_LEADER_EPOCH),
+        ],
+    )
+    def test_the_epoch_that_the_reader_believes_in_is_checked(
+        self, node: Node, epoch: int, code: ErrorCode
+    ) -> None:
+        assert fetched(node, wanted(current_leader_epoch=epoch)).error_code == code
+
+    @pytest.mark.parametrize(
+        ("last_epoch", "offset", "diverging"),
+        [
+            (0, 2, (-1, -1)),  # a position at the end of epoch 0 still exists
+            (0, 1, (-1, -1)),
+            (0, 3, (0, 2)),  # epoch 0 ended at 2 here
+            (1, 3, (0, 2)),  # epoch 1 wrote nothing here
+            (2, 3, (-1, -1)),
+        ],
+    )
+    def test_a_reader_whose_log_parted_is_told_where(
+        self, node: Node, last_epoch: int, offset: int, diverging: tuple[int, int]
+    ) -> None:
+        partition = fetched(node, wanted(offset=offset, last_fetched_epoch=last_epoch))
+        assert partition.error_code == 0
+        assert (partition.diverging_epoch.epoch, partition.diverging_epoch.end_offset) == diverging
+        assert (offsets(partition) == []) == (diverging != (-1, -1) or offset == 3)
+
+    def test_a_last_epoch_that_this_log_never_had_is_out_of_range(self, node: Node) -> None:
+        partition = fetched(node, wanted(offset=3, last_fetched_epoch=9))
+        assert partition.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+    def test_a_reader_whose_log_parted_does_not_wait(self, node: Node) -> None:
+        one = wanted(offset=3, last_fetched_epoch=0)
+        assert not isinstance(ask(node, {"t": [one]}, max_wait_ms=500), Awaitable)
+
+
+class TestWhereAnotherBrokerLeads:
+    @pytest.fixture
+    def node(self, node: Node) -> Node:
+        node.register(2, "other.example", 9094)
+        node.create("t", replicas=(1, 2), leader=2)
+        return node
+
+    def test_it_is_named_with_its_epoch_and_address(self, node: Node) -> None:
+        node.create("elsewhere", replicas=(2,), leader=2)
+        response = fetch(node, {"elsewhere": [wanted()]}, version=16)
+        [refused] = response.responses[0].partitions
+        assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert (refused.current_leader.leader_id, refused.current_leader.leader_epoch) == (2, 0)
+        assert [(end.node_id, end.host, end.port) for end in response.node_endpoints] == [
+            (2, "other.example", 9094)
+        ]
+        response.encode(16)
+
+    def test_a_follower_serves_readers_that_know_of_followers(self, node: Node) -> None:
+        assert fetched(node, wanted(), version=11).error_code == 0
+        assert fetched(node, wanted(), version=10).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+class TestIsolation:
+    """Broker 1 leads, broker 2 is in sync and has the first of two records."""
+
+    @pytest.fixture
+    def node(self, node: Node) -> Node:
+        node.create("t", replicas=(1, 2))
+        node.append("t")
+        node.append("t")
+        node.replicas.acknowledge(node.partition("t"), 2, 1, 0)
+        return node
+
+    @pytest.mark.parametrize("isolation_level", [0, 1])
+    def test_consumers_read_to_the_high_watermark(self, node: Node, isolation_level: int) -> None:
+        partition = fetched(node, wanted(), isolation_level=isolation_level)
+        assert (offsets(partition), partition.high_watermark) == ([0], 1)
+
+    def test_an_offset_above_the_high_watermark_is_waited_for(self, node: Node) -> None:
+        waiting = ask(node, {"t": [wanted(offset=1)]}, max_wait_ms=500)
+        node.loop.call_later(0.1, node.replicas.acknowledge, node.partition("t"), 2, 2, 0)
+        assert offsets(node.wait(waiting).responses[0].partitions[0]) == [1]
+        assert node.loop.time() == pytest.approx(0.1, abs=0.01)
+
+    def test_only_readers_of_committed_records_are_given_aborted_transactions(self, node: Node) -> None:
+        assert fetched(node, wanted(), isolation_level=0).aborted_transactions is None
+        assert fetched(node, wanted(), isolation_level=1).aborted_transactions == []
+
+    def test_an_append_that_is_not_committed_does_not_wake_consumers(self, node: Node) -> None:
+        waiting = ask(node, {"t": [wanted(offset=1)]}, max_wait_ms=500)
+        node.loop.call_later(0.1, lambda: node.append("t"))
+        assert offsets(node.wait(waiting).responses[0].partitions[0]) == []
+        assert node.loop.time() == pytest.approx(0.5, abs=0.01)
+
+    def test_a_replica_reads_to_the_end_and_so_acknowledges_what_is_before(self, node: Node) -> None:
+        partition = fetched(node, wanted(offset=1), replica_id=2)
+        assert offsets(partition) == [1]
+        fetched(node, wanted(offset=2), replica_id=2)
+        assert node.partition("t").high_watermark == 2
+
+    def test_a_replica_names_itself_in_its_state_from_version_15_on(self, node: Node) -> None:
+        state = FetchRequest.ReplicaState(replica_id=2, replica_epoch=1)
+        assert offsets(fetched(node, wanted(offset=1), version=15, replica_state=state)) == [1]
+
+    @pytest.mark.parametrize(
+        ("epoch", "code"), [(-1, ErrorCode.NOT_LEADER_OR_FOLLOWER), (0, ErrorCode.UNKNOWN_LEADER_EPOCH)]
+    )
+    def test_a_broker_without_a_replica_is_refused(self, node: Node, epoch: int, code: ErrorCode) -> None:
+        assert fetched(node, wanted(current_leader_epoch=epoch), replica_id=3).error_code == code
+
+
+@pytest.mark.parametrize(("version", "code"), [(9, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE), (10, ErrorCode.NONE)])
+def test_a_zstd_topic_needs_version_10(node: Node, version: int, code: ErrorCode) -> None:
+    node.create("t", config=LogConfig(compression_type="zstd"))
+    assert fetched(node, wanted(), version=version).error_code == code

@@ -1,0 +1,52 @@
+"""InitProducerId, as a client sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+import pytest
+
+from protocol.api import ApiKey
+from protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from conftest import Node
+
+
+def init(node: Node, transactional_id: str | None = None, version: int = 5) -> tuple[int, int, int]:
+    """Return (error code, producer id, epoch)."""
+    response = node.answer(
+        ApiKey.INIT_PRODUCER_ID, version, transactional_id=transactional_id, transaction_timeout_ms=60_000
+    )
+    return response.error_code, response.producer_id, response.producer_epoch
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_every_request_gets_an_id_of_its_own_at_epoch_0(node: Node, version: int) -> None:
+    assert [init(node, version=version) for _ in range(3)] == [(0, 1000, 0), (0, 1001, 0), (0, 2000, 0)]
+
+
+def test_an_id_from_the_block_at_hand_needs_no_waiting(node: Node) -> None:
+    init(node)
+    outcome = node.ask(ApiKey.INIT_PRODUCER_ID, 5, transactional_id=None, transaction_timeout_ms=0)
+    assert not isinstance(outcome, Awaitable)
+
+
+def test_a_producer_that_has_an_id_gets_another(node: Node) -> None:
+    response = node.answer(
+        ApiKey.INIT_PRODUCER_ID,
+        5,
+        transactional_id=None,
+        transaction_timeout_ms=0,
+        producer_id=77,
+        producer_epoch=4,
+    )
+    assert (response.producer_id, response.producer_epoch) == (1000, 0)
+
+
+@pytest.mark.parametrize(
+    ("transactional_id", "code"), [("tx", ErrorCode.UNSUPPORTED_VERSION), ("", ErrorCode.INVALID_REQUEST)]
+)
+def test_transactional_producers_are_told_at_once(node: Node, transactional_id: str, code: ErrorCode) -> None:
+    assert init(node, transactional_id) == (code, -1, -1)

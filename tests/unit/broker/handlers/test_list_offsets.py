@@ -1,0 +1,185 @@
+"""ListOffsets, as a client sees it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from protocol.api import ApiKey
+from protocol.errors import ErrorCode
+from protocol.messages.list_offsets import ListOffsetsRequest
+from protocol.record import Record
+
+if TYPE_CHECKING:
+    from conftest import Node
+
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
+NOTHING = (0, -1, -1, -1)
+
+
+def request(
+    node: Node, *wanted: tuple[int, int], version: int = 11, epoch: int = -1, topic: str = "t", **more: Any
+) -> Any:
+    """Ask for (partition, timestamp) pairs of one topic."""
+    partitions = [
+        ListOffsetsRequest.Topic.Partition(
+            partition_index=index, timestamp=timestamp, current_leader_epoch=epoch
+        )
+        for index, timestamp in wanted
+    ]
+    fields = {"replica_id": -1, "isolation_level": 0} | more
+    topics = [ListOffsetsRequest.Topic(name=topic, partitions=partitions)]
+    return node.answer(ApiKey.LIST_OFFSETS, version, topics=topics, **fields).topics[0].partitions
+
+
+def found(node: Node, timestamp: int, **more: Any) -> tuple[int, int, int, int]:
+    """Return (error code, offset, timestamp, leader epoch) for partition 0."""
+    [answer] = request(node, (0, timestamp), **more)
+    return answer.error_code, answer.offset, answer.timestamp, answer.leader_epoch
+
+
+@pytest.fixture
+def node(node: Node) -> Node:
+    """Return a node with batches of records at the times 100, 300, 200 | 250, 400 | 150, the last of epoch 1."""
+    node.create("t")
+    append(node, 100, 300, 200)
+    append(node, 250, 400)
+    node.elect("t", 1)
+    append(node, 150)
+    return node
+
+
+def append(node: Node, *timestamps: int) -> None:
+    node.append("t", *(Record(0, timestamp, None, b"v") for timestamp in timestamps))
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "offset", "found_timestamp", "epoch"),
+    [
+        (0, 0, 100, 0),
+        (100, 0, 100, 0),
+        (101, 1, 300, 0),
+        (300, 1, 300, 0),
+        (301, 4, 400, 0),
+        (400, 4, 400, 0),
+        (401, -1, -1, -1),
+    ],
+)
+def test_a_time_finds_the_first_record_that_is_not_older(
+    node: Node, timestamp: int, offset: int, found_timestamp: int, epoch: int
+) -> None:
+    assert found(node, timestamp) == (0, offset, found_timestamp, epoch)
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "answer"),
+    [
+        (LATEST, (0, 6, -1, 1)),
+        (EARLIEST, (0, 0, -1, 0)),
+        (MAX_TIMESTAMP, (0, 4, 400, 0)),
+        (EARLIEST_LOCAL, (0, 0, -1, 0)),
+        (LATEST_TIERED, NOTHING),
+        (EARLIEST_PENDING, NOTHING),
+    ],
+)
+def test_negative_times_stand_for_the_ends(
+    node: Node, timestamp: int, answer: tuple[int, int, int, int]
+) -> None:
+    assert found(node, timestamp) == answer
+
+
+@pytest.mark.parametrize("isolation_level", [0, 1])
+def test_readers_of_either_isolation_find_the_end_of_what_is_committed(node: Node, isolation_level: int) -> None:
+    assert found(node, LATEST, isolation_level=isolation_level)[1] == 6
+
+
+def test_the_earliest_offset_is_where_the_log_starts(node: Node) -> None:
+    node.replicas.delete_records(node.partition("t"), 5)
+    assert found(node, EARLIEST) == (0, 5, -1, 1)
+    assert found(node, 0) == (0, 5, 150, 1)
+
+
+def test_an_empty_log_has_no_largest_timestamp(node: Node) -> None:
+    node.create("empty")
+    assert found(node, MAX_TIMESTAMP, topic="empty") == NOTHING
+    assert found(node, 0, topic="empty") == NOTHING
+    assert found(node, LATEST, topic="empty") == (0, 0, -1, 0)
+
+
+@pytest.mark.parametrize("version", range(1, 12))
+def test_every_version_finds_the_ends(node: Node, version: int) -> None:
+    assert found(node, LATEST, version=version)[:2] == (0, 6)
+    assert found(node, EARLIEST, version=version)[:2] == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "since"), [(MAX_TIMESTAMP, 7), (EARLIEST_LOCAL, 8), (LATEST_TIERED, 9), (EARLIEST_PENDING, 11)]
+)
+def test_a_time_that_the_version_does_not_know_is_refused(node: Node, timestamp: int, since: int) -> None:
+    assert found(node, timestamp, version=since - 1)[0] == ErrorCode.UNSUPPORTED_VERSION
+    assert found(node, timestamp, version=since)[0] == ErrorCode.NONE
+
+
+def test_a_negative_time_without_a_meaning_is_refused(node: Node) -> None:
+    assert found(node, -7)[0] == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_a_partition_named_twice_is_refused_and_the_others_are_not(node: Node) -> None:
+    node.create("u", partitions=2)
+    answers = request(node, (0, LATEST), (1, LATEST), (0, EARLIEST), topic="u")
+    assert [answer.error_code for answer in answers] == [ErrorCode.INVALID_REQUEST, 0, ErrorCode.INVALID_REQUEST]
+
+
+def test_what_does_not_exist_is_unknown(node: Node) -> None:
+    assert found(node, LATEST, topic="missing")[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert request(node, (9, LATEST))[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize(
+    ("epoch", "code"),
+    [(0, ErrorCode.FENCED_LEADER_EPOCH), (1, ErrorCode.NONE), (2, ErrorCode.UNKNOWN_LEADER_EPOCH)],
+)
+def test_the_leader_epoch_is_checked(node: Node, epoch: int, code: ErrorCode) -> None:
+    assert found(node, LATEST, epoch=epoch)[0] == code
+
+
+class TestReplicas:
+    """Broker 1 leads, broker 2 is in sync and has two of three records."""
+
+    @pytest.fixture
+    def node(self, node: Node) -> Node:
+        node.remove("t")
+        node.create("t", replicas=(1, 2))
+        append(node, 100)
+        append(node, 200)
+        append(node, 300)
+        node.replicas.acknowledge(node.partition("t"), 2, 2, 0)
+        return node
+
+    def test_consumers_see_what_is_committed(self, node: Node) -> None:
+        assert found(node, LATEST)[1] == 2
+        assert found(node, 201) == NOTHING
+        assert found(node, MAX_TIMESTAMP) == NOTHING
+
+    def test_replicas_see_all(self, node: Node) -> None:
+        assert found(node, LATEST, replica_id=2)[1] == 3
+        assert found(node, 201, replica_id=2)[1] == 2
+
+    def test_a_new_leader_does_not_know_the_end_until_it_has_committed_its_predecessors_records(
+        self, node: Node
+    ) -> None:
+        node.elect("t", 2)
+        node.elect("t", 1)
+        assert found(node, LATEST)[0] == ErrorCode.OFFSET_NOT_AVAILABLE
+        assert found(node, LATEST, version=4)[0] == ErrorCode.LEADER_NOT_AVAILABLE
+        assert found(node, 201)[0] == ErrorCode.OFFSET_NOT_AVAILABLE
+        assert found(node, 101) == (0, 1, 200, 0)
+        assert found(node, EARLIEST)[:2] == (0, 0)
+        node.replicas.acknowledge(node.partition("t"), 2, 3, 0)
+        assert found(node, LATEST)[:2] == (0, 3)
+
+    def test_a_follower_answers_only_a_debugger(self, node: Node) -> None:
+        node.elect("t", 2)
+        assert found(node, LATEST)[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert found(node, LATEST, replica_id=-2)[:2] == (0, 3)
