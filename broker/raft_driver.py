@@ -1,0 +1,268 @@
+"""The controller at work: performs what `RaftNode` asks for, decides commands, tells everybody what was committed.
+
+Commands wait in one queue. While a sync is under way more of them arrive; they are then decided one after the other,
+each on the image that those before it lead to, and become durable with one sync together. A command's caller goes on
+when its records are committed, applied and have been told to every subscriber, in that order; whoever reads `image`
+after it sees them. A node that does not lead decides nothing.
+
+If the metadata log cannot be written, or a subscriber fails, this broker can no longer say what the cluster is: the
+loop's exception handler is told, which stops the broker, and no command is taken any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+
+from broker.metadata_log import MetadataLog, Retention
+from controller.commands.bootstrap import bootstrap
+from controller.commands.decision import Command, Decision
+from controller.image import MetadataImage
+from controller.image_builder import ImageBuilder, apply_records
+from controller.raft import RaftNode
+from controller.snapshot import SnapshotId, encode_snapshot, image_records
+from controller.voters import Voter, VoterSet
+from protocol.errors import InvariantError
+from protocol.records.control import KRaftVersionRecord, LeaderChangeMessage, VotersRecord
+from protocol.schema import Message
+from storage.log_config import LogConfig
+
+if TYPE_CHECKING:
+    from controller.configs.effective import StaticSettings
+    from storage.disk import Disk
+    from storage.log_directory import LogDirectory
+
+R = TypeVar("R")
+
+# Told of each committed batch: the image before, the image after, and the records between them.
+Subscriber: TypeAlias = Callable[[MetadataImage, MetadataImage, tuple[Message, ...]], None]
+
+
+class _Decided(NamedTuple):
+    """A command whose records, if it has any, are proposed, and the image that they lead to."""
+
+    records: tuple[Message, ...]
+    image: MetadataImage
+    response: Any
+    answer: asyncio.Future[Any]
+
+
+class RaftDriver:
+    """The controller of this node; `image` is what is committed."""
+
+    _log: MetadataLog
+    _node: RaftNode
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: LogDirectory,
+        settings: StaticSettings,
+        *,
+        cluster_id: str,
+        loop: asyncio.AbstractEventLoop,
+        now_ms: Callable[[], int],
+    ) -> None:
+        """Keep the metadata in `directory`, which is open and formatted."""
+        self._disk = disk
+        self._directory = directory
+        self._settings = settings
+        self._loop = loop
+        self._now_ms = now_ms
+        self._subscribers: list[Subscriber] = []
+        self._queue: deque[tuple[Command[Any], asyncio.Future[Any]]] = deque()
+        self._writer: asyncio.Task[None] | None = None
+        self._snapshotter: asyncio.Task[None] | None = None
+        self._snapshot_ms = self._appended_ms = now_ms()
+        self._failure: InvariantError | None = None
+        self._voters = VoterSet([Voter(settings.node_id, directory.directory_id)])
+        self._kraft_version = 0
+        self.image = MetadataImage(cluster_id=cluster_id)
+        # What commands are decided on: the image with everything that is proposed but not committed yet.
+        self._pending = self.image
+
+    async def start(self) -> None:
+        """Read what is stored, take the lead, and begin the cluster if this is its first start.
+
+        InvariantError if what is stored cannot be read or written.
+        """
+        settings = self._settings
+        static_voters = bool(settings["controller.quorum.voters"])
+        config = LogConfig(
+            cleanup_policy=frozenset(),
+            segment_bytes=settings["metadata.log.segment.bytes"],
+            segment_ms=settings["metadata.log.segment.ms"],
+            file_delete_delay_ms=0,
+        )
+        self._log = log = MetadataLog.open(
+            self._disk,
+            self._directory,
+            None if static_voters else self._voters,
+            config=config,
+            now_ms=self._now_ms(),
+        )
+        builder = ImageBuilder(self.image)
+        voters_in_log = self._load(builder)
+        snapshot = log.newest_snapshot
+        self._node = RaftNode(
+            settings.node_id,
+            self._voters,
+            log.read_quorum_state(),
+            kraft_version=self._kraft_version,
+            end_offset=log.end_offset,
+            end_epoch=log.end_epoch,
+            high_watermark=snapshot.end_offset if snapshot else 0,
+            voters_in_log=voters_in_log,
+        )
+        self._node.campaign()
+        await self._perform()
+        self.image = self._pending = builder.build(offset=log.end_offset - 1, epoch=self._node.epoch)
+        await self.submit(lambda image: bootstrap(image, log.bootstrap_records()))
+
+    def _load(self, builder: ImageBuilder) -> bool:
+        """Replay snapshot and log; tell whether the log, or a snapshot of it, has the voters."""
+        log, offset, voters_in_log = self._log, 0, False
+        newest = log.newest_snapshot
+        if newest is not None:
+            snapshot = log.read_snapshot(newest)
+            self._kraft_version = snapshot.kraft_version
+            self._voters = snapshot.voters or self._voters
+            offset = newest.end_offset
+            voters_in_log = offset > 0
+            for record in snapshot.records:
+                builder.replay(record)
+        for entry in log.read_entries(offset):
+            for record in entry.records:
+                if isinstance(record, KRaftVersionRecord):
+                    self._kraft_version = record.kraft_version
+                elif isinstance(record, VotersRecord):
+                    self._voters = VoterSet.from_record(record)
+                    voters_in_log = True
+                elif not isinstance(record, LeaderChangeMessage):
+                    builder.replay(record)
+        return voters_in_log
+
+    def subscribe(self, subscriber: Subscriber) -> None:
+        """Tell `subscriber` of every batch that is committed from now on."""
+        self._subscribers.append(subscriber)
+
+    async def submit(self, command: Command[R]) -> R:
+        """Decide a command; return its response once its records are durable, applied and told.
+
+        KafkaError if the command raises it, or if this node does not lead. Once called, the command is decided
+        even if the caller is cancelled.
+        """
+        if self._failure is not None:
+            raise self._failure
+        answer: asyncio.Future[R] = self._loop.create_future()
+        self._queue.append((command, answer))
+        if self._writer is None:
+            self._writer = self._loop.create_task(self._write())
+        return await answer
+
+    async def stop(self) -> None:
+        """Finish what is under way and close the log."""
+        while tasks := [task for task in (self._writer, self._snapshotter) if task is not None]:
+            await asyncio.wait(tasks)
+        self._log.close(self._now_ms())
+
+    async def _write(self) -> None:
+        """Decide, store and tell until no command is left."""
+        decided: list[_Decided] = []
+        try:
+            while self._queue:
+                decided = []
+                self._decide_queued(decided)
+                await self._perform()
+                for command in decided:
+                    self._tell(command)
+            self._take_snapshot_if_due()
+        except Exception as error:
+            self._fail(error, [command.answer for command in decided])
+        finally:
+            self._writer = None
+
+    def _decide_queued(self, decided: list[_Decided]) -> None:
+        while self._queue:
+            command, answer = self._queue.popleft()
+            try:
+                decision: Decision[Any] = command(self._pending)
+                entry = self._node.propose(decision.records) if decision.records else None
+            except Exception as error:
+                if not answer.done():
+                    answer.set_exception(error)
+                continue
+            if entry is not None:
+                self._pending = apply_records(
+                    self._pending, decision.records, offset=entry.next_offset - 1, epoch=entry.epoch
+                )
+            decided.append(_Decided(decision.records, self._pending, decision.response, answer))
+
+    async def _perform(self) -> None:
+        """Do what the node asks for until it asks for nothing: store its state, then append and sync its entries."""
+        while (ready := self._node.ready()) is not None:
+            if ready.quorum_state is not None:
+                await self._loop.run_in_executor(
+                    None, self._log.write_quorum_state, ready.quorum_state, self._voters, self._kraft_version
+                )
+            if ready.entries:
+                self._appended_ms = self._now_ms()
+                flush = self._log.append(ready.entries, self._appended_ms)
+                if flush is not None:
+                    await self._loop.run_in_executor(None, flush.sync)
+                    flush.finish()
+            self._log.committed(ready.high_watermark)
+            self._node.advance(ready)
+
+    def _tell(self, command: _Decided) -> None:
+        if command.records:
+            before, self.image = self.image, command.image
+            for subscriber in self._subscribers:
+                subscriber(before, command.image, command.records)
+        if not command.answer.done():
+            command.answer.set_result(command.response)
+
+    def _fail(self, error: Exception, answers: list[asyncio.Future[Any]]) -> None:
+        self._failure = failure = InvariantError(f"the controller cannot go on: {error}")
+        failure.__cause__ = error
+        for answer in (*answers, *(answer for _, answer in self._queue)):
+            if not answer.done():
+                answer.set_exception(failure)
+        self._queue.clear()
+        self._loop.call_exception_handler({"message": "The controller failed", "exception": failure})
+
+    def _take_snapshot_if_due(self) -> None:
+        settings, log = self._settings, self._log
+        interval_ms = settings["metadata.log.max.snapshot.interval.ms"]
+        large = log.bytes_since_snapshot >= settings["metadata.log.max.record.bytes.between.snapshots"]
+        old = 0 < interval_ms <= self._now_ms() - self._snapshot_ms
+        if (large or old) and self._snapshotter is None:
+            self._snapshotter = self._loop.create_task(self._take_snapshot(self.image))
+
+    async def _take_snapshot(self, image: MetadataImage) -> None:
+        """Store `image` as a snapshot, a thousand records a turn of the loop, and drop what it makes superfluous."""
+        try:
+            self._log.bytes_since_snapshot = 0
+            self._snapshot_ms = now_ms = self._now_ms()
+            snapshot = SnapshotId(image.offset + 1, image.epoch)
+            data = bytearray()
+            for batch in encode_snapshot(
+                image_records(image),
+                epoch=image.epoch,
+                now_ms=now_ms,
+                last_timestamp_ms=self._appended_ms,
+                voters=self._voters if self._kraft_version > 0 else None,
+            ):
+                data += batch
+                await asyncio.sleep(0)
+            await self._loop.run_in_executor(None, self._log.write_snapshot, snapshot, bytes(data))
+            retention = Retention(
+                self._settings["metadata.max.retention.bytes"], self._settings["metadata.max.retention.ms"]
+            )
+            self._log.added_snapshot(snapshot, retention, now_ms)
+        except Exception as error:
+            self._fail(error, [])
+        finally:
+            self._snapshotter = None
