@@ -35,7 +35,7 @@ def error_response(key: ApiKey, version: int, request: Message, code: ErrorCode,
 
 def _fill(struct: type, version: int, asked: Any, code: ErrorCode, message: str) -> Any:
     """Return a struct of the response for what was `asked`, a struct of the request."""
-    answer = object.__new__(struct)
+    answer: Any = object.__new__(struct)
     own_code = _has(struct, version, _CODE)
     for field in fields_of(struct):
         value = [] if field.is_list else field.default

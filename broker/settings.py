@@ -146,6 +146,9 @@ def _log_dirs(options: Mapping[str, Option], values: Mapping[str, Any]) -> tuple
         raise _wrong(options, name, f"{name}={','.join(directories)} has to name directories")
     if len(set(directories)) < len(directories):
         raise _wrong(options, name, f"{name}={','.join(directories)} names a directory twice")
+    metadata = values["metadata.log.dir"]
+    if metadata is not None and metadata not in directories:
+        raise _wrong(options, "metadata.log.dir", f"metadata.log.dir={metadata} has to be one of {name} so far")
     return directories
 
 

@@ -1,0 +1,153 @@
+"""The broker's program: options, event loop, signals, and the ready line.
+
+This is the one place that picks the event loop. Standard output carries `ready: HOST:PORT` and nothing else,
+once clients are served and the topics asked for exist; everything else goes to the log on standard error. The
+exit status is 0 after SIGTERM or SIGINT, 2 when it could not start as asked (settings, addresses, the data
+directory), and 1 when it had to stop.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from broker import logs
+from broker.broker import Broker
+from broker.data_directories import CannotStart
+from broker.settings import Option, Settings, SettingsError, check_settings, read_option, read_properties
+from protocol.errors import InvariantError
+from storage.disk import Disk, OsDisk
+
+_DEFAULT_LISTEN = "127.0.0.1:9092"
+_DEFAULT_DATA_DIR = "./barnabas-data"
+_HAD_TO_STOP = 1
+_CANNOT_START = 2
+
+
+class NewTopic(NamedTuple):
+    """A topic to create at the start, unless it exists; without partitions, as many as num.partitions says."""
+
+    name: str
+    partitions: int | None
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a broker until it is told to stop; return the exit status."""
+    options = _parser().parse_args(argv)
+    logs.configure(options.log_level, options.log_format)
+    disk = OsDisk()
+    try:
+        if options.ephemeral:
+            from tempfile import mkdtemp
+
+            options.data_dir = mkdtemp(prefix="barnabas-")
+        settings = _settings(options, disk)
+        with asyncio.Runner(loop_factory=_loop_factory(options.loop)) as runner:
+            return runner.run(_serve(settings, disk, [_new_topic(text) for text in options.topic]))
+    except (SettingsError, CannotStart) as error:
+        sys.stderr.write(f"barnabas: {error}\n")
+        return _CANNOT_START
+    except InvariantError as error:
+        sys.stderr.write(f"barnabas: {error}\n")
+        return _HAD_TO_STOP
+    finally:
+        if options.ephemeral and options.data_dir:
+            disk.remove_tree(options.data_dir)
+
+
+async def _serve(settings: Settings, disk: Disk, topics: list[NewTopic]) -> int:
+    loop = asyncio.get_running_loop()
+    stop: asyncio.Future[int] = loop.create_future()
+    broker = Broker(settings, disk, loop)
+
+    def end(status: int) -> None:
+        if not stop.done():
+            stop.set_result(status)
+
+    def fail(_: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+        loop.default_exception_handler(context)
+        if isinstance(context.get("exception"), InvariantError):
+            end(_HAD_TO_STOP)
+
+    loop.set_exception_handler(fail)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, end, 0)
+    await broker.start()
+    for topic in topics:
+        await broker.create_topic(topic.name, topic.partitions)
+    sys.stdout.write(f"ready: {broker.bootstrap}\n")
+    sys.stdout.flush()
+    status = await stop
+    await broker.stop()
+    return status
+
+
+def _settings(options: argparse.Namespace, disk: Disk) -> Settings:
+    """Return the settings of the file, then of the options that stand for one, then of `-D`: the last counts."""
+    found: dict[str, Option] = {}
+    if options.config is not None:
+        try:
+            text = disk.read_file(options.config).decode()
+        except (OSError, UnicodeDecodeError) as error:
+            raise SettingsError(f"--config {options.config}: {error}") from None
+        found |= read_properties(text, options.config)
+    listen = options.listen or (None if "listeners" in found else _DEFAULT_LISTEN)
+    if listen:
+        found["listeners"] = Option(f"PLAINTEXT://{listen}", f"--listen {listen}")
+    if options.advertise:
+        found["advertised.listeners"] = Option(f"PLAINTEXT://{options.advertise}", f"--advertise {options.advertise}")
+    data_dir = options.data_dir or (None if {"log.dir", "log.dirs"} & found.keys() else _DEFAULT_DATA_DIR)
+    if data_dir:
+        found["log.dirs"] = Option(os.path.abspath(data_dir), f"--data-dir {data_dir}")
+    for argument in options.define:
+        key, option = read_option(argument)
+        found[key] = option
+    return check_settings(found)
+
+
+def _new_topic(text: str) -> NewTopic:
+    name, colon, count = text.rpartition(":")
+    if not colon:
+        return NewTopic(text, None)
+    if not (count.isascii() and count.isdecimal() and int(count)):
+        raise SettingsError(f"--topic {text}: it has to be of the form NAME or NAME:PARTITIONS")
+    return NewTopic(name, int(count))
+
+
+def _loop_factory(name: str) -> type[asyncio.AbstractEventLoop] | None:
+    if name == "asyncio":
+        return None
+    import uvloop
+
+    return uvloop.Loop
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="barnabas serve", description="Run a Kafka broker in the foreground.")
+    parser.add_argument("--config", metavar="FILE", help="settings, as Kafka's server.properties")
+    parser.add_argument(
+        "-D", dest="define", metavar="KEY=VALUE", action="append", default=[], help="one setting, over the file's"
+    )
+    parser.add_argument("--listen", metavar="HOST:PORT", help=f"where to listen (default {_DEFAULT_LISTEN})")
+    parser.add_argument("--advertise", metavar="HOST:PORT", help="what clients connect to (default: as --listen)")
+    place = parser.add_mutually_exclusive_group()
+    place.add_argument("--data-dir", metavar="DIR", help=f"where the data lies (default {_DEFAULT_DATA_DIR})")
+    place.add_argument("--ephemeral", action="store_true", help="keep the data in a temporary directory")
+    parser.add_argument(
+        "--topic", metavar="NAME[:PARTITIONS]", action="append", default=[], help="create a topic unless it exists"
+    )
+    parser.add_argument("--log-level", choices=logs.LEVELS, default="info")
+    parser.add_argument("--log-format", choices=logs.FORMATS, default="text")
+    parser.add_argument(
+        "--loop", choices=("uvloop", "asyncio"), default=os.environ.get("BARNABAS_LOOP", "uvloop"), help="event loop"
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,319 @@
+"""The broker as a whole: what it consists of, and the order in which that starts and stops.
+
+    start   lock and read the data directories; bind the listeners, whose ports belong to the registration; start the
+            controller; open the logs; register; take over what the metadata places here; accept clients
+    stop    accept no more; end what waits; answer what was received; close the logs as a clean stop leaves them
+
+Nothing is decided here. Handlers are given the broker and reach through it for what they need.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import time
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import TYPE_CHECKING
+
+from barnabas import __version__
+from broker import housekeeping
+from broker.data_directories import CannotStart, claim_directories, leave_directories
+from broker.dispatch import Dispatcher
+from broker.fetch_sessions import FetchSessions
+from broker.groups.coordinator import OFFSETS_TOPIC, GroupCoordinator
+from broker.groups.journal import PartitionJournal
+from broker.groups.turn import GroupSettings
+from broker.housekeeping import Housekeeping
+from broker.listeners import join_host_port
+from broker.metrics import Metrics
+from broker.producer_ids import ProducerIds
+from broker.purgatory_driver import PurgatoryDriver
+from broker.raft_driver import RaftDriver
+from broker.replica_manager import ReplicaManager
+from broker.server import BindError, Limits, Server
+from controller.commands.brokers import Registration, register_broker, unfence_broker
+from controller.commands.producer_ids import allocate_producer_ids
+from controller.configs.effective import effective_topic_config
+from controller.configs.log_config import log_config, topic_log_config
+from controller.image import Endpoint, MetadataImage
+from protocol.compression import Compression
+from protocol.errors import ErrorCode
+from protocol.records.metadata import RemoveTopicRecord
+from storage.log_manager import LogManager
+
+if TYPE_CHECKING:
+    from broker.settings import Settings
+    from protocol.api import Api, ApiKey
+    from protocol.schema import Message
+    from storage.disk import Disk
+    from storage.log_directory import LogDirectory
+
+_STOP_TIMEOUT_S = 10.0
+_SYNC_INTERVAL_S = 1.0
+
+_log = logging.getLogger("broker")
+
+
+def wall_clock_ms() -> int:
+    """Return the time of day in milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+class Broker:
+    """Everything of one broker."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        disk: Disk,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        now_ms: Callable[[], int] = wall_clock_ms,
+        random: Random | None = None,
+    ) -> None:
+        self.settings = settings
+        self.node_id = settings.node_id
+        self.loop = loop
+        self.now_ms = now_ms
+        self.random = random or Random()
+        self.metrics = Metrics()
+        self.cluster_id = ""
+        self.broker_epoch = -1
+        self.endpoints: dict[str, Endpoint] = {}
+        self.logs = LogManager(
+            disk,
+            settings.log_dirs,
+            log_config(effective_topic_config(MetadataImage(cluster_id=""), settings, "")),
+            now_ms=now_ms,
+            random=self.random,
+            producer_id_expiration_ms=settings["producer.id.expiration.ms"],
+        )
+        self._waiting = PurgatoryDriver(loop)
+        self.purgatory = self._waiting.purgatory
+        self.replicas = ReplicaManager(
+            self.node_id,
+            logs=self.logs,
+            purgatory=self.purgatory,
+            fetch_sessions=FetchSessions(
+                settings["max.incremental.fetch.session.cache.slots"], self.purgatory, self.random
+            ),
+            loop=loop,
+            now_ms=now_ms,
+            topic_config=lambda image, topic: topic_log_config(image, settings, topic),
+        )
+        self.groups = GroupCoordinator(
+            loop=loop,
+            now_ms=now_ms,
+            random=self.random,
+            settings=_group_settings(settings),
+            partition_count=self._offsets_partitions,
+            open_journal=self._open_journal,
+            expiry_interval_ms=settings["offsets.retention.check.interval.ms"],
+        )
+        self.producer_ids = ProducerIds(self._allocate_producer_ids)
+        self.controller: RaftDriver
+        self._disk = disk
+        self._server = Server(loop, _limits(settings), self.metrics)
+        self._dispatchers: dict[str, Dispatcher] = {}
+        self._chores = Housekeeping(loop)
+
+    @property
+    def image(self) -> MetadataImage:
+        """Return the cluster's metadata as it is committed and applied."""
+        return self.controller.image
+
+    @property
+    def bootstrap(self) -> str:
+        """Return the HOST:PORT that clients are to begin with."""
+        names = (endpoint.listener for endpoint in self.settings.advertised_listeners)
+        first = next(self.endpoints[name] for name in names if name not in self.settings.controller_listeners)
+        return join_host_port(first.host, first.port)
+
+    def served_apis(self, listener: str) -> Mapping[ApiKey, Api]:
+        """Return what is served on a listener."""
+        return self._dispatchers[listener].apis
+
+    # Start
+
+    async def start(self) -> None:
+        """Serve clients. Raises `CannotStart`, and leaves the data directories as they were found."""
+        self.cluster_id, is_new = claim_directories(self.logs, self.node_id, self.random)
+        try:
+            await self._bind()
+        except BindError as error:
+            leave_directories(self.logs.directories)
+            raise CannotStart(str(error)) from error
+        if self.settings.unknown:
+            _log.warning("Settings that do not exist are ignored: %s", ", ".join(self.settings.unknown))
+        self.controller = RaftDriver(
+            self._disk,
+            self._metadata_directory(),
+            self.settings,
+            cluster_id=self.cluster_id,
+            loop=self.loop,
+            now_ms=self.now_ms,
+        )
+        await self.controller.start()
+        await self._load_logs(is_new)
+        await self._join()
+        self._keep_house()
+        await self._server.start()
+        _log.info(
+            "Barnabas %s: node %d of cluster %s listens on %s, data in %s",
+            __version__,
+            self.node_id,
+            self.cluster_id,
+            ", ".join(f"{name}://{join_host_port(at.host, at.port)}" for name, at in self.endpoints.items()),
+            ", ".join(self.settings.log_dirs),
+        )
+
+    def _metadata_directory(self) -> LogDirectory:
+        """Return the data directory that the metadata log is in."""
+        path = self.settings["metadata.log.dir"] or self.settings.log_dirs[0]
+        return next(directory for directory in self.logs.directories if directory.path == path.rstrip("/"))
+
+    async def _bind(self) -> None:
+        """Bind every listener; from then on it is known what to advertise."""
+        settings = self.settings
+        advertised = {endpoint.listener: endpoint for endpoint in settings.advertised_listeners}
+        for listener in settings.listeners:
+            name = listener.listener
+            is_controller = name in settings.controller_listeners
+            dispatcher = self._dispatchers[name] = Dispatcher(self, "controller" if is_controller else "broker")
+            port = await self._server.bind(name, listener.host, listener.port, dispatcher)
+            told = advertised.get(name, listener)
+            self.endpoints[name] = Endpoint(told.host or socket.gethostname(), told.port or port)
+
+    async def _load_logs(self, is_new: bool) -> None:
+        """Open every log; after an unclean stop, with recovery."""
+        scanned_bytes = dropped_bytes = 0
+        if not (is_new or self.logs.clean):
+            _log.warning("The last stop was unclean: checking the logs from their recovery points on")
+        for log in self.logs.load():
+            scanned_bytes += log.recovery.scanned_bytes
+            dropped_bytes += log.recovery.truncated_bytes
+            if log.recovery.changed:
+                _log.warning("Recovered %s: %s", log, log.recovery)
+            await asyncio.sleep(0)
+        if not (is_new or self.logs.clean):
+            _log.warning("Checked %d bytes, cut off %d that were not whole batches", scanned_bytes, dropped_bytes)
+        housekeeping.report_problems(self.logs)
+
+    async def _join(self) -> None:
+        """Register with the controller, then take over what it places here."""
+        controller = self.controller
+        registration = Registration(
+            broker_id=self.node_id,
+            incarnation_id=self.random.randbytes(16),
+            endpoints={
+                endpoint.listener: self.endpoints[endpoint.listener]
+                for endpoint in self.settings.advertised_listeners
+                if endpoint.listener not in self.settings.controller_listeners
+            },
+            directories=tuple(sorted(directory.directory_id for directory in self.logs.online)),
+            rack=self.settings["broker.rack"],
+        )
+        self.broker_epoch = await controller.submit(lambda image: register_broker(image, registration))
+        self.replicas.load(controller.image)
+        controller.subscribe(self.replicas.apply)
+        controller.subscribe(self._forget_topics)
+        self.replicas.on_leadership(OFFSETS_TOPIC, self.groups.leadership_changed)
+        await controller.submit(lambda image: unfence_broker(image, self.node_id, self.broker_epoch))
+        self.groups.start()
+
+    def _keep_house(self) -> None:
+        settings, chores = self.settings, self._chores
+        chores.every(settings["log.retention.check.interval.ms"] / 1000, self._tidy)
+        chores.every(_SYNC_INTERVAL_S, lambda: housekeeping.sync(self.logs, self.loop, self.now_ms()))
+        chores.every(settings["log.flush.offset.checkpoint.interval.ms"] / 1000, self._checkpoint)
+        idle_s = settings["connections.max.idle.ms"] / 1000
+        if idle_s > 0:
+            chores.every(idle_s / 10, self._close_idle)
+
+    async def create_topic(self, name: str, partitions: int | None) -> None:
+        """Create a topic unless it exists; `CannotStart` if that is impossible."""
+        from controller.commands.topics import create_topics
+        from protocol.messages.create_topics import CreateTopicsRequest
+
+        topic = CreateTopicsRequest.Topic(
+            name=name, num_partitions=partitions or -1, replication_factor=-1, assignments=[], configs=[]
+        )
+        request = CreateTopicsRequest(topics=[topic])
+        response = await self.controller.submit(lambda image: create_topics(image, request, self.settings, self.random))
+        (answer,) = response.topics
+        if answer.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+            raise CannotStart(f"--topic {name}: {answer.error_message}")
+
+    # Stop
+
+    async def stop(self) -> None:
+        """Answer what was received, and leave the data as a clean stop leaves it."""
+        self.groups.stop()
+        self.purgatory.run(float("inf"))  # no more is coming that anybody could wait for
+        await self._server.stop(_STOP_TIMEOUT_S)
+        self._waiting.stop()
+        await self._chores.stop()
+        await self.controller.stop()
+        self.logs.close(clean=True, broker_epoch=self.broker_epoch)
+        housekeeping.report_problems(self.logs)
+        _log.info("Stopped: %s", self.metrics)
+
+    # What the parts ask of each other
+
+    def _offsets_partitions(self) -> int:
+        topic = self.image.topic(OFFSETS_TOPIC)
+        count: int = self.settings["offsets.topic.num.partitions"] if topic is None else len(topic.partitions)
+        return count
+
+    def _open_journal(self, index: int) -> PartitionJournal:
+        return PartitionJournal(
+            self.replicas,
+            self.replicas.partition(OFFSETS_TOPIC, index),
+            compression=Compression(self.settings["offsets.topic.compression.codec"]),
+            timeout_ms=self.settings["offsets.commit.timeout.ms"],
+            load_bytes=self.settings["offsets.load.buffer.size"],
+            now_ms=self.now_ms,
+        )
+
+    async def _allocate_producer_ids(self) -> range:
+        return await self.controller.submit(lambda image: allocate_producer_ids(image, self.node_id, self.broker_epoch))
+
+    def _forget_topics(self, old: MetadataImage, _new: MetadataImage, records: tuple[Message, ...]) -> None:
+        removed = (old.topic_by_id(record.topic_id) for record in records if isinstance(record, RemoveTopicRecord))
+        topics = [(topic.name, topic.topic_id) for topic in removed if topic is not None]
+        if topics:
+            self.groups.topics_deleted(topics)
+
+    async def _tidy(self) -> None:
+        await housekeeping.tidy(self.logs, self.now_ms())
+        self.replicas.note_retention()
+
+    async def _checkpoint(self) -> None:
+        self.logs.checkpoint()
+        housekeeping.report_problems(self.logs)
+
+    async def _close_idle(self) -> None:
+        self._server.close_idle()
+
+
+def _limits(settings: Settings) -> Limits:
+    idle_ms = settings["connections.max.idle.ms"]
+    return Limits(
+        max_request_bytes=settings["socket.request.max.bytes"],
+        max_connections=settings["max.connections"],
+        max_connections_per_ip=settings["max.connections.per.ip"],
+        max_idle_s=idle_ms / 1000,
+    )
+
+
+def _group_settings(settings: Settings) -> GroupSettings:
+    return GroupSettings(
+        min_session_timeout_ms=settings["group.min.session.timeout.ms"],
+        max_session_timeout_ms=settings["group.max.session.timeout.ms"],
+        initial_rebalance_delay_ms=settings["group.initial.rebalance.delay.ms"],
+        max_size=settings["group.max.size"],
+        offset_metadata_max_bytes=settings["offset.metadata.max.bytes"],
+        offsets_retention_ms=settings["offsets.retention.minutes"] * 60_000,
+    )

@@ -1,0 +1,70 @@
+"""Whose the data directories are: locked, read, and made this node's where they are new.
+
+Every directory holds `meta.properties` with the cluster's id, the node's id and an id of its own. A start that
+is refused leaves the directories as they were found, the mark of a clean stop included.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from protocol.primitives import uuid_text
+from storage.checkpoint import CheckpointError
+from storage.disk import AlreadyLocked
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from storage.log_directory import LogDirectory
+    from storage.log_manager import LogManager
+
+
+class CannotStart(Exception):  # noqa: N818 - what happened, in the words of the one who asked for it
+    """The broker cannot start as it was asked to; the message says why."""
+
+
+class Identity(NamedTuple):
+    """What the data directories say."""
+
+    cluster_id: str
+    is_new: bool
+
+
+def claim_directories(logs: LogManager, node_id: int, random: Random) -> Identity:
+    """Lock the directories of `logs`, and make those that are new this node's.
+
+    Raises `CannotStart` if another process has one, if one is another node's, and if none can be used.
+    """
+    try:
+        logs.open()
+        found = {directory.path: directory.meta for directory in logs.online if directory.meta is not None}
+        cluster_id = next((meta.cluster_id for meta in found.values()), None)
+        for path, meta in found.items():
+            if meta.node_id != node_id:
+                raise CannotStart(f"{path} holds the data of node {meta.node_id}, and this is node.id={node_id}")
+            if meta.cluster_id != cluster_id:
+                raise CannotStart(f"{path} holds data of cluster {meta.cluster_id}, others of {cluster_id}")
+        is_new = cluster_id is None
+        cluster_id = cluster_id or new_cluster_id(random)
+        logs.format(cluster_id, node_id)
+    except AlreadyLocked as error:
+        holder = "another process" if error.pid is None else f"process {error.pid}"
+        raise CannotStart(f"the data directory {os.path.dirname(error.path)} is in use by {holder}") from error
+    except (OSError, CheckpointError) as error:
+        raise CannotStart(f"the data directory cannot be used: {error}") from error
+    return Identity(cluster_id, is_new)
+
+
+def leave_directories(directories: list[LogDirectory]) -> None:
+    """Close directories whose logs were not opened, as they were found."""
+    for directory in directories:
+        if directory.failure is None:
+            directory.close(clean=directory.clean, broker_epoch=directory.previous_broker_epoch)
+
+
+def new_cluster_id(random: Random) -> str:
+    """Return a random uuid as text, which does not look like an option to a command line."""
+    while (text := uuid_text(random.randbytes(16))).startswith("-"):
+        pass
+    return text
