@@ -24,7 +24,7 @@ from controller.image_builder import ImageBuilder, apply_records
 from controller.raft import RaftNode
 from controller.snapshot import SnapshotId, encode_snapshot, image_records
 from controller.voters import Voter, VoterSet
-from protocol.errors import InvariantError
+from protocol.errors import ErrorCode, InvariantError, KafkaError
 from protocol.records.control import KRaftVersionRecord, LeaderChangeMessage, VotersRecord
 from protocol.schema import Message
 from storage.log_config import LogConfig
@@ -148,11 +148,11 @@ class RaftDriver:
         """Tell `subscriber` of every batch that is committed from now on."""
         self._subscribers.append(subscriber)
 
-    async def submit(self, command: Command[R]) -> R:
+    async def submit(self, command: Command[R], timeout_ms: int | None = None) -> R:
         """Decide a command; return its response once its records are durable, applied and told.
 
-        KafkaError if the command raises it, or if this node does not lead. Once called, the command is decided
-        even if the caller is cancelled.
+        KafkaError if the command raises it, if this node does not lead, or with REQUEST_TIMED_OUT. Once called, the
+        command is decided even if nobody waits for it any more.
         """
         if self._failure is not None:
             raise self._failure
@@ -160,7 +160,11 @@ class RaftDriver:
         self._queue.append((command, answer))
         if self._writer is None:
             self._writer = self._loop.create_task(self._write())
-        return await answer
+        try:
+            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+                return await answer
+        except TimeoutError:
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "The controller is still busy.") from None
 
     async def stop(self) -> None:
         """Finish what is under way and close the log."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from broker.operations import CLUSTER_OPERATIONS
 from protocol.errors import ErrorCode
 from protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 
@@ -23,10 +24,6 @@ if TYPE_CHECKING:
     from broker.connection import RequestContext
 
 _ENDPOINT_TYPES = {1: "BROKER", 2: "CONTROLLER"}
-
-# Operations of ACLs that exist for a cluster, as bits: CREATE ALTER DESCRIBE CLUSTER_ACTION DESCRIBE_CONFIGS
-# ALTER_CONFIGS IDEMPOTENT_WRITE. Without an authorizer everyone may do all of them.
-_ALL_OPERATIONS = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
 
 _Node = DescribeClusterResponse.Broker
 
@@ -53,7 +50,7 @@ def handle(broker: Broker, context: RequestContext, request: DescribeClusterRequ
         brokers=_controllers(broker, context) if is_controller else _brokers(broker, context, request),
     )
     if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = _ALL_OPERATIONS
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS
     return response
 
 

@@ -1,0 +1,29 @@
+"""CreatePartitions: more partitions for topics that exist (KIP-195).
+
+Behaviour
+- The controller decides each topic on its own (`controller.commands.partitions`).
+- As for new topics, the answer comes when the partitions can be produced to.
+
+Version notes
+- All versions say the same; 2 and later are flexible, 3 may be answered with THROTTLING_QUOTA_EXCEEDED.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from controller.commands.partitions import create_partitions
+from protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.connection import RequestContext
+
+
+async def handle(
+    broker: Broker, _context: RequestContext, request: CreatePartitionsRequest
+) -> CreatePartitionsResponse:
+    """Submit the command and answer when it holds."""
+    command = partial(create_partitions, request=request, random=broker.random)
+    return await broker.controller.submit(command, request.timeout_ms)

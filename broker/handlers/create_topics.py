@@ -1,0 +1,30 @@
+"""CreateTopics: topics with their partitions, replicas and settings (KIP-4).
+
+Behaviour
+- The controller decides each topic on its own (`controller.commands.topics`).
+- Beyond Kafka, the answer comes when every partition can be produced to: the replicas are made, and their leader
+  elected, by the time that the command has been told to everyone.
+- Whoever waits longer than the request's time-out is told REQUEST_TIMED_OUT; the topics may exist later.
+
+Version notes
+- 4 and later take -1 for the broker's defaults of partitions and replicas (KIP-464).
+- 5 and later return the settings that the topic begins with (KIP-525), 7 and later its id.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from controller.commands.topics import create_topics
+from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.connection import RequestContext
+
+
+async def handle(broker: Broker, _context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    """Submit the command and answer when it holds."""
+    command = partial(create_topics, request=request, settings=broker.settings, random=broker.random)
+    return await broker.controller.submit(command, request.timeout_ms)

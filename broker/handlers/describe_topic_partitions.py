@@ -1,0 +1,118 @@
+"""DescribeTopicPartitions: topics page by page, with what elections know of each partition (KIP-966).
+
+Behaviour
+- Topics come in the order of their names, those asked for or, if none are named, all.
+- A page ends after as many partitions as the request or `max.request.partition.size.limit` allows; its cursor says
+  with which partition of which topic the next one begins. A cursor whose topic is gone begins with the next topic.
+- What may be done with a topic is always told.
+- Nothing is ever created.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from broker.operations import OPERATIONS_NOT_ASKED, TOPIC_OPERATIONS
+from broker.topic_view import reachable_brokers, view_partition
+from controller.image import MetadataImage, PartitionImage
+from controller.topic_names import INTERNAL_TOPICS, check_topic_name
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+)
+from protocol.primitives import ZERO_UUID
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.connection import RequestContext
+
+_Topic = DescribeTopicPartitionsResponse.Topic
+_Cursor = DescribeTopicPartitionsResponse.Cursor
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: DescribeTopicPartitionsRequest
+) -> DescribeTopicPartitionsResponse:
+    """Describe one page."""
+    image = broker.image
+    limit = broker.settings["max.request.partition.size.limit"]
+    if request.response_partition_limit > 0:
+        limit = min(limit, request.response_partition_limit)
+    first_topic, first_partition = "", 0
+    if request.cursor is not None:
+        first_topic, first_partition = request.cursor.topic_name, request.cursor.partition_index
+        if first_partition < 0:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"DescribeTopicPartitionsRequest cursor partition must be valid: {first_partition}",
+            )
+    names = {topic.name for topic in request.topics} or image.topics_by_name().keys()
+    response = DescribeTopicPartitionsResponse(topics=[])
+    reachable = reachable_brokers(image, context.listener)
+    for name in sorted(name for name in names if name >= first_topic):
+        if limit <= 0:
+            response.next_cursor = _Cursor(topic_name=name, partition_index=0)
+            break
+        start = first_partition if name == first_topic else 0
+        described, following = _describe(image, name, start, limit, reachable)
+        response.topics.append(described)
+        limit -= len(described.partitions)
+        if following is not None:
+            response.next_cursor = _Cursor(topic_name=name, partition_index=following)
+            break
+    return response
+
+
+def _describe(
+    image: MetadataImage, name: str, start: int, limit: int, reachable: frozenset[int]
+) -> tuple[_Topic, int | None]:
+    """Return a topic with at most `limit` partitions from `start` on, and the partition that the next page begins with."""
+    topic = image.topic(name)
+    if topic is None:
+        return _unknown(name), None
+    wanted = [topic.partitions[index] for index in range(start, len(topic.partitions))]
+    described = _Topic(
+        name=name,
+        topic_id=topic.topic_id,
+        is_internal=name in INTERNAL_TOPICS,
+        partitions=list(_partitions(image, islice(wanted, limit), reachable)),
+        topic_authorized_operations=TOPIC_OPERATIONS,
+    )
+    return described, start + limit if len(wanted) > limit else None
+
+
+def _unknown(name: str) -> _Topic:
+    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    try:
+        check_topic_name(name)
+    except KafkaError as invalid:
+        error = invalid.code
+    return _Topic(
+        error_code=error,
+        name=name,
+        topic_id=ZERO_UUID,
+        is_internal=name in INTERNAL_TOPICS,
+        partitions=[],
+        topic_authorized_operations=OPERATIONS_NOT_ASKED,
+    )
+
+
+def _partitions(
+    image: MetadataImage, partitions: Iterable[PartitionImage], reachable: frozenset[int]
+) -> Iterable[_Topic.Partition]:
+    for partition in partitions:
+        view = view_partition(image, partition, reachable)
+        yield _Topic.Partition(
+            error_code=view.error,
+            partition_index=partition.partition,
+            leader_id=view.leader_id,
+            leader_epoch=partition.leader_epoch,
+            replica_nodes=view.replicas,
+            isr_nodes=view.isr,
+            eligible_leader_replicas=list(partition.eligible_leader_replicas),
+            last_known_elr=list(partition.last_known_elr),
+            offline_replicas=view.offline,
+        )

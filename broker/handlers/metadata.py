@@ -1,0 +1,196 @@
+"""Metadata: the brokers, and where the partitions of topics are led.
+
+Behaviour
+- All topics, those named, or none. A topic is asked for by name or by id, and answered in the order asked.
+- A named topic that does not exist is created if both the request and `auto.create.topics.enable` allow it.
+  Beyond Kafka, which answers LEADER_NOT_AVAILABLE and creates in the background, the answer waits for it.
+- Brokers and leaders are those that can be reached on the listener which the request came by; other leaders are -1.
+- The same image gives the same answer, and answers for it are remembered: a client of ten thousand partitions asks
+  often, the image changes rarely.
+
+Version notes
+- 0: an empty list asks for all topics, and replicas that cannot be reached are left out, with REPLICA_NOT_AVAILABLE.
+- 1 and later: null asks for all topics, an empty list for none. 4 and later can forbid creation.
+- 6 and later: LISTENER_NOT_FOUND where a leader lives but has no address here; before, LEADER_NOT_AVAILABLE.
+- 8 to 10 tell what may be done with the cluster, 8 and later with topics, if asked (KIP-430).
+- 10 and later return topic ids, 12 and later can ask by them (KIP-516).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterable
+from typing import TYPE_CHECKING
+
+from broker.internal_topics import create_on_demand, is_creatable
+from broker.operations import CLUSTER_OPERATIONS, OPERATIONS_NOT_ASKED, TOPIC_OPERATIONS
+from broker.topic_view import PartitionView, reachable_brokers, view_partition
+from controller.image import MetadataImage, TopicImage
+from controller.topic_names import INTERNAL_TOPICS, check_topic_name
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.metadata import MetadataRequest, MetadataResponse
+from protocol.primitives import ZERO_UUID
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.connection import RequestContext
+
+_Topic = MetadataResponse.Topic
+_Partition = MetadataResponse.Topic.Partition
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: MetadataRequest
+) -> MetadataResponse | Awaitable[MetadataResponse]:
+    """Answer from the image; wait only where topics have to be created first."""
+    _check_versions(request, context.api_version)
+    missing = _to_create(broker, request)
+    if missing:
+        return _create_and_answer(broker, context, request, missing)
+    return _answer(broker, context, request, {})
+
+
+def _check_versions(request: MetadataRequest, version: int) -> None:
+    for topic in request.topics or ():
+        if topic.name is None and version < 12:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Topic name can not be null for version {version}")
+        if topic.topic_id != ZERO_UUID and version < 12:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Topic IDs are not supported for version {version}")
+
+
+def _asks_for_all(request: MetadataRequest, version: int) -> bool:
+    return request.topics is None or (version == 0 and not request.topics)
+
+
+def _to_create(broker: Broker, request: MetadataRequest) -> list[str]:
+    """Return the topics that are asked for by name, do not exist, and may be created."""
+    if not (request.allow_auto_topic_creation and request.topics and broker.settings["auto.create.topics.enable"]):
+        return []
+    image = broker.image
+    names = dict.fromkeys(topic.name for topic in request.topics if topic.topic_id == ZERO_UUID)
+    return [name for name in names if name is not None and image.topic(name) is None and is_creatable(name)]
+
+
+async def _create_and_answer(
+    broker: Broker, context: RequestContext, request: MetadataRequest, missing: list[str]
+) -> MetadataResponse:
+    created = await create_on_demand(broker, missing)
+    errors = {topic.name: ErrorCode(topic.error_code) for topic in created.topics if topic.error_code}
+    return _answer(broker, context, request, errors)
+
+
+def _answer(
+    broker: Broker, context: RequestContext, request: MetadataRequest, errors: dict[str, ErrorCode]
+) -> MetadataResponse:
+    """Answer with what the image has now; `errors` are those of topics that could not be created."""
+    image, version = broker.image, context.api_version
+    operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else OPERATIONS_NOT_ASKED
+    view = _View.of(image, context.listener, version, operations)
+    if _asks_for_all(request, version):
+        topics = view.topics(image.topics())
+    else:
+        topics = [view.asked(topic, errors) for topic in request.topics or ()]
+    return MetadataResponse(
+        brokers=view.brokers,
+        cluster_id=image.cluster_id,
+        controller_id=broker.node_id,
+        topics=topics,
+        cluster_authorized_operations=CLUSTER_OPERATIONS
+        if request.include_cluster_authorized_operations
+        else OPERATIONS_NOT_ASKED,
+    )
+
+
+class _View:
+    """An image as one listener's clients of one kind see it; kept with the image."""
+
+    def __init__(self, image: MetadataImage, listener: str, version: int, operations: int) -> None:
+        self._image = image
+        self._version = version
+        self._operations = operations
+        self._reachable = reachable_brokers(image, listener)
+        self._known: dict[bytes, _Topic] = {}
+        self.brokers = [
+            MetadataResponse.Broker(
+                node_id=node.broker_id,
+                host=node.endpoints[listener].host,
+                port=node.endpoints[listener].port,
+                rack=node.rack,
+            )
+            for node in sorted(image.brokers.values())
+            if node.broker_id in self._reachable
+        ]
+
+    @staticmethod
+    def of(image: MetadataImage, listener: str, version: int, operations: int) -> _View:
+        """Return the view of an image, made at the first request of its kind."""
+        # Version 0 leaves out replicas, 1 to 5 know fewer errors, and the rest of the versions differ in encoding.
+        kind = min(version, 1) if version < 6 else 6
+        key = ("metadata", listener, kind, operations)
+        view: _View | None = image.memo.get(key)
+        if view is None:
+            view = image.memo[key] = _View(image, listener, kind, operations)
+        return view
+
+    def topics(self, topics: Iterable[TopicImage]) -> list[_Topic]:
+        """Return all of the topics."""
+        return [self._topic(topic) for topic in topics]
+
+    def asked(self, asked: MetadataRequest.Topic, errors: dict[str, ErrorCode]) -> _Topic:
+        """Return the topic that was asked for, or the error why there is none."""
+        if asked.topic_id != ZERO_UUID:
+            topic = self._image.topic_by_id(asked.topic_id)
+            if topic is None:
+                return self._unknown(ErrorCode.UNKNOWN_TOPIC_ID, None, asked.topic_id)
+            return self._topic(topic)
+        name = asked.name or ""
+        topic = self._image.topic(name)
+        if topic is not None:
+            return self._topic(topic)
+        try:
+            check_topic_name(name)
+        except KafkaError as error:
+            return self._unknown(error.code, name)
+        return self._unknown(errors.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), name)
+
+    def _unknown(self, error: ErrorCode, name: str | None, topic_id: bytes = ZERO_UUID) -> _Topic:
+        return _Topic(
+            error_code=error, name=name, topic_id=topic_id, is_internal=name in INTERNAL_TOPICS, partitions=[]
+        )
+
+    def _topic(self, topic: TopicImage) -> _Topic:
+        known = self._known.get(topic.topic_id)
+        if known is None:
+            known = self._known[topic.topic_id] = _Topic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                is_internal=topic.name in INTERNAL_TOPICS,
+                partitions=[
+                    self._partition(
+                        partition.partition,
+                        partition.leader_epoch,
+                        view_partition(self._image, partition, self._reachable),
+                    )
+                    for partition in topic.partitions.values()
+                ],
+                topic_authorized_operations=self._operations,
+            )
+        return known
+
+    def _partition(self, index: int, leader_epoch: int, view: PartitionView) -> _Partition:
+        error, replicas, isr = view.error, view.replicas, view.isr
+        if error is ErrorCode.LISTENER_NOT_FOUND and self._version < 6:
+            error = ErrorCode.LEADER_NOT_AVAILABLE
+        if self._version == 0:
+            replicas = [replica for replica in replicas if replica in self._reachable]
+            isr = [replica for replica in isr if replica in self._reachable]
+            if error is ErrorCode.NONE and len(replicas) + len(isr) < len(view.replicas) + len(view.isr):
+                error = ErrorCode.REPLICA_NOT_AVAILABLE
+        return _Partition(
+            error_code=error,
+            partition_index=index,
+            leader_id=view.leader_id,
+            leader_epoch=leader_epoch,
+            replica_nodes=replicas,
+            isr_nodes=isr,
+            offline_replicas=view.offline,
+        )
