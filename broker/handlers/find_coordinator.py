@@ -1,0 +1,106 @@
+"""FindCoordinator: which broker coordinates a group.
+
+Behaviour
+- The leader of the group's partition of `__consumer_offsets`, with its address on the listener that is asked. The topic is
+  created if it is not there yet, and the answer waits for that; Kafka has the client ask again.
+- COORDINATOR_NOT_AVAILABLE while that partition has no leader that can be reached.
+- Transactions and share groups have no coordinator yet: INVALID_REQUEST, which makes clients give up at once. A retriable
+  error would leave a transactional producer waiting for a minute.
+
+Version notes
+- 1 and later say in words what is wrong, and ask by key type: 0 group, 1 transaction, 2 share.
+- 4 and later ask for several keys, each answered for itself (KIP-699).
+- 6 and later know share groups (KIP-932).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, NamedTuple
+
+from broker.groups.coordinator import OFFSETS_TOPIC
+from broker.internal_topics import ensure_internal_topic
+from broker.leader_hints import current_leader
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.connection import RequestContext
+
+_GROUP, _TRANSACTION, _SHARE = 0, 1, 2
+_REFUSALS = {
+    _TRANSACTION: "This broker does not support transactions",
+    _SHARE: "This broker does not support share groups",
+}
+_SEVERAL_FROM_VERSION = 4
+
+
+class _Found(NamedTuple):
+    error: ErrorCode
+    message: str | None = None
+    node_id: int = -1
+    host: str = ""
+    port: int = -1
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: FindCoordinatorRequest
+) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
+    """Look up each key; wait only where the topic has to be created first."""
+    if request.key_type != _GROUP:
+        refusal = _REFUSALS.get(request.key_type, f"There are no coordinators of type {request.key_type}")
+        refused = _Found(ErrorCode.INVALID_REQUEST, refusal)
+        return _response(context, request, [refused] * len(_keys(context, request)))
+    if broker.image.topic(OFFSETS_TOPIC) is None:
+        return _create_and_find(broker, context, request)
+    return _find_all(broker, context, request)
+
+
+async def _create_and_find(
+    broker: Broker, context: RequestContext, request: FindCoordinatorRequest
+) -> FindCoordinatorResponse:
+    try:
+        await ensure_internal_topic(broker, OFFSETS_TOPIC)
+    except KafkaError as error:
+        failed = _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error))
+        return _response(context, request, [failed] * len(_keys(context, request)))
+    return _find_all(broker, context, request)
+
+
+def _find_all(broker: Broker, context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+    keys = _keys(context, request)
+    return _response(context, request, [_find(broker, key, context.listener) for key in keys])
+
+
+def _find(broker: Broker, group_id: str, listener: str) -> _Found:
+    index = broker.groups.partition_of(group_id)
+    leader = current_leader(broker.image, OFFSETS_TOPIC, index, listener)
+    if leader.host is None or broker.image.brokers[leader.leader].fenced:
+        return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"Partition {OFFSETS_TOPIC}-{index} has no leader")
+    return _Found(ErrorCode.NONE, None, leader.leader, leader.host, leader.port)
+
+
+def _keys(context: RequestContext, request: FindCoordinatorRequest) -> list[str]:
+    return request.coordinator_keys if context.api_version >= _SEVERAL_FROM_VERSION else [request.key]
+
+
+def _response(context: RequestContext, request: FindCoordinatorRequest, found: list[_Found]) -> FindCoordinatorResponse:
+    if context.api_version < _SEVERAL_FROM_VERSION:
+        [one] = found
+        return FindCoordinatorResponse(
+            error_code=one.error, error_message=one.message, node_id=one.node_id, host=one.host, port=one.port
+        )
+    return FindCoordinatorResponse(
+        coordinators=[
+            FindCoordinatorResponse.Coordinator(
+                key=key,
+                node_id=one.node_id,
+                host=one.host,
+                port=one.port,
+                error_code=one.error,
+                error_message=one.message,
+            )
+            for key, one in zip(_keys(context, request), found, strict=True)
+        ]
+    )
