@@ -326,7 +326,7 @@ def read_subscription(metadata: bytes) -> list[str] | None:
     for _ in range(count):
         size = int.from_bytes(metadata[at : at + 2], "big", signed=True)
         name = metadata[at + 2 : at + 2 + size]
-        if size < 0 or len(name) < size:
+        if size <= 0 or len(name) < size:
             return None
         try:
             topics.append(name.decode())

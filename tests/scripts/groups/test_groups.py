@@ -1,6 +1,7 @@
 """Transcripts of classic groups: what one shard answers, appends and waits for, with time moved by hand.
 
-    join as=A [member=M] [instance=I] [session=10000] [rebalance=60000] [type=consumer] [protocols=(range:x)] [old] [skip]
+    join as=A [member=M] [instance=I] [session=10000] [rebalance=60000] [type=consumer] [protocols=(range:x)]
+         [old] [skip]
     sync as=A member=M generation=N [instance=I] [protocol=P] [type=T] [assignments=(M:text, ...)]
     heartbeat member=M generation=N [instance=I]
     leave as=A members=(M, ...) | instances=(I, ...)
