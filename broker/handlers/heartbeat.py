@@ -1,8 +1,8 @@
 """Heartbeat: a member of a classic group is alive.
 
 Behaviour
-- Renews the session. REBALANCE_IN_PROGRESS tells the member to join again, ILLEGAL_GENERATION and UNKNOWN_MEMBER_ID that
-  it missed a rebalance, FENCED_INSTANCE_ID that another process has taken its instance id.
+- Renews the session. REBALANCE_IN_PROGRESS tells the member to join again, ILLEGAL_GENERATION and UNKNOWN_MEMBER_ID
+  that it missed a rebalance, FENCED_INSTANCE_ID that another process has taken its instance id.
 - While the group is being loaded the answer is NONE, as in Kafka: sessions begin when it is.
 
 Version notes
