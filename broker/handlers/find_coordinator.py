@@ -1,11 +1,11 @@
 """FindCoordinator: which broker coordinates a group.
 
 Behaviour
-- The leader of the group's partition of `__consumer_offsets`, with its address on the listener that is asked. The topic is
-  created if it is not there yet, and the answer waits for that; Kafka has the client ask again.
+- The leader of the group's partition of `__consumer_offsets`, with its address on the listener that is asked. The topic
+  is created if it is not there yet, and the answer waits for that; Kafka has the client ask again.
 - COORDINATOR_NOT_AVAILABLE while that partition has no leader that can be reached.
-- Transactions and share groups have no coordinator yet: INVALID_REQUEST, which makes clients give up at once. A retriable
-  error would leave a transactional producer waiting for a minute.
+- Transactions and share groups have no coordinator yet: INVALID_REQUEST, which makes clients give up at once. A
+  retriable error would leave a transactional producer waiting for a minute.
 
 Version notes
 - 1 and later say in words what is wrong, and ask by key type: 0 group, 1 transaction, 2 share.
