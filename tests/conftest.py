@@ -1,0 +1,16 @@
+"""What every test may use."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.broker_process import BrokerProcess
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
+    """A running broker of one's own; no client may make it write a traceback."""
+    with BrokerProcess(tmp_path / "broker") as running:
+        yield running
+    assert "Traceback" not in running.log.read_text()

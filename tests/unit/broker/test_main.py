@@ -1,0 +1,218 @@
+"""The program: options, ready line, signals, exit status. Every broker here is a process."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+
+
+@contextmanager
+def serve(*arguments, **environment):
+    """Run the program; it is killed if the test leaves it running."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "broker", *arguments],
+        cwd=ROOT,
+        env=os.environ | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def ready_port(process):
+    line = process.stdout.readline()
+    assert line.startswith("ready: 127.0.0.1:"), process.stderr.read()
+    return int(line.removeprefix("ready: 127.0.0.1:"))
+
+
+def stopped(process, number=signal.SIGTERM):
+    """Tell the broker to stop; return its status and what it wrote since the ready line."""
+    process.send_signal(number)
+    output, log = process.communicate(timeout=30)
+    return process.returncode, output, log
+
+
+def run_to_its_end(*arguments):
+    done = subprocess.run(
+        [sys.executable, "-m", "broker", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=30
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.fixture
+def place(tmp_path):
+    return ("--listen", "127.0.0.1:0", "--data-dir", str(tmp_path / "data"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_says_when_it_is_ready_and_stops_with_status_0_when_told(place, number):
+    with serve(*place) as process:
+        socket.create_connection(("127.0.0.1", ready_port(process))).close()
+        status, output, log = stopped(process, number)
+    assert (status, output) == (0, "")
+    assert "Traceback" not in log
+
+
+def test_one_line_says_what_started(place):
+    with serve(*place) as process:
+        port = ready_port(process)
+        _, _, log = stopped(process)
+    (line,) = (line for line in log.splitlines() if "Barnabas" in line)
+    for part in (" 0.", f"PLAINTEXT://127.0.0.1:{port}", "cluster ", place[-1]):
+        assert part in line
+
+
+def test_it_runs_on_the_asyncio_loop_too(place):
+    for arguments, environment in (((), {"BARNABAS_LOOP": "asyncio"}), (("--loop", "asyncio"), {})):
+        with serve(*place, *arguments, **environment) as process:
+            socket.create_connection(("127.0.0.1", ready_port(process))).close()
+            assert stopped(process)[0] == 0
+
+
+def test_a_clean_stop_leaves_nothing_to_recover_and_a_kill_does(place):
+    with serve(*place, "--topic", "t") as process:
+        ready_port(process)
+        stopped(process)
+    with serve(*place) as process:
+        ready_port(process)
+        process.kill()
+        assert "unclean" not in process.stderr.read()
+    with serve(*place) as process:
+        ready_port(process)
+        assert "The last stop was unclean" in stopped(process)[2]
+
+
+def test_the_identity_lasts(place, tmp_path):
+    seen = set()
+    for _ in range(2):
+        with serve(*place) as process:
+            ready_port(process)
+            stopped(process)
+        seen.add((tmp_path / "data" / "meta.properties").read_text())
+    assert len(seen) == 1
+
+
+def test_topics_exist_when_it_is_ready(place, tmp_path):
+    for _ in range(2):  # the second time they are there already
+        with serve(*place, "--topic", "one:3", "--topic", "two") as process:
+            ready_port(process)
+            names = {path.name for path in (tmp_path / "data").iterdir()}
+            assert {"one-0", "one-1", "one-2", "two-0"} <= names
+            assert stopped(process)[0] == 0
+
+
+def test_ephemeral_data_goes_with_the_broker(tmp_path):
+    with serve("--listen", "127.0.0.1:0", "--ephemeral", TMPDIR=str(tmp_path)) as process:
+        ready_port(process)
+        assert len(list(tmp_path.iterdir())) == 1
+        assert stopped(process)[0] == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_second_broker_on_the_same_data_is_refused_with_the_pid_of_the_first(place):
+    with serve(*place) as process:
+        ready_port(process)
+        status, output, log = run_to_its_end(*place)
+        assert (status, output) == (2, "")
+        assert f"in use by process {process.pid}" in log
+        assert "Traceback" not in log
+        assert stopped(process)[0] == 0
+
+
+def test_a_port_in_use_is_named_and_leaves_the_data_as_it_was(place, tmp_path):
+    with serve(*place) as process:
+        ready_port(process)
+        stopped(process)
+    data = tmp_path / "data"
+    before = {path.name: path.read_bytes() for path in data.iterdir() if path.is_file() and path.name != ".lock"}
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = "127.0.0.1:%d" % taken.getsockname()[1]
+        status, output, log = run_to_its_end("--listen", address, "--data-dir", str(data))
+    assert (status, output) == (2, "")
+    assert f"cannot listen on {address}: address already in use" in log
+    assert "Traceback" not in log
+    after = {path.name: path.read_bytes() for path in data.iterdir() if path.is_file() and path.name != ".lock"}
+    assert after == before
+
+
+def test_a_bad_setting_is_named_with_its_file(tmp_path):
+    file = tmp_path / "server.properties"
+    file.write_text("\nnum.partitions=many\n")
+    status, output, log = run_to_its_end("--config", str(file))
+    assert (status, output) == (2, "")
+    assert log == (
+        f"barnabas: {file}, line 2: Invalid value many for configuration num.partitions: Not a number of type INT\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("--config", "/no/such/file"), "--config /no/such/file: "),
+        (("-D", "num.partitions"), "-D num.partitions: it has to be of the form key=value"),
+        (("--listen", "localhost"), "--listen localhost: "),
+        (("--topic", "t:none"), "--topic t:none: it has to be of the form NAME or NAME:PARTITIONS"),
+        (("--ephemeral", "--topic", "a/b", "--listen", "127.0.0.1:0"), "--topic a/b: "),
+        (("--listen", "0.0.0.0:0"), "--advertise"),
+        (("--data-dir", "/proc/nowhere", "--listen", "127.0.0.1:0"), "the data directory cannot be used: "),
+    ],
+)
+def test_what_cannot_be_done_is_explained_in_one_line(arguments, problem, tmp_path):
+    status, output, log = run_to_its_end(*arguments, "--log-level", "error")
+    assert (status, output) == (2, "")
+    assert log.startswith("barnabas: ")
+    assert log.count("\n") == 1
+    assert problem in log
+
+
+def test_the_data_of_another_node_is_refused(place):
+    with serve(*place) as process:
+        ready_port(process)
+        stopped(process)
+    status, _, log = run_to_its_end(*place, "-D", "node.id=7")
+    assert status == 2
+    assert "holds the data of node 1, and this is node.id=7" in log
+
+
+def test_options_go_before_the_file_and_definitions_before_options(tmp_path):
+    file = tmp_path / "server.properties"
+    file.write_text(f"listeners=PLAINTEXT://127.0.0.1:1\nnode.id=3\nlog.dirs={tmp_path}/data\n")
+    arguments = ("--config", str(file), "--listen", "127.0.0.1:0", "-D", "node.id=4")
+    with serve(*arguments) as process:
+        ready_port(process)
+        _, _, log = stopped(process)
+    assert "node 4 of cluster" in log
+    assert "node.id=4" in (tmp_path / "data" / "meta.properties").read_text()
+
+
+def test_unknown_settings_are_warned_of_once(place):
+    with serve(*place, "-D", "no.such.setting=1") as process:
+        ready_port(process)
+        _, _, log = stopped(process)
+    assert log.count("no.such.setting") == 1
+
+
+def test_what_is_advertised_may_differ_from_where_it_listens(place):
+    with serve(*place, "--advertise", "broker.example.org:1234") as process:
+        assert process.stdout.readline() == "ready: broker.example.org:1234\n"
+        assert stopped(process)[0] == 0
+
+
+def test_the_log_can_be_json(place):
+    with serve(*place, "--log-format", "json") as process:
+        ready_port(process)
+        _, _, log = stopped(process)
+    assert {json.loads(line)["level"] for line in log.splitlines()} == {"info"}
