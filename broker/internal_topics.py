@@ -21,8 +21,12 @@ def is_creatable(name: str) -> bool:
     return name == CONSUMER_OFFSETS or name not in INTERNAL_TOPICS
 
 
-def creatable_topic(name: str, settings: StaticSettings) -> CreateTopicsRequest.Topic:
-    """Return how the topic `name` is created when nobody says how: an internal one by its own settings."""
+def creatable_topic(name: str, settings: StaticSettings, *, is_only_voter: bool) -> CreateTopicsRequest.Topic:
+    """Return how the topic `name` is created when nobody says how: an internal one by its own settings.
+
+    On a broker that is its own only voter internal topics have one replica. It is not a broker of a cluster whose
+    others have yet to register, where this would be one replica for good.
+    """
     if name != CONSUMER_OFFSETS:
         return CreateTopicsRequest.Topic(
             name=name, num_partitions=-1, replication_factor=-1, assignments=[], configs=[]
@@ -35,8 +39,7 @@ def creatable_topic(name: str, settings: StaticSettings) -> CreateTopicsRequest.
     return CreateTopicsRequest.Topic(
         name=name,
         num_partitions=settings["offsets.topic.num.partitions"],
-        # A broker that is its own only voter will not be joined by others, whose replicas one could wait for.
-        replication_factor=1,
+        replication_factor=1 if is_only_voter else settings["offsets.topic.replication.factor"],
         assignments=[],
         configs=[CreateTopicsRequest.Topic.Config(name=key, value=value) for key, value in configs.items()],
     )
@@ -44,7 +47,9 @@ def creatable_topic(name: str, settings: StaticSettings) -> CreateTopicsRequest.
 
 async def create_on_demand(broker: Broker, names: list[str]) -> CreateTopicsResponse:
     """Create topics that somebody asked for by name; one that exists by now counts as an error of its own."""
-    request = CreateTopicsRequest(topics=[creatable_topic(name, broker.settings) for name in names])
+    alone = broker.controller.is_only_voter
+    topics = [creatable_topic(name, broker.settings, is_only_voter=alone) for name in names]
+    request = CreateTopicsRequest(topics=topics)
     return await broker.controller.submit(
         partial(create_topics, request=request, settings=broker.settings, random=broker.random)
     )

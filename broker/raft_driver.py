@@ -144,6 +144,11 @@ class RaftDriver:
                     builder.replay(record)
         return voters_in_log
 
+    @property
+    def is_only_voter(self) -> bool:
+        """Say whether this node is the whole quorum."""
+        return len(self._voters.by_id) == 1
+
     def subscribe(self, subscriber: Subscriber) -> None:
         """Tell `subscriber` of every batch that is committed from now on."""
         self._subscribers.append(subscriber)

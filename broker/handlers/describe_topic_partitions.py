@@ -69,7 +69,7 @@ def handle(
 def _describe(
     image: MetadataImage, name: str, start: int, limit: int, reachable: frozenset[int]
 ) -> tuple[_Topic, int | None]:
-    """Return a topic with at most `limit` partitions from `start` on, and the partition that the next page begins with."""
+    """Return a topic with at most `limit` partitions from `start` on, and the partition that the next page is from."""
     topic = image.topic(name)
     if topic is None:
         return _unknown(name), None

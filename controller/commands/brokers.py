@@ -21,7 +21,7 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.records.metadata import BrokerRegistrationChangeRecord, PartitionChangeRecord
 from protocol.schema import Message
 
-_FENCED, _UNFENCED = 1, -1
+_UNFENCED = -1
 
 
 class Registration(NamedTuple):
@@ -63,18 +63,6 @@ def unfence_broker(image: MetadataImage, broker_id: int, broker_epoch: int) -> D
         return Decision((), None)
     change = BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=broker_epoch, fenced=_UNFENCED)
     return Decision((change, *_leaders_with(image, broker_id)), None)
-
-
-def fence_broker(image: MetadataImage, broker_id: int, broker_epoch: int) -> Decision[None]:
-    """Take a broker out of service, as when it shuts down; its partitions get other leaders, or none.
-
-    KafkaErrors as `unfence_broker`.
-    """
-    broker = _registered(image, broker_id, broker_epoch)
-    if broker.fenced:
-        return Decision((), None)
-    change = BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=broker_epoch, fenced=_FENCED)
-    return Decision((change, *_leaders_without(image, broker_id)), None)
 
 
 def _registered(image: MetadataImage, broker_id: int, broker_epoch: int) -> BrokerImage:

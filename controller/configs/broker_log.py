@@ -85,7 +85,7 @@ LOG_CONFIGS = (
         "log.flush.offset.checkpoint.interval.ms",
         _INT,
         "60000",
-        "How often the recovery points of all logs are written down.",
+        "How often recovery points, log start offsets and high watermarks of all logs are written down.",
         at_least(0),
     ),
     ConfigDef(
@@ -93,13 +93,6 @@ LOG_CONFIGS = (
         _LONG,
         _MAX_LONG,
         "How often logs are looked at for records that flush.ms wants on disk.",
-    ),
-    ConfigDef(
-        "log.flush.start.offset.checkpoint.interval.ms",
-        _INT,
-        "60000",
-        "How often the log start offsets of all logs are written down.",
-        at_least(0),
     ),
     ConfigDef(
         "log.index.interval.bytes",
@@ -259,13 +252,6 @@ LOG_CONFIGS = (
         "86400000",
         "How long the sequence numbers of a producer that stopped writing are remembered.",
         at_least(1),
-        _DYNAMIC,
-    ),
-    ConfigDef(
-        "replica.high.watermark.checkpoint.interval.ms",
-        _LONG,
-        "5000",
-        "How often the high watermarks of all partitions are written down.",
     ),
     ConfigDef(
         "unclean.leader.election.enable",

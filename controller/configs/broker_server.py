@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.configs.definition import ConfigDef, ConfigType, UpdateMode, at_least, one_of, subset_of
+from controller.configs.definition import ConfigDef, ConfigType, at_least, between, subset_of
 
 _BOOLEAN, _STRING, _INT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT
 _LONG, _LIST = ConfigType.LONG, ConfigType.LIST
@@ -14,6 +14,12 @@ SERVER_CONFIGS = (
         _LIST,
         None,
         "The addresses that clients are told to connect to, as name://host:port; the listeners themselves by default.",
+    ),
+    ConfigDef(
+        "barnabas.validate.records",
+        _BOOLEAN,
+        "false",
+        "Whether every record of a produced batch is checked, not only the header of the batch.",
     ),
     ConfigDef(
         "broker.rack",
@@ -75,21 +81,33 @@ SERVER_CONFIGS = (
         "inter.broker.listener.name",
         _STRING,
         None,
-        "The listener on which brokers talk to each other; by default the one of security.inter.broker.protocol.",
+        "The listener on which brokers talk to each other; by default the first that clients use.",
     ),
     ConfigDef(
         "listener.security.protocol.map",
         _STRING,
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
         "The security protocol of each listener, as name:protocol.",
-        update_mode=UpdateMode.PER_BROKER,
     ),
     ConfigDef(
         "listeners",
         _LIST,
         "PLAINTEXT://:9092",
         "The addresses that the broker listens on, as name://host:port. Port 0 takes any free port.",
-        update_mode=UpdateMode.PER_BROKER,
+    ),
+    ConfigDef(
+        "max.connections",
+        _INT,
+        _MAX_INT,
+        "The most connections that the broker accepts.",
+        at_least(0),
+    ),
+    ConfigDef(
+        "max.connections.per.ip",
+        _INT,
+        _MAX_INT,
+        "The most connections that the broker accepts from one address.",
+        at_least(0),
     ),
     ConfigDef(
         "max.incremental.fetch.session.cache.slots",
@@ -171,6 +189,13 @@ SERVER_CONFIGS = (
         at_least(1),
     ),
     ConfigDef(
+        "offsets.load.buffer.size",
+        _INT,
+        "5242880",
+        "How many bytes are read at a time when the offsets of groups are loaded.",
+        at_least(1),
+    ),
+    ConfigDef(
         "offsets.retention.check.interval.ms",
         _LONG,
         "600000",
@@ -183,6 +208,13 @@ SERVER_CONFIGS = (
         "10080",
         "How long the offsets of a group without members are kept.",
         at_least(1),
+    ),
+    ConfigDef(
+        "offsets.topic.compression.codec",
+        _INT,
+        "0",
+        "The codec of batches in the topic of consumer groups: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
+        between(0, 4),
     ),
     ConfigDef(
         "offsets.topic.num.partitions",
@@ -211,13 +243,6 @@ SERVER_CONFIGS = (
         "broker,controller",
         "What this process is: a broker, a controller, or both.",
         subset_of("broker", "controller"),
-    ),
-    ConfigDef(
-        "security.inter.broker.protocol",
-        _STRING,
-        "PLAINTEXT",
-        "The security protocol between brokers, where inter.broker.listener.name is not set.",
-        one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
     ),
     ConfigDef(
         "socket.request.max.bytes",

@@ -10,6 +10,10 @@ from __future__ import annotations
 from controller.configs.definition import ConfigDef, ConfigType, UpdateMode
 
 _TABLES = {
+    "it is written with the recovery points, every log.flush.offset.checkpoint.interval.ms": """
+        log.flush.start.offset.checkpoint.interval.ms INT 60000 read-only
+        replica.high.watermark.checkpoint.interval.ms LONG 5000 read-only
+    """,
     "authentication by SASL is not there yet": """
         sasl.client.callback.handler.class CLASS null read-only
         sasl.enabled.mechanisms LIST GSSAPI per-broker
@@ -214,7 +218,6 @@ _TABLES = {
         log.cleaner.io.buffer.size INT 524288 cluster-wide
         log.cleaner.io.max.bytes.per.second DOUBLE 1.7976931348623157E308 cluster-wide
         log.cleaner.threads INT 1 cluster-wide
-        offsets.topic.compression.codec INT 0 read-only
     """,
     "quotas, connection limits and client telemetry are not there yet": """
         alter.log.dirs.replication.quota.window.num INT 11 read-only
@@ -223,8 +226,6 @@ _TABLES = {
         controller.quota.window.num INT 11 read-only
         controller.quota.window.size.seconds INT 1 read-only
         max.connection.creation.rate INT 2147483647 cluster-wide
-        max.connections INT 2147483647 cluster-wide
-        max.connections.per.ip INT 2147483647 cluster-wide
         max.connections.per.ip.overrides STRING '' cluster-wide
         quota.window.num INT 11 read-only
         quota.window.size.seconds INT 1 read-only
@@ -233,6 +234,7 @@ _TABLES = {
         telemetry.max.bytes INT 1048576 read-only
     """,
     "a cluster of several brokers is not there yet": """
+        security.inter.broker.protocol STRING PLAINTEXT read-only
         auto.leader.rebalance.enable BOOLEAN true read-only
         broker.heartbeat.interval.ms INT 2000 read-only
         broker.session.timeout.ms INT 9000 read-only
@@ -276,7 +278,6 @@ _TABLES = {
         num.io.threads INT 8 cluster-wide
         num.network.threads INT 3 cluster-wide
         num.recovery.threads.per.data.dir INT 2 cluster-wide
-        offsets.load.buffer.size INT 5242880 read-only
         producer.purgatory.purge.interval.requests INT 1000 read-only
         queued.max.request.bytes LONG -1 read-only
         queued.max.requests INT 500 read-only
