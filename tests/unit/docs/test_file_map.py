@@ -1,0 +1,27 @@
+from pathlib import Path
+
+from docs.file_map import PAGE, ROOT, file_map, first_line, with_map
+
+
+def test_the_architecture_page_is_up_to_date():
+    page = PAGE.read_text(encoding="utf-8")
+    assert page == with_map(page), "run python -m docs.file_map"
+
+
+def test_only_the_map_is_rewritten():
+    page = PAGE.read_text(encoding="utf-8")
+    assert with_map(page.replace("(../storage/disk.py)", "(../storage/disc.py)")) == with_map(page)
+    assert with_map(page).startswith("# Architecture\n")
+
+
+def test_a_module_is_told_by_the_first_line_of_its_docstring(tmp_path: Path):
+    module = tmp_path / "room.py"
+    module.write_text('r"""Either a | or b.\n\nMore of it.\n"""\nx = 1\n')
+    assert first_line(module) == r"Either a \| or b."
+
+
+def test_every_module_of_the_product_is_on_the_map():
+    mapped = file_map()
+    modules = [path for top in ("protocol", "storage", "controller", "broker") for path in (ROOT / top).rglob("*.py")]
+    missing = [path for path in modules if path.name != "__init__.py" and f"../{path.relative_to(ROOT)})" not in mapped]
+    assert not missing
