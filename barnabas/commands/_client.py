@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kafka import KafkaAdminClient
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+CONNECT_TIMEOUT_MS = 5_000
 
 
 def add_bootstrap(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +32,11 @@ def add_bootstrap(parser: argparse.ArgumentParser) -> None:
 def client_options(options: argparse.Namespace) -> dict[str, Any]:
     """Return kafka-python's options for these commands, and keep its own log out of the user's way."""
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
-    return {"bootstrap_servers": options.bootstrap.split(","), "client_id": "barnabas-cli"}
+    return {
+        "bootstrap_servers": options.bootstrap.split(","),
+        "client_id": "barnabas-cli",
+        "bootstrap_timeout_ms": CONNECT_TIMEOUT_MS,
+    }
 
 
 @contextmanager

@@ -15,9 +15,7 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None
     table = [[title.upper() for title in header], *([str(cell) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for row in table:
-        sys.stdout.write(
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() + "\n"
-        )
+        sys.stdout.write("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() + "\n")
 
 
 def explain(error: Exception) -> str | None:
@@ -26,6 +24,6 @@ def explain(error: Exception) -> str | None:
 
     if not isinstance(error, errors.KafkaError):
         return None
-    if isinstance(error, (errors.NoBrokersAvailable, errors.KafkaConnectionError, errors.KafkaTimeoutError)):
+    if isinstance(error, (errors.KafkaConnectionError, errors.KafkaTimeoutError)):
         return f"no answer from a broker ({error}); is one running there? `barnabas serve` starts one"
     return str(error)

@@ -30,10 +30,7 @@ def _list(client: Any) -> int:
     groups = sorted(client.list_groups(), key=lambda group: str(group["group_id"]))
     print_table(
         ("group", "state", "type"),
-        (
-            (group["group_id"], group.get("group_state", "-"), group.get("group_type", "-"))
-            for group in groups
-        ),
+        ((group["group_id"], group.get("group_state", "-"), group.get("group_type", "-")) for group in groups),
     )
     return 0
 
@@ -47,9 +44,7 @@ def _describe(client: Any, names: list[str]) -> int:
             continue
         members = group["members"]
         protocol = group["protocol_data"] or "-"
-        sys.stdout.write(
-            f"{name}  state={group['group_state']}  protocol={protocol}  members={len(members)}\n"
-        )
+        sys.stdout.write(f"{name}  state={group['group_state']}  protocol={protocol}  members={len(members)}\n")
         _print_offsets(client, name, members)
     return status
 

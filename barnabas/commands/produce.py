@@ -30,9 +30,7 @@ def run(options: argparse.Namespace) -> int:
     """Send every line; the status is 1 if any of them was not acknowledged."""
     from kafka import KafkaProducer
 
-    headers = [
-        (name, value.encode()) for name, value in parse_pairs(options.header, option="--header").items()
-    ]
+    headers = [(name, value.encode()) for name, value in parse_pairs(options.header, option="--header").items()]
     producer = KafkaProducer(
         **client_options(options),
         acks=options.acks if options.acks == "all" else int(options.acks),

@@ -12,15 +12,11 @@ from barnabas.commands._output import CommandError, print_table
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the subcommands."""
-    commands = parser.add_subparsers(
-        dest="action", required=True, metavar="create|list|describe|alter|delete"
-    )
+    commands = parser.add_subparsers(dest="action", required=True, metavar="create|list|describe|alter|delete")
 
     create = commands.add_parser("create", help="create topics")
     create.add_argument("topic", nargs="+", metavar="NAME[:PARTITIONS]")
-    create.add_argument(
-        "-p", "--partitions", type=int, default=-1, help="default: the broker's num.partitions"
-    )
+    create.add_argument("-p", "--partitions", type=int, default=-1, help="default: the broker's num.partitions")
     create.add_argument("-r", "--replication-factor", type=int, default=-1, help="default: the broker's")
     create.add_argument("-c", "--config", action="append", default=[], metavar="NAME=VALUE")
     create.add_argument("--if-not-exists", action="store_true", help="an existing topic is no error")
@@ -103,9 +99,7 @@ def _print_topic(client: Any, topic: dict[str, Any]) -> None:
 
     name = topic["name"]
     described = client.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name)])
-    changed = {
-        key: entry["value"] for kinds in described.values() for key, entry in kinds.get(name, {}).items()
-    }
+    changed = {key: entry["value"] for kinds in described.values() for key, entry in kinds.get(name, {}).items()}
     sys.stdout.write(f"{name}  id={topic['topic_id']}  partitions={len(topic['partitions'])}\n")
     for key, value in sorted(changed.items()):
         sys.stdout.write(f"  {key}={value}\n")
@@ -128,8 +122,7 @@ def _alter(client: Any, options: argparse.Namespace) -> int:
     from kafka.admin import AlterConfigOp, ConfigResource, ConfigResourceType
 
     changes: dict[str, tuple[Any, str | None]] = {
-        key: (AlterConfigOp.SET, value)
-        for key, value in parse_pairs(options.config, option="--config").items()
+        key: (AlterConfigOp.SET, value) for key, value in parse_pairs(options.config, option="--config").items()
     }
     changes.update((key, (AlterConfigOp.DELETE, None)) for key in options.reset)
     if options.partitions is None and not changes:

@@ -1,0 +1,1 @@
+"""PySpark pipelines over the standard Kafka source; they know a broker only by its address."""

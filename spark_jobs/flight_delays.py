@@ -1,0 +1,142 @@
+"""Daily departure delays per origin and carrier, from a topic of flights, in Structured Streaming.
+
+The pipeline is a chain of pure functions on DataFrames:
+
+    flights topic -> parse_flights -> with_planes (left join) -> daily_delays -> topic `delays` and Parquet
+
+A flight's event time is its record's timestamp, the scheduled departure. Windows close when the watermark passes
+them, so the last ones wait for a later record: whoever ends a replay sends a closing record (its value is null),
+which moves the watermark and counts nowhere.
+
+Delivery: every micro-batch writes its own Parquet folder, overwriting what a first try left there, so Parquet has
+nothing twice. Spark's Kafka sink is at-least-once: after a restart `delays` may hold a window twice, under one key
+and with one value, so readers keep the last record of a key.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from spark_jobs.session import spark_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+WINDOW = "1 day"
+LATENESS = "2 days"
+
+FLIGHT_SCHEMA = "carrier string, origin string, dest string, tailnum string, dep_delay int"
+PLANE_SCHEMA = "tailnum string, model string, seats int"
+
+
+def parse_flights(records: DataFrame) -> DataFrame:
+    """Turn Kafka records (`value`, `timestamp`) into flights; a closing record becomes a row of nulls.
+
+    Such a row must not be filtered here: Spark would push the filter below the watermark, which then stood still.
+    """
+    from pyspark.sql import functions as f
+
+    return (
+        records.withWatermark("timestamp", LATENESS)
+        .select("timestamp", f.from_json(f.col("value").cast("string"), FLIGHT_SCHEMA).alias("flight"))
+        .select(f.col("timestamp").alias("scheduled"), "flight.*")
+    )
+
+
+def parse_planes(records: DataFrame) -> DataFrame:
+    """Turn the Kafka records of a reference topic into planes, one row for each tail number (the last wins)."""
+    from pyspark.sql import functions as f
+
+    newest = f.max_by("value", f.struct("partition", "offset")).cast("string")
+    planes = records.groupBy("key").agg(f.from_json(newest, PLANE_SCHEMA).alias("plane"))
+    return planes.select("plane.*")
+
+
+def with_planes(flights: DataFrame, planes: DataFrame) -> DataFrame:
+    """Add `seats` to each flight, null where the plane is unknown."""
+    return flights.join(planes.select("tailnum", "seats"), on="tailnum", how="left")
+
+
+def daily_delays(flights: DataFrame) -> DataFrame:
+    """Aggregate flights to one row a day, origin and carrier; a flight without a delay was cancelled."""
+    from pyspark.sql import functions as f
+
+    departed = f.col("dep_delay").isNotNull()
+    day = f.window("scheduled", WINDOW)
+    return (
+        flights.groupBy(day, "origin", "carrier")
+        .agg(
+            f.count_if(departed).alias("departed"),
+            f.count_if(~departed).alias("cancelled"),
+            f.coalesce(f.sum("dep_delay"), f.lit(0)).alias("delay_minutes"),
+            f.coalesce(f.sum(f.when(departed, f.col("seats"))), f.lit(0)).alias("seats"),
+            f.count_if(f.col("seats").isNull()).alias("unknown_planes"),
+        )
+        .select(f.to_date("window.start").alias("day"), "*")
+        .drop("window")
+    )
+
+
+def without_closing_records(delays: DataFrame) -> DataFrame:
+    """Drop the windows of closing records, which have neither origin nor carrier."""
+    return delays.where("origin is not null")
+
+
+def delay_records(delays: DataFrame) -> DataFrame:
+    """Turn rows of `daily_delays` into Kafka records keyed by day, origin and carrier."""
+    from pyspark.sql import functions as f
+
+    return delays.select(
+        f.concat_ws("/", "day", "origin", "carrier").alias("key"),
+        f.to_json(f.struct("*")).alias("value"),
+    )
+
+
+def read_planes(spark: SparkSession, bootstrap: str) -> DataFrame:
+    """Read the whole `planes` topic as a table."""
+    source = spark.read.format("kafka").option("kafka.bootstrap.servers", bootstrap)
+    return parse_planes(source.option("subscribe", "planes").load())
+
+
+def start(spark: SparkSession, bootstrap: str, output: str, *, once: bool = False) -> StreamingQuery:
+    """Start the query; `output` gets `delays/` (Parquet) and `checkpoint/`. With `once` it stops at the end."""
+    source = spark.readStream.format("kafka").option("kafka.bootstrap.servers", bootstrap)
+    records = source.option("subscribe", "flights").option("startingOffsets", "earliest").load()
+    planes = read_planes(spark, bootstrap).cache()
+    delays = daily_delays(with_planes(parse_flights(records), planes))
+
+    def write(batch: DataFrame, batch_id: int) -> None:
+        rows = without_closing_records(batch).persist()
+        try:
+            if rows.isEmpty():
+                return
+            sink = delay_records(rows).write.format("kafka").option("kafka.bootstrap.servers", bootstrap)
+            sink.option("topic", "delays").save()
+            rows.coalesce(1).write.mode("overwrite").parquet(f"{output}/delays/batch={batch_id:06d}")
+        finally:
+            rows.unpersist()
+
+    writer = delays.writeStream.outputMode("append").foreachBatch(write)
+    writer = writer.option("checkpointLocation", f"{output}/checkpoint").queryName("flight_delays")
+    writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime="1 second")
+    return writer.start()
+
+
+def main() -> None:
+    """Run the query until it is interrupted, or with --once until it has read what is there."""
+    parser = argparse.ArgumentParser(prog="python -m spark_jobs.flight_delays", description=main.__doc__)
+    parser.add_argument("--bootstrap", default="127.0.0.1:9092", metavar="HOST:PORT")
+    parser.add_argument("--output", default="demo-data/spark", metavar="DIR")
+    parser.add_argument("--once", action="store_true")
+    options = parser.parse_args()
+    query = start(spark_session("flight delays"), options.bootstrap, options.output, once=options.once)
+    try:
+        query.awaitTermination()
+    except KeyboardInterrupt:
+        query.stop()
+
+
+if __name__ == "__main__":
+    main()

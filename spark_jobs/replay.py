@@ -1,0 +1,129 @@
+"""Replay the data set into a broker's topics, going on where an earlier replay stopped.
+
+Each partition of `flights` gets its own flights in their order, so what is already there is a prefix of what
+belongs there, and the partition's end offset says how many to skip. After each day the producer flushes: at no
+moment are two partitions further apart than a day of event time, which the job's watermark allows for.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from spark_jobs.dataset import CLOSING_MS, FLIGHTS, Record, departures, reference_tables
+
+PARTITIONS = 3
+CLOSING_KEY = b"closing"
+KEEP_FOR_EVER = {"retention.ms": "-1"}
+
+
+def create_topics(bootstrap: str) -> None:
+    """Create the demo's topics where they are missing; 2013's timestamps must outlive any retention."""
+    from kafka import KafkaAdminClient
+
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+    try:
+        existing = set(admin.list_topics())
+        partitions = {"flights": PARTITIONS, "delays": 1, "planes": 1, "airports": 1, "weather": 1}
+        missing = {
+            name: {"num_partitions": count, "replication_factor": 1, "configs": KEEP_FOR_EVER}
+            for name, count in partitions.items()
+            if name not in existing
+        }
+        if missing:
+            admin.create_topics(missing)
+    finally:
+        admin.close()
+
+
+def load_reference_tables(bootstrap: str) -> dict[str, int]:
+    """Write each small table into its own topic, unless it is there; return the number of rows of each."""
+    counts = {}
+    for topic, records in reference_tables().items():
+        present = _end_offsets(bootstrap, topic)[0]
+        with _producer(bootstrap) as producer:
+            for record in records[present:]:
+                _send(producer, topic, record)
+        counts[topic] = len(records)
+    return counts
+
+
+def replay_flights(bootstrap: str, *, seconds: float, report: Callable[[int, int], None]) -> int:
+    """Replay the year within about `seconds`, as far as it is not there yet; return how many flights were sent.
+
+    After each day `report(day of the year, flights sent)` is called.
+    """
+    present = _end_offsets(bootstrap, "flights")
+    if sum(present.values()) >= FLIGHTS:
+        return 0
+    partition_of = _Partitioner(PARTITIONS)
+    sent = 0
+    started = time.monotonic()
+    with _producer(bootstrap) as producer:
+        for number, day in enumerate(departures(), 1):
+            for record in day:
+                partition = partition_of[record.key]
+                if present[partition] > 0:
+                    present[partition] -= 1
+                    continue
+                _send(producer, "flights", record, partition)
+                sent += 1
+            producer.flush()
+            report(number, sent)
+            time.sleep(max(0.0, started + seconds * number / 365 - time.monotonic()))
+    return sent
+
+
+def send_closing_record(bootstrap: str) -> None:
+    """Send a record that only moves the watermark of whoever reads `flights`, past the year's last window."""
+    with _producer(bootstrap) as producer:
+        _send(producer, "flights", Record(CLOSING_KEY, None, CLOSING_MS))
+
+
+class _Partitioner(dict[bytes, int]):
+    """The partition that Java's producers choose for a key, computed once a key."""
+
+    def __init__(self, partitions: int) -> None:
+        super().__init__()
+        self.partitions = partitions
+
+    def __missing__(self, key: bytes) -> int:
+        from kafka.partitioner import murmur2
+
+        self[key] = (murmur2(key) & 0x7FFFFFFF) % self.partitions
+        return self[key]
+
+
+@contextmanager
+def _producer(bootstrap: str) -> Iterator[Any]:
+    """Open an idempotent producer; leaving the block waits until every record is acknowledged."""
+    from kafka import KafkaProducer
+
+    producer = KafkaProducer(bootstrap_servers=bootstrap, acks="all", enable_idempotence=True, linger_ms=5)
+    failures: list[BaseException] = []
+    producer.failures = failures
+    try:
+        yield producer
+        producer.flush()
+    finally:
+        producer.close()
+    if failures:
+        raise failures[0]
+
+
+def _send(producer: Any, topic: str, record: Record, partition: int | None = None) -> None:
+    sent = producer.send(topic, record.value, record.key, partition=partition, timestamp_ms=record.timestamp_ms)
+    sent.add_errback(producer.failures.append)
+
+
+def _end_offsets(bootstrap: str, topic: str) -> dict[int, int]:
+    from kafka import KafkaConsumer, TopicPartition
+
+    consumer: Any = KafkaConsumer(bootstrap_servers=bootstrap)
+    try:
+        partitions = [TopicPartition(topic, index) for index in consumer.partitions_for_topic(topic) or ()]
+        return {partition.partition: end for partition, end in consumer.end_offsets(partitions).items()}
+    finally:
+        consumer.close()

@@ -1,0 +1,26 @@
+"""One Spark session for the suite, with the Kafka connector; skipped without Java, required where CI=true."""
+
+import os
+import shutil
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_jobs.session import spark_session
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # py4j leaves its sockets to the garbage collector.
+    for item in items:
+        item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
+        item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    if shutil.which("java") is None and not os.environ.get("JAVA_HOME") and os.environ.get("CI") != "true":
+        pytest.skip("Spark needs a Java")
+    session = spark_session("tests")
+    yield session
+    session.stop()

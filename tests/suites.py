@@ -1,0 +1,78 @@
+"""Every test suite in turn, with what each took: `make test`, and with `--full` `make prove`.
+
+A suite is a folder of tests, run by pytest in a process of its own, cheap ones first. Suites named on the command
+line run alone. With `--full` the proofs run at their full figures: more kills, more examples, more states.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import time
+from typing import NamedTuple
+
+SUITES = ("unit", "scripts", "properties", "repo", "oracles", "clients", "chaos", "spark")
+FULL_FIGURES = {"BARNABAS_TEST_KILLS": "20", "HYPOTHESIS_PROFILE": "full"}
+OUTCOMES = re.compile(r"(\d+) (passed|failed|skipped|error)")
+
+
+class Result(NamedTuple):
+    """What one suite came to."""
+
+    suite: str
+    seconds: float
+    counts: dict[str, int]
+    failed: bool
+
+
+def main() -> int:
+    """Run the suites and print a table; the status is 1 if any test failed or any suite was empty."""
+    parser = argparse.ArgumentParser(prog="python -m tests.suites", description=main.__doc__)
+    parser.add_argument("suite", nargs="*", metavar="SUITE", help=f"of {', '.join(SUITES)} (default: all)")
+    parser.add_argument("--full", action="store_true", help="at the full figures")
+    options = parser.parse_args()
+    unknown = set(options.suite) - set(SUITES)
+    if unknown:
+        parser.error(f"no suite {', '.join(sorted(unknown))}; there are {', '.join(SUITES)}")
+    environment = {**os.environ, **FULL_FIGURES} if options.full else dict(os.environ)
+    results = [run(suite, environment) for suite in SUITES if not options.suite or suite in options.suite]
+    report(results)
+    return 1 if any(result.failed for result in results) else 0
+
+
+def run(suite: str, environment: dict[str, str]) -> Result:
+    """Run one suite, passing its output on while reading the counts in it."""
+    print(f"\n=== {suite}", flush=True)
+    command = [sys.executable, "-m", "pytest", f"tests/{suite}", "-q", "--durations=3", "--durations-min=1"]
+    started = time.monotonic()
+    counts: dict[str, int] = {}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as pytest:
+        assert pytest.stdout is not None
+        for line in pytest.stdout:
+            sys.stdout.write(line)
+            sys.stdout.flush()
+            found = {outcome: int(count) for count, outcome in OUTCOMES.findall(line)}
+            if found and " in " in line:
+                counts = found
+    failed = pytest.returncode != 0
+    return Result(suite, time.monotonic() - started, counts, failed)
+
+
+def report(results: list[Result]) -> None:
+    """Print a line a suite, and the totals alone on the last line."""
+    print(f"\n{'suite':<12}{'seconds':>9}{'passed':>9}{'failed':>9}{'skipped':>9}")
+    totals = {"passed": 0, "failed": 0, "skipped": 0}
+    for result in results:
+        failed = result.counts.get("failed", 0) + result.counts.get("error", 0)
+        row = {**result.counts, "failed": max(failed, int(result.failed))}
+        for outcome in totals:
+            totals[outcome] += row.get(outcome, 0)
+        figures = "".join(f"{row.get(outcome, 0):>9}" for outcome in totals)
+        print(f"{result.suite:<12}{result.seconds:>9.1f}{figures}")
+    print(f"{'':<12}{sum(result.seconds for result in results):>9.1f}")
+    print(f"{totals['passed']} passed, {totals['failed']} failed, {totals['skipped']} skipped")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
