@@ -35,12 +35,12 @@ from broker.replica_manager import ReplicaManager
 from broker.server import BindError, Limits, Server
 from controller.commands.brokers import Registration, register_broker, unfence_broker
 from controller.commands.producer_ids import allocate_producer_ids
-from controller.configs.effective import effective_topic_config
+from controller.configs.effective import effective_broker_config, effective_topic_config
 from controller.configs.log_config import log_config, topic_log_config
 from controller.image import Endpoint, MetadataImage
 from protocol.compression import Compression
 from protocol.errors import ErrorCode
-from protocol.records.metadata import RemoveTopicRecord
+from protocol.records.metadata import ConfigRecord, RemoveTopicRecord
 from storage.log_manager import LogManager
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class Broker:
         self.producer_ids = ProducerIds(self._allocate_producer_ids)
         self.controller: RaftDriver
         self._disk = disk
-        self._server = Server(loop, _limits(settings), self.metrics)
+        self._server = Server(loop, self._limits(MetadataImage(cluster_id="")), self.metrics)
         self._dispatchers: dict[str, Dispatcher] = {}
         self._chores = Housekeeping(loop)
 
@@ -219,6 +219,8 @@ class Broker:
         self.replicas.load(controller.image)
         controller.subscribe(self.replicas.apply)
         controller.subscribe(self._forget_topics)
+        controller.subscribe(self._follow_limits)
+        self._server.limits = self._limits(controller.image)
         self.replicas.on_leadership(OFFSETS_TOPIC, self.groups.leadership_changed)
         await controller.submit(lambda image: unfence_broker(image, self.node_id, self.broker_epoch))
         self.groups.start()
@@ -286,6 +288,19 @@ class Broker:
         if topics:
             self.groups.topics_deleted(topics)
 
+    def _limits(self, image: MetadataImage) -> Limits:
+        settings = self.settings
+        return Limits(
+            max_request_bytes=settings["socket.request.max.bytes"],
+            max_connections=effective_broker_config(image, settings, "max.connections"),
+            max_connections_per_ip=effective_broker_config(image, settings, "max.connections.per.ip"),
+            max_idle_s=settings["connections.max.idle.ms"] / 1000,
+        )
+
+    def _follow_limits(self, _old: MetadataImage, new: MetadataImage, records: tuple[Message, ...]) -> None:
+        if any(isinstance(record, ConfigRecord) for record in records):
+            self._server.limits = self._limits(new)
+
     async def _tidy(self) -> None:
         await housekeeping.tidy(self.logs, self.now_ms())
         self.replicas.note_retention()
@@ -296,16 +311,6 @@ class Broker:
 
     async def _close_idle(self) -> None:
         self._server.close_idle()
-
-
-def _limits(settings: Settings) -> Limits:
-    idle_ms = settings["connections.max.idle.ms"]
-    return Limits(
-        max_request_bytes=settings["socket.request.max.bytes"],
-        max_connections=settings["max.connections"],
-        max_connections_per_ip=settings["max.connections.per.ip"],
-        max_idle_s=idle_ms / 1000,
-    )
 
 
 def _group_settings(settings: Settings) -> GroupSettings:

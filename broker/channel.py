@@ -62,7 +62,7 @@ class Channel(asyncio.BufferedProtocol):
 
     def __init__(self, listener: Listener) -> None:
         self._listener = listener
-        self._reader = FrameReader(listener.server.scratch, listener.server.max_request_bytes)
+        self._reader = FrameReader(listener.server.scratch, listener.server.limits.max_request_bytes)
         self._backlog: deque[memoryview] | None = None  # frames that are held back; none, for its size, if empty
         self._reading = True
         self._finishing = False

@@ -67,10 +67,9 @@ class Server:
     def __init__(self, loop: asyncio.AbstractEventLoop, limits: Limits, metrics: Metrics) -> None:
         self.loop = loop
         self.metrics = metrics
-        self.max_request_bytes = limits.max_request_bytes
+        self.limits = limits
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.next_connection_id = partial(next, count(1))
-        self._limits = limits
         self._sockets: list[asyncio.Server] = []
         self.connections: set[Channel] = set()
         self._per_host: Counter[str] = Counter()
@@ -129,17 +128,17 @@ class Server:
 
     def close_idle(self) -> None:
         """Close the connections that have been silent for too long."""
-        deadline = self.loop.time() - self._limits.max_idle_s
+        deadline = self.loop.time() - self.limits.max_idle_s
         for channel in [channel for channel in self.connections if channel.used_at < deadline and channel.idle]:
             channel.abort()
 
     def admit(self, channel: Channel) -> bool:
         """Count a new connection; False if there are too many already."""
         host = channel.connection.client_host
-        if len(self.connections) >= self._limits.max_connections:
-            limit = f"max.connections={self._limits.max_connections}"
-        elif self._per_host[host] >= self._limits.max_connections_per_ip:
-            limit = f"max.connections.per.ip={self._limits.max_connections_per_ip}"
+        if len(self.connections) >= self.limits.max_connections:
+            limit = f"max.connections={self.limits.max_connections}"
+        elif self._per_host[host] >= self.limits.max_connections_per_ip:
+            limit = f"max.connections.per.ip={self.limits.max_connections_per_ip}"
         else:
             self.connections.add(channel)
             self._per_host[host] += 1

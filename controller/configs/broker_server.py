@@ -81,7 +81,7 @@ SERVER_CONFIGS = (
         "inter.broker.listener.name",
         _STRING,
         None,
-        "The listener on which brokers talk to each other; by default the first that clients use.",
+        "The listener on which brokers talk to each other; it has to be an advertised one.",
     ),
     ConfigDef(
         "listener.security.protocol.map",
@@ -101,6 +101,7 @@ SERVER_CONFIGS = (
         _MAX_INT,
         "The most connections that the broker accepts.",
         at_least(0),
+        UpdateMode.CLUSTER_WIDE,
     ),
     ConfigDef(
         "max.connections.per.ip",
@@ -108,6 +109,7 @@ SERVER_CONFIGS = (
         _MAX_INT,
         "The most connections that the broker accepts from one address.",
         at_least(0),
+        UpdateMode.CLUSTER_WIDE,
     ),
     ConfigDef(
         "max.incremental.fetch.session.cache.slots",

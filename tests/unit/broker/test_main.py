@@ -47,7 +47,12 @@ def stopped(process, number=signal.SIGTERM):
 
 def run_to_its_end(*arguments):
     done = subprocess.run(
-        [sys.executable, "-m", "broker", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=30
+        [sys.executable, "-m", "broker", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
     )
     return done.returncode, done.stdout, done.stderr
 
@@ -139,7 +144,7 @@ def test_a_port_in_use_is_named_and_leaves_the_data_as_it_was(place, tmp_path):
     data = tmp_path / "data"
     before = {path.name: path.read_bytes() for path in data.iterdir() if path.is_file() and path.name != ".lock"}
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        address = "127.0.0.1:%d" % taken.getsockname()[1]
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
         status, output, log = run_to_its_end("--listen", address, "--data-dir", str(data))
     assert (status, output) == (2, "")
     assert f"cannot listen on {address}: address already in use" in log
