@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.configs.definition import ConfigDef, ConfigType, at_least, between, subset_of
+from controller.configs.definition import ConfigDef, ConfigType, UpdateMode, at_least, between, subset_of
 
 _BOOLEAN, _STRING, _INT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT
 _LONG, _LIST = ConfigType.LONG, ConfigType.LIST
