@@ -30,7 +30,8 @@ _log = logging.getLogger("broker.groups")
 _COORDINATOR_ERRORS = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    # It is below the high watermark, and that is all that counts here.
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.NONE,
     ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
     ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
@@ -212,23 +213,27 @@ class ShardHost:
     def after(self, result: T) -> Outcome[T]:
         """Give `result` once everything that was written so far is committed."""
         outcome = self.journal.outcome(self._written_end)
-        if outcome == ErrorCode.NONE:
-            return result
         if outcome is not None:
-            raise KafkaError(coordinator_error(outcome))
+            return _given(coordinator_error(outcome), result)
         given: asyncio.Future[T] = self._loop.create_future()
 
         def on_outcome(outcomes: asyncio.Future[list[ErrorCode]]) -> None:
             error = ErrorCode.NOT_COORDINATOR if outcomes.cancelled() else coordinator_error(outcomes.result()[0])
             if given.done():
                 return
-            if error == ErrorCode.NONE:
-                given.set_result(result)
-            else:
-                given.set_exception(KafkaError(error))
+            try:
+                given.set_result(_given(error, result))
+            except KafkaError as failure:
+                given.set_exception(failure)
 
         self.journal.outcome_later(self._written_end).add_done_callback(on_outcome)
         return given
+
+
+def _given(error: ErrorCode, result: T) -> T:
+    if error != ErrorCode.NONE:
+        raise KafkaError(error)
+    return result
 
 
 def _give(answer: Answer) -> None:

@@ -14,7 +14,9 @@ def committed(offset: int = 5, at_ms: int = 0, **changes) -> Committed:
     return Committed(offset, -1, "", at_ms)._replace(**changes)
 
 
-def group(state: str = EMPTY, protocol_type: str | None = "consumer", since_ms: int | None = 0, topics=frozenset()) -> Group:
+def group(
+    state: str = EMPTY, protocol_type: str | None = "consumer", since_ms: int | None = 0, topics=frozenset()
+) -> Group:
     made = Group("g", 0)
     made.state = state
     made.protocol_type = protocol_type

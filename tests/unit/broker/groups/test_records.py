@@ -45,7 +45,7 @@ def stable_group() -> Group:
 
 def test_a_commit_is_a_version_4_value_with_its_topic_id():
     key, value = offset_record("g", "t", 5, COMMITTED)
-    assert key == b"\x00\x01" b"\x00\x01g" b"\x00\x01t" b"\x00\x00\x00\x05"
+    assert key == b"\x00\x01\x00\x01g\x00\x01t\x00\x00\x00\x05"
     assert value == (
         b"\x00\x04" + (42).to_bytes(8, "big") + b"\x00\x00\x00\x03" + b"\x05note"
         + (1_700_000_000_000).to_bytes(8, "big") + b"\x01\x00\x10" + TOPIC_ID
@@ -81,7 +81,7 @@ def test_a_commit_of_an_older_version_is_read():
 
 def test_a_group_is_a_version_3_value_with_the_elected_protocols_metadata():
     key, value = group_record(stable_group(), {"m-1": b"mine"})
-    assert key == b"\x00\x02" b"\x00\x01g"
+    assert key == b"\x00\x02\x00\x01g"
     assert value == (
         b"\x00\x03" b"\x00\x08consumer" b"\x00\x00\x00\x07" b"\x00\x05range" b"\x00\x03m-1"
         + (1_700_000_000_000).to_bytes(8, "big")

@@ -1,0 +1,162 @@
+"""A `Node` that coordinates groups: the real coordinator on real `__consumer_offsets` partitions, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from broker.groups.coordinator import OFFSETS_TOPIC, GroupCoordinator
+from broker.groups.journal import PartitionJournal
+from broker.groups.records import kind_of, read_group, read_group_key, read_offset, read_offset_key
+from broker.groups.shard import Commit, Offset
+from broker.groups.turn import GroupSettings, Join, Leaving, Sync
+from protocol.compression import Compression
+from protocol.errors import ErrorCode, KafkaError
+from storage.log_config import LogConfig
+from tests.unit.broker.node import NODE_ID, Node
+
+FOLLOWER_ID = 2
+SETTINGS = GroupSettings(initial_rebalance_delay_ms=0)
+PARTITIONS = 3
+
+
+class GroupNode:
+    """The node, its coordinator, and what tests do with them again and again."""
+
+    def __init__(self, node: Node, settings: GroupSettings = SETTINGS) -> None:
+        self.node = node
+        self.settings = settings
+        self.groups = self._coordinator()
+
+    def _coordinator(self) -> GroupCoordinator:
+        node = self.node
+        coordinator = GroupCoordinator(
+            loop=node.loop,
+            now_ms=node.now_ms,
+            random=node.random,
+            settings=self.settings,
+            partition_count=lambda: PARTITIONS,
+            open_journal=lambda index: PartitionJournal(
+                node.replicas,
+                node.replicas.partition(OFFSETS_TOPIC, index),
+                compression=Compression.NONE,
+                timeout_ms=5_000,
+                load_bytes=1 << 20,
+                now_ms=node.now_ms,
+            ),
+            expiry_interval_ms=600_000,
+        )
+        node.groups = coordinator  # type: ignore[attr-defined]
+        return coordinator
+
+    def host(self, *, replicated: bool = False, min_isr: int = 1) -> GroupNode:
+        """Create the topic and coordinate; replicated, nothing is committed until `replicate`."""
+        replicas = (NODE_ID, FOLLOWER_ID) if replicated else (NODE_ID,)
+        config = LogConfig(min_insync_replicas=min_isr)
+        self.node.create(OFFSETS_TOPIC, partitions=PARTITIONS, replicas=replicas, config=config)
+        self.node.replicas.on_leadership(OFFSETS_TOPIC, self.groups.leadership_changed)
+        return self
+
+    def restart(self) -> None:
+        """Begin anew from what the logs hold."""
+        self.groups.stop()
+        self.groups = self._coordinator()
+        self.node.replicas.on_leadership(OFFSETS_TOPIC, self.groups.leadership_changed)
+
+    def replicate(self) -> None:
+        """Let the follower fetch all there is."""
+        for index in range(PARTITIONS):
+            partition = self.node.partition(OFFSETS_TOPIC, index)
+            self.node.replicas.acknowledge(partition, FOLLOWER_ID, partition.log.log_end_offset, 0)
+        self.settle()
+
+    def settle(self) -> None:
+        """Let everything that can happen now happen."""
+        self.node.pass_time(0)
+        self.node.pass_time(0)
+
+    def fail_appends(self) -> None:
+        """Have too few replicas in sync for any append (min_isr of 2 is needed)."""
+        for index in range(PARTITIONS):
+            self.node.elect(OFFSETS_TOPIC, NODE_ID, isr=[NODE_ID], index=index)
+
+    def allow_appends(self) -> None:
+        """Have all replicas in sync again."""
+        for index in range(PARTITIONS):
+            self.node.elect(OFFSETS_TOPIC, NODE_ID, isr=[NODE_ID, FOLLOWER_ID], index=index)
+
+    def wait(self, outcome: Any) -> Any:
+        """Give an outcome once it is there; a KafkaError as its code."""
+        try:
+            return self.node.wait(outcome)
+        except KafkaError as error:
+            return error.code
+
+    def call(self, name: str, *args: Any, **options: Any) -> Any:
+        """Call the coordinator, and give its outcome or the code of its KafkaError."""
+        try:
+            return self.wait(getattr(self.groups, name)(*args, **options))
+        except KafkaError as error:
+            return error.code
+
+    # Requests, short.
+
+    def join(self, member_id: str = "", group: str = "g", *, instance: str | None = None, **changes: Any) -> Any:
+        request = Join(
+            group, member_id, instance, "c", "/127.0.0.1", 10_000, 60_000, "consumer", {"range": b"m"}, "", False, True
+        )
+        return self.groups.join(request._replace(**changes))
+
+    def sync(self, member_id: str, generation: int, group: str = "g", *, instance: str | None = None, **told: bytes):
+        return self.groups.sync(Sync(group, member_id, instance, generation, None, None, told.get("to", {})))
+
+    def leave(self, *members: str, group: str = "g") -> Any:
+        return self.groups.leave(group, [Leaving(member, None, "") for member in members])
+
+    def commit(self, offset: int = 5, topic: str = "t", partition: int = 0, group: str = "g", **who: Any) -> Any:
+        committer = Commit(group, "", None, -1)._replace(**who)
+        offsets = [Offset(topic, bytes(16), partition, offset, -1, "")]
+        return self.groups.commit(committer, offsets, retention_ms=-1, reports_unknown_group=True)
+
+    def stable_member(self, group: str = "g", *, instance: str | None = None, **changes: Any) -> str:
+        """Make a stable group of one member; return its id."""
+        joined = self.wait(self.join(group=group, instance=instance, **changes))
+        assert joined.error == ErrorCode.NONE, joined
+        synced = self.wait(
+            self.sync(joined.member_id, joined.generation, group, instance=instance, to={joined.member_id: b"all"})
+        )
+        assert synced.assignment == b"all", synced
+        return joined.member_id
+
+    def offset(self, topic: str = "t", partition: int = 0, group: str = "g") -> int | None:
+        """Look up a committed offset."""
+        shard = self.call("settled", group)
+        committed = shard.fetch(group, topic, bytes(16), partition)
+        return None if committed is None else committed.offset
+
+    def state(self, group: str = "g") -> str | None:
+        found = self.groups.shard_of(group).groups.get(group)
+        return None if found is None else found.state
+
+    def records(self, group: str = "g") -> list[str]:
+        """List what the group's partition holds, in a few words each."""
+        index = self.groups.partition_of(group)
+        return [_describe(record.key, record.value) for record in self.node.stored(OFFSETS_TOPIC, index)]
+
+
+def _describe(key: bytes | None, value: bytes | None) -> str:
+    assert key is not None
+    if kind_of(key) == 2:
+        name = read_group_key(key)
+        if value is None:
+            return f"group {name} deleted"
+        group = read_group(name, value, 0)
+        return f"group {name} generation {group.generation} members {len(group.members)}"
+    name, topic, partition = read_offset_key(key)
+    what = "deleted" if value is None else str(read_offset(value, -1).offset)
+    return f"offset {name} {topic}-{partition} {what}"
+
+
+def pending(outcome: Any) -> bool:
+    """Say whether an outcome is not there yet."""
+    return isinstance(outcome, asyncio.Future) and not outcome.done()

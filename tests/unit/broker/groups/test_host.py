@@ -1,0 +1,277 @@
+"""Changes are answered when they are committed and undone when they cannot be written (rule 29)."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.groups.host import coordinator_error
+from broker.groups.offsets import Committed
+from broker.groups.records import offset_record
+from protocol.errors import ErrorCode, KafkaError
+from protocol.record_batch import ControlType, Record, assign, build_batch, control_record_key
+from tests.unit.broker.group_node import GroupNode, pending
+
+NOT_AVAILABLE = ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+class TestCommitted:
+    """The answer waits for the high watermark."""
+
+    def test_a_commit_is_answered_once_it_is_replicated(self, group_node: GroupNode):
+        group_node.host(replicated=True)
+        outcome = group_node.commit(5)
+        group_node.settle()
+        assert pending(outcome)
+        group_node.replicate()
+        assert group_node.wait(outcome) == [ErrorCode.NONE]
+
+    def test_a_commit_on_one_replica_is_answered_at_once(self, group_node: GroupNode):
+        group_node.host()
+        assert group_node.commit(5) == [ErrorCode.NONE]
+
+    def test_a_fetch_does_not_see_what_is_not_committed_yet(self, group_node: GroupNode):
+        group_node.host(replicated=True)
+        group_node.commit(5)
+        seen = group_node.groups.settled("g")
+        group_node.settle()
+        assert pending(seen)
+        group_node.replicate()
+        assert group_node.wait(seen).offsets.get("g", "t", 0).offset == 5
+
+    def test_a_new_group_is_made_known_to_its_member_once_it_is_replicated(self, group_node: GroupNode):
+        group_node.host(replicated=True)
+        outcome = group_node.join(needs_member_id=True)
+        group_node.settle()
+        assert pending(outcome)
+        group_node.replicate()
+        assert group_node.wait(outcome).error == ErrorCode.MEMBER_ID_REQUIRED
+
+    def test_assignments_are_told_once_they_are_replicated(self, group_node: GroupNode):
+        group_node.host(replicated=True)
+        joining = group_node.join()
+        group_node.replicate()
+        joined = group_node.wait(joining)
+        syncing = group_node.sync(joined.member_id, 1, to={joined.member_id: b"all"})
+        group_node.settle()
+        assert pending(syncing)
+        assert group_node.state() == "CompletingRebalance"
+        group_node.replicate()
+        assert group_node.wait(syncing).assignment == b"all"
+        assert group_node.state() == "Stable"
+
+    def test_a_leave_that_empties_the_group_is_answered_once_that_is_replicated(self, group_node: GroupNode):
+        group_node.host(replicated=True)
+        joining = group_node.join()
+        group_node.replicate()
+        leaving = group_node.leave(group_node.wait(joining).member_id)
+        group_node.settle()
+        assert pending(leaving)
+        group_node.replicate()
+        assert group_node.wait(leaving).members == (ErrorCode.NONE,)
+
+    def test_what_is_committed_can_be_read_while_too_few_replicas_are_in_sync_to_write(self, group_node: GroupNode):
+        group_node.host(replicated=True, min_isr=2)
+        outcome = group_node.commit(5)
+        group_node.replicate()
+        assert group_node.wait(outcome) == [ErrorCode.NONE]
+        group_node.fail_appends()
+        assert group_node.offset() == 5
+
+    def test_a_time_out_is_told_and_the_record_may_yet_be_committed(self, group_node: GroupNode):
+        group_node.host(replicated=True)
+        assert group_node.wait(group_node.commit(5)) == NOT_AVAILABLE
+        group_node.replicate()
+        assert group_node.offset() == 5
+
+    def test_who_waits_when_the_leadership_is_lost_is_sent_elsewhere(self, group_node: GroupNode):
+        group_node.host(replicated=True)
+        outcome = group_node.commit(5)
+        index = group_node.groups.partition_of("g")
+        group_node.node.elect("__consumer_offsets", 2, index=index)
+        group_node.settle()
+        assert group_node.wait(outcome) == ErrorCode.NOT_COORDINATOR
+
+
+class TestNotWritten:
+    """An append that fails changes nothing."""
+
+    @pytest.fixture
+    def failing(self, group_node: GroupNode) -> GroupNode:
+        return group_node.host(replicated=True, min_isr=2)
+
+    def start(self, node: GroupNode, instance: str | None = None) -> str:
+        joining = node.join(instance=instance)
+        node.replicate()
+        joined = node.wait(joining)
+        syncing = node.sync(joined.member_id, 1, instance=instance, to={joined.member_id: b"all"})
+        node.replicate()
+        assert node.wait(syncing).assignment == b"all"
+        return joined.member_id
+
+    def commit(self, node: GroupNode, offset: int) -> None:
+        outcome = node.commit(offset)
+        node.replicate()
+        assert node.wait(outcome) == [ErrorCode.NONE]
+
+    def test_of_a_new_group(self, failing: GroupNode):
+        failing.fail_appends()
+        assert failing.wait(failing.join()).error == NOT_AVAILABLE
+        assert failing.state() is None
+
+    def test_of_an_assignment(self, failing: GroupNode):
+        joining = failing.join()
+        failing.replicate()
+        joined = failing.wait(joining)
+        failing.fail_appends()
+        synced = failing.wait(failing.sync(joined.member_id, 1, to={joined.member_id: b"all"}))
+        assert synced.error == NOT_AVAILABLE
+        assert failing.state() == "PreparingRebalance"
+
+    def test_of_a_static_members_replacement(self, failing: GroupNode):
+        member = self.start(failing, instance="A")
+        failing.fail_appends()
+        assert failing.wait(failing.join(instance="A")).error == NOT_AVAILABLE
+        assert failing.groups.heartbeat("g", member, "A", 1) == ErrorCode.NONE
+
+    def test_of_an_emptied_group(self, failing: GroupNode):
+        member = self.start(failing)
+        failing.fail_appends()
+        assert failing.wait(failing.leave(member)).error == NOT_AVAILABLE
+
+    def test_of_a_commit(self, failing: GroupNode):
+        self.commit(failing, 5)
+        failing.fail_appends()
+        with pytest.raises(KafkaError, match="COORDINATOR_NOT_AVAILABLE"):
+            failing.commit(6)
+        assert failing.offset() == 5
+
+    def test_of_a_deleted_offset(self, failing: GroupNode):
+        self.commit(failing, 5)
+        failing.fail_appends()
+        assert failing.call("delete_offsets", "g", [("t", 0)]) == NOT_AVAILABLE
+        assert failing.offset() == 5
+
+    def test_of_a_deleted_group(self, failing: GroupNode):
+        self.commit(failing, 5)
+        failing.fail_appends()
+        assert failing.call("delete_group", "g") == NOT_AVAILABLE
+        assert failing.offset() == 5
+
+    def test_of_expired_offsets(self, failing: GroupNode):
+        self.commit(failing, 5)
+        failing.groups.start()
+        failing.fail_appends()
+        failing.node.pass_time(8 * 86_400)
+        assert failing.offset() == 5
+        failing.allow_appends()
+        failing.node.pass_time(600)
+        failing.replicate()
+        assert failing.offset() is None
+        assert failing.state() is None
+
+    def test_of_a_deleted_topics_offsets(self, failing: GroupNode):
+        self.commit(failing, 5)
+        failing.fail_appends()
+        failing.groups.topics_deleted([("t", b"t" * 16)])
+        assert failing.offset() == 5
+
+
+class TestLoading:
+    def test_groups_members_and_offsets_are_there_again(self, group_node: GroupNode):
+        group_node.host()
+        member = group_node.stable_member()
+        group_node.wait(group_node.commit(7, member_id=member, generation=1))
+        group_node.restart()
+        assert group_node.call("settled", "g") == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert group_node.groups.heartbeat("g", member, None, 1) == ErrorCode.NONE
+        group_node.settle()
+        assert group_node.offset() == 7
+        assert group_node.state() == "Stable"
+        assert group_node.groups.heartbeat("g", member, None, 1) == ErrorCode.NONE
+        assert group_node.wait(group_node.sync(member, 1)).assignment == b"all"
+
+    def test_sessions_begin_when_the_group_is_loaded(self, group_node: GroupNode):
+        group_node.host()
+        member = group_node.stable_member()
+        group_node.restart()
+        group_node.settle()
+        group_node.node.pass_time(9.9)
+        assert group_node.groups.heartbeat("g", member, None, 1) == ErrorCode.NONE
+        group_node.node.pass_time(10.1)
+        assert group_node.groups.heartbeat("g", member, None, 1) == ErrorCode.UNKNOWN_MEMBER_ID
+        assert group_node.state() == "Empty"
+
+    def test_deleted_groups_and_offsets_do_not_come_back(self, group_node: GroupNode):
+        group_node.host()
+        group_node.wait(group_node.commit(5))
+        group_node.wait(group_node.commit(6, group="h", partition=1))
+        group_node.call("delete_group", "g")
+        group_node.restart()
+        group_node.settle()
+        assert group_node.offset() is None
+        assert group_node.state() is None
+        assert group_node.offset(group="h", partition=1) == 6
+
+    def test_topics_deleted_meanwhile_are_forgotten_afterwards(self, group_node: GroupNode):
+        group_node.host()
+        group_node.wait(group_node.commit(5))
+        group_node.restart()
+        group_node.groups.topics_deleted([("t", b"t" * 16)])
+        group_node.settle()
+        assert group_node.offset() is None
+        assert group_node.records()[-1] == "offset g t-0 deleted"
+
+    def test_a_record_that_is_none_is_passed_over(self, group_node: GroupNode, caplog):
+        group_node.host()
+        index = group_node.groups.partition_of("g")
+        group_node.wait(group_node.commit(5))
+        for key, value in [
+            (b"\x00\x01broken", b""),
+            (b"\x00\x02\x00\x01x", b"\x00\x09"),
+            (b"\x00\x03\x00\x01g", b"\x00\x00"),
+            (None, b"no key"),
+        ]:
+            group_node.node.append("__consumer_offsets", (key, value), index=index)
+        group_node.wait(group_node.commit(6))
+        group_node.restart()
+        group_node.settle()
+        assert group_node.offset() == 6
+        assert caplog.text.count("Passed over record") == 2
+
+    def test_offsets_of_an_open_transaction_stay_unseen(self, group_node: GroupNode):
+        group_node.host()
+        index = group_node.groups.partition_of("g")
+        record = offset_record("g", "t", 3, Committed(11, -1, "", 0))
+        transactional = {"producer_id": 9, "producer_epoch": 0, "base_sequence": 0, "is_transactional": True}
+        log = group_node.node.partition("__consumer_offsets", index).log
+        self.write(group_node, log, build_batch([record], **transactional))
+        group_node.restart()
+        group_node.settle()
+        assert group_node.offset(partition=3) is None
+        assert group_node.groups.shard_of("g").offsets.is_pending(("g", "t", 3))
+        marker = Record(0, 0, control_record_key(ControlType.COMMIT), bytes(6), ())
+        ends = {"producer_id": 9, "producer_epoch": 0, "is_control": True, "is_transactional": True}
+        self.write(group_node, log, build_batch([marker], **ends))
+        group_node.restart()
+        group_node.settle()
+        assert group_node.offset(partition=3) == 11
+
+    def write(self, group_node: GroupNode, log, batch: bytearray) -> None:
+        assign(batch, log.log_end_offset, 0)
+        log.append_as_follower(memoryview(batch), 0, group_node.node.now_ms())
+        log.update_high_watermark(log.log_end_offset)
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR),
+        (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_COORDINATOR),
+        (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
+        (ErrorCode.ILLEGAL_GENERATION, ErrorCode.ILLEGAL_GENERATION),
+    ],
+)
+def test_errors_of_the_log_become_those_of_a_coordinator(error, told):
+    assert coordinator_error(error) == told
