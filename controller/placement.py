@@ -11,11 +11,13 @@ The leader is the first replica, in the order of assignment, that is in sync and
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from random import Random
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from controller.image import NO_LEADER, BrokerImage
 from protocol.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from random import Random
 
 
 class UsableBroker(NamedTuple):

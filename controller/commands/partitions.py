@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from random import Random
+from typing import TYPE_CHECKING
 
 from controller.commands.assignment import check_assignment, new_partition
 from controller.commands.decision import Decision
@@ -14,6 +14,9 @@ from controller.placement import place_replicas, usable_brokers
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from protocol.records.metadata import PartitionRecord
+
+if TYPE_CHECKING:
+    from random import Random
 
 
 def create_partitions(

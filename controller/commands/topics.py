@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from random import Random
+from typing import TYPE_CHECKING
 
 from controller.commands.assignment import check_assignment, new_partition
 from controller.commands.decision import Decision
@@ -24,6 +24,9 @@ from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRes
 from protocol.primitives import ZERO_UUID
 from protocol.records.metadata import ConfigRecord, RemoveTopicRecord, TopicRecord
 from protocol.schema import Message
+
+if TYPE_CHECKING:
+    from random import Random
 
 MAX_PARTITIONS_PER_REQUEST = 10_000
 
