@@ -31,7 +31,8 @@ class DecoderWriter:
         line("size = len(buf)")
         line("view = memoryview(buf)")
         self._struct(message, "message", message.__name__)
-        line(f"if at != size: wrong_end({message.__name__!r}, at, size)")
+        end_is_wrong = "at > size" if getattr(message, "TRAILING_BYTES", False) else "at != size"
+        line(f"if {end_is_wrong}: wrong_end({message.__name__!r}, at, size)")
         line("return message")
 
     def _struct(self, struct: type, target: str, path: str) -> None:

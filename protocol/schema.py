@@ -101,6 +101,7 @@ class Message(Struct):
     API_KEY: ClassVar[int | None] = None
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
     FLEXIBLE_FROM: ClassVar[int] = _NEVER
+    TRAILING_BYTES: ClassVar[bool] = False
     _decoders: ClassVar[dict[int, Decoder]]
     _encoders: ClassVar[dict[int, Encoder]]
 
@@ -172,9 +173,12 @@ def struct(cls: type[T]) -> type[T]:
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(wire,))
 def message(
-    *, versions: tuple[int, int], flexible: int | None = None, key: int | None = None
+    *, versions: tuple[int, int], flexible: int | None = None, key: int | None = None, trailing_bytes: bool = False
 ) -> Callable[[type[T]], type[T]]:
-    """Declare a message: first and last version, first flexible one (KIP-482), key of the API or record."""
+    """Declare a message: first and last version, first flexible one (KIP-482), key of the API or record.
+
+    With `trailing_bytes`, bytes after its end are passed over; everywhere else they are an error.
+    """
 
     def declare(cls: type[T]) -> type[T]:
         return _declare(
@@ -183,6 +187,7 @@ def message(
                 "API_KEY": key,
                 "VERSIONS": versions,
                 "FLEXIBLE_FROM": _NEVER if flexible is None else flexible,
+                "TRAILING_BYTES": trailing_bytes,
                 "_decoders": {},
                 "_encoders": {},
             },

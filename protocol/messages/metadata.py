@@ -4,6 +4,10 @@ Version notes: in 0 an empty list asks for all topics, from 1 on null does; 4 br
 automatic creation, 5 offline replicas, 7 leader epochs (KIP-320), 8 to 10 the cluster's authorized
 operations (later in DescribeCluster), 10 topic ids in answers, 12 in requests (KIP-516), 13 a top-level
 error (KIP-1102).
+
+librdkafka asks for all topics with a fixed-width zero where flexible versions have one byte, so that three
+bytes follow the request's end. Kafka never looks at what follows a request; here that is allowed where it is
+known to happen.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ from __future__ import annotations
 from protocol.schema import ZERO_UUID, Bool, Int16, Int32, Message, String, Uuid, message, struct, wire
 
 
-@message(key=3, versions=(0, 13), flexible=9)
+@message(key=3, versions=(0, 13), flexible=9, trailing_bytes=True)
 class MetadataRequest(Message):
     """Topics to describe."""
 

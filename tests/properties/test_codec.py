@@ -35,8 +35,9 @@ def test_a_message_that_ends_early_or_late_is_refused(message, version):
         if 0 <= size < len(data):
             with pytest.raises(DecodeError):
                 message.decode(data[:size], version)
-    with pytest.raises(DecodeError):
-        message.decode(data + b"\0", version)
+    if not message.TRAILING_BYTES:
+        with pytest.raises(DecodeError):
+            message.decode(data + b"\0", version)
 
 
 @pytest.mark.parametrize(("message", "version"), VERSIONS)

@@ -4,6 +4,7 @@ import tracemalloc
 import pytest
 
 from protocol.errors import DecodeError
+from protocol.messages.metadata import MetadataRequest
 
 
 @pytest.fixture
@@ -22,6 +23,15 @@ def test_fields_that_the_version_lacks_have_their_defaults(order, data):
 def test_bytes_left_over_are_refused(order, data, version):
     with pytest.raises(DecodeError, match="Order ends at byte"):
         order.decode(data[version] + b"\0", version)
+
+
+def test_bytes_left_over_are_passed_over_where_a_client_is_known_to_send_them():
+    asked_by_librdkafka = bytes.fromhex("00000000010000")
+    request = MetadataRequest.decode(asked_by_librdkafka, 13)
+    assert request == MetadataRequest(topics=None, allow_auto_topic_creation=False)
+    for size in range(4):
+        with pytest.raises(DecodeError):
+            MetadataRequest.decode(asked_by_librdkafka[:size], 13)
 
 
 @pytest.mark.parametrize("version", range(4))
