@@ -1,0 +1,156 @@
+"""Configurations of topics and brokers are altered."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from controller.commands.alter_configs import alter_configs, incremental_alter_configs
+from controller.image import ResourceType
+from protocol.errors import ErrorCode
+from protocol.messages.alter_configs import AlterConfigsRequest
+from protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from tests.unit.controller.cluster import Cluster
+
+TOPIC, BROKER = ResourceType.TOPIC, ResourceType.BROKER
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    cluster = Cluster()
+    cluster.create("t")
+    return cluster
+
+
+def change(cluster: Cluster, resource_type: int, name: str, *operations, validate_only: bool = False):
+    """Return (error code, message) of one resource's (name, operation, value) triples."""
+    Resource = IncrementalAlterConfigsRequest.Resource  # noqa: N806
+    configs = [Resource.Config(name=key, config_operation=kind, value=value) for key, kind, value in operations]
+    resource = Resource(resource_type=resource_type, resource_name=name, configs=configs)
+    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
+    command = partial(incremental_alter_configs, request=request, settings=cluster.settings)
+    [answer] = cluster.apply(command).responses
+    assert (answer.resource_type, answer.resource_name) == (resource_type, name)
+    return answer.error_code, answer.error_message
+
+
+def replace(cluster: Cluster, resource_type: int, name: str, *pairs, validate_only: bool = False):
+    Resource = AlterConfigsRequest.Resource  # noqa: N806
+    configs = [Resource.Config(name=key, value=value) for key, value in pairs]
+    resource = Resource(resource_type=resource_type, resource_name=name, configs=configs)
+    request = AlterConfigsRequest(resources=[resource], validate_only=validate_only)
+    [answer] = cluster.apply(partial(alter_configs, request=request, settings=cluster.settings)).responses
+    return answer.error_code, answer.error_message
+
+
+def topic_configs(cluster: Cluster) -> dict[str, str]:
+    return dict(cluster.image.configs(TOPIC, "t"))
+
+
+def test_single_settings_are_set_and_deleted(cluster: Cluster) -> None:
+    assert change(cluster, TOPIC, "t", ("retention.ms", SET, "5"), ("segment.ms", SET, "6")) == (0, None)
+    assert change(cluster, TOPIC, "t", ("retention.ms", DELETE, None)) == (0, None)
+    assert topic_configs(cluster) == {"segment.ms": "6"}
+
+
+def test_a_value_that_is_there_already_needs_no_record(cluster: Cluster) -> None:
+    change(cluster, TOPIC, "t", ("retention.ms", SET, "5"))
+    change(cluster, TOPIC, "t", ("retention.ms", SET, "5"))
+    assert cluster.records == ()
+
+
+def test_appending_begins_with_the_default(cluster: Cluster) -> None:
+    change(cluster, TOPIC, "t", ("cleanup.policy", APPEND, "compact"))
+    assert topic_configs(cluster) == {"cleanup.policy": "delete,compact"}
+    change(cluster, TOPIC, "t", ("cleanup.policy", APPEND, "compact"))
+    assert topic_configs(cluster) == {"cleanup.policy": "delete,compact"}
+
+
+def test_subtracting_may_leave_nothing(cluster: Cluster) -> None:
+    change(cluster, TOPIC, "t", ("cleanup.policy", SUBTRACT, "delete"))
+    assert topic_configs(cluster) == {"cleanup.policy": ""}
+
+
+def test_the_whole_set_is_replaced(cluster: Cluster) -> None:
+    replace(cluster, TOPIC, "t", ("retention.ms", "5"), ("segment.ms", "6"))
+    assert replace(cluster, TOPIC, "t", ("segment.ms", "7")) == (0, None)
+    assert topic_configs(cluster) == {"segment.ms": "7"}
+    replace(cluster, TOPIC, "t")
+    assert topic_configs(cluster) == {}
+
+
+def test_validation_alone_writes_nothing(cluster: Cluster) -> None:
+    assert change(cluster, TOPIC, "t", ("retention.ms", SET, "5"), validate_only=True) == (0, None)
+    assert replace(cluster, TOPIC, "t", ("retention.ms", "5"), validate_only=True) == (0, None)
+    assert topic_configs(cluster) == {}
+
+
+def test_a_resource_is_altered_wholly_or_not_at_all(cluster: Cluster) -> None:
+    error, _ = change(cluster, TOPIC, "t", ("retention.ms", SET, "5"), ("segment.ms", SET, "x"))
+    assert error == ErrorCode.INVALID_CONFIG
+    assert topic_configs(cluster) == {}
+
+
+@pytest.mark.parametrize(
+    ("operations", "error", "message"),
+    [
+        ([("retention.ms", APPEND, "1")], ErrorCode.INVALID_CONFIG, "Can't APPEND to key retention.ms"),
+        ([("retention.ms", SUBTRACT, "1")], ErrorCode.INVALID_CONFIG, "Can't SUBTRACT to key retention.ms"),
+        ([("foo", SET, "1")], ErrorCode.INVALID_CONFIG, "Unknown topic config name: foo"),
+        ([("retention.ms", SET, None)], ErrorCode.INVALID_REQUEST, "Null value not supported for : retention.ms"),
+        ([("retention.ms", SET, "1")] * 2, ErrorCode.INVALID_REQUEST, "duplicate config keys"),
+        ([("retention.ms", 9, "1")], ErrorCode.INVALID_REQUEST, "Unknown operation 9"),
+        ([("retention.ms", SET, "-2")], ErrorCode.INVALID_CONFIG, "Value must be at least -1"),
+    ],
+)
+def test_what_a_topic_cannot_have_says_why(cluster: Cluster, operations, error: ErrorCode, message: str) -> None:
+    code, text = change(cluster, TOPIC, "t", *operations)
+    assert code == error
+    assert message in text
+
+
+@pytest.mark.parametrize(
+    ("resource_type", "name", "error"),
+    [
+        (TOPIC, "nope", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (TOPIC, "", ErrorCode.INVALID_REQUEST),
+        (TOPIC, "a b", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (BROKER, "7", ErrorCode.INVALID_REQUEST),
+        (BROKER, "x", ErrorCode.INVALID_REQUEST),
+        (99, "x", ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_resources_that_do_not_exist_cannot_be_altered(
+    cluster: Cluster, resource_type: int, name: str, error: ErrorCode
+) -> None:
+    assert change(cluster, resource_type, name, ("retention.ms", SET, "1"))[0] == error
+    assert replace(cluster, resource_type, name, ("retention.ms", "1"))[0] == error
+
+
+def test_one_broker_and_all_brokers_have_settings_of_their_own(cluster: Cluster) -> None:
+    change(cluster, BROKER, "1", ("log.retention.ms", SET, "5"))
+    change(cluster, BROKER, "", ("log.retention.ms", SET, "6"))
+    assert cluster.image.configs(BROKER, "1") == {"log.retention.ms": "5"}
+    assert cluster.image.configs(BROKER, "") == {"log.retention.ms": "6"}
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "value", "message"),
+    [
+        ("1", "node.id", "5", "Cannot update these configs dynamically: [node.id]"),
+        ("1", "log.retention.ms", "x", "Not a number of type LONG"),
+        ("", "log.segment.bytes", "5", "Value must be at least 1048576"),
+        ("", "ssl.keystore.type", "PKCS12", "broker id must be specified: [ssl.keystore.type]"),
+    ],
+)
+def test_what_a_broker_cannot_have_says_why(cluster: Cluster, name: str, key: str, value: str, message: str) -> None:
+    code, text = change(cluster, BROKER, name, (key, SET, value))
+    assert code == ErrorCode.INVALID_REQUEST
+    assert message in text
+
+
+def test_settings_unknown_to_the_broker_are_kept_for_whoever_knows_them(cluster: Cluster) -> None:
+    assert change(cluster, BROKER, "1", ("some.plugin.setting", SET, "5")) == (0, None)
+    assert cluster.image.configs(BROKER, "1") == {"some.plugin.setting": "5"}

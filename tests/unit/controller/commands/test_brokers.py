@@ -1,0 +1,81 @@
+"""Brokers join, become available and come back."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.commands.brokers import unfence_broker
+from controller.image import NO_LEADER
+from protocol.errors import ErrorCode, KafkaError
+from tests.unit.controller.cluster import Cluster, directory
+
+
+def test_a_broker_registers_fenced_with_what_it_said() -> None:
+    cluster = Cluster(brokers=0)
+    epoch = cluster.add_broker(5, rack="r", directories=2, fenced=True)
+    broker = cluster.image.brokers[5]
+    assert broker.fenced
+    assert not broker.active
+    assert (broker.epoch, broker.rack) == (epoch, "r")
+    assert broker.endpoints["PLAINTEXT"].host == "host5"
+    assert broker.directories == (directory(5, 0), directory(5, 1))
+    assert broker.features["metadata.version"][1] == 30
+
+
+def test_the_epoch_is_the_offset_of_the_registration() -> None:
+    cluster = Cluster(brokers=1)
+    offset = cluster.image.offset
+    assert cluster.add_broker(2, fenced=True) == offset + 1
+
+
+def test_unfencing_makes_it_active() -> None:
+    cluster = Cluster(brokers=0)
+    epoch = cluster.add_broker(1, fenced=True)
+    cluster.apply(lambda image: unfence_broker(image, 1, epoch))
+    assert cluster.image.brokers[1].active
+    cluster.apply(lambda image: unfence_broker(image, 1, epoch))
+    assert cluster.records == ()
+
+
+def test_an_earlier_incarnation_can_no_longer_be_unfenced() -> None:
+    cluster = Cluster(brokers=0)
+    epoch = cluster.add_broker(1)
+    cluster.add_broker(1, fenced=True)
+    with pytest.raises(KafkaError) as stale:
+        cluster.apply(lambda image: unfence_broker(image, 1, epoch))
+    assert stale.value.code is ErrorCode.STALE_BROKER_EPOCH
+
+
+def test_an_unknown_broker_cannot_be_unfenced() -> None:
+    with pytest.raises(KafkaError) as unknown:
+        Cluster().apply(lambda image: unfence_broker(image, 9, 0))
+    assert unknown.value.code is ErrorCode.BROKER_ID_NOT_REGISTERED
+
+
+def test_a_restart_of_the_only_replica_takes_leadership_away_and_gives_it_back_in_a_later_epoch() -> None:
+    cluster = Cluster()
+    cluster.create("t", 2)
+    epoch = cluster.add_broker(1, fenced=True)
+    fenced = cluster.partition("t", 1)
+    assert (fenced.leader, fenced.leader_epoch, fenced.isr) == (NO_LEADER, 1, (1,))
+    cluster.apply(lambda image: unfence_broker(image, 1, epoch))
+    for index in (0, 1):
+        again = cluster.partition("t", index)
+        assert (again.leader, again.leader_epoch, again.partition_epoch) == (1, 2, 2)
+
+
+def test_what_a_restarted_broker_led_is_led_by_another_in_sync() -> None:
+    cluster = Cluster(brokers=2)
+    cluster.create("t", assignments={0: [1, 2], 1: [2, 1]})
+    cluster.add_broker(1, fenced=True)
+    led, followed = cluster.partition("t", 0), cluster.partition("t", 1)
+    assert (led.leader, led.leader_epoch, led.isr) == (2, 1, (2,))
+    # Nobody else led before, so leader and epoch stay; but what has restarted may have lost its tail.
+    assert (followed.leader, followed.leader_epoch, followed.isr) == (2, 0, (2,))
+
+
+def test_a_broker_that_comes_back_leads_nothing_that_others_lead() -> None:
+    cluster = Cluster(brokers=2)
+    cluster.create("t", assignments={0: [1, 2]})
+    cluster.add_broker(1)
+    assert cluster.partition("t").leader == 2
