@@ -1,0 +1,80 @@
+"""Transcripts of one voter: what it asks for, and what it concludes when that is done.
+
+    start voters=(1, ...) [epoch=E] [end=OFFSET] [end-epoch=E] [committed=OFFSET] [static] [new-quorum]
+    campaign             ask to lead
+    propose n=COUNT      append so many records
+    ready                what is to be done; it stays to be done until `done`
+    done                 all of the last `ready` is durable
+    show                 role, epoch, high watermark and end of the log
+
+The node is voter 1. `static` voters cannot change (kraft.version 0); a `new-quorum` has its voters nowhere but in the
+first checkpoint.
+"""
+
+from __future__ import annotations
+
+from controller.raft import QuorumState, RaftNode
+from controller.voters import Voter, VoterSet
+from protocol.errors import KafkaError
+from protocol.records.metadata import NoOpRecord
+
+
+class Machine:
+    """The node, and the Ready that is being worked on."""
+
+    def __init__(self):
+        self.node = None
+        self.ready = None
+
+    def run(self, step):
+        return getattr(self, "do_" + step.command)(step)
+
+    def do_start(self, step):
+        voters = VoterSet([Voter(int(number), bytes(16)) for number in step.list("voters")])
+        self.node = RaftNode(
+            1,
+            voters,
+            QuorumState(epoch=step.int("epoch", 0)),
+            kraft_version=0 if step.flag("static") else 1,
+            end_offset=step.int("end", 0),
+            end_epoch=step.int("end-epoch", 0),
+            high_watermark=step.int("committed", 0),
+            voters_in_log=not step.flag("new-quorum"),
+        )
+        return self.do_show(step)
+
+    def do_campaign(self, step):
+        self.node.campaign()
+        return self.do_show(step)
+
+    def do_propose(self, step):
+        try:
+            entry = self.node.propose([NoOpRecord()] * step.int("n"))
+        except KafkaError as error:
+            return str(error)
+        return f"{entry.base_offset} to {entry.next_offset - 1} in epoch {entry.epoch}"
+
+    def do_ready(self, _step):
+        self.ready = self.node.ready()
+        if self.ready is None:
+            return "nothing"
+        lines = []
+        state = self.ready.quorum_state
+        if state is not None:
+            lines.append(f"store: epoch {state.epoch}, leader {state.leader_id}, voted for {state.voted_id}")
+        for entry in self.ready.entries:
+            kinds = " ".join(type(record).__name__ for record in entry.records)
+            lines.append(f"append: {entry.base_offset} in epoch {entry.epoch}: {kinds}")
+        return "\n".join([*lines, f"committed: below {self.ready.high_watermark}"])
+
+    def do_done(self, step):
+        self.node.advance(self.ready)
+        return self.do_show(step)
+
+    def do_show(self, _step):
+        node = self.node
+        return f"{node.role.value} in epoch {node.epoch}, committed below {node.high_watermark} of {node.end_offset}"
+
+
+def test_raft(script):
+    script.run(Machine().run)

@@ -1,0 +1,180 @@
+"""What the records of the metadata log do to an image."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.image import NO_LEADER, UNASSIGNED_DIRECTORY, MetadataImage, ResourceType
+from controller.image_builder import apply_records
+from protocol.errors import InvariantError
+from protocol.records.metadata import (
+    AccessControlEntryRecord,
+    BrokerRegistrationChangeRecord,
+    ConfigRecord,
+    FeatureLevelRecord,
+    FenceBrokerRecord,
+    NoOpRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+    UnfenceBrokerRecord,
+    UnregisterBrokerRecord,
+)
+from tests.unit.controller.cluster import Cluster, directory
+
+ID = b"i" * 16
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    cluster = Cluster(brokers=2)
+    cluster.create("t", assignments={0: [1, 2], 1: [2, 1]})
+    return cluster
+
+
+def change(cluster: Cluster, **changes: object) -> None:
+    topic = cluster.image.topic("t")
+    cluster.replay([PartitionChangeRecord(partition_id=0, topic_id=topic.topic_id, **changes)])
+
+
+def test_an_image_never_changes(cluster: Cluster) -> None:
+    old = cluster.image
+    topic, configs = old.topic("t"), old.configured()
+    change(cluster, leader=2)
+    cluster.replay([ConfigRecord(resource_type=2, resource_name="t", name="retention.ms", value="1")])
+    cluster.create("u")
+    assert old.topic("t") is topic
+    assert topic.partitions[0].leader == 1
+    assert old.topic("u") is None
+    assert (old.configured(), dict(configs)) == (configs, {})
+    assert cluster.partition("t").leader == 2
+
+
+def test_what_a_batch_does_not_touch_is_shared(cluster: Cluster) -> None:
+    cluster.create("u")
+    old = cluster.image
+    change(cluster, leader=2)
+    assert cluster.image.topic("u") is old.topic("u")
+    assert cluster.image.brokers is old.brokers
+    assert cluster.image.topic("t").partitions[1] is old.topic("t").partitions[1]
+
+
+def test_a_leader_change_begins_a_leader_epoch(cluster: Cluster) -> None:
+    change(cluster, leader=2)
+    changed = cluster.partition("t")
+    assert (changed.leader, changed.leader_epoch, changed.partition_epoch) == (2, 1, 1)
+
+
+def test_the_same_leader_elected_again_begins_one_too(cluster: Cluster) -> None:
+    change(cluster, leader=1)
+    assert cluster.partition("t").leader_epoch == 1
+
+
+def test_other_changes_leave_the_leader_epoch(cluster: Cluster) -> None:
+    change(cluster, isr=[1], directories=[directory(1), directory(2, 5)], removing_replicas=[2], last_known_elr=[2])
+    changed = cluster.partition("t")
+    assert (changed.isr, changed.leader, changed.leader_epoch, changed.partition_epoch) == ((1,), 1, 0, 1)
+    assert changed.directories == (directory(1), directory(2, 5))
+    assert (changed.removing_replicas, changed.adding_replicas, changed.last_known_elr) == ((2,), (), (2,))
+
+
+def test_a_partition_can_lose_its_leader(cluster: Cluster) -> None:
+    change(cluster, leader=NO_LEADER, leader_recovery_state=1)
+    changed = cluster.partition("t")
+    assert (changed.leader, changed.leader_recovery_state) == (NO_LEADER, 1)
+
+
+def test_partitions_of_older_records_have_no_directories_yet() -> None:
+    cluster = Cluster()
+    record = PartitionRecord(
+        partition_id=0, topic_id=ID, replicas=[1, 2], isr=[1], removing_replicas=[], adding_replicas=[], leader=1
+    )
+    cluster.replay([TopicRecord(name="old", topic_id=ID), record])
+    assert cluster.partition("old").directories == (UNASSIGNED_DIRECTORY,) * 2
+
+
+def test_a_topic_made_and_removed_in_one_batch_is_gone(cluster: Cluster) -> None:
+    cluster.replay([TopicRecord(name="brief", topic_id=ID), RemoveTopicRecord(topic_id=ID)])
+    assert cluster.image.topic("brief") is None
+    assert cluster.image.topic_by_id(ID) is None
+
+
+def test_a_setting_without_a_value_is_removed(cluster: Cluster) -> None:
+    def set_retention(value: str | None) -> None:
+        cluster.replay([ConfigRecord(resource_type=2, resource_name="t", name="retention.ms", value=value)])
+
+    set_retention("1")
+    assert cluster.image.configs(ResourceType.TOPIC, "t") == {"retention.ms": "1"}
+    set_retention(None)
+    assert cluster.image.configs(ResourceType.TOPIC, "t") == {}
+    assert not cluster.image.configured()
+    set_retention(None)
+
+
+def test_features_go_at_level_0(cluster: Cluster) -> None:
+    cluster.replay([FeatureLevelRecord(name="f", feature_level=2)])
+    assert cluster.image.features["f"] == 2
+    cluster.replay([FeatureLevelRecord(name="f", feature_level=0)])
+    assert "f" not in cluster.image.features
+
+
+def test_a_registration_changes_and_ends(cluster: Cluster) -> None:
+    epoch = cluster.image.brokers[2].epoch
+    cluster.replay(
+        [
+            BrokerRegistrationChangeRecord(
+                broker_id=2,
+                broker_epoch=epoch,
+                fenced=1,
+                in_controlled_shutdown=1,
+                log_dirs=[directory(2, 9)],
+                cordoned_log_dirs=[directory(2, 9)],
+            )
+        ]
+    )
+    broker = cluster.image.brokers[2]
+    assert (broker.fenced, broker.in_controlled_shutdown) == (True, True)
+    assert (broker.directories, broker.cordoned_directories) == ((directory(2, 9),), (directory(2, 9),))
+    cluster.replay([UnfenceBrokerRecord(id=2, epoch=epoch)])
+    assert not cluster.image.brokers[2].fenced
+    cluster.replay([FenceBrokerRecord(id=2, epoch=epoch)])
+    assert cluster.image.brokers[2].fenced
+    cluster.replay([UnregisterBrokerRecord(broker_id=2, broker_epoch=epoch)])
+    assert list(cluster.image.brokers) == [1]
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        RemoveTopicRecord(topic_id=ID),
+        PartitionChangeRecord(partition_id=0, topic_id=ID, leader=1),
+        TopicRecord(name="t", topic_id=ID),
+        FenceBrokerRecord(id=1, epoch=99),
+        UnregisterBrokerRecord(broker_id=9, broker_epoch=0),
+        AccessControlEntryRecord(
+            id=ID,
+            resource_type=2,
+            resource_name="x",
+            pattern_type=3,
+            principal="User:x",
+            host="*",
+            operation=3,
+            permission_type=3,
+        ),
+    ],
+)
+def test_a_record_that_cannot_follow_or_is_not_understood_stops_the_broker(cluster: Cluster, record: object) -> None:
+    with pytest.raises(InvariantError):
+        cluster.replay([record])
+
+
+def test_a_change_of_a_partition_that_does_not_exist_stops_the_broker(cluster: Cluster) -> None:
+    topic = cluster.image.topic("t")
+    with pytest.raises(InvariantError):
+        cluster.replay([PartitionChangeRecord(partition_id=7, topic_id=topic.topic_id, leader=1)])
+
+
+def test_an_image_knows_how_far_it_goes() -> None:
+    image = apply_records(MetadataImage(cluster_id="c"), [NoOpRecord()], offset=41, epoch=3)
+    assert (image.cluster_id, image.offset, image.epoch) == ("c", 41, 3)

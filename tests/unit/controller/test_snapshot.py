@@ -1,0 +1,95 @@
+"""Images as records, and checkpoint files."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.image import MetadataImage
+from controller.image_builder import apply_records
+from controller.snapshot import SnapshotId, decode_snapshot, encode_snapshot, image_records, parse_snapshot_name
+from controller.voters import Voter, VoterSet
+from protocol.errors import DecodeError
+from protocol.records.metadata import (
+    BrokerRegistrationChangeRecord,
+    FeatureLevelRecord,
+    NoOpRecord,
+    PartitionChangeRecord,
+    ProducerIdsRecord,
+)
+from tests.unit.controller.cluster import Cluster
+
+
+def contents(image: MetadataImage) -> tuple[object, ...]:
+    return (image.brokers, image.topics_by_name(), image.topics_by_id(), image.configured(), image.features)
+
+
+def busy_cluster() -> Cluster:
+    cluster = Cluster(brokers=2)
+    cluster.add_broker(3, rack="r", directories=2, fenced=True)
+    cluster.create("a", 3, 2, configs={"retention.ms": "5"})
+    cluster.create("b", assignments={0: [1, 2]})
+    topic, epoch = cluster.image.topic("b"), cluster.image.brokers[3].epoch
+    cluster.replay(
+        [
+            FeatureLevelRecord(name="group.version", feature_level=1),
+            FeatureLevelRecord(name="metadata.version", feature_level=30),
+            ProducerIdsRecord(broker_id=1, next_producer_id=5000),
+            PartitionChangeRecord(
+                partition_id=0,
+                topic_id=topic.topic_id,
+                leader=2,
+                isr=[2],
+                adding_replicas=[3],
+                eligible_leader_replicas=[1],
+                leader_recovery_state=1,
+            ),
+            BrokerRegistrationChangeRecord(broker_id=3, broker_epoch=epoch, cordoned_log_dirs=[b"c" * 16]),
+        ]
+    )
+    return cluster
+
+
+def test_the_records_of_an_image_make_it_again() -> None:
+    image = busy_cluster().image
+    again = apply_records(MetadataImage(cluster_id="cluster"), image_records(image), offset=0, epoch=1)
+    assert contents(again) == contents(image)
+    assert again.next_producer_id == 5000
+
+
+def test_metadata_version_comes_first() -> None:
+    first = next(image_records(busy_cluster().image))
+    assert isinstance(first, FeatureLevelRecord)
+    assert first.name == "metadata.version"
+
+
+@pytest.mark.parametrize("count", [0, 1, 999, 1000, 2500])
+def test_a_file_holds_the_records_and_the_voters(count: int) -> None:
+    voters = VoterSet([Voter(1, b"d" * 16)])
+    data = b"".join(
+        encode_snapshot([NoOpRecord()] * count, epoch=4, now_ms=1000, last_timestamp_ms=900, voters=voters)
+    )
+    snapshot = decode_snapshot(data)
+    assert snapshot.records == (NoOpRecord(),) * count
+    assert snapshot.kraft_version == 1
+    assert snapshot.voters is not None
+    assert snapshot.voters.by_id == voters.by_id
+
+
+def test_without_voters_the_quorum_is_one_that_cannot_change() -> None:
+    snapshot = decode_snapshot(b"".join(encode_snapshot([], epoch=0, now_ms=0, last_timestamp_ms=0)))
+    assert (snapshot.kraft_version, snapshot.voters) == (0, None)
+
+
+@pytest.mark.parametrize("batches", [slice(0, -1), slice(1, None), slice(0, 0)], ids=["no footer", "no header", "empty"])
+def test_a_file_that_is_not_whole_is_not_read(batches: slice) -> None:
+    parts = list(encode_snapshot([NoOpRecord()], epoch=0, now_ms=0, last_timestamp_ms=0))
+    with pytest.raises(DecodeError):
+        decode_snapshot(b"".join(parts[batches]))
+
+
+def test_files_are_named_for_the_end_of_the_log_they_stand_for() -> None:
+    name = SnapshotId(815, 3).file_name
+    assert name == "00000000000000000815-0000000003.checkpoint"
+    assert parse_snapshot_name(name) == (815, 3)
+    assert parse_snapshot_name(name + ".part") is None
+    assert parse_snapshot_name("bootstrap.checkpoint") is None
