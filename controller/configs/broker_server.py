@@ -22,6 +22,12 @@ SERVER_CONFIGS = (
         "Whether every record of a produced batch is checked, not only the header of the batch.",
     ),
     ConfigDef(
+        "broker.id",
+        _INT,
+        "-1",
+        "What node.id was called before KRaft; read where that is not set.",
+    ),
+    ConfigDef(
         "broker.rack",
         _STRING,
         None,

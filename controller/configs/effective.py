@@ -64,9 +64,9 @@ def broker_config_values(image: MetadataImage, settings: StaticSettings, name: s
         text = values.get(name)
         if text is not None:
             yield ConfigValue(name, text, source)
-    default = BROKER_CONFIGS[name].default
-    if default is not None:
-        yield ConfigValue(name, default, ConfigSource.DEFAULT)
+    definition = BROKER_CONFIGS.get(name)
+    if definition is not None and definition.default is not None:
+        yield ConfigValue(name, definition.default, ConfigSource.DEFAULT)
 
 
 def topic_config_values(

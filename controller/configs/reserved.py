@@ -290,7 +290,6 @@ _TABLES = {
     """,
     "it names Java classes or the like, which have no counterpart here": """
         alter.config.policy.class.name CLASS null read-only
-        broker.id INT -1 read-only
         config.providers LIST '' cluster-wide
         create.topic.policy.class.name CLASS null read-only
         group.coordinator.rebalance.protocols LIST classic,consumer,streams read-only

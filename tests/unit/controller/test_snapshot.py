@@ -65,9 +65,7 @@ def test_metadata_version_comes_first() -> None:
 @pytest.mark.parametrize("count", [0, 1, 999, 1000, 2500])
 def test_a_file_holds_the_records_and_the_voters(count: int) -> None:
     voters = VoterSet([Voter(1, b"d" * 16)])
-    data = b"".join(
-        encode_snapshot([NoOpRecord()] * count, epoch=4, now_ms=1000, last_timestamp_ms=900, voters=voters)
-    )
+    data = b"".join(encode_snapshot([NoOpRecord()] * count, epoch=4, now_ms=1000, last_timestamp_ms=900, voters=voters))
     snapshot = decode_snapshot(data)
     assert snapshot.records == (NoOpRecord(),) * count
     assert snapshot.kraft_version == 1
@@ -80,7 +78,9 @@ def test_without_voters_the_quorum_is_one_that_cannot_change() -> None:
     assert (snapshot.kraft_version, snapshot.voters) == (0, None)
 
 
-@pytest.mark.parametrize("batches", [slice(0, -1), slice(1, None), slice(0, 0)], ids=["no footer", "no header", "empty"])
+@pytest.mark.parametrize(
+    "batches", [slice(0, -1), slice(1, None), slice(0, 0)], ids=["no footer", "no header", "empty"]
+)
 def test_a_file_that_is_not_whole_is_not_read(batches: slice) -> None:
     parts = list(encode_snapshot([NoOpRecord()], epoch=0, now_ms=0, last_timestamp_ms=0))
     with pytest.raises(DecodeError):

@@ -15,7 +15,7 @@ from tests.unit.controller.cluster import Cluster
 def test_blocks_follow_each_other() -> None:
     cluster = Cluster()
     allocate = partial(allocate_producer_ids, broker_id=1, broker_epoch=cluster.image.brokers[1].epoch)
-    assert cluster.apply(allocate) == range(0, 1000)
+    assert cluster.apply(allocate) == range(1000)
     assert cluster.apply(allocate) == range(1000, 2000)
     assert cluster.image.next_producer_id == 2000
 

@@ -1,0 +1,97 @@
+"""Texts of configurations become values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controller.configs.definition import (
+    ConfigDef,
+    ConfigError,
+    ConfigType,
+    at_least,
+    between,
+    either,
+    one_of,
+    parse_value,
+    subset_of,
+    throttled_replicas,
+)
+
+T = ConfigType
+
+
+def parse(kind: ConfigType, text: str | None, validator: Any = None) -> Any:
+    return parse_value(ConfigDef("a.name", kind, None, "", validator), text)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [
+        (T.BOOLEAN, "true", True),
+        (T.BOOLEAN, " FALSE ", False),
+        (T.INT, " 10 ", 10),
+        (T.INT, "-2147483648", -(1 << 31)),
+        (T.INT, "+5", 5),
+        (T.SHORT, "32767", 32767),
+        (T.LONG, "9223372036854775807", (1 << 63) - 1),
+        (T.DOUBLE, "0.5", 0.5),
+        (T.LIST, "a, b ,c", ("a", "b", "c")),
+        (T.LIST, " ", ()),
+        (T.STRING, " text ", "text"),
+        (T.PASSWORD, "secret", "secret"),
+        (T.LONG, None, None),
+    ],
+)
+def test_values(kind: ConfigType, text: str | None, value: Any) -> None:
+    assert parse(kind, text) == value
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "problem"),
+    [
+        (T.BOOLEAN, "yes", "Expected value to be either true or false"),
+        (T.INT, "2147483648", "Not a number of type INT"),
+        (T.INT, "1_000", "Not a number of type INT"),
+        (T.INT, "٣", "Not a number of type INT"),
+        (T.INT, "", "Not a number of type INT"),
+        (T.INT, "1.5", "Not a number of type INT"),
+        (T.SHORT, "32768", "Not a number of type SHORT"),
+        (T.LONG, "9223372036854775808", "Not a number of type LONG"),
+        (T.DOUBLE, "half", "Not a number of type DOUBLE"),
+    ],
+)
+def test_a_wrong_text_is_told_with_name_and_reason(kind: ConfigType, text: str, problem: str) -> None:
+    with pytest.raises(ConfigError) as wrong:
+        parse(kind, text)
+    assert str(wrong.value) == f"Invalid value {text} for configuration a.name: {problem}"
+
+
+@pytest.mark.parametrize(
+    ("validator", "good", "bad", "problem"),
+    [
+        (at_least(1), 1, 0, "Value must be at least 1"),
+        (between(0, 9), 9, 10, "Value must be no more than 9"),
+        (between(1, 9), 1, 0, "Value must be at least 1"),
+        (either(-1, between(1, 9)), -1, 0, "Value must be at least 1"),
+        (one_of("a", "b"), "b", "c", "String must be one of: a, b"),
+        (subset_of("a", "b"), ("a", "b", "a"), ("a", "c"), "String must be one of: a, b"),
+        (throttled_replicas, ("0:1", "12:345"), ("0:1", "x"), "Value must be the literal '*'"),
+        (throttled_replicas, ("*",), ("*", "0:1"), "Value must be the literal '*'"),
+        (throttled_replicas, (), ("0:1:2",), "Value must be the literal '*'"),
+    ],
+)
+def test_checks(validator: Any, good: Any, bad: Any, problem: str) -> None:
+    assert validator(good) is None
+    assert validator(bad).startswith(problem)
+
+
+def test_a_value_that_fails_its_check_is_told_as_it_was_written() -> None:
+    with pytest.raises(ConfigError, match=r"Invalid value 0 for configuration a.name: Value must be at least 1"):
+        parse(T.INT, "0", at_least(1))
+
+
+def test_passwords_are_secret() -> None:
+    assert ConfigDef("p", T.PASSWORD, None, "").sensitive
+    assert not ConfigDef("p", T.STRING, None, "").sensitive

@@ -1,0 +1,89 @@
+"""Which of the places that set a configuration counts."""
+
+from __future__ import annotations
+
+from controller.configs.effective import (
+    ConfigSource,
+    ConfigValue,
+    broker_config_values,
+    effective_broker_config,
+    effective_topic_config,
+    topic_config_values,
+)
+from controller.image import MetadataImage, ResourceType
+from tests.unit.controller.cluster import Settings
+
+RESOURCES = {"t": (ResourceType.TOPIC, "t"), "1": (ResourceType.BROKER, "1"), "all": (ResourceType.BROKER, "")}
+
+
+def image(**configs: dict[str, str]) -> MetadataImage:
+    return MetadataImage(cluster_id="c", configs={RESOURCES[name]: values for name, values in configs.items()})
+
+
+def topic_value(given: MetadataImage, settings: Settings, name: str) -> object:
+    return effective_topic_config(given, settings, "t")[name]
+
+
+def test_defaults() -> None:
+    values = effective_topic_config(image(), Settings(), "t")
+    assert values["retention.ms"] == 604_800_000
+    assert values["segment.ms"] == 604_800_000
+    assert values["segment.jitter.ms"] == 0
+    assert values["flush.ms"] == (1 << 63) - 1
+    assert values["cleanup.policy"] == ("delete",)
+    assert values["internal.segment.bytes"] is None
+
+
+def test_a_topic_s_own_value_counts_most_then_this_broker_s_then_all_brokers_then_the_file_s() -> None:
+    settings = Settings({"log.segment.bytes": "1048576"})
+    everywhere = {
+        "t": {"segment.bytes": "1048580"},
+        "1": {"log.segment.bytes": "1048579"},
+        "all": {"log.segment.bytes": "1048578"},
+    }
+    found = []
+    for place in ("t", "1", "all", ""):
+        found.append(topic_value(image(**everywhere), settings, "segment.bytes"))
+        everywhere.pop(place, None)
+    assert found == [1048580, 1048579, 1048578, 1048576]
+
+
+def test_another_broker_s_value_does_not_count() -> None:
+    given = MetadataImage(cluster_id="c", configs={(ResourceType.BROKER, "2"): {"log.retention.ms": "5"}})
+    assert topic_value(given, Settings(), "retention.ms") == 604_800_000
+
+
+def test_milliseconds_count_before_minutes_before_hours_wherever_they_are_set() -> None:
+    settings = Settings({"log.retention.hours": "2"})
+    assert topic_value(image(), settings, "retention.ms") == 7_200_000
+    settings.explicit["log.retention.minutes"] = "3"
+    assert topic_value(image(), settings, "retention.ms") == 180_000
+    settings.explicit["log.retention.ms"] = "4"
+    assert topic_value(image(), settings, "retention.ms") == 4
+    assert topic_value(image(all={"log.retention.ms": "5"}), settings, "retention.ms") == 5
+
+
+def test_no_limit_in_hours_is_no_limit_in_milliseconds() -> None:
+    assert topic_value(image(), Settings({"log.retention.hours": "-1"}), "retention.ms") == -1
+
+
+def test_every_place_is_told_the_one_that_counts_first() -> None:
+    given = image(t={"retention.ms": "1"}, all={"log.retention.ms": "2"})
+    assert list(topic_config_values(given, Settings(), {"retention.ms": "1"}, "retention.ms")) == [
+        ConfigValue("retention.ms", "1", ConfigSource.TOPIC),
+        ConfigValue("log.retention.ms", "2", ConfigSource.DYNAMIC_DEFAULT_BROKER),
+        ConfigValue("log.retention.hours", "168", ConfigSource.DEFAULT),
+    ]
+
+
+def test_a_topic_about_to_be_created_has_the_settings_it_is_to_have() -> None:
+    values = effective_topic_config(image(), Settings(), "new", {"retention.ms": "7"})
+    assert values["retention.ms"] == 7
+
+
+def test_a_broker_s_configuration_can_be_altered_while_it_runs() -> None:
+    settings = Settings({"message.max.bytes": "10"})
+    assert effective_broker_config(image(), settings, "message.max.bytes") == 10
+    assert effective_broker_config(image(all={"message.max.bytes": "20"}), settings, "message.max.bytes") == 20
+    assert effective_broker_config(image(), settings, "log.retention.ms") is None
+    assert list(broker_config_values(image(), settings, "log.retention.ms")) == []

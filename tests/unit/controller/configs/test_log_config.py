@@ -1,0 +1,74 @@
+"""A topic's configurations as storage wants them."""
+
+from __future__ import annotations
+
+from controller.configs.effective import effective_topic_config
+from controller.configs.log_config import log_config, topic_log_config
+from controller.image import MetadataImage, ResourceType
+from storage.log_config import LogConfig
+from tests.unit.controller.cluster import Settings
+
+EMPTY = MetadataImage(cluster_id="c")
+
+
+def test_the_defaults_are_those_of_storage() -> None:
+    assert topic_log_config(EMPTY, Settings(), "t") == LogConfig()
+
+
+def test_every_field_follows_its_configuration() -> None:
+    given = {
+        "cleanup.policy": "compact,delete",
+        "compression.type": "zstd",
+        "delete.retention.ms": "1",
+        "file.delete.delay.ms": "2",
+        "flush.messages": "3",
+        "flush.ms": "4",
+        "index.interval.bytes": "5",
+        "max.compaction.lag.ms": "6",
+        "max.message.bytes": "7",
+        "message.timestamp.after.max.ms": "8",
+        "message.timestamp.before.max.ms": "9",
+        "message.timestamp.type": "LogAppendTime",
+        "min.cleanable.dirty.ratio": "0.25",
+        "min.compaction.lag.ms": "10",
+        "min.insync.replicas": "11",
+        "preallocate": "true",
+        "retention.bytes": "12",
+        "retention.ms": "13",
+        "segment.bytes": "1048577",
+        "segment.index.bytes": "14",
+        "segment.jitter.ms": "15",
+        "segment.ms": "16",
+        "unclean.leader.election.enable": "true",
+    }
+    image = MetadataImage(cluster_id="c", configs={(ResourceType.TOPIC, "t"): given})
+    assert topic_log_config(image, Settings(), "t") == LogConfig(
+        cleanup_policy=frozenset({"compact", "delete"}),
+        compression_type="zstd",
+        delete_retention_ms=1,
+        file_delete_delay_ms=2,
+        flush_messages=3,
+        flush_ms=4,
+        index_interval_bytes=5,
+        max_compaction_lag_ms=6,
+        max_message_bytes=7,
+        message_timestamp_after_max_ms=8,
+        message_timestamp_before_max_ms=9,
+        timestamp_type="LogAppendTime",
+        min_cleanable_dirty_ratio=0.25,
+        min_compaction_lag_ms=10,
+        min_insync_replicas=11,
+        preallocate=True,
+        retention_bytes=12,
+        retention_ms=13,
+        segment_bytes=1048577,
+        segment_index_bytes=14,
+        segment_jitter_ms=15,
+        segment_ms=16,
+        unclean_leader_election_enable=True,
+    )
+
+
+def test_tests_can_have_segments_below_the_limit() -> None:
+    values = effective_topic_config(EMPTY, Settings(), "t", {"internal.segment.bytes": "100"})
+    assert log_config(values).segment_bytes == 100

@@ -1,0 +1,54 @@
+"""The tables of configurations hold together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import controller
+from controller.configs import BROKER_CONFIGS, TOPIC_CONFIGS, parse_value
+from controller.configs.topic import BROKER_SYNONYMS, SYNONYM_UNITS
+
+ALL = [*BROKER_CONFIGS.values(), *TOPIC_CONFIGS.values()]
+ROOT = Path(controller.__file__).parent.parent
+
+
+def test_every_default_is_a_value_of_its_type_that_its_check_accepts() -> None:
+    for definition in ALL:
+        parse_value(definition, definition.default)
+
+
+def test_every_configuration_is_documented_in_sentences() -> None:
+    for definition in ALL:
+        assert definition.documentation[0].isupper(), definition.name
+        assert definition.documentation.endswith("."), definition.name
+
+
+def test_no_name_is_defined_twice() -> None:
+    from controller.configs.broker_log import COMPACTION_CONFIGS, LOG_CONFIGS
+    from controller.configs.broker_server import SERVER_CONFIGS
+    from controller.configs.reserved import RESERVED_CONFIGS
+
+    names = [d.name for d in (*COMPACTION_CONFIGS, *LOG_CONFIGS, *SERVER_CONFIGS, *RESERVED_CONFIGS)]
+    assert len(names) == len(set(names)) == len(BROKER_CONFIGS)
+
+
+def test_topics_fall_back_to_configurations_of_brokers_with_the_same_default() -> None:
+    for name, synonyms in BROKER_SYNONYMS.items():
+        defaults = [
+            str(int(default) * SYNONYM_UNITS[synonym]) if synonym in SYNONYM_UNITS else default
+            for synonym in synonyms
+            if (default := BROKER_CONFIGS[synonym].default) is not None
+        ]
+        assert defaults == [TOPIC_CONFIGS[name].default], name
+
+
+def test_what_is_said_to_have_an_effect_is_read_somewhere_and_the_rest_nowhere() -> None:
+    read = "".join(
+        path.read_text()
+        for folder in ("broker", "storage", "controller/commands")
+        for path in (ROOT / folder).rglob("*.py")
+    )
+    behind_topics = {synonym for synonyms in BROKER_SYNONYMS.values() for synonym in synonyms}
+    for definition in BROKER_CONFIGS.values():
+        if definition.name not in behind_topics:
+            assert (f'"{definition.name}"' in read) == definition.effective, definition.name
