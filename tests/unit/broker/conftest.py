@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 import uvloop
@@ -15,6 +16,8 @@ from broker.connection import Connection
 from broker.metrics import Metrics
 from broker.server import Limits, Server
 from protocol.primitives import Part
+from tests.unit.broker.group_node import GroupNode
+from tests.unit.broker.node import Node
 
 
 def framed(body: bytes) -> bytes:
@@ -100,3 +103,26 @@ def run(request: pytest.FixtureRequest) -> Callable[[Awaitable[None]], None]:
             runner.run(bounded())
 
     return run_it
+
+
+@pytest.fixture
+def stopped_node(tmp_path: Path) -> Iterator[Node]:
+    node = Node(str(tmp_path / "data"))
+    yield node
+    node.stop()
+
+
+@pytest.fixture
+def node(stopped_node: Node) -> Node:
+    """Return a broker's replicas on an empty disk, serving."""
+    stopped_node.start()
+    return stopped_node
+
+
+@pytest.fixture
+def group_node(node: Node) -> Iterator[GroupNode]:
+    """Return a node that coordinates groups, once it is told to `host`."""
+    made = GroupNode(node)
+    yield made
+    made.groups.stop()
+    made.settle()

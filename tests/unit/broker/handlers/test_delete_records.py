@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -12,9 +12,7 @@ from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.delete_records import DeleteRecordsRequest
 from storage.log_config import LogConfig
-
-if TYPE_CHECKING:
-    from conftest import Node
+from tests.unit.broker.node import Node
 
 
 def ask(node: Node, offset: int, *, topic: str = "t", version: int = 2, timeout_ms: int = 1000) -> Any:

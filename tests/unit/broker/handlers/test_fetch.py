@@ -1,9 +1,9 @@
-"""Fetch, as a client sees it; sessions have a file of their own."""
+"""Fetch, as a client sees it; sessions are in `../test_fetch_sessions.py`."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -13,9 +13,7 @@ from protocol.messages.fetch import FetchRequest
 from protocol.primitives import part_size, read_parts
 from protocol.record_batch import iter_batches
 from storage.log_config import LogConfig
-
-if TYPE_CHECKING:
-    from conftest import Node
+from tests.unit.broker.node import Node
 
 Wanted = FetchRequest.Topic.Partition
 ALL_VERSIONS = range(4, 19)
@@ -141,9 +139,7 @@ class TestLimits:
         response = fetch(node, {"t": [wanted(0), wanted(1)]}, **limits)
         assert [offsets(part) for part in response.responses[0].partitions] == [[0], []]
 
-    def test_the_first_batch_of_all_comes_even_if_larger_than_its_partition_allows(
-        self, node: Node, size: int
-    ) -> None:
+    def test_the_first_batch_of_all_comes_even_if_larger_than_its_partition_allows(self, node: Node, size: int) -> None:
         response = fetch(node, {"t": [wanted(0, max_bytes=1), wanted(1, max_bytes=1)]})
         assert [offsets(part) for part in response.responses[0].partitions] == [[0], []]
 
@@ -288,9 +284,7 @@ class TestLeaderEpochs:
             (3, ErrorCode.UNKNOWN_LEADER_EPOCH),
         ],
     )
-    def test_the_epoch_that_the_reader_believes_in_is_checked(
-        self, node: Node, epoch: int, code: ErrorCode
-    ) -> None:
+    def test_the_epoch_that_the_reader_believes_in_is_checked(self, node: Node, epoch: int, code: ErrorCode) -> None:
         assert fetched(node, wanted(current_leader_epoch=epoch)).error_code == code
 
     @pytest.mark.parametrize(
@@ -333,9 +327,7 @@ class TestWhereAnotherBrokerLeads:
         [refused] = response.responses[0].partitions
         assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert (refused.current_leader.leader_id, refused.current_leader.leader_epoch) == (2, 0)
-        assert [(end.node_id, end.host, end.port) for end in response.node_endpoints] == [
-            (2, "other.example", 9094)
-        ]
+        assert [(end.node_id, end.host, end.port) for end in response.node_endpoints] == [(2, "other.example", 9094)]
         response.encode(16)
 
     def test_a_follower_serves_readers_that_know_of_followers(self, node: Node) -> None:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING
 
 import pytest
 
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
-
-if TYPE_CHECKING:
-    from conftest import Node
+from tests.unit.broker.node import Node
 
 
 def init(node: Node, transactional_id: str | None = None, version: int = 5) -> tuple[int, int, int]:

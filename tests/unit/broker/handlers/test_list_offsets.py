@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -10,9 +10,7 @@ from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.list_offsets import ListOffsetsRequest
 from protocol.record import Record
-
-if TYPE_CHECKING:
-    from conftest import Node
+from tests.unit.broker.node import Node
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
 NOTHING = (0, -1, -1, -1)
@@ -23,9 +21,7 @@ def request(
 ) -> Any:
     """Ask for (partition, timestamp) pairs of one topic."""
     partitions = [
-        ListOffsetsRequest.Topic.Partition(
-            partition_index=index, timestamp=timestamp, current_leader_epoch=epoch
-        )
+        ListOffsetsRequest.Topic.Partition(partition_index=index, timestamp=timestamp, current_leader_epoch=epoch)
         for index, timestamp in wanted
     ]
     fields = {"replica_id": -1, "isolation_level": 0} | more
@@ -83,9 +79,7 @@ def test_a_time_finds_the_first_record_that_is_not_older(
         (EARLIEST_PENDING, NOTHING),
     ],
 )
-def test_negative_times_stand_for_the_ends(
-    node: Node, timestamp: int, answer: tuple[int, int, int, int]
-) -> None:
+def test_negative_times_stand_for_the_ends(node: Node, timestamp: int, answer: tuple[int, int, int, int]) -> None:
     assert found(node, timestamp) == answer
 
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
-
-if TYPE_CHECKING:
-    from conftest import Node
+from tests.unit.broker.node import Node
 
 
 @pytest.fixture
@@ -26,9 +22,7 @@ def node(node: Node) -> Node:
     return node
 
 
-def end(
-    node: Node, epoch: int, *, current: int = -1, topic: str = "t", version: int = 4
-) -> tuple[int, int, int]:
+def end(node: Node, epoch: int, *, current: int = -1, topic: str = "t", version: int = 4) -> tuple[int, int, int]:
     """Return (error code, epoch, end offset)."""
     partition = OffsetForLeaderEpochRequest.Topic.Partition(
         partition=0, current_leader_epoch=current, leader_epoch=epoch

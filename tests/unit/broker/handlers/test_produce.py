@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -15,9 +15,7 @@ from protocol.messages.produce import ProduceRequest
 from protocol.record import Record
 from protocol.record_batch import ControlType, build_batch, control_record_key
 from storage.log_config import LOG_APPEND_TIME, LogConfig
-
-if TYPE_CHECKING:
-    from conftest import Node
+from tests.unit.broker.node import Node
 
 VALUE = [(None, b"value")]
 ALL_VERSIONS = range(3, 14)
@@ -274,9 +272,7 @@ class TestWhereAnotherBrokerLeads:
         [refused] = response.responses[0].partition_responses
         assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert (refused.current_leader.leader_id, refused.current_leader.leader_epoch) == (2, 0)
-        assert [(end.node_id, end.host, end.port) for end in response.node_endpoints] == [
-            (2, "other.example", 9094)
-        ]
+        assert [(end.node_id, end.host, end.port) for end in response.node_endpoints] == [(2, "other.example", 9094)]
         response.encode(10)
 
     def test_older_versions_are_not_told(self, node: Node) -> None:

@@ -1,4 +1,4 @@
-"""The parts of a broker that serve records, on real logs, in virtual time and without sockets.
+"""The parts of a broker that serve records, on real logs, in virtual time and without sockets: fixture `node`.
 
 A test says what the cluster's metadata is, asks the handlers as a client would (each request goes through its bytes),
 and lets time pass by waiting for it: the loop's clock jumps to the next timer.
@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import selectors
-from collections.abc import Awaitable, Iterable, Iterator
+from collections.abc import Awaitable, Iterable
 from importlib import import_module
-from pathlib import Path
 from random import Random
 from typing import Any
-
-import pytest
 
 from broker.connection import RequestContext
 from broker.fetch_sessions import FetchSessions
@@ -188,9 +185,7 @@ class Node:
                 broker_id=broker,
                 incarnation_id=bytes(16),
                 broker_epoch=broker,
-                end_points=[
-                    RegisterBrokerRecord.Endpoint(name=LISTENER, host=host, port=port, security_protocol=0)
-                ],
+                end_points=[RegisterBrokerRecord.Endpoint(name=LISTENER, host=host, port=port, security_protocol=0)],
                 features=[],
                 rack=None,
                 fenced=False,
@@ -200,14 +195,14 @@ class Node:
 
     # What clients ask.
 
-    def ask(self, key: ApiKey, version: int, client_id: str | None = None, **fields: Any) -> Any:
+    def ask(self, key: ApiKey, version: int, /, client_id: str | None = None, **fields: Any) -> Any:
         """Send a request to its handler; return what that returns: a response, an awaitable, or None."""
         frame = bytearray(request_class(key)(**fields).encode(version))
         request = request_class(key).decode(memoryview(frame), version)
         context = RequestContext(key, version, 7, client_id, 1, LISTENER, "127.0.0.1")
         return import_module(f"broker.handlers.{APIS[key].module}").handle(self, context, request)
 
-    def answer(self, key: ApiKey, version: int, client_id: str | None = None, **fields: Any) -> Any:
+    def answer(self, key: ApiKey, version: int, /, client_id: str | None = None, **fields: Any) -> Any:
         """Send a request and wait for its response, which has to be encodable."""
         response = self.wait(self.ask(key, version, client_id, **fields))
         if response is not None:
@@ -252,16 +247,3 @@ def batches(records: Any) -> list[bytes]:
     """Return the batches of a response's records."""
     data = records if isinstance(records, bytes) else read_parts(records)
     return [data[at : at + header.size_bytes] for at, header in iter_batches(data)]
-
-
-@pytest.fixture
-def stopped_node(tmp_path: Path) -> Iterator[Node]:
-    node = Node(str(tmp_path / "data"))
-    yield node
-    node.stop()
-
-
-@pytest.fixture
-def node(stopped_node: Node) -> Node:
-    stopped_node.start()
-    return stopped_node

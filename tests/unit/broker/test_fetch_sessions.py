@@ -1,18 +1,16 @@
-"""Incremental fetches (KIP-227), as a client sees them."""
+"""Incremental fetches (KIP-227), through the Fetch handler as a client sees them."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest
-
-if TYPE_CHECKING:
-    from conftest import Node
+from tests.unit.broker.node import Node
 
 
 class Fetcher:
@@ -44,9 +42,7 @@ class Fetcher:
                     topic=name,
                     topic_id=self.topic_id(name),
                     partitions=[
-                        FetchRequest.Topic.Partition(
-                            partition=index, fetch_offset=offset, partition_max_bytes=1 << 20
-                        )
+                        FetchRequest.Topic.Partition(partition=index, fetch_offset=offset, partition_max_bytes=1 << 20)
                         for index, offset in partitions.items()
                     ],
                 )
@@ -168,9 +164,7 @@ def test_an_error_is_said_each_time_until_it_is_gone(node: Node, fetcher: Fetche
 
 
 class TestWaiting:
-    def test_an_append_wakes_a_session_whose_partitions_it_did_not_name(
-        self, node: Node, fetcher: Fetcher
-    ) -> None:
+    def test_an_append_wakes_a_session_whose_partitions_it_did_not_name(self, node: Node, fetcher: Fetcher) -> None:
         fetcher.fetch({"t": {0: 0, 1: 0}})
         waiting = fetcher.ask(max_wait_ms=500)
         node.loop.call_later(0.1, lambda: node.append("t", index=1))
@@ -305,9 +299,7 @@ class TestRecreatedTopics:
                 partitions=[FetchRequest.Topic.Partition(partition=0, fetch_offset=0, partition_max_bytes=100)],
             )
         ]
-        response = node.answer(
-            ApiKey.FETCH, 13, max_wait_ms=0, min_bytes=1, session_epoch=0, topics=topics
-        )
+        response = node.answer(ApiKey.FETCH, 13, max_wait_ms=0, min_bytes=1, session_epoch=0, topics=topics)
         assert response.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
         fetcher.session_id, fetcher.epoch = response.session_id, 1
         node.create("t", topic_id=b"1" * 16)

@@ -1,0 +1,92 @@
+"""The high watermark of a partition, as its leader's transcripts tell it.
+
+metadata replicas=(1,2,3) isr=(1,2) leader=1 epoch=0 [min=2]   what the controller committed; we are broker 1
+append [acks=-1] [records=1]                                   a client writes
+ack broker=2 end=3                                             a follower's fetch says how far it is
+write end=3                                                    how a write with acks=all that ends there came out
+latest                                                         what a consumer finds as the latest offset
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from broker.partition import LATEST, Isolation, Partition
+from controller.image import PartitionImage
+from protocol.errors import KafkaError
+from protocol.record_batch import build_batch
+from storage.disk import OsDisk
+from storage.log import Log
+from storage.log_config import LogConfig
+from storage.log_directory import LogDirectory
+
+if TYPE_CHECKING:
+    from conftest import Script, Step
+
+US = 1
+
+
+class Machine:
+    """Broker 1's replica."""
+
+    def __init__(self, data: str) -> None:
+        disk = OsDisk()
+        directory = LogDirectory(disk, data)
+        directory.open()
+        log = Log.open(disk, directory, "t", 0, LogConfig(), now_ms=0, topic_id=b"t" * 16)
+        self.partition = Partition(US, "t", b"t" * 16, 0, log)
+        self.partition_epoch = 0
+
+    def __call__(self, step: Step) -> str:
+        try:
+            return str(getattr(self, step.command)(step))
+        except KafkaError as error:
+            return f"{error.code.name}, {self.state()}"
+
+    def state(self) -> str:
+        log = self.partition.log
+        return f"high watermark {log.high_watermark} of {log.log_end_offset}"
+
+    def metadata(self, step: Step) -> str:
+        replicas = tuple(map(int, step.list("replicas")))
+        self.partition_epoch += 1
+        log = self.partition.log
+        log.config = log.config._replace(min_insync_replicas=step.int("min", log.config.min_insync_replicas))
+        image = PartitionImage(
+            partition=0,
+            replicas=replicas,
+            isr=tuple(map(int, step.list("isr"))),
+            leader=step.int("leader"),
+            leader_epoch=step.int("epoch"),
+            partition_epoch=self.partition_epoch,
+            directories=(bytes(16),) * len(replicas),
+        )
+        if image.leader == US:
+            self.partition.lead(image)
+        else:
+            self.partition.follow(image)
+        return self.state()
+
+    def append(self, step: Step) -> str:
+        batch = build_batch([(None, b"v")] * step.int("records", 1), timestamp_ms=0)
+        self.partition.append(memoryview(batch), step.int("acks", -1), 0)
+        self.partition.advance_high_watermark()
+        return self.state()
+
+    def ack(self, step: Step) -> str:
+        broker = step.int("broker")
+        self.partition.check_follower(broker, step.int("epoch", -1))
+        self.partition.acknowledge(broker, step.int("end"), 0)
+        return self.state()
+
+    def write(self, step: Step) -> str:
+        outcome = self.partition.committed(step.int("end"))
+        return "waits" if outcome is None else outcome.name
+
+    def latest(self, _: Step) -> Any:
+        return self.partition.find_offset(LATEST, Isolation.READ_UNCOMMITTED).offset
+
+
+def test_isr(script: Script, tmp_path: Path) -> None:
+    script.run(Machine(str(tmp_path)))

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import pytest
+
+from broker.groups.coordinator import OFFSETS_TOPIC
+from protocol.api import ApiKey
+from protocol.errors import ErrorCode
+from tests.unit.broker.group_node import GroupNode
+
+KEY = ApiKey.FIND_COORDINATOR
+
+
+@pytest.fixture
+def hosting(group_node: GroupNode) -> GroupNode:
+    group_node.host()
+    group_node.node.register(1, "here.example", 9092)
+    group_node.node.register(2, "there.example", 9093)
+    return group_node
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_the_leader_of_the_groups_partition_coordinates_it(hosting: GroupNode, version):
+    answer = hosting.answer(KEY, version, key="g")
+    assert (answer.error_code, answer.node_id, answer.host, answer.port) == (0, 1, "here.example", 9092)
+
+
+@pytest.mark.parametrize("version", [4, 5, 6])
+def test_each_of_several_groups_is_answered_for_itself(hosting: GroupNode, version):
+    hosting.node.elect(OFFSETS_TOPIC, 2, index=hosting.groups.partition_of("h"))
+    answer = hosting.answer(KEY, version, coordinator_keys=["g", "h"])
+    assert [(one.key, one.error_code, one.node_id, one.host, one.port) for one in answer.coordinators] == [
+        ("g", 0, 1, "here.example", 9092),
+        ("h", 0, 2, "there.example", 9093),
+    ]
+
+
+def test_without_a_leader_there_is_no_coordinator(hosting: GroupNode):
+    hosting.node.elect(OFFSETS_TOPIC, -1, index=hosting.groups.partition_of("g"))
+    [one] = hosting.answer(KEY, 4, coordinator_keys=["g"]).coordinators
+    assert (one.error_code, one.node_id, one.host, one.port) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, "", -1)
+
+
+@pytest.mark.parametrize("key_type", [1, 2, 3])
+@pytest.mark.parametrize("version", [1, 3])
+def test_only_groups_have_coordinators(hosting: GroupNode, version, key_type):
+    answer = hosting.answer(KEY, version, key="x", key_type=key_type)
+    assert (answer.error_code, answer.node_id) == (ErrorCode.INVALID_REQUEST, -1)
+    assert answer.error_message
+
+
+def test_each_transactional_id_is_refused(hosting: GroupNode):
+    answer = hosting.answer(KEY, 4, coordinator_keys=["x", "y"], key_type=1)
+    assert [(one.key, one.error_code) for one in answer.coordinators] == [
+        ("x", ErrorCode.INVALID_REQUEST),
+        ("y", ErrorCode.INVALID_REQUEST),
+    ]

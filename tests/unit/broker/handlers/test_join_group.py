@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from protocol.api import ApiKey
+from protocol.errors import ErrorCode
+from protocol.messages.join_group import JoinGroupRequest
+from tests.unit.broker.group_node import GroupNode
+
+KEY = ApiKey.JOIN_GROUP
+RANGE = JoinGroupRequest.Protocol(name="range", metadata=b"meta")
+
+
+def join(node: GroupNode, version: int, member_id: str = "", **changes: Any) -> Any:
+    fields = {
+        "group_id": "g",
+        "session_timeout_ms": 10_000,
+        "rebalance_timeout_ms": 60_000,
+        "member_id": member_id,
+        "protocol_type": "consumer",
+        "protocols": [RANGE],
+    }
+    return node.answer(KEY, version, **(fields | changes))
+
+
+@pytest.fixture
+def hosting(group_node: GroupNode) -> GroupNode:
+    return group_node.host()
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_a_new_member_is_let_in_at_once_by_early_versions(hosting: GroupNode, version):
+    answer = join(hosting, version)
+    assert (answer.error_code, answer.generation_id, answer.protocol_name) == (0, 1, "range")
+    assert answer.leader == answer.member_id
+    assert [(one.member_id, one.metadata) for one in answer.members] == [(answer.member_id, b"meta")]
+
+
+@pytest.mark.parametrize("version", range(4, 10))
+def test_a_new_member_is_first_told_its_id_by_later_versions(hosting: GroupNode, version):
+    first = join(hosting, version)
+    assert first.error_code == ErrorCode.MEMBER_ID_REQUIRED
+    assert first.member_id.startswith("c-")
+    assert first.protocol_name == (None if version >= 7 else "")
+    second = join(hosting, version, first.member_id)
+    assert (second.error_code, second.member_id, second.generation_id) == (0, first.member_id, 1)
+    assert second.protocol_type == ("consumer" if version >= 7 else None)
+
+
+@pytest.mark.parametrize("version", range(5, 10))
+def test_a_static_member_is_let_in_at_once_with_an_id_of_its_instance(hosting: GroupNode, version):
+    answer = join(hosting, version, group_instance_id="A")
+    assert answer.error_code == 0
+    assert answer.member_id.startswith("A-")
+    assert answer.members[0].group_instance_id == "A"
+
+
+def test_before_version_1_the_session_timeout_is_the_rebalance_timeout(hosting: GroupNode):
+    member = hosting.groups.shard_of("g")
+    answer = join(hosting, 0)
+    assert member.groups["g"].members[answer.member_id].rebalance_timeout_ms == 10_000
+
+
+def test_from_version_1_there_is_a_rebalance_timeout(hosting: GroupNode):
+    answer = join(hosting, 1, rebalance_timeout_ms=77)
+    assert hosting.groups.shard_of("g").groups["g"].members[answer.member_id].rebalance_timeout_ms == 77
+
+
+def test_the_client_and_its_address_are_kept(hosting: GroupNode):
+    answer = join(hosting, 3)
+    member = hosting.groups.shard_of("g").groups["g"].members[answer.member_id]
+    assert (member.client_id, member.client_host) == ("c", "/127.0.0.1")
+
+
+@pytest.mark.parametrize(("version", "skips"), [(8, False), (9, True)])
+def test_a_leader_that_replaces_itself_is_told_not_to_assign_if_it_can_be(hosting: GroupNode, version, skips):
+    hosting.stable_member(instance="A")
+    answer = join(hosting, version, group_instance_id="A")
+    assert answer.error_code == 0
+    assert answer.skip_assignment is skips
+    assert (answer.leader == answer.member_id) is skips
+
+
+def test_a_group_that_is_coordinated_elsewhere_is_refused_with_the_members_id(group_node: GroupNode):
+    answer = join(group_node, 6, "m")
+    assert (answer.error_code, answer.member_id, answer.generation_id) == (ErrorCode.NOT_COORDINATOR, "m", -1)

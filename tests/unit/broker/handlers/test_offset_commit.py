@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from protocol.api import ApiKey
+from protocol.errors import ErrorCode
+from protocol.messages.offset_commit import OffsetCommitRequest
+from tests.unit.broker.group_node import GroupNode
+
+KEY = ApiKey.OFFSET_COMMIT
+VERSIONS = range(2, 11)
+Topic = OffsetCommitRequest.Topic
+T_ID = b"t".ljust(16, b"_")
+
+
+@pytest.fixture
+def hosting(group_node: GroupNode) -> GroupNode:
+    group_node.host()
+    group_node.node.create("t", partitions=2)
+    return group_node
+
+
+def topic(name: str, *partitions: int, topic_id: bytes = T_ID, metadata: str | None = None) -> Topic:
+    entries = [
+        Topic.Partition(
+            partition_index=index, committed_offset=7, committed_leader_epoch=3, committed_metadata=metadata
+        )
+        for index in partitions
+    ]
+    return Topic(name=name, topic_id=topic_id, partitions=entries)
+
+
+def commit(node: GroupNode, version: int, *topics: Topic, **changes: Any) -> list[tuple]:
+    fields = {"group_id": "g", "member_id": "", "topics": list(topics)}
+    answer = node.answer(KEY, version, **(fields | changes))
+    return [
+        (one.topic_id if version >= 10 else one.name, [(p.partition_index, p.error_code) for p in one.partitions])
+        for one in answer.topics
+    ]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_offset_is_committed_with_its_topics_id(hosting: GroupNode, version):
+    assert commit(hosting, version, topic("t", 1, metadata="note")) == [
+        (T_ID if version >= 10 else "t", [(1, ErrorCode.NONE)])
+    ]
+    committed = hosting.groups.shard_of("g").offsets.get("g", "t", 1)
+    assert committed is not None
+    assert (committed.offset, committed.metadata, committed.topic_id) == (7, "note", T_ID)
+    assert committed.leader_epoch == (3 if version >= 6 else -1)
+    assert committed.commit_timestamp_ms == hosting.node.now_ms()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_partition_that_does_not_exist_fails_by_itself(hosting: GroupNode, version):
+    [(_, answers)] = commit(hosting, version, topic("t", 0, 9))
+    assert answers == [(0, ErrorCode.NONE), (9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
+
+
+@pytest.mark.parametrize(
+    ("version", "error"), [(9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), (10, ErrorCode.UNKNOWN_TOPIC_ID)]
+)
+def test_a_topic_that_does_not_exist_fails_and_makes_no_group(hosting: GroupNode, version, error):
+    [(_, answers)] = commit(hosting, version, topic("nowhere", 0, topic_id=b"?" * 16))
+    assert answers == [(0, error)]
+    assert hosting.state() is None
+
+
+def test_metadata_that_is_too_large_fails_by_itself(hosting: GroupNode):
+    answers = commit(hosting, 8, topic("t", 0, metadata="x" * 4097), topic("t", 1))
+    assert [codes for _, codes in answers] == [[(0, ErrorCode.OFFSET_METADATA_TOO_LARGE)], [(1, ErrorCode.NONE)]]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_member_of_no_group_is_told_so(hosting: GroupNode, version):
+    answer = hosting.node.ask  # the error reaches the dispatcher, which puts it into every partition
+    with pytest.raises(Exception, match="GROUP_ID_NOT_FOUND" if version >= 9 else "ILLEGAL_GENERATION"):
+        answer(KEY, version, group_id="g", member_id="m", generation_id_or_member_epoch=1, topics=[topic("t", 0)])
+
+
+@pytest.mark.parametrize(("version", "expires"), [(2, True), (4, True), (5, False)])
+def test_up_to_version_4_a_commit_may_say_how_long_it_is_kept(hosting: GroupNode, version, expires):
+    commit(hosting, version, topic("t", 0), retention_time_ms=60_000)
+    committed = hosting.groups.shard_of("g").offsets.get("g", "t", 0)
+    assert committed is not None
+    assert committed.expire_timestamp_ms == (hosting.node.now_ms() + 60_000 if expires else -1)

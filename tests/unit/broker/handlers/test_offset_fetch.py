@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from broker.groups.offsets import Committed
+from broker.groups.records import offset_record
+from broker.groups.shard import Commit, Offset
+from protocol.api import ApiKey
+from protocol.errors import ErrorCode
+from protocol.messages.offset_fetch import OffsetFetchRequest
+from tests.unit.broker.group_node import GroupNode
+
+KEY = ApiKey.OFFSET_FETCH
+VERSIONS = range(1, 11)
+T_ID = b"t".ljust(16, b"_")
+Group = OffsetFetchRequest.Group
+
+
+@pytest.fixture
+def hosting(group_node: GroupNode) -> GroupNode:
+    """Partition 0 of topic t has a committed offset, 1 has none."""
+    group_node.host()
+    group_node.node.create("t", partitions=2)
+    commit(group_node, "t", T_ID)
+    return group_node
+
+
+def commit(node: GroupNode, topic: str, topic_id: bytes, group: str = "g") -> None:
+    offsets = [Offset(topic, topic_id, 0, 7, 3, "note")]
+    node.wait(node.groups.commit(Commit(group, "", None, -1), offsets, retention_ms=-1, reports_unknown_group=True))
+
+
+def fetch(node: GroupNode, version: int, *partitions: int, topic_id: bytes = T_ID, **changes: Any) -> Any:
+    """Ask for partitions of t; for everything if there are none. Gives what is told of the group, in any version."""
+    if version < 8:
+        topics = [OffsetFetchRequest.Topic(name="t", partition_indexes=list(partitions))] if partitions else None
+        answer = node.answer(KEY, version, **({"group_id": "g", "topics": topics} | changes))
+        return answer
+    topics = [Group.Topic(name="t", topic_id=topic_id, partition_indexes=list(partitions))] if partitions else None
+    [group] = node.answer(KEY, version, **({"groups": [Group(group_id="g", topics=topics)]} | changes)).groups
+    assert group.group_id == "g"
+    return group
+
+
+def told(answer: Any) -> list[tuple]:
+    return [
+        (one.partition_index, one.committed_offset, one.metadata, one.error_code)
+        for topic in answer.topics
+        for one in topic.partitions
+    ]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_committed_offset_is_told_and_a_missing_one_is_minus_one(hosting: GroupNode, version):
+    answer = fetch(hosting, version, 0, 1)
+    assert told(answer) == [(0, 7, "note", 0), (1, -1, "", 0)]
+    assert answer.topics[0].partitions[0].committed_leader_epoch == (3 if version >= 5 else -1)
+    assert answer.error_code == 0
+
+
+@pytest.mark.parametrize("version", range(2, 11))
+def test_everything_can_be_asked_for(hosting: GroupNode, version):
+    answer = fetch(hosting, version)
+    assert told(answer) == [(0, 7, "note", 0)]
+    if version >= 10:
+        assert answer.topics[0].topic_id == T_ID
+    else:
+        assert answer.topics[0].name == "t"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_group_that_does_not_exist_has_committed_nothing(hosting: GroupNode, version):
+    hosting.call("delete_group", "g")
+    assert told(fetch(hosting, version, 0)) == [(0, -1, "", 0)]
+
+
+def test_several_groups_are_answered_each_for_itself(hosting: GroupNode):
+    commit(hosting, "t", T_ID, "h")
+    topics = [Group.Topic(name="t", partition_indexes=[0])]
+    groups = [Group(group_id=name, topics=topics) for name in ("g", "h", "i")]
+    answer = hosting.answer(KEY, 8, groups=groups)
+    assert [(one.group_id, told(one)) for one in answer.groups] == [
+        ("g", [(0, 7, "note", 0)]),
+        ("h", [(0, 7, "note", 0)]),
+        ("i", [(0, -1, "", 0)]),
+    ]
+
+
+def test_an_unknown_topic_id_is_told_so(hosting: GroupNode):
+    assert told(fetch(hosting, 10, 0, topic_id=b"?" * 16)) == [(0, -1, "", ErrorCode.UNKNOWN_TOPIC_ID)]
+
+
+@pytest.mark.parametrize("version", [8, 10])
+def test_a_topic_created_again_does_not_take_the_former_ones_offsets(hosting: GroupNode, version):
+    """Rule 24."""
+    hosting.node.remove("t")
+    hosting.node.create("t", partitions=2, topic_id=b"u" * 16)
+    assert told(fetch(hosting, version, 0, topic_id=b"u" * 16)) == [(0, -1, "", 0)]
+    assert told(fetch(hosting, version)) == []
+
+
+@pytest.mark.parametrize(("require_stable", "error"), [(True, ErrorCode.UNSTABLE_OFFSET_COMMIT), (False, 0)])
+def test_an_offset_in_an_open_transaction_is_unstable(hosting: GroupNode, require_stable, error):
+    key, value = offset_record("g", "t", 0, Committed(9, -1, "", 0))
+    hosting.groups.shard_of("g").replay(0, 99, key, value, producer_id=4)
+    [(_, offset, _, code)] = told(fetch(hosting, 7, 0, require_stable=require_stable))
+    assert (offset, code) == (-1 if error else 7, error)
+
+
+class TestElsewhere:
+    """The group's partition is led by another broker."""
+
+    def test_version_1_says_so_in_every_partition(self, group_node: GroupNode):
+        answer = fetch(group_node, 1, 0, 1)
+        assert told(answer) == [(0, -1, "", ErrorCode.NOT_COORDINATOR), (1, -1, "", ErrorCode.NOT_COORDINATOR)]
+
+    @pytest.mark.parametrize("version", range(2, 11))
+    def test_later_ones_say_so_once(self, group_node: GroupNode, version):
+        answer = fetch(group_node, version, 0)
+        assert (answer.error_code, answer.topics) == (ErrorCode.NOT_COORDINATOR, [])
+
+
+@pytest.mark.parametrize("version", [2, 8])
+def test_a_coordinator_that_cannot_commit_is_none(group_node: GroupNode, version):
+    group_node.host(replicated=True)
+    group_node.commit(5)
+    answer = fetch(group_node, version, 0)
+    assert answer.error_code == ErrorCode.NOT_COORDINATOR
+
+
+def test_the_answer_waits_for_commits_on_their_way(group_node: GroupNode):
+    group_node.host(replicated=True)
+    group_node.node.create("t")
+    committing = group_node.commit(5)
+    topics = [Group.Topic(name="t", partition_indexes=[0])]
+    fetching = group_node.node.loop.create_task(
+        group_node.node.ask(KEY, 8, groups=[Group(group_id="g", topics=topics)])
+    )
+    group_node.settle()
+    assert not fetching.done()
+    group_node.replicate()
+    assert group_node.wait(committing) == [ErrorCode.NONE]
+    assert told(group_node.wait(fetching).groups[0]) == [(0, 5, "", 0)]

@@ -1,0 +1,246 @@
+"""What the metadata makes of a broker's replicas, and the coordinator's way of writing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from protocol.errors import ErrorCode, KafkaError
+from protocol.record_batch import build_batch
+from storage.log_config import LogConfig
+from tests.unit.broker.node import Node
+
+
+def directories(tmp_path: Path) -> set[str]:
+    """Return the names of the partitions' directories on disk, without those that are being deleted."""
+    return {path.name for path in (tmp_path / "data").iterdir() if path.is_dir() and not path.name.endswith("-delete")}
+
+
+def restarted(node: Node, tmp_path: Path) -> Node:
+    """Stop `node` as a clean stop would, and start another one on its disk with the same metadata."""
+    node.logs.close()
+    node._opened = False
+    again = Node(str(tmp_path / "data"))
+    again.configs, again.image = node.configs, node.image
+    return again
+
+
+class TestPlacement:
+    def test_a_new_topics_partitions_are_created_and_led(self, node: Node, tmp_path: Path) -> None:
+        topic_id = node.create("t", partitions=3)
+        assert directories(tmp_path) == {"t-0", "t-1", "t-2"}
+        assert [(p.index, p.is_leader, p.leader_epoch) for p in node.replicas.partitions] == [
+            (0, True, 0),
+            (1, True, 0),
+            (2, True, 0),
+        ]
+        assert node.partition("t").log.topic_id == topic_id
+
+    def test_the_epoch_is_in_the_logs_checkpoint_before_anything_is_written(self, node: Node, tmp_path: Path) -> None:
+        node.create("t")
+        node.elect("t", 1)
+        assert (tmp_path / "data/t-0/leader-epoch-checkpoint").read_text() == "0\n1\n1 0\n"
+
+    def test_partitions_of_others_are_not_created(self, node: Node, tmp_path: Path) -> None:
+        node.create("t", replicas=(2, 3), leader=2)
+        assert directories(tmp_path) == set()
+        with pytest.raises(KafkaError) as refused:
+            node.partition("t")
+        assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def test_partitions_that_do_not_exist_are_unknown(self, node: Node) -> None:
+        node.create("t")
+        for topic, index in (("t", 1), ("u", 0)):
+            with pytest.raises(KafkaError) as refused:
+                node.partition(topic, index)
+            assert refused.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def test_a_deleted_topics_logs_go(self, node: Node, tmp_path: Path) -> None:
+        node.create("t", partitions=2)
+        node.create("u")
+        node.remove("t")
+        assert directories(tmp_path) == {"u-0"}
+        assert [repr(partition) for partition in node.replicas.partitions] == ["u-0"]
+
+    def test_a_topic_created_again_in_one_batch_begins_empty(self, node: Node) -> None:
+        node.create("t", topic_id=b"1" * 16)
+        node.append("t")
+        node.remove("t")
+        node.create("t", topic_id=b"2" * 16)
+        assert node.stored("t") == []
+        assert node.replicas.topic_name(b"1" * 16) is None
+        assert node.replicas.topic_name(b"2" * 16) == "t"
+
+    def test_a_topics_configuration_reaches_its_logs(self, node: Node) -> None:
+        node.create("t", partitions=2, config=LogConfig(segment_bytes=100_000))
+        node.create("u")
+        assert node.partition("t", 1).log.config.segment_bytes == 100_000
+        node.configure("t", segment_bytes=200_000)
+        assert [node.partition("t", index).log.config.segment_bytes for index in (0, 1)] == [200_000] * 2
+        assert node.partition("u").log.config == LogConfig()
+
+    def test_a_lower_min_isr_commits_what_waited_for_more(self, node: Node) -> None:
+        node.create("t", replicas=(1, 2), config=LogConfig(min_insync_replicas=2))
+        node.shrink("t", [1])
+        node.append("t")
+        assert node.partition("t").high_watermark == 0
+        node.configure("t", min_insync_replicas=1)
+        assert node.partition("t").high_watermark == 1
+
+
+class TestRestart:
+    def test_records_and_high_watermark_are_there_again(self, node: Node, tmp_path: Path) -> None:
+        node.create("t", replicas=(1, 2))
+        for _ in range(3):
+            node.append("t")
+        node.replicas.acknowledge(node.partition("t"), 2, 2, 0)
+        again = restarted(node, tmp_path)
+        again.start()
+        assert len(again.stored("t")) == 3
+        assert again.partition("t").high_watermark == 2
+        assert again.partition("t").is_leader
+        again.stop()
+
+    def test_topics_deleted_meanwhile_are_not_served(self, node: Node, tmp_path: Path) -> None:
+        node.create("t")
+        node.append("t")
+        again = restarted(node, tmp_path)
+        again.remove("t")
+        again.start()
+        assert "t-0" not in directories(tmp_path)
+        assert list(again.replicas.partitions) == []
+        again.stop()
+
+    def test_a_topic_re_created_meanwhile_begins_empty(self, node: Node, tmp_path: Path) -> None:
+        node.create("t", topic_id=b"1" * 16)
+        node.append("t")
+        again = restarted(node, tmp_path)
+        again.remove("t")
+        again.create("t", topic_id=b"2" * 16)
+        again.start()
+        assert again.stored("t") == []
+        assert again.partition("t").log.topic_id == b"2" * 16
+        again.stop()
+
+    def test_topics_created_meanwhile_are_served(self, node: Node, tmp_path: Path) -> None:
+        again = restarted(node, tmp_path)
+        again.create("t")
+        again.start()
+        assert again.append("t") == 0
+        again.stop()
+
+    def test_configurations_are_applied_to_the_logs_that_were_found(self, node: Node, tmp_path: Path) -> None:
+        node.create("t", config=LogConfig(retention_ms=5))
+        again = restarted(node, tmp_path)
+        again.start()
+        assert again.partition("t").log.config.retention_ms == 5
+        again.stop()
+
+
+class TestLeadership:
+    @pytest.fixture
+    def told(self, node: Node) -> list[tuple[int, int | None]]:
+        told: list[tuple[int, int | None]] = []
+        node.replicas.on_leadership("t", lambda index, epoch: told.append((index, epoch)))
+        return told
+
+    def test_gaining_and_losing_it_is_told(self, node: Node, told: list[tuple[int, int | None]]) -> None:
+        node.create("t", partitions=2)
+        node.elect("t", 2)
+        node.elect("t", 1)
+        assert told == [(0, 0), (1, 0), (0, None), (0, 2)]
+
+    def test_a_new_epoch_of_the_same_leader_is_told(self, node: Node, told: list[tuple[int, int | None]]) -> None:
+        node.create("t")
+        node.elect("t", 1)
+        assert told == [(0, 0), (0, 1)]
+
+    def test_a_change_of_the_isr_alone_is_not(self, node: Node, told: list[tuple[int, int | None]]) -> None:
+        node.create("t", replicas=(1, 2))
+        node.shrink("t", [1])
+        assert told == [(0, 0)]
+
+    def test_deletion_ends_it(self, node: Node, told: list[tuple[int, int | None]]) -> None:
+        node.create("t")
+        node.remove("t")
+        assert told == [(0, 0), (0, None)]
+
+    def test_other_topics_are_not_told(self, node: Node, told: list[tuple[int, int | None]]) -> None:
+        node.create("u")
+        assert told == []
+
+    def test_who_asks_late_is_told_of_what_is_led_already(self, node: Node) -> None:
+        node.create("t", partitions=2)
+        node.elect("t", 2)
+        told: list[tuple[int, int | None]] = []
+        node.replicas.on_leadership("t", lambda index, epoch: told.append((index, epoch)))
+        assert told == [(1, 0)]
+
+
+class TestInternalAppend:
+    RECORDS = ((b"k", b"1"), (b"k", b"2"))
+
+    def test_records_become_one_batch_at_the_brokers_time(self, node: Node) -> None:
+        node.create("t")
+        node.append("t")
+        assert node.wait(node.replicas.append_internal("t", 0, self.RECORDS)) == 1
+        assert [(record.offset, record.value, record.timestamp) for record in node.stored("t")[1:]] == [
+            (1, b"1", node.now_ms()),
+            (2, b"2", node.now_ms()),
+        ]
+
+    def test_it_returns_once_the_records_are_committed(self, node: Node) -> None:
+        node.create("t", replicas=(1, 2))
+        node.loop.call_later(0.3, lambda: node.replicas.acknowledge(node.partition("t"), 2, 2, 0))
+        assert node.wait(node.replicas.append_internal("t", 0, self.RECORDS)) == 0
+        assert node.loop.time() == pytest.approx(0.3, abs=0.01)
+
+    def test_too_few_replicas_are_a_refusal_without_a_write(self, node: Node) -> None:
+        node.create("t", replicas=(1, 2), config=LogConfig(min_insync_replicas=2))
+        node.shrink("t", [1])
+        with pytest.raises(KafkaError) as refused:
+            node.wait(node.replicas.append_internal("t", 0, self.RECORDS))
+        assert refused.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
+        assert node.stored("t") == []
+
+    def test_replicas_that_do_not_follow_are_a_time_out(self, node: Node) -> None:
+        node.create("t", replicas=(1, 2))
+        with pytest.raises(KafkaError) as refused:
+            node.wait(node.replicas.append_internal("t", 0, self.RECORDS, timeout_ms=2000))
+        assert refused.value.code is ErrorCode.REQUEST_TIMED_OUT
+        assert node.loop.time() == pytest.approx(2.0, abs=0.01)
+
+    def test_a_coordinator_of_an_older_epoch_writes_nothing(self, node: Node) -> None:
+        node.create("t")
+        node.elect("t", 1)
+        with pytest.raises(KafkaError) as refused:
+            node.wait(node.replicas.append_internal("t", 0, self.RECORDS, leader_epoch=0))
+        assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert node.stored("t") == []
+
+    def test_another_brokers_partition_is_refused(self, node: Node) -> None:
+        node.create("t", replicas=(1, 2), leader=2)
+        with pytest.raises(KafkaError) as refused:
+            node.wait(node.replicas.append_internal("t", 0, self.RECORDS))
+        assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_repeated_batch_wakes_nobody(node: Node) -> None:
+    node.create("t")
+    batch = build_batch([(None, b"v")], timestamp_ms=0, producer_id=1, producer_epoch=0, base_sequence=0)
+    partition = node.partition("t")
+    node.replicas.append(partition, memoryview(bytearray(batch)), 1)
+    woken: list[object] = []
+
+    class Watcher:
+        def woken(self, key: object, size_bytes: int) -> None:
+            woken.append(size_bytes)
+
+        def act(self) -> None:
+            pass
+
+    node.purgatory.watch(partition, Watcher())
+    assert node.replicas.append(partition, memoryview(bytearray(batch)), 1).duplicate
+    node.pass_time(0)
+    assert woken == []
