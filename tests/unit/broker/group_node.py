@@ -10,6 +10,7 @@ from broker.groups.journal import PartitionJournal
 from broker.groups.records import kind_of, read_group, read_group_key, read_offset, read_offset_key
 from broker.groups.shard import Commit, Offset
 from broker.groups.turn import GroupSettings, Join, Leaving, Sync
+from protocol.api import ApiKey, response_class
 from protocol.compression import Compression
 from protocol.errors import ErrorCode, KafkaError
 from storage.log_config import LogConfig
@@ -98,6 +99,11 @@ class GroupNode:
             return self.wait(getattr(self.groups, name)(*args, **options))
         except KafkaError as error:
             return error.code
+
+    def answer(self, api: ApiKey, version: int, /, **fields: Any) -> Any:
+        """Send a request to its handler, and read its response as a client of that version does."""
+        response = self.node.answer(api, version, "c", **fields)
+        return response_class(api).decode(response.encode(version), version)
 
     # Requests, short.
 
