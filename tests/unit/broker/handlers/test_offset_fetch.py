@@ -36,8 +36,7 @@ def fetch(node: GroupNode, version: int, *partitions: int, topic_id: bytes = T_I
     """Ask for partitions of t; for everything if there are none. Gives what is told of the group, in any version."""
     if version < 8:
         topics = [OffsetFetchRequest.Topic(name="t", partition_indexes=list(partitions))] if partitions else None
-        answer = node.answer(KEY, version, **({"group_id": "g", "topics": topics} | changes))
-        return answer
+        return node.answer(KEY, version, **({"group_id": "g", "topics": topics} | changes))
     topics = [Group.Topic(name="t", topic_id=topic_id, partition_indexes=list(partitions))] if partitions else None
     [group] = node.answer(KEY, version, **({"groups": [Group(group_id="g", topics=topics)]} | changes)).groups
     assert group.group_id == "g"
