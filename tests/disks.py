@@ -1,0 +1,77 @@
+"""Disks on which the n-th call fails, and one that tells which files are open."""
+
+import errno
+import os
+
+from storage.disk import Buffer, OsDisk, OsFile
+
+
+class FaultyDisk(OsDisk):
+    """The real disk, until a call of a kind is armed to fail: then it fails once, having done half of a write."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, str]] = []
+        self._armed: dict[str, tuple[int, int]] = {}
+
+    def arm(self, kind: str, code: int = errno.EIO, *, after: int = 0) -> None:
+        """Let the call of `kind` after the next `after` ones fail with `code`."""
+        self._armed[kind] = (after, code)
+
+    def called(self, kind: str) -> list[str]:
+        """Return the names of the files that calls of `kind` were for."""
+        return [os.path.basename(path) for made, path in self.calls if made == kind]
+
+    def check(self, kind: str, path: str) -> None:
+        self.calls.append((kind, path))
+        if kind in self._armed:
+            left, code = self._armed[kind]
+            if left == 0:
+                del self._armed[kind]
+                raise OSError(code, os.strerror(code), path)
+            self._armed[kind] = (left - 1, code)
+
+    def open_file(self, path: str, create: bool = False) -> OsFile:
+        self.check("create" if create else "open", path)
+        return FaultyFile(self, path, os.O_RDWR | (os.O_CREAT if create else 0))
+
+    def replace_file(self, path: str, data: Buffer, sync: bool = True) -> None:
+        self.check("replace", path)
+        super().replace_file(path, data, sync)
+
+    def rename(self, source: str, target: str) -> None:
+        self.check("rename", source)
+        super().rename(source, target)
+
+    def sync_dir(self, path: str) -> None:
+        self.check("sync_dir", path)
+        super().sync_dir(path)
+
+
+class FaultyFile(OsFile):
+    """A file of a `FaultyDisk`."""
+
+    __slots__ = ("_disk",)
+
+    def __init__(self, disk: FaultyDisk, path: str, flags: int) -> None:
+        super().__init__(path, flags)
+        self._disk = disk
+
+    def pread(self, size: int, offset: int) -> bytes:
+        self._disk.check("pread", self.path)
+        return super().pread(size, offset)
+
+    def pwrite(self, data: Buffer, offset: int) -> None:
+        try:
+            self._disk.check("pwrite", self.path)
+        except OSError:
+            super().pwrite(memoryview(data)[: len(data) // 2], offset)
+            raise
+        super().pwrite(data, offset)
+
+    def truncate(self, size: int) -> None:
+        self._disk.check("truncate", self.path)
+        super().truncate(size)
+
+    def sync(self) -> None:
+        self._disk.check("sync", self.path)
+        super().sync()

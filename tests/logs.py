@@ -1,0 +1,59 @@
+"""Logs for tests: opened in a folder, filled with batches, read back whole."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from protocol.record import Record
+from protocol.record_batch import BatchHeader, build_batch, iter_batches
+from storage.disk import Disk, OsDisk
+from storage.log import Log, LogConfig
+from storage.log_directory import LogDirectory
+
+NOW_MS = 1_700_000_000_000
+DEFAULT = LogConfig()
+TOPIC_ID = bytes(range(16))
+
+
+def open_log(
+    folder: Path, config: LogConfig = DEFAULT, *, disk: Disk | None = None, topic: str = "topic", **known: Any
+) -> Log:
+    """Open the log `topic`-0 in `folder`, which is not locked."""
+    disk = disk or OsDisk()
+    return Log.open(disk, LogDirectory(disk, str(folder)), topic, 0, config, now_ms=NOW_MS, **known)
+
+
+def batch(count: int = 1, *, size: int = 10, timestamp: int = NOW_MS, **fields: Any) -> bytearray:
+    """Return a batch of `count` records with values of `size` bytes."""
+    return build_batch([(b"key", b"v" * size)] * count, timestamp_ms=timestamp, **fields)
+
+
+def stamped(timestamps: Iterable[int]) -> bytearray:
+    """Return a batch with a record for each timestamp."""
+    return build_batch([Record(0, timestamp, b"k", b"v") for timestamp in timestamps])
+
+
+def fill(log: Log, batches: int, *, count: int = 1, size: int = 10, epoch: int = 0) -> None:
+    """Append equal batches, and count all as committed."""
+    for _ in range(batches):
+        log.append_as_leader(batch(count, size=size), epoch, NOW_MS)
+    log.update_high_watermark(log.log_end_offset)
+
+
+def headers(log: Log) -> list[BatchHeader]:
+    """Read the whole log and return its batches' headers."""
+    return [header for _, header in iter_batches(content(log))]
+
+
+def content(log: Log, start: int | None = None, max_bytes: int = 1 << 20) -> bytes:
+    """Read from `start`, or the log's start, to its end, as a consumer does."""
+    offset = log.log_start_offset if start is None else start
+    data = b""
+    while True:
+        found = log.read(offset, max_bytes, limit_offset=log.log_end_offset)
+        if not found.slices:
+            return data
+        [part] = found.slices
+        step = part.read(0, part.size_bytes)
+        data += step
+        offset = [header for _, header in iter_batches(step)][-1].next_offset

@@ -1,0 +1,220 @@
+"""A log is a list of batches, whatever is done to it and however often its process is killed."""
+
+from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from protocol.errors import ErrorCode, KafkaError
+from protocol.record_batch import BatchHeader, iter_batches, iter_records, read_header
+from storage.log import Log, LogConfig
+from tests.logs import NOW_MS, open_log, stamped
+
+CONFIG = LogConfig(segment_bytes=700, index_interval_bytes=150, retention_ms=-1, segment_ms=60, file_delete_delay_ms=0)
+
+KEEP_BYTES = 2000
+
+
+class LogIsAList(RuleBasedStateMachine):
+    """`batches` is the model: (header, bytes) of every batch that is in the log."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(mkdtemp(prefix="log-"))
+        self.log: Log = open_log(self.folder, CONFIG)
+        self.batches: list[tuple[BatchHeader, bytes]] = []
+        self.start = self.end = self.high_watermark = self.epoch = 0
+        # What a checkpoint would say: recovery point, log start, high watermark.
+        self.checkpoint = (0, 0, 0)
+
+    @initialize(epoch=st.integers(0, 3))
+    def elect(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def teardown(self) -> None:
+        rmtree(self.folder)
+
+    # What is done to it
+
+    @rule(batches=st.lists(st.lists(st.integers(-50, 50), min_size=1, max_size=4), min_size=1, max_size=12))
+    def append(self, batches: list[list[int]]) -> None:
+        for offsets in batches:
+            # Now and then a new leader.
+            self.epoch += offsets[0] > 40
+            records = stamped([NOW_MS + each for each in offsets])
+            info = self.log.append_as_leader(records, self.epoch, NOW_MS)
+            assert (info.base_offset, info.last_offset) == (self.end, self.end + len(offsets) - 1)
+            self.batches.append((read_header(records), bytes(records)))
+            self.end += len(offsets)
+
+    @rule(data=st.data())
+    def commit(self, data: st.DataObject) -> None:
+        offset = data.draw(st.sampled_from([self.high_watermark, self.end, *self.boundaries()]))
+        self.high_watermark = max(self.high_watermark, offset)
+        self.log.update_high_watermark(self.high_watermark)
+
+    @rule()
+    def roll(self) -> None:
+        self.log.roll(NOW_MS)
+
+    @rule(data=st.data())
+    def truncate(self, data: st.DataObject) -> None:
+        offset = data.draw(st.sampled_from([self.end, *self.boundaries()[-6:]]))
+        assert self.log.truncate_to(offset) is (offset < self.end)
+        self.batches = [(header, raw) for header, raw in self.batches if header.last_offset < offset]
+        self.end = offset
+        self.high_watermark = min(self.high_watermark, offset)
+        self.checkpoint = (min(self.checkpoint[0], offset), *self.checkpoint[1:])
+
+    @rule(data=st.data())
+    def delete_records(self, data: st.DataObject) -> None:
+        offset = data.draw(st.integers(self.start, min(self.high_watermark, self.start + 5)))
+        assert self.log.advance_log_start(offset) is (offset > self.start)
+        self.start = offset
+        self.checkpoint = (self.checkpoint[0], offset, self.checkpoint[2])
+
+    @rule()
+    def keep_within_a_size(self) -> None:
+        self.log.config = CONFIG._replace(retention_bytes=KEEP_BYTES)
+        self.log.delete_old_segments(NOW_MS)
+        self.log.delete_files(NOW_MS)
+        self.log.config = CONFIG
+        self.start = max(self.start, self.log.log_start_offset)
+        # As much was kept as is asked for, and no whole segment more than that if it could go.
+        bases = self.log.segment_base_offsets
+        assert bases[0] <= self.start
+        assert len(bases) == 1 or bases[1] > self.high_watermark or self.first_gone_is_too_much()
+
+    def first_gone_is_too_much(self) -> bool:
+        second = self.log.segment_base_offsets[1]
+        return (
+            second > self.start
+            and sum(len(raw) for header, raw in self.batches if header.base_offset >= second) < KEEP_BYTES
+        )
+
+    @rule()
+    def release(self) -> None:
+        self.log.release()
+
+    @rule()
+    def flush_and_checkpoint(self) -> None:
+        self.log.flush(NOW_MS)
+        assert self.log.recovery_point == self.end
+        self.checkpoint = (self.end, self.start, self.high_watermark)
+
+    @rule()
+    def stop_and_start(self) -> None:
+        self.log.close(NOW_MS)
+        self.reopen(clean=True, known=(self.end, self.start, self.high_watermark))
+        assert not self.log.recovery.changed
+
+    @rule()
+    def kill_and_start(self) -> None:
+        self.reopen(clean=False, known=self.checkpoint)
+        assert self.log.recovery.truncated_bytes == 0
+
+    @precondition(lambda self: self.batches and self.batches[-1][0].last_offset >= max(self.start, self.high_watermark))
+    @rule(lost=st.integers(1, 30))
+    def kill_amid_an_append(self, lost: int) -> None:
+        active = self.log.segment_base_offsets[-1]
+        if self.batches[-1][0].base_offset < active:
+            return
+        path = self.folder / "topic-0" / f"{active:020d}.log"
+        path.write_bytes(path.read_bytes()[:-lost])
+        self.end = self.batches.pop()[0].base_offset
+        self.checkpoint = (min(self.checkpoint[0], active), *self.checkpoint[1:])
+        self.reopen(clean=False, known=self.checkpoint)
+        assert self.log.recovery.truncated_bytes > 0
+
+    def reopen(self, *, clean: bool, known: tuple[int, int, int]) -> None:
+        recovery_point, start, high_watermark = known
+        self.log = open_log(
+            self.folder,
+            CONFIG,
+            clean=clean,
+            recovery_point=recovery_point,
+            log_start_offset=start,
+            high_watermark=high_watermark,
+        )
+        self.high_watermark = self.log.high_watermark
+        # What retention moved without a checkpoint shows in the files only.
+        assert self.log.log_start_offset <= self.start
+        self.log.update_high_watermark(max(self.high_watermark, self.start))
+        self.high_watermark = self.log.high_watermark
+        self.log.advance_log_start(self.start)
+
+    # What must hold
+
+    def boundaries(self) -> list[int]:
+        """Where truncation may be asked for: batch ends at or after the log start."""
+        return [header.base_offset for header, _ in self.batches if header.base_offset >= self.start]
+
+    def visible(self) -> list[tuple[BatchHeader, bytes]]:
+        return [(header, raw) for header, raw in self.batches if header.last_offset >= self.start]
+
+    @invariant()
+    def ends_are_where_they_should_be(self) -> None:
+        log = self.log
+        assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (
+            self.start,
+            self.end,
+            self.high_watermark,
+        )
+        assert log.recovery_point <= self.end
+
+    @invariant()
+    def all_of_it_is_read_from_the_start(self) -> None:
+        offset, found = self.start, b""
+        while offset < self.end:
+            [part] = self.log.read(offset, 333, limit_offset=self.end).slices
+            step = part.read(0, part.size_bytes)
+            found += step
+            offset = [header.next_offset for _, header in iter_batches(step)][-1]
+        assert found == b"".join(raw for _, raw in self.visible())
+
+    @rule(data=st.data(), max_bytes=st.integers(1, 900), min_one=st.booleans())
+    def read(self, data: st.DataObject, max_bytes: int, min_one: bool) -> None:
+        offset = data.draw(st.integers(self.start - 2, self.end + 2))
+        limit = data.draw(st.integers(self.start, self.end))
+        if not self.start <= offset <= self.end:
+            with pytest.raises(KafkaError) as refused:
+                self.log.read(offset, max_bytes, limit_offset=limit, min_one=min_one)
+            assert refused.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+            return
+        slices, size = self.log.read(offset, max_bytes, limit_offset=limit, min_one=min_one)
+        wanted = [raw for header, raw in self.batches if offset <= header.last_offset < limit]
+        found = b"".join(part.read(0, part.size_bytes) for part in slices)
+        assert len(found) == size
+        assert b"".join(wanted).startswith(found)
+        assert sum(header.size_bytes for _, header in iter_batches(found)) == size, "not whole batches"
+        assert size <= max_bytes or (min_one and len(list(iter_batches(found))) == 1)
+        if wanted and (min_one or len(wanted[0]) <= max_bytes):
+            assert found
+
+    @rule(timestamp=st.integers(-52, 52))
+    def look_for_a_timestamp(self, timestamp: int) -> None:
+        found = self.log.offset_for_timestamp(NOW_MS + timestamp)
+        expected = next(
+            (
+                (record.timestamp, record.offset, header.partition_leader_epoch)
+                for header, raw in self.batches
+                for record in iter_records(raw)
+                if record.offset >= self.start and record.timestamp >= NOW_MS + timestamp
+            ),
+            None,
+        )
+        assert found == expected
+
+    @invariant()
+    def epochs_are_those_of_the_batches(self) -> None:
+        for header, _ in self.visible():
+            offset = max(header.base_offset, self.start)
+            assert self.log.leader_epochs.epoch_for_offset(offset) == header.partition_leader_epoch
+
+
+TestLogIsAList = LogIsAList.TestCase
+TestLogIsAList.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

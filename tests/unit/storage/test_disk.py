@@ -1,0 +1,129 @@
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from storage.disk import AlreadyLocked, OsDisk, out_of_space
+
+DISK = OsDisk()
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd" if sys.platform == "linux" else "/dev/fd"))
+
+
+def test_a_write_lands_where_it_is_told_to(tmp_path: Path) -> None:
+    file = DISK.open_file(str(tmp_path / "file"), create=True)
+    file.pwrite(memoryview(b"hello"), 3)
+    file.pwrite(b"HE", 3)
+    assert (tmp_path / "file").read_bytes() == b"\0\0\0HEllo"
+    assert file.size() == 8
+
+
+def test_reading_past_the_end_returns_what_is_there(tmp_path: Path) -> None:
+    file = DISK.open_file(str(tmp_path / "file"), create=True)
+    file.pwrite(b"hello", 0)
+    assert (file.pread(10, 3), file.pread(10, 5), file.pread(10, 50)) == (b"lo", b"", b"")
+
+
+def test_reading_without_waiting_gives_all_or_nothing(tmp_path: Path) -> None:
+    file = DISK.open_file(str(tmp_path / "file"), create=True)
+    file.pwrite(b"hello", 0)
+    assert file.pread_nowait(5, 0) in (b"hello", None)
+    assert file.pread_nowait(6, 0) is None
+
+
+def test_opening_what_is_missing_is_an_error_unless_it_is_to_be_made(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        DISK.open_file(str(tmp_path / "file"))
+    DISK.open_file(str(tmp_path / "file"), create=True)
+    assert DISK.file_size(str(tmp_path / "file")) == 0
+
+
+def test_a_file_is_readable_while_someone_holds_it_and_closed_with_the_last_reference(tmp_path: Path) -> None:
+    before = descriptors()
+    file = DISK.open_file(str(tmp_path / "file"), create=True)
+    file.pwrite(b"hello", 0)
+    DISK.remove(str(tmp_path / "file"))
+    assert file.pread(5, 0) == b"hello"
+    assert descriptors() == before + 1
+    del file
+    assert descriptors() == before
+
+
+def test_closing_twice_closes_once(tmp_path: Path) -> None:
+    file = DISK.open_file(str(tmp_path / "file"), create=True)
+    file.close()
+    other = DISK.open_file(str(tmp_path / "file"))
+    file.close()
+    assert other.pread(1, 0) == b""
+
+
+@pytest.mark.parametrize("sync", [True, False])
+def test_replacing_leaves_the_new_content_and_nothing_else(sync: bool, tmp_path: Path) -> None:
+    path = str(tmp_path / "file")
+    DISK.replace_file(path, b"old and longer", sync)
+    DISK.replace_file(path, b"new", sync)
+    assert DISK.read_file(path) == b"new"
+    assert DISK.list_dir(str(tmp_path)) == ["file"]
+
+
+def test_removing_what_is_gone_is_no_error(tmp_path: Path) -> None:
+    DISK.remove(str(tmp_path / "file"))
+    DISK.remove_tree(str(tmp_path / "folder"))
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "file").touch()
+    DISK.remove_tree(str(tmp_path / "folder"))
+    assert not DISK.exists(str(tmp_path / "folder"))
+
+
+def test_the_second_to_lock_learns_who_was_first(tmp_path: Path) -> None:
+    path = str(tmp_path / ".lock")
+    lock = DISK.lock(path)
+    with pytest.raises(AlreadyLocked) as refused:
+        DISK.lock(path)
+    assert refused.value.pid == os.getpid()
+    lock.release()
+    DISK.lock(path).release()
+
+
+def test_a_lock_goes_with_its_process(tmp_path: Path) -> None:
+    path = str(tmp_path / ".lock")
+    script = "import sys; from storage.disk import OsDisk; lock = OsDisk().lock(sys.argv[1]); print(); input()"
+    with subprocess.Popen([sys.executable, "-c", script, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        with pytest.raises(AlreadyLocked) as refused:
+            DISK.lock(path)
+        assert refused.value.pid == other.pid
+        other.kill()
+    DISK.lock(path).release()
+
+
+def test_a_directory_locked_as_apache_kafka_locks_it_is_refused(tmp_path: Path) -> None:
+    path = str(tmp_path / ".lock")
+    script = "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX); print(flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", script, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        with pytest.raises(AlreadyLocked) as refused:
+            DISK.lock(path)
+        assert refused.value.pid is None
+        other.kill()
+
+
+def test_our_lock_is_seen_by_apache_kafka(tmp_path: Path) -> None:
+    path = str(tmp_path / ".lock")
+    lock = DISK.lock(path)
+    script = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+    tried = subprocess.run([sys.executable, "-c", script, path], capture_output=True, text=True, check=False)
+    lock.release()
+    assert "BlockingIOError" in tried.stderr
+
+
+@pytest.mark.parametrize(("code", "full"), [(errno.ENOSPC, True), (errno.EDQUOT, True), (errno.EIO, False)])
+def test_want_of_space_is_told_from_other_errors(code: int, full: bool) -> None:
+    assert out_of_space(OSError(code, "")) is full

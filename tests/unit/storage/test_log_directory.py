@@ -1,0 +1,104 @@
+import errno
+from pathlib import Path
+
+import pytest
+
+from protocol.errors import ErrorCode, KafkaError
+from storage.checkpoint import CheckpointError, MetaProperties
+from storage.disk import AlreadyLocked, OsDisk
+from storage.log_directory import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, LogDirectory
+
+META = MetaProperties("WV5yoIVIQ7q2wIB0pOwZQg", 3, bytes(range(16)))
+
+
+def opened(path: Path) -> LogDirectory:
+    directory = LogDirectory(OsDisk(), str(path))
+    directory.open()
+    return directory
+
+
+def test_a_new_directory_is_made_and_belongs_to_nobody(tmp_path: Path) -> None:
+    directory = opened(tmp_path / "a" / "b")
+    assert (directory.meta, directory.directory_id, directory.clean) == (None, bytes(16), False)
+    directory.close(clean=False)
+
+
+def test_what_it_belongs_to_is_remembered(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    directory.format(META)
+    directory.close(clean=False)
+    again = opened(tmp_path)
+    assert (again.meta, again.directory_id) == (META, bytes(range(16)))
+    again.close(clean=False)
+
+
+def test_a_second_broker_is_refused_until_the_first_has_closed(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    with pytest.raises(AlreadyLocked):
+        opened(tmp_path)
+    directory.close(clean=True)
+    opened(tmp_path).close(clean=True)
+
+
+def test_the_mark_of_a_clean_stop_counts_once(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    directory.close(clean=True, broker_epoch=42)
+    assert (tmp_path / ".kafka_cleanshutdown").read_bytes() == b'{"version":0,"brokerEpoch":42}'
+    again = opened(tmp_path)
+    assert (again.clean, again.previous_broker_epoch) == (True, 42)
+    assert not (tmp_path / ".kafka_cleanshutdown").exists()
+    again.close(clean=False)
+    assert not opened(tmp_path).clean
+
+
+def test_a_failed_directory_is_not_marked_clean(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    directory.give_up(OSError(errno.EIO, "broken"))
+    directory.close(clean=True)
+    assert not opened(tmp_path).clean
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        (RECOVERY_POINTS, "recovery-point-offset-checkpoint"),
+        (LOG_STARTS, "log-start-offset-checkpoint"),
+        (HIGH_WATERMARKS, "replication-offset-checkpoint"),
+    ],
+)
+def test_offsets_are_kept_in_kafkas_files(name: str, file: str, tmp_path: Path) -> None:
+    directory = LogDirectory(OsDisk(), str(tmp_path))
+    assert directory.read_offsets(name) == {}
+    directory.write_offsets(name, {("a-topic", 3): 42})
+    assert (tmp_path / file).read_bytes() == b"0\n1\na-topic 3 42\n"
+    assert directory.read_offsets(name) == {("a-topic", 3): 42}
+
+
+def test_a_damaged_checkpoint_is_told_not_guessed(tmp_path: Path) -> None:
+    (tmp_path / RECOVERY_POINTS).write_bytes(b"0\n1\n\xff 0 1\nx")
+    with pytest.raises(CheckpointError):
+        LogDirectory(OsDisk(), str(tmp_path)).read_offsets(RECOVERY_POINTS)
+
+
+def test_the_first_failure_is_what_everything_after_it_reports(tmp_path: Path) -> None:
+    directory = LogDirectory(OsDisk(), str(tmp_path))
+    with pytest.raises(KafkaError, match="first"), directory.storage_errors():
+        raise OSError(errno.EIO, "first")
+    with pytest.raises(KafkaError, match="first") as refused, directory.storage_errors():
+        raise OSError(errno.EIO, "never run")
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_want_of_space_fails_the_operation_and_not_the_directory(tmp_path: Path) -> None:
+    directory = LogDirectory(OsDisk(), str(tmp_path))
+    with pytest.raises(KafkaError) as failed, directory.storage_errors():
+        raise OSError(errno.ENOSPC, "full")
+    assert failed.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert directory.failure is None
+
+
+def test_other_errors_pass(tmp_path: Path) -> None:
+    directory = LogDirectory(OsDisk(), str(tmp_path))
+    with pytest.raises(ZeroDivisionError), directory.storage_errors():
+        _ = 1 // 0
+    assert directory.failure is None

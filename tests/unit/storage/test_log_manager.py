@@ -1,0 +1,317 @@
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from protocol.errors import ErrorCode, KafkaError
+from protocol.primitives import ZERO_UUID
+from storage.disk import AlreadyLocked, OsDisk
+from storage.log import Log, LogConfig
+from storage.log_manager import LogManager
+from tests.disks import FaultyDisk
+from tests.logs import NOW_MS, TOPIC_ID, batch, content, fill, headers
+
+SIZE = len(batch())
+CONFIG = LogConfig(file_delete_delay_ms=60)
+
+
+class Manager(LogManager):
+    """A manager that is closed at the end of its test, and whose time the test sets."""
+
+    made: list["Manager"]
+
+    def __init__(self, *folders: Path, disk: OsDisk | None = None, seed: int = 1) -> None:
+        self.now = NOW_MS
+        paths = [str(folder) for folder in folders]
+        super().__init__(disk or OsDisk(), paths, CONFIG, now_ms=lambda: self.now, random=Random(seed))
+        Manager.made.append(self)
+
+    def start(self) -> list[Log]:
+        self.open()
+        self.format("WV5yoIVIQ7q2wIB0pOwZQg", 1)
+        return list(self.load())
+
+    def crash(self) -> None:
+        """End as kill -9 ends: what was written is there, and nothing says goodbye."""
+        self.close(clean=False)
+
+    def keep_house(self) -> list[KafkaError]:
+        return [error for error in self.housekeeping(self.now) if error is not None]
+
+
+@pytest.fixture(autouse=True)
+def _closed() -> Iterator[None]:
+    Manager.made = []
+    yield
+    for manager in Manager.made:
+        manager.crash()
+
+
+@pytest.fixture
+def manager(tmp_path: Path) -> Manager:
+    manager = Manager(tmp_path / "a", tmp_path / "b")
+    manager.start()
+    return manager
+
+
+def restarted(manager: Manager, *, clean: bool) -> Manager:
+    if clean:
+        manager.close()
+    else:
+        manager.crash()
+    again = Manager(*(Path(directory.path) for directory in manager.directories), seed=2)
+    again.start()
+    return again
+
+
+def create(manager: LogManager, topic: str = "topic", partition: int = 0) -> Log:
+    return manager.create(topic, TOPIC_ID, partition, CONFIG)
+
+
+# Directories
+
+
+def test_every_new_directory_gets_an_id_of_its_own_that_lasts(manager: Manager) -> None:
+    ids = [directory.directory_id for directory in manager.directories]
+    assert len({*ids, ZERO_UUID}) == 3
+    again = restarted(manager, clean=True)
+    assert [directory.directory_id for directory in again.directories] == ids
+    assert again.clean
+
+
+def test_a_second_manager_is_refused_with_the_firsts_pid(manager: Manager) -> None:
+    with pytest.raises(AlreadyLocked) as refused:
+        Manager(Path(manager.directories[1].path)).open()
+    assert refused.value.pid is not None
+
+
+def test_a_directory_that_cannot_be_opened_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"a file")
+    manager = Manager(tmp_path / "a", tmp_path / "b")
+    manager.start()
+    assert [directory.path for directory in manager.online] == [str(tmp_path / "b")]
+    assert len(manager.problems) == 1
+    assert create(manager).directory.startswith(str(tmp_path / "b"))
+
+
+def test_without_any_directory_there_is_nothing_to_open(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"a file")
+    with pytest.raises(OSError, match=r"a"):
+        Manager(tmp_path / "a").open()
+
+
+# Logs
+
+
+def test_logs_are_made_where_the_fewest_are(manager: Manager) -> None:
+    homes = [manager.directory_of(create(manager, partition=number)).path[-1] for number in range(4)]
+    assert homes == ["a", "b", "a", "b"]
+    assert [(log.topic, log.partition, log.topic_id) for log in manager] == [("topic", n, TOPIC_ID) for n in range(4)]
+    assert len(manager) == 4
+
+
+def test_a_log_is_made_in_the_directory_asked_for(manager: Manager) -> None:
+    wanted = manager.directories[1]
+    for number in range(3):
+        log = manager.create("topic", TOPIC_ID, number, CONFIG, wanted.directory_id)
+        assert manager.directory_of(log) is wanted
+
+
+def test_a_log_that_is_there_is_not_made_again(manager: Manager) -> None:
+    log = create(manager)
+    fill(log, 3)
+    assert create(manager) is log
+    assert manager.get("topic", 0) is log
+    assert manager.get("topic", 1) is None
+
+
+def test_no_log_is_made_when_every_directory_has_failed(manager: Manager) -> None:
+    for directory in manager.directories:
+        directory.give_up(OSError(5, "broken"))
+    with pytest.raises(KafkaError) as failed:
+        create(manager)
+    assert failed.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_logs_come_back_with_their_offsets(clean: bool, manager: Manager) -> None:
+    for number in range(3):
+        fill(create(manager, partition=number), 5 + number)
+    create(manager, "with.dots-and-dashes", 7)
+    manager.delete_records(create(manager), 2)
+    create(manager).update_high_watermark(4)
+    manager.checkpoint()
+    again = restarted(manager, clean=clean)
+    assert again.clean is clean
+    assert {(log.topic, log.partition): log.log_end_offset for log in again} == {
+        ("topic", 0): 5,
+        ("topic", 1): 6,
+        ("topic", 2): 7,
+        ("with.dots-and-dashes", 7): 0,
+    }
+    log = again.get("topic", 0)
+    assert log is not None
+    assert (log.log_start_offset, log.high_watermark, log.topic_id) == (2, 4, TOPIC_ID)
+    assert log.recovery_point == (5 if clean else 0)
+    assert (log.recovery.scanned_bytes > 0) is not clean
+
+
+def test_deleted_records_stay_deleted_through_a_crash_right_after(manager: Manager) -> None:
+    log = create(manager)
+    fill(log, 5)
+    manager.delete_records(log, 3)
+    again = restarted(manager, clean=False).get("topic", 0)
+    assert again is not None
+    assert again.log_start_offset == 3
+
+
+def test_what_is_no_log_is_left_alone(tmp_path: Path) -> None:
+    for name in ("__cluster_metadata-0", "lost+found", "topic-0-future", "-1", "topic-x", "other.0f-stray"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "file-0").touch()
+    manager = Manager(tmp_path)
+    assert manager.start() == []
+    manager.crash()
+    assert len([path for path in tmp_path.iterdir() if path.is_dir()]) == 6
+
+
+def test_a_damaged_checkpoint_is_taken_as_empty_and_told(manager: Manager) -> None:
+    fill(create(manager), 5)
+    manager.checkpoint()
+    path = Path(manager.directories[0].path) / "recovery-point-offset-checkpoint"
+    path.write_bytes(b"0\n1\nnonsense\n")
+    again = restarted(manager, clean=False)
+    assert [log.log_end_offset for log in again] == [5]
+    assert "recovery-point-offset-checkpoint" in again.problems[0]
+
+
+# Deletion
+
+
+def folders(manager: Manager) -> list[str]:
+    return sorted(p.name for d in manager.directories for p in Path(d.path).iterdir() if p.is_dir())
+
+
+def test_a_deleted_log_is_renamed_at_once_and_its_files_go_after_the_delay(manager: Manager) -> None:
+    log = create(manager)
+    manager.delete("topic", 0)
+    [renamed] = folders(manager)
+    assert renamed.startswith("topic-0.")
+    assert renamed.endswith("-delete")
+    assert len(renamed) == len("topic-0.") + 32 + len("-delete")
+    assert manager.get("topic", 0) is None
+    with pytest.raises(KafkaError):
+        log.append_as_leader(batch(), 0, NOW_MS)
+    manager.now += 59
+    manager.keep_house()
+    assert folders(manager) == [renamed]
+    manager.now += 1
+    manager.keep_house()
+    assert folders(manager) == []
+
+
+def test_the_longest_names_can_be_deleted(manager: Manager) -> None:
+    create(manager, "t" * 249, 12345)
+    manager.delete("t" * 249, 12345)
+    assert max(map(len, folders(manager))) == 255
+
+
+def test_what_was_being_deleted_goes_at_the_next_start(manager: Manager) -> None:
+    create(manager)
+    manager.delete("topic", 0)
+    again = restarted(manager, clean=False)
+    assert len(again) == 0
+    again.keep_house()
+    assert folders(again) == []
+
+
+@pytest.mark.parametrize("restart", [True, False])
+def test_a_log_made_again_has_nothing_of_the_old_ones_checkpoints(restart: bool, manager: Manager) -> None:
+    log = create(manager)
+    fill(log, 10)
+    log.flush(NOW_MS)
+    manager.delete_records(log, 8)
+    manager.checkpoint()
+    manager.delete("topic", 0)
+    if restart:
+        manager = restarted(manager, clean=False)
+    fill(create(manager), 3)
+    again = restarted(manager, clean=False).get("topic", 0)
+    assert again is not None
+    assert (again.log_start_offset, again.log_end_offset, again.recovery_point) == (0, 3, 0)
+
+
+# Upkeep
+
+
+def test_housekeeping_applies_retention_to_every_log(manager: Manager) -> None:
+    config = CONFIG._replace(segment_bytes=2 * SIZE, retention_bytes=0)
+    logs = [manager.create("topic", TOPIC_ID, number, config) for number in range(3)]
+    for log in logs:
+        fill(log, 5)
+    assert manager.keep_house() == []
+    assert [log.log_start_offset for log in logs] == [5, 5, 5]
+
+
+def test_housekeeping_expires_idle_producers(manager: Manager) -> None:
+    log = create(manager)
+    log.append_as_leader(batch(producer_id=1, producer_epoch=0, base_sequence=0), 0, NOW_MS)
+    manager.now += 24 * 3_600_000 - 1
+    manager.keep_house()
+    assert list(log.producers.producers) == [1]
+    manager.now += 1
+    manager.keep_house()
+    assert list(log.producers.producers) == []
+
+
+def test_housekeeping_goes_on_past_a_log_that_fails(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    manager = Manager(tmp_path / "a", tmp_path / "b", disk=disk)
+    manager.start()
+    config = CONFIG._replace(segment_bytes=2 * SIZE, retention_bytes=0)
+    logs = [manager.create("topic", TOPIC_ID, number, config) for number in range(4)]
+    for log in logs:
+        fill(log, 5)
+    disk.arm("rename")
+    assert [error.code for error in manager.keep_house()] == [ErrorCode.KAFKA_STORAGE_ERROR]
+    assert [log.log_start_offset for log in logs] == [0, 5, 0, 5]
+
+
+def test_due_flushes_are_of_logs_that_rolled(manager: Manager) -> None:
+    config = CONFIG._replace(segment_bytes=2 * SIZE)
+    logs = [manager.create("topic", TOPIC_ID, number, config) for number in range(3)]
+    fill(logs[0], 1)
+    fill(logs[1], 5)
+    for flush in manager.due_flushes(NOW_MS):
+        flush.sync()
+        flush.finish()
+    assert [log.recovery_point for log in logs] == [0, 4, 0]
+    manager.checkpoint()
+    again = restarted(manager, clean=False).get("topic", 1)
+    assert again is not None
+    assert again.recovery.scanned_bytes == SIZE
+    assert len(headers(again)) == 5
+
+
+def test_closing_flushes_every_log_and_writes_the_checkpoints(manager: Manager) -> None:
+    log = create(manager)
+    fill(log, 5)
+    before = content(log)
+    again = restarted(manager, clean=True).get("topic", 0)
+    assert again is not None
+    assert (again.recovery_point, again.high_watermark) == (5, 5)
+    assert content(again) == before
+
+
+def test_a_directory_whose_log_cannot_be_closed_is_not_marked_clean(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    manager = Manager(tmp_path / "a", tmp_path / "b", disk=disk)
+    manager.start()
+    for number in range(2):
+        fill(create(manager, partition=number), 1)
+    disk.arm("sync")
+    manager.close()
+    assert len(manager.problems) == 1
+    assert not (tmp_path / "a" / ".kafka_cleanshutdown").exists()
+    assert (tmp_path / "b" / ".kafka_cleanshutdown").exists()

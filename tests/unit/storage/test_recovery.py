@@ -1,0 +1,299 @@
+import shutil
+from pathlib import Path
+
+import pytest
+
+from protocol.record_batch import iter_batches
+from storage.log import Log, LogConfig
+from storage.recovery import RecoveryReport
+from tests.logs import NOW_MS, batch, content, fill, headers, open_log, stamped
+
+SIZE = len(batch())
+GOLDEN = Path(__file__).parents[2] / "golden" / "kafka_directory" / "txn-0"
+CONFIG = LogConfig(segment_bytes=4 * SIZE, index_interval_bytes=SIZE)
+
+
+def file(folder: Path, offset: int, suffix: str) -> Path:
+    return folder / "topic-0" / f"{offset:020d}{suffix}"
+
+
+def killed(folder: Path, batches: int = 10) -> bytes:
+    """Write a log of segments 0, 4 and 8, leave it as kill -9 does, and return its content."""
+    log = open_log(folder, CONFIG)
+    fill(log, batches)
+    return content(log)
+
+
+def recovered(folder: Path, recovery_point: int = 0) -> Log:
+    return open_log(folder, CONFIG, clean=False, recovery_point=recovery_point)
+
+
+def indexes(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (folder / "topic-0").glob("*.*index")}
+
+
+def test_what_a_killed_process_wrote_is_all_there(tmp_path: Path) -> None:
+    before = killed(tmp_path)
+    log = recovered(tmp_path)
+    assert content(log) == before
+    assert log.recovery == RecoveryReport(scanned_bytes=10 * SIZE)
+    assert not log.recovery.changed
+    assert log.leader_epochs.entries == ((0, 0),)
+    fill(log, 1)
+    assert [header.base_offset for header in headers(log)] == list(range(11))
+
+
+def test_a_torn_batch_at_the_end_is_cut(tmp_path: Path) -> None:
+    before = killed(tmp_path)
+    file(tmp_path, 8, ".log").write_bytes(file(tmp_path, 8, ".log").read_bytes()[:-1])
+    log = recovered(tmp_path)
+    assert content(log) == before[: 9 * SIZE]
+    assert log.recovery.truncated_bytes == SIZE - 1
+    assert log.recovery.changed
+    assert file(tmp_path, 8, ".log").stat().st_size == SIZE
+
+
+def test_a_damaged_batch_ends_the_log_and_later_segments_go(tmp_path: Path) -> None:
+    before = killed(tmp_path)
+    damaged = bytearray(file(tmp_path, 4, ".log").read_bytes())
+    damaged[SIZE + 70] ^= 1
+    file(tmp_path, 4, ".log").write_bytes(damaged)
+    log = recovered(tmp_path)
+    assert content(log) == before[: 5 * SIZE]
+    assert (log.recovery.truncated_bytes, log.recovery.removed_segments) == (3 * SIZE, 1)
+    assert not file(tmp_path, 8, ".log").exists()
+    assert not file(tmp_path, 8, ".snapshot").exists()
+    assert log.leader_epochs.entries == ((0, 0),)
+
+
+def test_zeros_behind_the_last_batch_are_cut(tmp_path: Path) -> None:
+    """As a preallocated file has them, or a file system after a power cut."""
+    before = killed(tmp_path)
+    with open(file(tmp_path, 8, ".log"), "ab") as tail:
+        tail.write(bytes(10_000))
+    log = recovered(tmp_path)
+    assert content(log) == before
+    assert log.recovery.truncated_bytes == 10_000
+
+
+def test_batches_whose_offsets_go_back_end_the_log(tmp_path: Path) -> None:
+    before = killed(tmp_path)
+    with open(file(tmp_path, 8, ".log"), "ab") as tail:
+        tail.write(before[:SIZE])
+    assert content(recovered(tmp_path)) == before
+
+
+def test_segments_below_the_recovery_point_are_not_read(tmp_path: Path) -> None:
+    killed(tmp_path)
+    assert recovered(tmp_path, recovery_point=8).recovery.scanned_bytes == 2 * SIZE
+    assert recovered(tmp_path, recovery_point=7).recovery.scanned_bytes == 6 * SIZE
+    assert recovered(tmp_path, recovery_point=10).recovery.scanned_bytes == 2 * SIZE
+
+
+def test_a_recovered_log_is_flushed_again_from_the_old_recovery_point(tmp_path: Path) -> None:
+    killed(tmp_path)
+    assert recovered(tmp_path, recovery_point=4).recovery_point == 4
+    assert recovered(tmp_path, recovery_point=99).recovery_point == 10
+
+
+def test_a_clean_start_reads_nothing_but_the_end(tmp_path: Path) -> None:
+    log = open_log(tmp_path, CONFIG)
+    fill(log, 10)
+    log.close(NOW_MS)
+    again = open_log(tmp_path, CONFIG)
+    assert again.recovery == RecoveryReport()
+    assert (again.log_end_offset, again.recovery_point) == (10, 10)
+    assert content(again) == content(log)
+
+
+def test_rebuilt_indexes_are_those_of_appending(tmp_path: Path) -> None:
+    log = open_log(tmp_path, LogConfig(segment_bytes=250, index_interval_bytes=100))
+    for timestamp in (5, 9, 7, 30, 30, 8, 31, 2, 50, 49, 51, 3):
+        log.append_as_leader(stamped([timestamp]), 0, NOW_MS)
+    log.close(NOW_MS)
+    before = indexes(tmp_path)
+    for path in (tmp_path / "topic-0").glob("*.*index"):
+        path.write_bytes(b"garbage")
+    rebuilt = open_log(tmp_path, LogConfig(segment_bytes=250, index_interval_bytes=100), clean=False)
+    rebuilt.close(NOW_MS)
+    assert indexes(tmp_path) == before
+    assert len(before) > 4
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+@pytest.mark.parametrize("damage", ["missing", "torn", "preallocated", "beyond"])
+@pytest.mark.parametrize("base", [0, 8])
+def test_an_implausible_index_is_rebuilt_after_a_clean_stop_too(
+    suffix: str, damage: str, base: int, tmp_path: Path
+) -> None:
+    log = open_log(tmp_path, CONFIG._replace(segment_bytes=8 * SIZE))
+    for number in range(16):
+        log.append_as_leader(batch(timestamp=NOW_MS + number), 0, NOW_MS)
+    log.close(NOW_MS)
+    before = indexes(tmp_path)
+    index = file(tmp_path, base, suffix)
+    entry = 8 if suffix == ".index" else 12
+    if damage == "missing":
+        index.unlink()
+    elif damage == "torn":
+        index.write_bytes(index.read_bytes()[:-1])
+    elif damage == "preallocated":
+        index.write_bytes(index.read_bytes() + bytes(100 * entry))
+    else:
+        index.write_bytes(index.read_bytes() + b"\x7f" * entry)
+    again = open_log(tmp_path, CONFIG._replace(segment_bytes=8 * SIZE))
+    again.close(NOW_MS)
+    if damage != "beyond" or suffix == ".index":
+        assert again.recovery.rebuilt_segments == 1
+        assert indexes(tmp_path) == before
+    assert content(again) == content(log)
+
+
+def test_damage_below_the_recovery_point_costs_no_later_segment(tmp_path: Path) -> None:
+    log = open_log(tmp_path, CONFIG)
+    fill(log, 10)
+    log.close(NOW_MS)
+    damaged = bytearray(file(tmp_path, 0, ".log").read_bytes())
+    damaged[3 * SIZE + 70] ^= 1
+    file(tmp_path, 0, ".log").write_bytes(damaged)
+    file(tmp_path, 0, ".index").unlink()
+    again = open_log(tmp_path, CONFIG)
+    assert [header.base_offset for header in headers(again)] == [0, 1, 2, 4, 5, 6, 7, 8, 9]
+    assert (again.recovery.truncated_bytes, again.recovery.removed_segments) == (SIZE, 0)
+
+
+def test_a_stop_that_was_not_clean_after_all_is_recovered(tmp_path: Path) -> None:
+    before = killed(tmp_path)
+    file(tmp_path, 8, ".log").write_bytes(file(tmp_path, 8, ".log").read_bytes()[:-1])
+    log = open_log(tmp_path, CONFIG, clean=True)
+    assert content(log) == before[: 9 * SIZE]
+
+
+def test_leftovers_of_deletions_and_replacements_are_removed(tmp_path: Path) -> None:
+    before = killed(tmp_path)
+    folder = tmp_path / "topic-0"
+    (folder / f"{0:020d}.log.deleted").write_bytes(b"x")
+    (folder / f"{2:020d}.index").write_bytes(b"x")
+    (folder / "leader-epoch-checkpoint.tmp").write_bytes(b"x")
+    (folder / "notes.txt").write_bytes(b"x")
+    assert content(recovered(tmp_path)) == before
+    names = {path.name for path in folder.iterdir()}
+    assert not names & {f"{0:020d}.log.deleted", f"{2:020d}.index", "leader-epoch-checkpoint.tmp"}
+    assert "notes.txt" in names
+
+
+def test_epochs_that_the_checkpoint_missed_are_read_from_the_batches(tmp_path: Path) -> None:
+    log = open_log(tmp_path, CONFIG)
+    for epoch in (1, 1, 4, 6):
+        fill(log, 1, epoch=epoch)
+    (tmp_path / "topic-0" / "leader-epoch-checkpoint").unlink()
+    again = recovered(tmp_path)
+    assert again.leader_epochs.entries == ((1, 0), (4, 2), (6, 3))
+    assert open_log(tmp_path, CONFIG).leader_epochs.entries == again.leader_epochs.entries
+
+
+def test_a_damaged_epoch_checkpoint_is_made_anew_from_all_batches(tmp_path: Path) -> None:
+    log = open_log(tmp_path, CONFIG)
+    for epoch in (1, 1, 4, 6, 6, 6):
+        fill(log, 1, epoch=epoch)
+    log.close(NOW_MS)
+    (tmp_path / "topic-0" / "leader-epoch-checkpoint").write_bytes(b"0\nnonsense\n")
+    assert open_log(tmp_path, CONFIG).leader_epochs.entries == ((1, 0), (4, 2), (6, 3))
+
+
+def test_an_epoch_beyond_the_recovered_end_is_forgotten(tmp_path: Path) -> None:
+    killed(tmp_path, 9)
+    log = recovered(tmp_path)
+    fill(log, 1, epoch=7)
+    file(tmp_path, 8, ".log").write_bytes(file(tmp_path, 8, ".log").read_bytes()[:-1])
+    assert recovered(tmp_path).leader_epochs.entries == ((0, 0),)
+
+
+def test_the_log_start_that_was_checkpointed_holds(tmp_path: Path) -> None:
+    killed(tmp_path)
+    log = open_log(tmp_path, CONFIG, log_start_offset=5)
+    assert (log.log_start_offset, log.log_end_offset) == (5, 10)
+    assert log.leader_epochs.entries == ((0, 5),)
+
+
+def test_a_log_start_past_the_recovered_end_begins_the_log_anew(tmp_path: Path) -> None:
+    killed(tmp_path)
+    log = open_log(tmp_path, CONFIG, clean=False, log_start_offset=50)
+    assert (log.log_start_offset, log.log_end_offset, log.segment_base_offsets) == (50, 50, (50,))
+    fill(log, 1)
+    assert [header.base_offset for header in headers(log)] == [50]
+
+
+# Producers
+
+
+def produce(log: Log, producer_id: int, sequence: int) -> None:
+    log.append_as_leader(batch(producer_id=producer_id, producer_epoch=0, base_sequence=sequence), 0, NOW_MS)
+
+
+def windows(log: Log) -> dict[int, list[int]]:
+    return {
+        producer_id: [found.last_sequence for found in entry.batches]
+        for producer_id, entry in log.producers.producers.items()
+    }
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_the_window_of_five_survives_a_restart(clean: bool, tmp_path: Path) -> None:
+    log = open_log(tmp_path, CONFIG)
+    for sequence in range(12):
+        produce(log, 1, sequence)
+        produce(log, 2, sequence)
+    if clean:
+        log.close(NOW_MS)
+    again = open_log(tmp_path, CONFIG, clean=clean)
+    assert windows(again) == windows(log) == {1: [7, 8, 9, 10, 11], 2: [7, 8, 9, 10, 11]}
+    assert again.producers.end_offset == 24
+
+
+def test_a_damaged_snapshot_gives_way_to_the_one_before(tmp_path: Path) -> None:
+    log = open_log(tmp_path, CONFIG)
+    for sequence in range(12):
+        produce(log, 1, sequence)
+    log.close(NOW_MS)
+    newest = file(tmp_path, 12, ".snapshot")
+    newest.write_bytes(newest.read_bytes()[:-1])
+    again = open_log(tmp_path, CONFIG)
+    assert windows(again) == {1: [7, 8, 9, 10, 11]}
+    assert not newest.exists()
+
+
+def test_without_any_snapshot_an_unclean_log_is_read_from_its_start(tmp_path: Path) -> None:
+    log = open_log(tmp_path, CONFIG)
+    for sequence in range(12):
+        produce(log, sequence % 2, sequence // 2)
+    for snapshot in (tmp_path / "topic-0").glob("*.snapshot"):
+        snapshot.unlink()
+    assert windows(recovered(tmp_path, recovery_point=12)) == windows(log)
+
+
+def test_snapshots_beyond_the_end_and_between_segments_are_deleted(tmp_path: Path) -> None:
+    log = open_log(tmp_path, CONFIG)
+    for sequence in range(10):
+        produce(log, 1, sequence)
+    content_of_one = file(tmp_path, 4, ".snapshot").read_bytes()
+    for offset in (2, 5, 11):
+        file(tmp_path, offset, ".snapshot").write_bytes(content_of_one)
+    recovered(tmp_path)
+    found = sorted(int(path.stem) for path in (tmp_path / "topic-0").glob("*.snapshot"))
+    assert found == [4, 8]
+
+
+def test_a_directory_of_apache_kafka_is_read_as_it_is(tmp_path: Path) -> None:
+    shutil.copytree(GOLDEN, tmp_path / "topic-0")
+    stored = (GOLDEN / f"{0:020d}.log").read_bytes()
+    clean = open_log(tmp_path)
+    assert content(clean) == stored
+    assert not clean.recovery.changed
+    unclean = open_log(tmp_path, clean=False)
+    assert content(unclean) == stored
+    assert unclean.log_end_offset == clean.log_end_offset == [h for _, h in iter_batches(stored)][-1].next_offset
+    assert {key: value.txn_first_offset for key, value in unclean.producers.producers.items()} == {
+        key: value.txn_first_offset for key, value in clean.producers.producers.items()
+    }
+    assert clean.topic_id != bytes(16)

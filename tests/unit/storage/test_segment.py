@@ -1,0 +1,213 @@
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from protocol.errors import ErrorCode, KafkaError
+from protocol.record_batch import BatchHeader, assign, iter_batches, read_header
+from storage.disk import OsDisk
+from storage.segment import FileSlice, Segment
+from tests.logs import NOW_MS, batch, stamped
+
+BASE = 100
+INTERVAL = 300
+
+
+@pytest.fixture
+def segment(tmp_path: Path) -> Segment:
+    """Twenty batches of three records each from offset 100 on, 133 bytes a batch, indexed each 300 bytes."""
+    segment = Segment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
+    append(segment, (batch(3) for _ in range(20)))
+    return segment
+
+
+def append(segment: Segment, batches: Iterable[bytearray], offset: int = BASE) -> int:
+    for records in batches:
+        assign(records, offset, 7)
+        header = read_header(records)
+        segment.append(records, [header], INTERVAL)
+        offset = header.next_offset
+    return offset
+
+
+def reopened(segment: Segment) -> Segment:
+    """Return the segment as a clean start finds it, not the one being appended to."""
+    segment.seal()
+    return Segment(OsDisk(), segment.directory, segment.base_offset, NOW_MS)
+
+
+def batches(part: FileSlice | None) -> list[BatchHeader]:
+    assert part is not None
+    data = part.read(0, part.size_bytes)
+    found = list(iter_batches(data))
+    assert not data or found[-1][0] + found[-1][1].size_bytes == len(data), "not whole batches"
+    return [header for _, header in found]
+
+
+SIZE = len(batch(3))
+
+
+def test_a_segment_is_named_for_its_base_offset_in_20_digits(segment: Segment) -> None:
+    segment.seal()
+    assert sorted(path.name for path in Path(segment.directory).iterdir()) == [
+        "00000000000000000100.index",
+        "00000000000000000100.log",
+        "00000000000000000100.timeindex",
+    ]
+
+
+def test_an_index_entry_is_made_once_more_than_the_interval_lies_behind_the_last(segment: Segment) -> None:
+    entries = [segment.offset_index.entry(number) for number in range(segment.offset_index.entry_count)]
+    assert entries == [(3 * n + 2, n * SIZE) for n in (3, 6, 9, 12, 15, 18)]
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_every_offset_is_found_in_its_batch(sealed: bool, segment: Segment) -> None:
+    found = reopened(segment) if sealed else segment
+    for offset in range(BASE, BASE + 60):
+        assert found.position_of(offset) == (offset - BASE) // 3 * SIZE
+    assert found.position_of(BASE + 60) == found.size_bytes
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_an_offset_in_a_gap_is_found_in_the_batch_behind_it(sealed: bool, tmp_path: Path) -> None:
+    segment = Segment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
+    for offset in range(BASE + 50, BASE + 500, 50):
+        append(segment, [batch(3)], offset)
+    found = reopened(segment) if sealed else segment
+    assert [found.position_of(offset) for offset in (BASE, BASE + 53, BASE + 99, BASE + 100)] == [0, SIZE, SIZE, SIZE]
+
+
+def test_the_end_of_the_active_segment_is_found_without_reading(segment: Segment) -> None:
+    """Where nearly all fetches are, no file is needed to find the place."""
+    Path(segment.path).write_bytes(b"")
+    assert segment.position_of(BASE + 59) == 19 * SIZE
+    assert segment.position_of(BASE + 60) == 20 * SIZE
+
+
+def test_reading_begins_with_the_batch_that_holds_the_offset(segment: Segment) -> None:
+    part = segment.read(BASE + 31, 10_000, segment.size_bytes, min_one=True)
+    assert batches(part)[0].base_offset == BASE + 30
+    assert batches(part)[-1].last_offset == BASE + 59
+
+
+@pytest.mark.parametrize("max_bytes", [SIZE, SIZE + 1, 2 * SIZE - 1, 2 * SIZE, 5 * SIZE + 7, 19 * SIZE, 20 * SIZE])
+def test_a_read_is_whole_batches_within_the_limit_and_at_least_half_of_it(max_bytes: int, segment: Segment) -> None:
+    part = segment.read(BASE, max_bytes, segment.size_bytes, min_one=True)
+    assert part is not None
+    assert max_bytes / 2 <= part.size_bytes <= max_bytes
+    assert batches(part)
+
+
+def test_a_limit_below_the_first_batch_gives_that_batch_or_nothing(segment: Segment) -> None:
+    assert len(batches(segment.read(BASE, 1, segment.size_bytes, min_one=True))) == 1
+    assert batches(segment.read(BASE, SIZE - 1, segment.size_bytes, min_one=False)) == []
+
+
+def test_nothing_behind_the_end_position_is_read(segment: Segment) -> None:
+    assert batches(segment.read(BASE + 4, 10_000, 3 * SIZE, min_one=True))[-1].last_offset == BASE + 8
+    assert segment.read(BASE + 9, 10_000, 3 * SIZE, min_one=True) is None
+
+
+def test_a_slice_outlives_the_deletion_of_its_segment(segment: Segment) -> None:
+    part = segment.read(BASE, 10_000, segment.size_bytes, min_one=True)
+    segment.remove()
+    assert list(Path(segment.directory).iterdir()) == []
+    assert len(batches(part)) == 20
+
+
+def test_a_slice_that_the_disk_does_not_give_whole_is_an_error(segment: Segment) -> None:
+    part = FileSlice(segment.file, segment.size_bytes - 10, 20)
+    with pytest.raises(OSError, match="10 of 20 bytes"):
+        part.read(0, 20)
+
+
+def test_a_failed_write_is_not_counted_and_can_be_cut_off(segment: Segment) -> None:
+    with open(segment.path, "ab") as file:
+        file.write(b"half a batch")
+    assert segment.position_of(BASE + 60) == segment.size_bytes
+    segment.cut_back()
+    assert Path(segment.path).stat().st_size == segment.size_bytes
+
+
+@pytest.mark.parametrize("offset", range(BASE, BASE + 61, 3))
+def test_truncation_at_a_batch_leaves_the_ones_before_and_indexes_to_match(offset: int, segment: Segment) -> None:
+    assert segment.truncate_to(offset) == offset
+    assert segment.size_bytes == (offset - BASE) // 3 * SIZE == Path(segment.path).stat().st_size
+    assert segment.offset_index.last_position() < max(segment.size_bytes, 1)
+    append(segment, (batch(3) for _ in range(5)), offset)
+    for wanted in range(BASE, offset + 15):
+        assert segment.position_of(wanted) == (wanted - BASE) // 3 * SIZE
+
+
+def test_truncation_within_a_batch_takes_all_of_it(segment: Segment) -> None:
+    assert segment.truncate_to(BASE + 31) == BASE + 30
+
+
+def test_the_largest_timestamp_is_known_after_truncation(tmp_path: Path) -> None:
+    segment = Segment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
+    append(segment, (batch(3, timestamp=timestamp) for timestamp in (5, 9, 7, 8, 50, 10)))
+    assert segment.max_timestamp == (50, BASE + 14)
+    segment.truncate_to(BASE + 12)
+    assert segment.max_timestamp == (9, BASE + 5)
+    assert reopened(segment).max_timestamp == (9, BASE + 5)
+
+
+def test_records_are_found_by_timestamp(tmp_path: Path) -> None:
+    segment = Segment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
+    append(segment, map(stamped, [[10, 30, 20], [5, 6], [30, 31], [7]]))
+    found = [segment.find_timestamp(timestamp, BASE) for timestamp in (0, 10, 11, 30, 31)]
+    assert [each and (each.timestamp, each.offset, each.leader_epoch) for each in found] == [
+        (10, 100, 7),
+        (10, 100, 7),
+        (30, 101, 7),
+        (30, 101, 7),
+        (31, 106, 7),
+    ]
+    assert segment.find_timestamp(32, BASE) is None
+    after = segment.find_timestamp(10, BASE + 2)
+    assert after is not None
+    assert (after.timestamp, after.offset) == (20, 102)
+
+
+def test_the_largest_timestamp_is_the_first_record_that_has_it(tmp_path: Path) -> None:
+    segment = Segment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
+    assert segment.find_max_timestamp() is None
+    append(segment, map(stamped, [[10, 30, 30], [5, 6], [30], [7]]))
+    found = segment.find_max_timestamp()
+    assert found is not None
+    assert (found.timestamp, found.offset) == (30, 101)
+
+
+def test_waiting_counts_from_the_first_batchs_timestamp(segment: Segment) -> None:
+    assert segment.waited_ms(NOW_MS + 999_999, NOW_MS + 50) == 50
+    assert reopened(segment).waited_ms(0, NOW_MS + 60) == 60
+
+
+def test_waiting_counts_from_the_creation_without_timestamps(tmp_path: Path) -> None:
+    segment = Segment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
+    append(segment, [batch(timestamp=-1)])
+    assert segment.waited_ms(NOW_MS + 70, -1) == 70
+
+
+def test_retention_counts_from_the_last_write_without_timestamps(tmp_path: Path) -> None:
+    segment = Segment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
+    append(segment, [batch(timestamp=-1)])
+    assert segment.retention_timestamp() == Path(segment.path).stat().st_mtime_ns // 1_000_000
+
+
+def test_a_released_segment_answers_as_before(segment: Segment) -> None:
+    sealed = reopened(segment)
+    before = [sealed.position_of(offset) for offset in range(BASE, BASE + 61)]
+    sealed.release()
+    assert [sealed.position_of(offset) for offset in range(BASE, BASE + 61)] == before
+
+
+def test_bytes_that_are_no_batch_are_corrupt_not_skipped(segment: Segment) -> None:
+    sealed = reopened(segment)
+    content = bytearray(Path(segment.path).read_bytes())
+    content[SIZE + 8 : SIZE + 12] = b"\xff\xff\xff\xff"
+    Path(segment.path).write_bytes(content)
+    with pytest.raises(KafkaError) as raised:
+        sealed.position_of(BASE + 8)
+    assert raised.value.code is ErrorCode.CORRUPT_MESSAGE
