@@ -16,6 +16,7 @@ from broker.connection import Connection
 from broker.metrics import Metrics
 from broker.server import Limits, Server
 from protocol.primitives import Part
+from tests.unit.broker.controller_node import ControllerNode
 from tests.unit.broker.group_node import GroupNode
 from tests.unit.broker.node import Node
 
@@ -126,3 +127,17 @@ def group_node(node: Node) -> Iterator[GroupNode]:
     yield made
     made.groups.stop()
     made.settle()
+
+
+@pytest.fixture
+def stopped_controller(tmp_path: Path) -> Iterator[ControllerNode]:
+    node = ControllerNode(str(tmp_path / "data"))
+    yield node
+    node.close()
+
+
+@pytest.fixture
+def controlled(stopped_controller: ControllerNode) -> ControllerNode:
+    """Return a controller on an empty disk, with one broker registered."""
+    stopped_controller.start()
+    return stopped_controller

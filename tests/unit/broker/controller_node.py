@@ -1,0 +1,105 @@
+"""A broker's controller on a real disk, and the handlers that ask it: fixture `controlled`.
+
+Requests and responses go through their bytes. Time stands still unless a test moves `now`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Mapping
+from contextlib import suppress
+from importlib import import_module
+from random import Random
+from typing import Any
+
+from broker.connection import RequestContext
+from broker.raft_driver import RaftDriver
+from broker.settings import Option, check_settings
+from controller.commands.brokers import Registration, register_broker, unfence_broker
+from controller.image import Endpoint, MetadataImage
+from protocol.api import APIS, ApiKey, request_class
+from protocol.errors import InvariantError
+from storage.checkpoint import MetaProperties
+from storage.disk import Disk, OsDisk
+from storage.log_directory import LogDirectory
+
+CLUSTER_ID = "0123456789abcdefghijkl"
+LISTENER = "PLAINTEXT"
+
+
+class ControllerNode:
+    """What handlers of metadata and administration see of a broker."""
+
+    def __init__(self, path: str, disk: Disk | None = None) -> None:
+        self.path = path
+        self.disk = disk or OsDisk()
+        self.loop = asyncio.new_event_loop()
+        self.random = Random(1)
+        self.now = 1_700_000_000_000
+        self.failures: list[dict[str, Any]] = []
+        self.loop.set_exception_handler(lambda _, context: self.failures.append(context))
+        self.settings = check_settings({})
+        self.node_id = self.settings.node_id
+        self.controller: RaftDriver
+        self.directory: LogDirectory | None = None
+
+    @property
+    def image(self) -> MetadataImage:
+        return self.controller.image
+
+    def start(self, settings: Mapping[str, str] | None = None, *, join: bool = True) -> None:
+        """Open the directory and start; with `join`, register the broker and unfence it."""
+        self.settings = check_settings({name: Option(text, "test") for name, text in (settings or {}).items()})
+        self.directory = directory = LogDirectory(self.disk, self.path)
+        directory.open()
+        if directory.meta is None:
+            directory.format(MetaProperties(CLUSTER_ID, self.node_id, b"directory-number"))
+        self.controller = RaftDriver(
+            self.disk, directory, self.settings, cluster_id=CLUSTER_ID, loop=self.loop, now_ms=lambda: self.now
+        )
+        self.wait(self.controller.start())
+        if join:
+            self.register()
+
+    def register(self, broker_id: int = 1, listeners: Mapping[str, Endpoint] | None = None) -> int:
+        """Register a broker and unfence it; return its epoch."""
+        endpoints = listeners if listeners is not None else {LISTENER: Endpoint(f"host{broker_id}", 9092)}
+        registration = Registration(broker_id, self.random.randbytes(16), endpoints, (bytes([broker_id]) * 16,))
+        epoch = self.wait(self.controller.submit(lambda image: register_broker(image, registration)))
+        self.wait(self.controller.submit(lambda image: unfence_broker(image, broker_id, epoch)))
+        return epoch
+
+    def stop(self, *, clean: bool = True) -> None:
+        if self.directory is not None:
+            if not self.failures and clean:
+                self.wait(self.controller.stop())
+            self.directory.close(clean=clean)
+            self.directory = None
+
+    def crash(self) -> None:
+        """Leave everything as a killed process does."""
+        assert self.directory is not None
+        self.directory.close(clean=False)
+        self.directory = None
+
+    def close(self) -> None:
+        with suppress(InvariantError):
+            self.stop()
+        self.loop.run_until_complete(self.loop.shutdown_default_executor())
+        self.loop.close()
+
+    def wait(self, outcome: Awaitable[Any]) -> Any:
+        async def bounded() -> Any:
+            return await asyncio.wait_for(outcome, 30)
+
+        return self.loop.run_until_complete(bounded())
+
+    def ask(self, key: ApiKey, version: int, *, listener: str = LISTENER, **fields: Any) -> Any:
+        """Send a request and return its response, as the client decodes it."""
+        requests = request_class(key)
+        request = requests.decode(requests(**fields).encode(version), version)
+        context = RequestContext(key, version, 1, "test", 1, listener, "127.0.0.1", "User:ANONYMOUS")
+        answer = import_module(f"broker.handlers.{APIS[key].module}").handle(self, context, request)
+        if isinstance(answer, Awaitable):
+            answer = self.wait(answer)
+        return type(answer).decode(answer.encode(version), version)
