@@ -16,6 +16,7 @@ from tests.setups import prepared, require, run
 
 HERE = Path(__file__).parent
 SESSION_TIMEOUT_MS = 1500
+STATIC_SESSION_TIMEOUT_MS = 20_000
 HEARTBEAT_INTERVAL_MS = 300
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -46,6 +47,7 @@ class Client:
     assignors: Sequence[str] = ASSIGNORS
     sends_timestamps: bool = field(default=True, kw_only=True)
     has_admin: bool = field(default=True, kw_only=True)
+    has_static_members: bool = field(default=False, kw_only=True)
 
     def produce(self, bootstrap: str, topic: str, codec: str, records: Sequence[Record]) -> tuple[Sequence[str], str]:
         """Return a command that produces the records, and its standard input."""
@@ -56,9 +58,9 @@ class Client:
         """Return a command that prints the first ``count`` records."""
         return (*self.program(), "consume", bootstrap, topic, str(count))
 
-    def member(self, bootstrap: str, topic: str, group: str, assignor: str) -> Sequence[str]:
-        """Return a command that consumes as a member of the group until SIGTERM."""
-        return (*self.program(), "member", bootstrap, topic, group, assignor)
+    def member(self, bootstrap: str, topic: str, group: str, assignor: str, instance: str = "") -> Sequence[str]:
+        """Return a command that consumes as a member of the group until SIGTERM, a static one if it has an instance."""
+        return (*self.program(), "member", bootstrap, topic, group, assignor, *filter(None, [instance]))
 
     def admin(self, bootstrap: str, topic: str) -> Sequence[str]:
         """Return a command that tries the client's admin operations and prints what it saw."""
@@ -97,7 +99,7 @@ class Kcat(Client):
             "-q",
         )
 
-    def member(self, bootstrap: str, topic: str, group: str, assignor: str) -> Sequence[str]:
+    def member(self, bootstrap: str, topic: str, group: str, assignor: str, instance: str = "") -> Sequence[str]:
         settings = {
             "partition.assignment.strategy": assignor,
             "session.timeout.ms": SESSION_TIMEOUT_MS,
@@ -139,11 +141,12 @@ class JavaConsole(Client):
     def consume(self, bootstrap: str, topic: str, count: int) -> Sequence[str]:
         return (*self._consumer(bootstrap, topic), "--max-messages", str(count))
 
-    def member(self, bootstrap: str, topic: str, group: str, assignor: str) -> Sequence[str]:
+    def member(self, bootstrap: str, topic: str, group: str, assignor: str, instance: str = "") -> Sequence[str]:
         settings = (
             f"partition.assignment.strategy=org.apache.kafka.clients.consumer.{self.STRATEGIES[assignor]}",
-            f"session.timeout.ms={SESSION_TIMEOUT_MS}",
+            f"session.timeout.ms={STATIC_SESSION_TIMEOUT_MS if instance else SESSION_TIMEOUT_MS}",
             f"heartbeat.interval.ms={HEARTBEAT_INTERVAL_MS}",
+            *([f"group.instance.id={instance}"] if instance else ()),
         )
         options = (part for setting in settings for part in ("--command-property", setting))
         return (*self._consumer(bootstrap, topic), "--group", group, *options)
@@ -213,16 +216,17 @@ def kcat_program() -> Sequence[str]:
 
 
 CLIENTS = (
-    JavaConsole("java", lambda: (), sends_timestamps=False, has_admin=False),
+    JavaConsole("java", lambda: (), sends_timestamps=False, has_admin=False, has_static_members=True),
     Kcat("kcat", kcat_program, assignors=("range", "roundrobin"), sends_timestamps=False, has_admin=False),
     Client(
         "confluent-kafka",
         python_program("confluent_client"),
         assignors=("range", "roundrobin", "cooperative-sticky"),
+        has_static_members=True,
     ),
     Client("kafka-python", python_program("kafka_python_client")),
     Client("aiokafka", python_program("aiokafka_client"), assignors=("range", "roundrobin", "sticky")),
-    Client("franz-go", go_program("franz")),
+    Client("franz-go", go_program("franz"), has_static_members=True),
     Client("sarama", go_program("sarama"), assignors=("range", "roundrobin", "sticky")),
     Client("kafka-go", go_program("segmentio"), assignors=("range", "roundrobin"), has_admin=False),
     Client("kafkajs", node_program, codecs=("none", "gzip", "snappy"), assignors=("roundrobin",)),

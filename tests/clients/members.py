@@ -62,17 +62,17 @@ class Member:
 class Group:
     """The members of one group on one topic."""
 
-    def __init__(self, client: Client, bootstrap: str, topic: str, assignor: str, logs: Path) -> None:
+    def __init__(self, bootstrap: str, topic: str, assignor: str, logs: Path) -> None:
         self.name = f"{topic}-group"
         self.members: list[Member] = []
-        self._changed = threading.Condition()
-        self._join = (client, lambda: client.member(bootstrap, topic, self.name, assignor))
         self.logs = logs
+        self._changed = threading.Condition()
+        self._bootstrap, self._topic, self._assignor = bootstrap, topic, assignor
 
-    def start_member(self) -> Member:
-        client, command = self._join
+    def start_member(self, client: Client, instance: str = "") -> Member:
+        command = client.member(self._bootstrap, self._topic, self.name, self._assignor, instance)
         log = self.logs / f"member-{len(self.members)}.log"
-        member = Member(client, command(), self._changed, log)
+        member = Member(client, command, self._changed, log)
         self.members.append(member)
         return member
 

@@ -63,23 +63,30 @@ def shared_by(*members: Member) -> Callable[[set[str | None]], bool]:
 
 
 @pytest.fixture
-def started(
-    client: Client, assignor: str, broker: BrokerProcess, create_topic: Callable[..., str], logs: Path
-) -> Iterator[tuple[Group, Rounds]]:
-    topic = create_topic(PARTITIONS)
-    group = Group(client, broker.bootstrap, topic, assignor, logs)
-    yield group, Rounds(broker.bootstrap, topic)
-    group.close()
+def start_group(
+    broker: BrokerProcess, create_topic: Callable[..., str], logs: Path
+) -> Iterator[Callable[[str], tuple[Group, Rounds]]]:
+    """Make a group with an assignor, without members yet, on a topic of its own, with rounds for it."""
+    groups: list[Group] = []
+
+    def start(assignor: str) -> tuple[Group, Rounds]:
+        topic = create_topic(PARTITIONS)
+        groups.append(Group(broker.bootstrap, topic, assignor, logs))
+        return groups[-1], Rounds(broker.bootstrap, topic)
+
+    yield start
+    for group in groups:
+        group.close()
 
 
 @pytest.mark.parametrize(
-    ("client", "assignor"),
-    [(client, assignor) for client in CLIENTS for assignor in client.assignors],
-    ids=str,
+    ("client", "assignor"), [(client, assignor) for client in CLIENTS for assignor in client.assignors], ids=str
 )
-def test_group_of_two_rebalances_when_a_member_is_killed(started: tuple[Group, Rounds], admin: AdminClient) -> None:
-    group, rounds = started
-    survivor, victim = group.start_member(), group.start_member()
+def test_group_of_two_rebalances_when_a_member_is_killed(
+    client: Client, assignor: str, start_group: Callable[[str], tuple[Group, Rounds]], admin: AdminClient
+) -> None:
+    group, rounds = start_group(assignor)
+    survivor, victim = group.start_member(client), group.start_member(client)
     produce_until(group, rounds, shared_by(survivor, victim))
     (described,) = admin.describe_consumer_groups([group.name]).values()
     assert described.result(30).state == ConsumerGroupState.STABLE
@@ -90,7 +97,33 @@ def test_group_of_two_rebalances_when_a_member_is_killed(started: tuple[Group, R
     assert survivor.values() | victim.values() == rounds.produced
 
     survivor.stop()
-    successor = group.start_member()
+    successor = group.start_member(client)
     last = rounds.produce()
     assert group.wait_for(lambda: last <= successor.values(), STEP_TIMEOUT_S)
     assert successor.values() == last, "the committed offsets were not where the group had stopped"
+
+
+@pytest.mark.parametrize("client", [client for client in CLIENTS if client.has_static_members], ids=str)
+def test_static_member_that_is_killed_comes_back_to_its_partitions_without_a_rebalance(
+    client: Client, start_group: Callable[[str], tuple[Group, Rounds]]
+) -> None:
+    group, rounds = start_group("range")
+    survivor, victim = group.start_member(client, "one"), group.start_member(client, "two")
+    produce_until(group, rounds, shared_by(survivor, victim))
+    owned, seen = victim.records[-1].partition, len(survivor.records)
+
+    victim.kill()
+    replacement = group.start_member(client, "two")
+    produce_until(group, rounds, shared_by(survivor, replacement))
+    assert owned in {record.partition for record in replacement.records}
+    assert owned not in {record.partition for record in survivor.records[seen:]}
+
+
+def test_members_of_different_clients_share_a_group(start_group: Callable[[str], tuple[Group, Rounds]]) -> None:
+    group, rounds = start_group("range")
+    together = {"java", "confluent-kafka", "kafka-python", "franz-go"}
+    members = [group.start_member(client) for client in CLIENTS if client.name in together]
+    assert len(members) == PARTITIONS
+    produce_until(group, rounds, shared_by(*members))
+    members[1].kill()
+    produce_until(group, rounds, shared_by(members[0], *members[2:]))

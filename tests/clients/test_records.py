@@ -1,41 +1,15 @@
 """Every client produces with every codec it has, and consumes what the others produced."""
 
-import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import pytest
 from confluent_kafka import Producer
 
 from tests.broker_process import BrokerProcess
 from tests.clients.clients import CLIENTS, CODECS, Client, Record
+from tests.clients.exchange import content, printed, sample
 from tests.clients.stored import stored_batches
-
-HEADERS = [["trace", "a1"], ["sent-by", "Sortini"]]
-
-
-def sample(prefix: str) -> list[Record]:
-    """Records with and without key and value; the long one makes compression worth a client's while."""
-    keys_and_values = (
-        (f"{prefix}-key", "a value"),
-        (None, "no key, and läßt nothing out ☃"),
-        (f"{prefix}-tombstone", None),
-        (f"{prefix}-long", "The Castle stands on a hill. " * 200),
-    )
-    # Whole seconds, a minute ago: no client loses a part of it, and no retention takes it.
-    timestamp = int(time.time() - 60) * 1000
-    return [Record(key, value, HEADERS, timestamp + at * 1000) for at, (key, value) in enumerate(keys_and_values)]
-
-
-def printed(client: Client, command: Sequence[str], stdin: str | None = None) -> list[Record]:
-    """Run a client's command to its end and return the records that it printed."""
-    done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
-    return [record for record in map(client.parse, done.stdout.splitlines()) if record]
-
-
-def content(records: Sequence[Record]) -> list[tuple[str | None, str | None, list[list[str]]]]:
-    return [(record.key, record.value, sorted(record.headers)) for record in records]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import re
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,7 +42,26 @@ def dumpable(directory: Path) -> list[Path]:
 
 def dump(files: Iterable[Path], *options: str) -> Dump:
     """Read the files, every record in every batch; skip the test without Java."""
-    names = ",".join(str(path) for path in files)
+    whole = Dump({}, [])
+    for names in _arguments(files):
+        part = _dump(names, options)
+        whole.files.update(part.files)
+        whole.complaints.extend(part.complaints)
+    return whole
+
+
+def _arguments(files: Iterable[Path]) -> Iterator[str]:
+    """Join the names of the files into as few arguments as Linux allows: none may be longer than 128 KiB."""
+    names = ""
+    for path in files:
+        if len(names) + len(str(path)) > 100_000:
+            yield names
+            names = ""
+        names += f",{path}" if names else str(path)
+    yield names
+
+
+def _dump(names: str, options: Iterable[str]) -> Dump:
     command = kafka_tool(TOOL, "--deep-iteration", "--print-data-log", *options, "--files", names)
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     complaints = _without_first_offsets([line for line in done.stderr.splitlines() if not _of_the_logger(line)])

@@ -16,6 +16,7 @@ from exchange import (
     RETENTION_ALTERED_MS,
     RETENTION_CREATED_MS,
     SESSION_TIMEOUT_MS,
+    STATIC_SESSION_TIMEOUT_MS,
     Stop,
     main,
     print_record,
@@ -73,7 +74,7 @@ def consume(bootstrap: str, topic: str, count: int) -> None:
     reader.close()
 
 
-def member(bootstrap: str, topic: str, group: str, assignor: str) -> None:
+def member(bootstrap: str, topic: str, group: str, assignor: str, instance: str = "") -> None:
     stop = Stop()
     settings = {
         "group.id": group,
@@ -82,6 +83,8 @@ def member(bootstrap: str, topic: str, group: str, assignor: str) -> None:
         "session.timeout.ms": SESSION_TIMEOUT_MS,
         "heartbeat.interval.ms": HEARTBEAT_INTERVAL_MS,
     }
+    if instance:
+        settings |= {"group.instance.id": instance, "session.timeout.ms": STATIC_SESSION_TIMEOUT_MS}
     reader = consumer(bootstrap, topic, settings)
     while not stop:
         message = reader.poll(0.1)

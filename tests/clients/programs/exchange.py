@@ -2,7 +2,8 @@
 
     PROGRAM produce BOOTSTRAP TOPIC CODEC           sends the records of standard input; ends when all are stored
     PROGRAM consume BOOTSTRAP TOPIC COUNT           prints the first COUNT records of the topic
-    PROGRAM member  BOOTSTRAP TOPIC GROUP ASSIGNOR  prints records as they come; on SIGTERM commits and leaves
+    PROGRAM member  BOOTSTRAP TOPIC GROUP ASSIGNOR [INSTANCE]
+                                                    prints records as they come; on SIGTERM commits and leaves
     PROGRAM admin   BOOTSTRAP TOPIC                 makes, describes, alters, deletes TOPIC; prints what it saw
 
 A record is one line of JSON: ``key`` and ``value`` are text or null, ``headers`` is a list of pairs of text,
@@ -17,6 +18,8 @@ import sys
 from collections.abc import Callable, Iterator
 
 SESSION_TIMEOUT_MS = 1500
+# A static member has to be back before its session ends, or its partitions go to others.
+STATIC_SESSION_TIMEOUT_MS = 20_000
 HEARTBEAT_INTERVAL_MS = 300
 
 

@@ -14,8 +14,10 @@ import (
 )
 
 const (
-	SessionTimeout    = 1500 * time.Millisecond
-	HeartbeatInterval = 300 * time.Millisecond
+	SessionTimeout = 1500 * time.Millisecond
+	// A static member has to be back before its session ends, or its partitions go to others.
+	StaticSessionTimeout = 20 * time.Second
+	HeartbeatInterval    = 300 * time.Millisecond
 )
 
 type Record struct {
@@ -85,7 +87,7 @@ func Check(err error) {
 type Client struct {
 	Produce func(bootstrap, topic, codec string, records []Record)
 	Consume func(bootstrap, topic string, count int)
-	Member  func(stopped context.Context, bootstrap, topic, group, assignor string)
+	Member  func(stopped context.Context, bootstrap, topic, group, assignor, instance string)
 	Admin   func(bootstrap, topic string)
 }
 
@@ -102,7 +104,11 @@ func Main(client Client) {
 	case "member":
 		stopped, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		defer cancel()
-		client.Member(stopped, arguments[0], arguments[1], arguments[2], arguments[3])
+		instance := ""
+		if len(arguments) > 4 {
+			instance = arguments[4]
+		}
+		client.Member(stopped, arguments[0], arguments[1], arguments[2], arguments[3], instance)
 	case "admin":
 		client.Admin(arguments[0], arguments[1])
 	}

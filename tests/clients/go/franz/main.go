@@ -79,16 +79,19 @@ func consume(bootstrap, topic string, count int) {
 	}
 }
 
-func member(stopped context.Context, bootstrap, topic, group, assignor string) {
-	client := connect(bootstrap,
+func member(stopped context.Context, bootstrap, topic, group, assignor, instance string) {
+	static := []kgo.Opt{kgo.InstanceID(instance), kgo.SessionTimeout(exchange.StaticSessionTimeout)}
+	if instance == "" {
+		static = []kgo.Opt{kgo.SessionTimeout(exchange.SessionTimeout)}
+	}
+	client := connect(bootstrap, append(static,
 		kgo.ConsumeTopics(topic),
 		kgo.ConsumerGroup(group),
 		kgo.Balancers(assignors[assignor]),
-		kgo.SessionTimeout(exchange.SessionTimeout),
 		kgo.HeartbeatInterval(exchange.HeartbeatInterval),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.DisableAutoCommit(),
-		kgo.BlockRebalanceOnPoll())
+		kgo.BlockRebalanceOnPoll())...)
 	defer client.Close()
 	for stopped.Err() == nil {
 		fetches := client.PollFetches(stopped)

@@ -113,7 +113,7 @@ func (handler) ConsumeClaim(session sarama.ConsumerGroupSession, claim sarama.Co
 	}
 }
 
-func member(stopped context.Context, bootstrap, topic, group, assignor string) {
+func member(stopped context.Context, bootstrap, topic, group, assignor, _ string) {
 	config := configured()
 	config.Consumer.Group.Session.Timeout = exchange.SessionTimeout
 	config.Consumer.Group.Heartbeat.Interval = exchange.HeartbeatInterval

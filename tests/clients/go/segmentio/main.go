@@ -72,7 +72,7 @@ func consume(bootstrap, topic string, count int) {
 	exchange.Check(reader.Close())
 }
 
-func member(stopped context.Context, bootstrap, topic, group, assignor string) {
+func member(stopped context.Context, bootstrap, topic, group, assignor, _ string) {
 	reader := kafka.NewReader(kafka.ReaderConfig{
 		Brokers:           []string{bootstrap},
 		Topic:             topic,

@@ -1,0 +1,29 @@
+"""The broker on asyncio's own event loop, which it falls back to where there is no uvloop."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.broker_process import BrokerProcess
+from tests.clients.clients import CLIENTS, Client
+from tests.clients.exchange import content, printed, sample
+
+
+@pytest.fixture(scope="module")
+def asyncio_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BARNABAS_LOOP", "asyncio")
+        with BrokerProcess(tmp_path_factory.mktemp("asyncio")) as running:
+            yield running
+            assert running.stop() == 0
+    assert "Traceback" not in running.log.read_text()
+
+
+# Topics are made by the first request for them here; kafka-go alone does not wait for that.
+@pytest.mark.parametrize("client", [client for client in CLIENTS if client.name != "kafka-go"], ids=str)
+def test_client_reads_back_what_it_produced(client: Client, asyncio_broker: BrokerProcess, topic: str) -> None:
+    sent = sample(topic)
+    command, stdin = client.produce(asyncio_broker.bootstrap, topic, "snappy", sent)
+    printed(client, command, stdin)
+    seen = printed(client, client.consume(asyncio_broker.bootstrap, topic, len(sent)))
+    assert content(seen) == content(sent)
