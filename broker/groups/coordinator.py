@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING
 from broker.groups.host import Outcome, ShardHost
 from broker.groups.journal import Journal
 from broker.groups.partitioning import partition_for
-from broker.groups.shard import Commit, Offset, Shard
 from broker.groups.timers import Timers
 from broker.groups.turn import GroupSettings, Join, Joined, Leaving, Left, Sync, Synced, Turn
 from protocol.errors import DecodeError, ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from random import Random
+
+    from broker.groups.shard import Commit, Offset, Shard
 
 OFFSETS_TOPIC = "__consumer_offsets"
 
@@ -180,6 +181,9 @@ class GroupCoordinator:
             host.topics_deleted(topics)
 
     def _host(self, index: int, leader_epoch: int) -> None:
+        # The rules are not paid for by the start of a broker that has no groups.
+        from broker.groups.shard import Shard
+
         host = ShardHost(Shard(index), self._open_journal(index), leader_epoch, self._loop, self._turn)
         self._hosts[index] = host
         if host.is_empty:

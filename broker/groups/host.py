@@ -14,12 +14,14 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from broker.groups.journal import Journal, Marker
-from broker.groups.shard import Shard
 from broker.groups.turn import Answer, Record, Turn
 from protocol.errors import DecodeError, ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from broker.groups.shard import Shard
 
 T = TypeVar("T")
 R = TypeVar("R")
