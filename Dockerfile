@@ -1,4 +1,4 @@
-# One image for both services of docker-compose.yml: a broker, and (target `spark`) the PySpark jobs.
+# The images of docker-compose.yml: a broker, and (target `spark`) the PySpark jobs.
 FROM python:3.12-slim AS broker
 WORKDIR /opt/barnabas
 COPY requirements/run.txt requirements/run.txt
@@ -11,13 +11,19 @@ VOLUME /var/lib/barnabas
 EXPOSE 9092
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["barnabas"]
-CMD ["serve", "--listen", "0.0.0.0:9092", "--data-dir", "/var/lib/barnabas"]
+# Listening everywhere, a broker has to be told under which name its clients find it.
+CMD ["serve", "--listen=0.0.0.0:9092", "--advertise=localhost:9092", "--data-dir=/var/lib/barnabas"]
 
 FROM broker AS spark
 USER root
-RUN apt-get update && apt-get install --yes --no-install-recommends openjdk-17-jre-headless \
+RUN apt-get update && apt-get install --yes --no-install-recommends default-jre-headless procps \
     && rm -rf /var/lib/apt/lists/*
 COPY requirements/dev.txt requirements/dev.txt
 RUN pip install --no-cache-dir --require-hashes -r requirements/dev.txt
+RUN install -d -o barnabas /home/barnabas/delays
 USER barnabas
-ENTRYPOINT ["python", "-m", "spark_jobs.flight_delays"]
+# Spark writes where it is started; the jobs are found from there.
+WORKDIR /home/barnabas
+ENV PYTHONPATH=/opt/barnabas
+ENTRYPOINT ["python", "-m"]
+CMD ["spark_jobs.flight_delays", "--help"]

@@ -3,10 +3,14 @@
 Each partition of `flights` gets its own flights in their order, so what is already there is a prefix of what
 belongs there, and the partition's end offset says how many to skip. After each day the producer flushes: at no
 moment are two partitions further apart than a day of event time, which the job's watermark allows for.
+
+`python -m spark_jobs.replay` does all of it to a broker that runs already.
 """
 
 from __future__ import annotations
 
+import argparse
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -127,3 +131,20 @@ def _end_offsets(bootstrap: str, topic: str) -> dict[int, int]:
         return {partition.partition: end for partition, end in consumer.end_offsets(partitions).items()}
     finally:
         consumer.close()
+
+
+def main() -> None:
+    """Create the topics, load the reference tables and replay the year, as far as they are not there yet."""
+    parser = argparse.ArgumentParser(prog="python -m spark_jobs.replay", description=main.__doc__)
+    parser.add_argument("--bootstrap", default="127.0.0.1:9092", metavar="HOST:PORT")
+    parser.add_argument("--seconds", type=float, default=20.0, help="how long the year takes (default: %(default)s)")
+    options = parser.parse_args()
+    create_topics(options.bootstrap)
+    load_reference_tables(options.bootstrap)
+    sent = replay_flights(options.bootstrap, seconds=options.seconds, report=lambda *_: None)
+    send_closing_record(options.bootstrap)
+    sys.stdout.write(f"topic flights: {sent:,} records sent\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,160 @@
+"""The container files, without an engine: Compose's own loader reads them, and our own parsers their commands."""
+
+import argparse
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barnabas.__main__ import CLIENT_COMMANDS
+from broker.__main__ import _parser, _settings
+from broker.settings import Settings
+from storage.disk import OsDisk
+from tests.broker_process import COMMAND
+from tests.repo.tree import ROOT
+from tests.setups import prepared, require, run
+
+LOADER = Path(__file__).parent / "compose"
+PROJECT = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture(scope="session")
+def project() -> PROJECT:
+    """Load docker-compose.yml as Docker Compose does: schema, interpolation, references; every profile active."""
+    require("go")
+    sources = [*LOADER.glob("go.*"), *LOADER.glob("*.go")]
+    built = prepared("compose", sources, lambda folder: run("go", "build", "-o", f"{folder}/load", ".", cwd=LOADER))
+
+    def load(**environment: str) -> dict[str, Any]:
+        clean = {name: value for name, value in os.environ.items() if name != "ADVERTISE"}
+        command = [built / "load", ROOT / "docker-compose.yml"]
+        printed = subprocess.run(command, env=clean | environment, capture_output=True, check=True).stdout
+        return json.loads(printed)["services"]
+
+    return load
+
+
+def stages() -> dict[str, list[tuple[str, str]]]:
+    """Return the Dockerfile's stages, each with its instructions and those of the stage that it is built on."""
+    text = re.sub(r"\\\n", "", (ROOT / "Dockerfile").read_text(encoding="utf-8"))
+    found: dict[str, list[tuple[str, str]]] = {}
+    for line in text.splitlines():
+        instruction, _, rest = line.strip().partition(" ")
+        if instruction == "FROM":
+            base, name = re.fullmatch(r"(\S+) AS (\S+)", rest).groups()
+            current = found[name] = list(found.get(base, []))
+        elif instruction and not instruction.startswith("#"):
+            current.append((instruction, rest.strip()))
+    return found
+
+
+def last(stage: str, instruction: str) -> str:
+    return [rest for name, rest in stages()[stage] if name == instruction][-1]
+
+
+def settings_of(command: list[str]) -> Settings:
+    """Return the settings that `barnabas serve` has from this command."""
+    assert command[0] == "serve"
+    return _settings(_parser().parse_args(command[1:]), OsDisk())
+
+
+def listeners_of(command: list[str]) -> tuple[set[str], set[str]]:
+    settings = settings_of(command)
+    return {str(e) for e in settings.listeners}, {str(e) for e in settings.advertised_listeners}
+
+
+def test_a_container_and_the_machine_outside_each_have_a_listener_that_they_can_reach(project: PROJECT):
+    listeners, advertised = listeners_of(project()["broker"]["command"])
+    assert listeners == {"INTERNAL://:29092", "EXTERNAL://:9092"}
+    assert advertised == {"INTERNAL://broker:29092", "EXTERNAL://localhost:9092"}
+    assert [(port["target"], port["published"]) for port in project()["broker"]["ports"]] == [(9092, "9092")]
+
+
+def test_a_broker_started_so_serves_on_both_listeners(project: PROJECT, tmp_path: Path):
+    command = re.sub(r":(29092|9092)\b", ":0", "\n".join(project()["broker"]["command"])).replace(
+        "//broker:", "//localhost:"
+    )
+    command = command.replace("/var/lib/barnabas", str(tmp_path)).split("\n")
+    with open(tmp_path / "log", "w+b") as log:
+        broker = subprocess.Popen([*COMMAND, *command], stdout=subprocess.PIPE, stderr=log)
+        try:
+            assert broker.stdout.readline().startswith(b"ready: localhost:")
+            internal, external = re.findall(r"(?:IN|EX)TERNAL://(localhost:\d+)", (tmp_path / "log").read_text())
+            run(*COMMAND, "topic", "create", "made-inside", "--bootstrap", internal)
+            assert run(*COMMAND, "topic", "list", "--bootstrap", external) == "made-inside\n"
+        finally:
+            broker.terminate()
+            broker.communicate()
+    assert broker.returncode == 0
+
+
+def test_other_machines_are_told_the_address_of_this_one(project: PROJECT):
+    _, advertised = listeners_of(project(ADVERTISE="kafka.example.com:9092")["broker"]["command"])
+    assert advertised == {"INTERNAL://broker:29092", "EXTERNAL://kafka.example.com:9092"}
+
+
+def test_every_setting_of_the_broker_exists(project: PROJECT):
+    assert settings_of(project()["broker"]["command"]).unknown == ()
+
+
+def test_the_image_alone_can_be_reached_through_its_exposed_port():
+    listeners, advertised = listeners_of(json.loads(last("broker", "CMD")))
+    assert (listeners, advertised) == ({"PLAINTEXT://0.0.0.0:9092"}, {"PLAINTEXT://localhost:9092"})
+    assert last("broker", "EXPOSE") == "9092"
+    assert json.loads(last("broker", "ENTRYPOINT")) == ["barnabas"]
+
+
+def test_data_lies_in_a_volume_that_the_broker_may_write(project: PROJECT):
+    broker = project()["broker"]
+    (directory,) = settings_of(broker["command"]).log_dirs
+    assert [volume["target"] for volume in broker["volumes"]] == [directory] == [last("broker", "VOLUME")]
+    assert settings_of(json.loads(last("broker", "CMD"))).log_dirs == (directory,)
+    assert f"install -d -o {last('broker', 'USER')} {directory}" in dict(stages()["broker"])["RUN"]
+
+
+def test_the_broker_is_healthy_when_a_client_command_says_so(project: PROJECT):
+    kind, program, *arguments = project()["broker"]["healthcheck"]["test"]
+    assert (kind, program, arguments[0]) == ("CMD", "barnabas", "topic")
+    assert arguments[0] in CLIENT_COMMANDS
+    from barnabas.commands import topic
+
+    parser = argparse.ArgumentParser()
+    topic.add_arguments(parser)
+    assert parser.parse_args(arguments[1:]).bootstrap == "broker:29092"
+
+
+@pytest.mark.parametrize("service", ["flights", "flight-delays"])
+def test_a_job_is_a_module_that_takes_these_options_and_finds_the_broker(project: PROJECT, service: str):
+    module, *options = project()[service]["command"]
+    assert json.loads(last("spark", "ENTRYPOINT")) == ["python", "-m"]
+    assert "--bootstrap=broker:29092" in options
+    # With --help an option that does not exist is an error still, and nothing is run.
+    known = subprocess.run(
+        [sys.executable, "-m", module, "--help"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert all(option.partition("=")[0] in known.stdout for option in options)
+
+
+def test_every_service_is_a_stage_of_the_dockerfile(project: PROJECT):
+    assert {service["build"]["target"] for service in project().values()} == set(stages()) == {"broker", "spark"}
+
+
+def test_the_job_starts_when_the_flights_are_there_and_those_when_the_broker_is_healthy(project: PROJECT):
+    conditions = {name: service.get("depends_on", {}) for name, service in project().items()}
+    assert conditions["flights"]["broker"]["condition"] == "service_healthy"
+    assert conditions["flight-delays"]["flights"]["condition"] == "service_completed_successfully"
+
+
+def test_what_is_copied_into_an_image_exists_and_the_build_gets_to_see_it():
+    ignored = set((ROOT / ".dockerignore").read_text(encoding="utf-8").split())
+    sources = {shlex.split(rest)[0] for stage in stages() for name, rest in stages()[stage] if name == "COPY"}
+    assert sources == {".", "requirements/run.txt", "requirements/dev.txt"}
+    assert all((ROOT / source).exists() for source in sources)
+    assert not ignored & {"README.md", "LICENSE", "pyproject.toml", "requirements", "barnabas", "spark_jobs"}

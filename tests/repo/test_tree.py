@@ -1,0 +1,40 @@
+"""The means by which the tidy tests look at code, on code that has what they look for."""
+
+import ast
+
+import pytest
+
+from tests.repo.tree import calls, files, imports_of, modules, runtime_imports
+
+CODE = """
+import os.path
+from asyncio import Future
+if TYPE_CHECKING:
+    from random import Random
+else:
+    import secrets
+def f():
+    import time
+    time.sleep(open(name).size)
+"""
+
+
+def test_imports_inside_functions_count_and_imports_for_types_do_not():
+    tree = ast.parse(CODE)
+    assert runtime_imports(tree) == {"os.path", "asyncio", "asyncio.Future", "secrets", "time"}
+
+
+@pytest.mark.parametrize(
+    ("name", "found"), [("os", {"os.path"}), ("asyncio", {"asyncio", "asyncio.Future"}), ("o", set())]
+)
+def test_a_module_is_imported_with_its_parts(name: str, found: set[str]):
+    assert imports_of(ast.parse(CODE), name) == found
+
+
+def test_calls_are_found_inside_calls():
+    assert calls(ast.parse(CODE)) == {"time.sleep", "open"}
+
+
+def test_files_not_yet_committed_belong_to_the_project():
+    assert {"tests/repo/tree.py", "storage/disk.py"} <= set(modules("tests", "storage"))
+    assert not [path for path in files() if ".venv" in path.parts]
