@@ -1,0 +1,97 @@
+"""Configurations altered and described through their requests, in every version."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from protocol.api import ApiKey
+from protocol.errors import ErrorCode
+from protocol.messages.alter_configs import AlterConfigsRequest
+from protocol.messages.describe_configs import DescribeConfigsRequest
+from protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from tests.unit.broker.controller_node import ControllerNode
+from tests.unit.broker.topics import create
+
+TOPIC, BROKER = 2, 4
+
+
+@pytest.fixture
+def controlled(controlled: ControllerNode) -> ControllerNode:
+    create(controlled, "t")
+    return controlled
+
+
+def describe(
+    node: ControllerNode, resource_type: int, name: str, keys: list[str] | None = None, version: int = 4, **more: Any
+) -> Any:
+    resource = DescribeConfigsRequest.Resource(resource_type=resource_type, resource_name=name, configuration_keys=keys)
+    [result] = node.ask(ApiKey.DESCRIBE_CONFIGS, version, resources=[resource], **more).results
+    assert (result.resource_type, result.resource_name) == (resource_type, name)
+    return result
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_a_topic_s_settings_are_replaced(controlled: ControllerNode, version: int) -> None:
+    Resource = AlterConfigsRequest.Resource  # noqa: N806
+    config = Resource.Config(name="retention.ms", value="5")
+    resources = [Resource(resource_type=TOPIC, resource_name=name, configs=[config]) for name in ("t", "nope")]
+    response = controlled.ask(ApiKey.ALTER_CONFIGS, version, resources=resources, validate_only=False)
+    assert [(answer.resource_name, answer.error_code) for answer in response.responses] == [
+        ("t", ErrorCode.NONE),
+        ("nope", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ]
+    assert controlled.image.configs(TOPIC, "t") == {"retention.ms": "5"}
+
+
+@pytest.mark.parametrize("version", range(2))
+def test_single_settings_are_altered(controlled: ControllerNode, version: int) -> None:
+    Resource = IncrementalAlterConfigsRequest.Resource  # noqa: N806
+    config = Resource.Config(name="cleanup.policy", config_operation=2, value="compact")
+    resource = Resource(resource_type=TOPIC, resource_name="t", configs=[config])
+    response = controlled.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, version, resources=[resource], validate_only=False)
+    assert [answer.error_code for answer in response.responses] == [ErrorCode.NONE]
+    assert describe(controlled, TOPIC, "t", ["cleanup.policy"]).configs[0].value == "delete,compact"
+
+
+@pytest.mark.parametrize("version", range(1, 5))
+def test_a_topic_is_described(controlled: ControllerNode, version: int) -> None:
+    [config] = describe(controlled, TOPIC, "t", ["segment.bytes"], version=version, include_synonyms=True).configs
+    assert (config.name, config.value, config.config_source) == ("segment.bytes", "1073741824", 5)
+    assert [place.name for place in config.synonyms] == ["log.segment.bytes"]
+    if version >= 3:
+        assert (config.config_type, config.documentation) == (3, None)
+
+
+def test_documentation_and_synonyms_come_when_asked_for(controlled: ControllerNode) -> None:
+    [config] = describe(controlled, TOPIC, "t", ["segment.bytes"], include_documentation=True).configs
+    assert config.documentation.startswith("The size at which")
+    assert config.synonyms == []
+
+
+@pytest.mark.parametrize("keys", [None, []])
+def test_no_keys_ask_for_all(controlled: ControllerNode, keys: list[str] | None) -> None:
+    assert len(describe(controlled, TOPIC, "t", keys).configs) > 30
+    assert len(describe(controlled, BROKER, "1", keys).configs) > 300
+
+
+def test_all_brokers_have_only_what_was_altered(controlled: ControllerNode) -> None:
+    assert describe(controlled, BROKER, "").configs == []
+
+
+@pytest.mark.parametrize(
+    ("resource_type", "name", "error"),
+    [
+        (TOPIC, "nope", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (TOPIC, "a b", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (BROKER, "2", ErrorCode.INVALID_REQUEST),
+        (BROKER, "x", ErrorCode.INVALID_REQUEST),
+        (99, "x", ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_what_is_not_here_is_not_described(
+    controlled: ControllerNode, resource_type: int, name: str, error: ErrorCode
+) -> None:
+    result = describe(controlled, resource_type, name)
+    assert (result.error_code, result.configs) == (error, [])

@@ -1,0 +1,180 @@
+"""Metadata, as a client sees it in each version."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controller.image import Endpoint
+from protocol.api import ApiKey
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.metadata import MetadataRequest
+from protocol.primitives import ZERO_UUID
+from tests.unit.broker.controller_node import CLUSTER_ID, ControllerNode
+from tests.unit.broker.topics import create
+
+NOT_ASKED = -(1 << 31)
+
+
+def named(*names: str | None, topic_id: bytes = ZERO_UUID) -> list[MetadataRequest.Topic]:
+    return [MetadataRequest.Topic(name=name, topic_id=topic_id) for name in names]
+
+
+def ask(node: ControllerNode, version: int, topics: Any, **more: Any) -> Any:
+    if version >= 4:
+        more.setdefault("allow_auto_topic_creation", False)
+    return node.ask(ApiKey.METADATA, version, topics=topics, **more)
+
+
+def names(response: Any) -> list[str]:
+    return sorted(topic.name for topic in response.topics)
+
+
+@pytest.mark.parametrize("version", range(14))
+def test_every_version_tells_brokers_and_partitions(controlled: ControllerNode, version: int) -> None:
+    topic_id = create(controlled, "t", 2)
+    response = ask(controlled, version, named("t"))
+    [broker] = response.brokers
+    assert (broker.node_id, broker.host, broker.port) == (1, "host1", 9092)
+    [topic] = response.topics
+    assert (topic.error_code, topic.name) == (ErrorCode.NONE, "t")
+    assert [
+        (one.error_code, one.partition_index, one.leader_id, one.replica_nodes, one.isr_nodes)
+        for one in topic.partitions
+    ] == [(ErrorCode.NONE, 0, 1, [1], [1]), (ErrorCode.NONE, 1, 1, [1], [1])]
+    if version >= 1:
+        assert response.controller_id == 1
+    if version >= 2:
+        assert response.cluster_id == CLUSTER_ID
+    if version >= 7:
+        assert topic.partitions[0].leader_epoch == 0
+    if version >= 10:
+        assert topic.topic_id == topic_id
+
+
+@pytest.mark.parametrize("version", range(14))
+def test_all_topics_or_none(controlled: ControllerNode, version: int) -> None:
+    create(controlled, "a")
+    create(controlled, "b")
+    if version == 0:
+        assert names(ask(controlled, 0, [])) == ["a", "b"]
+    else:
+        assert names(ask(controlled, version, None)) == ["a", "b"]
+        assert names(ask(controlled, version, [])) == []
+
+
+def test_the_same_image_gives_the_same_answer_and_a_change_another(controlled: ControllerNode) -> None:
+    create(controlled, "a")
+    first = ask(controlled, 12, None)
+    assert ask(controlled, 12, None) == first
+    create(controlled, "b")
+    assert names(ask(controlled, 12, None)) == ["a", "b"]
+
+
+def test_topics_are_asked_for_by_id(controlled: ControllerNode) -> None:
+    topic_id = create(controlled, "t")
+    response = ask(controlled, 12, named(None, topic_id=topic_id) + named(None, topic_id=b"unknown-topic-id"))
+    assert [(topic.error_code, topic.name, topic.topic_id) for topic in response.topics] == [
+        (ErrorCode.NONE, "t", topic_id),
+        (ErrorCode.UNKNOWN_TOPIC_ID, None, b"unknown-topic-id"),
+    ]
+
+
+@pytest.mark.parametrize("topics", [named(None), named("t", topic_id=b"i" * 16)])
+def test_before_version_12_only_names_are_asked_for(controlled: ControllerNode, topics: Any) -> None:
+    with pytest.raises(KafkaError) as invalid:
+        ask(controlled, 10, topics)
+    assert invalid.value.code is ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize("version", [0, 3, 4, 13])
+def test_an_unknown_topic_is_created_and_can_be_used_at_once(controlled: ControllerNode, version: int) -> None:
+    more = {"allow_auto_topic_creation": True} if version >= 4 else {}
+    [topic] = ask(controlled, version, named("new"), **more).topics
+    assert topic.error_code == ErrorCode.NONE
+    assert [(one.error_code, one.leader_id) for one in topic.partitions] == [(ErrorCode.NONE, 1)]
+    assert controlled.image.topic("new") is not None
+
+
+@pytest.mark.parametrize("version", range(4, 14))
+def test_the_client_can_forbid_creation(controlled: ControllerNode, version: int) -> None:
+    [topic] = ask(controlled, version, named("new")).topics
+    assert topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert controlled.image.topic("new") is None
+
+
+def test_the_broker_can_forbid_creation(stopped_controller: ControllerNode) -> None:
+    stopped_controller.start({"auto.create.topics.enable": "false"})
+    [topic] = ask(stopped_controller, 13, named("new"), allow_auto_topic_creation=True).topics
+    assert topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("a b", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ("", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ("is_there", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ("__transaction_state", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("__cluster_metadata", ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_what_cannot_be_created_says_why(controlled: ControllerNode, name: str, error: ErrorCode) -> None:
+    create(controlled, "is.there")
+    [topic] = ask(controlled, 13, named(name), allow_auto_topic_creation=True).topics
+    assert (topic.error_code, topic.name, topic.partitions) == (error, name, [])
+
+
+def test_asking_for_the_topic_of_groups_creates_it_as_it_has_to_be(controlled: ControllerNode) -> None:
+    [topic] = ask(controlled, 13, named("__consumer_offsets"), allow_auto_topic_creation=True).topics
+    assert (topic.is_internal, len(topic.partitions)) == (True, 50)
+    assert controlled.image.configs(2, "__consumer_offsets")["cleanup.policy"] == "compact"
+
+
+@pytest.mark.parametrize(("version", "cluster"), [(8, 8096), (10, 8096), (11, NOT_ASKED), (13, NOT_ASKED)])
+def test_operations_are_told_when_asked_for(controlled: ControllerNode, version: int, cluster: int) -> None:
+    create(controlled, "t")
+    asked: dict[str, Any] = {"include_topic_authorized_operations": True}
+    if version <= 10:
+        asked["include_cluster_authorized_operations"] = True
+    response = ask(controlled, version, named("t"), **asked)
+    assert response.cluster_authorized_operations == cluster
+    assert response.topics[0].topic_authorized_operations == 3576
+    silent = ask(controlled, version, named("t"))
+    assert silent.cluster_authorized_operations == NOT_ASKED
+    assert silent.topics[0].topic_authorized_operations == NOT_ASKED
+
+
+@pytest.fixture
+def elsewhere(controlled: ControllerNode) -> ControllerNode:
+    """Return a node of a cluster in which broker 2, which leads `t`, has no address for these clients."""
+    controlled.register(2, {"INTERNAL": Endpoint("inside", 1)})
+    create(controlled, "t", assignments={0: [2, 1]})
+    return controlled
+
+
+@pytest.mark.parametrize("version", [0, 5, 6, 13])
+def test_a_leader_without_an_address_on_the_listener_is_no_leader(elsewhere: ControllerNode, version: int) -> None:
+    response = ask(elsewhere, version, named("t"))
+    assert [broker.node_id for broker in response.brokers] == [1]
+    [partition] = response.topics[0].partitions
+    expected = ErrorCode.LEADER_NOT_AVAILABLE if version < 6 else ErrorCode.LISTENER_NOT_FOUND
+    assert (partition.error_code, partition.leader_id) == (expected, -1)
+    assert partition.replica_nodes == ([1] if version == 0 else [2, 1])
+    if version >= 5:
+        assert partition.offline_replicas == [2]
+
+
+def test_another_listener_s_clients_see_another_cluster(elsewhere: ControllerNode) -> None:
+    response = elsewhere.ask(ApiKey.METADATA, 13, listener="INTERNAL", topics=named("t"))
+    assert [(broker.node_id, broker.host) for broker in response.brokers] == [(2, "inside")]
+    assert response.topics[0].partitions[0].leader_id == 2
+
+
+def test_version_0_says_which_replicas_are_missing(controlled: ControllerNode) -> None:
+    controlled.register(2, {"INTERNAL": Endpoint("inside", 1)})
+    create(controlled, "t", assignments={0: [1, 2]})
+    [partition] = ask(controlled, 0, named("t")).topics[0].partitions
+    assert (partition.error_code, partition.leader_id) == (ErrorCode.REPLICA_NOT_AVAILABLE, 1)
+    assert (partition.replica_nodes, partition.isr_nodes) == ([1], [1])
