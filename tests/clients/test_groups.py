@@ -1,65 +1,16 @@
 """Groups of two members, with every assignor of every client, which lose one of them to kill -9."""
 
-import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import ConsumerGroupState, Producer
+from confluent_kafka import ConsumerGroupState
 from confluent_kafka.admin import AdminClient
 
 from tests.broker_process import BrokerProcess
 from tests.clients.clients import CLIENTS, Client
-from tests.clients.members import Group, Member
-
-PARTITIONS = 4
-# A step of a group takes a session time-out and a rebalance; a JVM on a busy machine takes its time to start.
-STEP_TIMEOUT_S = 40
-
-
-class Rounds:
-    """Produces rounds of one record a partition."""
-
-    def __init__(self, bootstrap: str, topic: str) -> None:
-        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "log_level": 0})
-        self._topic = topic
-        self._numbers = itertools.count()
-        self.produced: set[str | None] = set()
-
-    def produce(self) -> set[str | None]:
-        """Produce one round and return its values."""
-        number = next(self._numbers)
-        values: set[str | None] = set()
-        for partition in range(PARTITIONS):
-            value = f"round {number} partition {partition}"
-            self._producer.produce(self._topic, value, partition=partition)
-            values.add(value)
-        assert self._producer.flush(30) == 0
-        self.produced |= values
-        return values
-
-
-def produce_until(group: Group, rounds: Rounds, shown: Callable[[set[str | None]], bool]) -> None:
-    """Produce rounds, each after the last was seen or given up, until one is seen as ``shown`` says."""
-    for _ in range(int(STEP_TIMEOUT_S / 0.5)):
-        values = rounds.produce()
-        if group.wait_for(lambda values=values: shown(values), 0.5):
-            return
-        if all(member.ended is not None for member in group.members):
-            break
-    logs = "".join(path.read_text()[-2000:] for path in sorted(group.logs.glob("*.log")))
-    counts = [(member.ended, len(member.records)) for member in group.members]
-    pytest.fail(f"no round was shared out as expected; exit status and records of each member: {counts}\n{logs}")
-
-
-def shared_by(*members: Member) -> Callable[[set[str | None]], bool]:
-    """Tell whether a round was seen by the members together, each of them a part of it."""
-
-    def shown(values: set[str | None]) -> bool:
-        parts = [member.values() & values for member in members]
-        return all(parts) and set().union(*parts) == values and sum(map(len, parts)) == len(values)
-
-    return shown
+from tests.clients.members import Group
+from tests.clients.rounds import PARTITIONS, STEP_TIMEOUT_S, Rounds, produce_until, shared_by
 
 
 @pytest.fixture
