@@ -47,16 +47,17 @@ def prepare(records: memoryview, header: BatchHeader, config: LogConfig, validat
 
     KafkaError where its records break a rule of the topic.
     """
-    codec = _NAMED_CODECS.get(config.compression_type, header.compression)
     needs_keys = "compact" in config.cleanup_policy
-    if codec is header.compression and not needs_keys and not validate:
+    codec = _NAMED_CODECS.get(config.compression_type)
+    keep = codec is None or codec is header.compression
+    if keep and not needs_keys and not validate:
         return records
     unpacked = list(iter_records(records))
     if needs_keys:
         _check_keys(unpacked)
     if validate:
         _check_header(unpacked, header)
-    if codec is header.compression:
+    if codec is None or keep:
         return records
     return memoryview(
         build_batch(

@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from broker.acknowledgement import Acknowledgement
-from broker.partition import ACKS_ALL, Partition
+from broker.partition import Partition
 from broker.purgatory import Purgatory
 from controller.image import ResourceType
 from protocol.errors import ErrorCode, KafkaError
-from protocol.record_batch import BatchHeader, RecordLike, build_batch
+from protocol.record_batch import BatchHeader
 from protocol.records.metadata import (
     ConfigRecord,
     PartitionChangeRecord,
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("broker.replicas")
 
-_INTERNAL_TIMEOUT_MS = 5000
 
 OnLeadership = Callable[[int, int | None], None]
 
@@ -103,32 +102,6 @@ class ReplicaManager:
         if not info.duplicate and (partition.advance_high_watermark() or partition.followers):
             self._purgatory.wake(partition, len(records))
         return info
-
-    async def append_internal(
-        self,
-        topic: str,
-        index: int,
-        records: Iterable[RecordLike],
-        *,
-        leader_epoch: int | None = None,
-        timeout_ms: int = _INTERNAL_TIMEOUT_MS,
-    ) -> int:
-        """Write a coordinator's records as one batch; return its base offset once it is committed.
-
-        The append happens before the first await. KafkaError otherwise: NOT_LEADER_OR_FOLLOWER too if the
-        partition is no longer in `leader_epoch`, REQUEST_TIMED_OUT if the batch may yet be committed.
-        """
-        partition = self.partition(topic, index)
-        if leader_epoch is not None and leader_epoch != partition.leader_epoch:
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{partition} is not in leader epoch {leader_epoch}")
-        batch = build_batch(records, timestamp_ms=self._now_ms())
-        info = self.append(partition, memoryview(batch), ACKS_ALL)
-        outcome = partition.committed(info.last_offset + 1)
-        if outcome is None:
-            [outcome] = await self.acknowledged([(partition, info.last_offset + 1)], timeout_ms)
-        if outcome is not ErrorCode.NONE:
-            raise KafkaError(outcome)
-        return info.base_offset
 
     def acknowledged(self, writes: list[tuple[Partition, int]], timeout_ms: int) -> asyncio.Future[list[ErrorCode]]:
         """Return the error code of each (partition, end offset), once all are committed or the time is up."""

@@ -7,7 +7,7 @@ Behaviour
   timestamp, -4 the start of what lies on this broker's own disk, -5 and -6 what is in tiered storage, and
   not yet. Without tiers -4 is -2, and -5 and -6 find nothing. Any other is UNSUPPORTED_VERSION, and so is
   one that the request's version is too old for.
-- A partition named twice is INVALID_REQUEST.
+- A partition named twice is INVALID_REQUEST, and answered once.
 
 Version notes
 - 2 brought the isolation level, 4 leader epochs (KIP-320), 7 the timestamp -3, 8 -4, 9 -5, 11 -6.
@@ -59,12 +59,14 @@ def handle(broker: Broker, context: RequestContext, request: ListOffsetsRequest)
         committed = request.isolation_level == Isolation.READ_COMMITTED
         isolation = Isolation.READ_COMMITTED if committed else Isolation.READ_UNCOMMITTED
     leader_only = request.replica_id != _DEBUGGER
-    asked: set[tuple[str, int]] = set()
+    asked: dict[str, dict[int, ListOffsetsRequest.Topic.Partition]] = {}
     twice: set[tuple[str, int]] = set()
     for topic in request.topics:
+        partitions = asked.setdefault(topic.name, {})
         for wanted in topic.partitions:
-            key = (topic.name, wanted.partition_index)
-            (twice if key in asked else asked).add(key)
+            if wanted.partition_index in partitions:
+                twice.add((topic.name, wanted.partition_index))
+            partitions[wanted.partition_index] = wanted
 
     def find(topic: str, wanted: ListOffsetsRequest.Topic.Partition) -> _Found:
         try:
@@ -86,9 +88,7 @@ def handle(broker: Broker, context: RequestContext, request: ListOffsetsRequest)
 
     return ListOffsetsResponse(
         topics=[
-            ListOffsetsResponse.Topic(
-                name=topic.name, partitions=[find(topic.name, wanted) for wanted in topic.partitions]
-            )
-            for topic in request.topics
+            ListOffsetsResponse.Topic(name=name, partitions=[find(name, wanted) for wanted in partitions.values()])
+            for name, partitions in asked.items()
         ]
     )

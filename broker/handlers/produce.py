@@ -114,7 +114,7 @@ class _Produce:
         header = check_batch(records)
         if header.is_transactional:
             raise KafkaError(ErrorCode.INVALID_TXN_STATE, "transactions are not supported yet")
-        if header.compression is Compression.ZSTD and self.context.api_version < _ZSTD_FROM_VERSION:
+        if self.context.api_version < _ZSTD_FROM_VERSION and header.compression is Compression.ZSTD:
             raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs version 7 of Produce")
         if name in INTERNAL_TOPICS and self.context.client_id != _ADMIN_CLIENT_ID:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"only the broker writes to {name}")

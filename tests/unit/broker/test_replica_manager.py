@@ -178,54 +178,6 @@ class TestLeadership:
         assert told == [(1, 0)]
 
 
-class TestInternalAppend:
-    RECORDS = ((b"k", b"1"), (b"k", b"2"))
-
-    def test_records_become_one_batch_at_the_brokers_time(self, node: Node) -> None:
-        node.create("t")
-        node.append("t")
-        assert node.wait(node.replicas.append_internal("t", 0, self.RECORDS)) == 1
-        assert [(record.offset, record.value, record.timestamp) for record in node.stored("t")[1:]] == [
-            (1, b"1", node.now_ms()),
-            (2, b"2", node.now_ms()),
-        ]
-
-    def test_it_returns_once_the_records_are_committed(self, node: Node) -> None:
-        node.create("t", replicas=(1, 2))
-        node.loop.call_later(0.3, lambda: node.replicas.acknowledge(node.partition("t"), 2, 2, 0))
-        assert node.wait(node.replicas.append_internal("t", 0, self.RECORDS)) == 0
-        assert node.loop.time() == pytest.approx(0.3, abs=0.01)
-
-    def test_too_few_replicas_are_a_refusal_without_a_write(self, node: Node) -> None:
-        node.create("t", replicas=(1, 2), config=LogConfig(min_insync_replicas=2))
-        node.shrink("t", [1])
-        with pytest.raises(KafkaError) as refused:
-            node.wait(node.replicas.append_internal("t", 0, self.RECORDS))
-        assert refused.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
-        assert node.stored("t") == []
-
-    def test_replicas_that_do_not_follow_are_a_time_out(self, node: Node) -> None:
-        node.create("t", replicas=(1, 2))
-        with pytest.raises(KafkaError) as refused:
-            node.wait(node.replicas.append_internal("t", 0, self.RECORDS, timeout_ms=2000))
-        assert refused.value.code is ErrorCode.REQUEST_TIMED_OUT
-        assert node.loop.time() == pytest.approx(2.0, abs=0.01)
-
-    def test_a_coordinator_of_an_older_epoch_writes_nothing(self, node: Node) -> None:
-        node.create("t")
-        node.elect("t", 1)
-        with pytest.raises(KafkaError) as refused:
-            node.wait(node.replicas.append_internal("t", 0, self.RECORDS, leader_epoch=0))
-        assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
-        assert node.stored("t") == []
-
-    def test_another_brokers_partition_is_refused(self, node: Node) -> None:
-        node.create("t", replicas=(1, 2), leader=2)
-        with pytest.raises(KafkaError) as refused:
-            node.wait(node.replicas.append_internal("t", 0, self.RECORDS))
-        assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
-
-
 def test_a_repeated_batch_wakes_nobody(node: Node) -> None:
     node.create("t")
     batch = build_batch([(None, b"v")], timestamp_ms=0, producer_id=1, producer_epoch=0, base_sequence=0)
