@@ -5,10 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 from barnabas.commands._client import add_bootstrap, client_options, parse_pairs
 from barnabas.commands._output import CommandError
+
+if TYPE_CHECKING:
+    from kafka import KafkaProducer
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
@@ -28,16 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Send every line; the status is 1 if any of them was not acknowledged."""
-    from kafka import KafkaProducer
-
     headers = [(name, value.encode()) for name, value in parse_pairs(options.header, option="--header").items()]
-    producer = KafkaProducer(
-        **client_options(options),
-        acks=options.acks if options.acks == "all" else int(options.acks),
-        enable_idempotence=options.acks == "all",
-        compression_type=None if options.compression == "none" else options.compression,
-        linger_ms=5,
-    )
+    producer = _producer(options)
     failures: list[BaseException] = []
     try:
         for key, value in _records(options):
@@ -49,6 +44,22 @@ def run(options: argparse.Namespace) -> int:
     if failures:
         raise CommandError(f"{len(failures)} records were not acknowledged: {failures[0]}")
     return 0
+
+
+def _producer(options: argparse.Namespace) -> KafkaProducer:
+    from kafka import KafkaProducer
+    from kafka.codec import has_snappy, has_zstd
+
+    for codec, present, package in (("snappy", has_snappy, "python-snappy"), ("zstd", has_zstd, "zstandard")):
+        if options.compression == codec and not present():
+            raise CommandError(f"--compression {codec} needs a library: pip install {package}")
+    return KafkaProducer(
+        **client_options(options),
+        acks=options.acks if options.acks == "all" else int(options.acks),
+        enable_idempotence=options.acks == "all",
+        compression_type=None if options.compression == "none" else options.compression,
+        linger_ms=5,
+    )
 
 
 def _records(options: argparse.Namespace) -> Iterator[tuple[bytes | None, bytes]]:
@@ -65,8 +76,11 @@ def _records(options: argparse.Namespace) -> Iterator[tuple[bytes | None, bytes]
 
 
 def _lines(files: list[str]) -> Iterator[bytes]:
-    streams: Iterator[Any] = iter([sys.stdin.buffer]) if not files else (open(name, "rb") for name in files)
-    for stream in streams:
-        with stream:
-            for line in stream:
-                yield line.rstrip(b"\r\n")
+    if not files:
+        yield from (line.rstrip(b"\r\n") for line in sys.stdin.buffer)
+    for name in files:
+        try:
+            with open(name, "rb") as stream:
+                yield from (line.rstrip(b"\r\n") for line in stream)
+        except OSError as error:
+            raise CommandError(f"cannot read {name}: {error.strerror}") from error
