@@ -39,7 +39,7 @@ from controller.configs.effective import effective_broker_config, effective_topi
 from controller.configs.log_config import log_config, topic_log_config
 from controller.image import Endpoint, MetadataImage
 from protocol.compression import Compression
-from protocol.errors import ErrorCode
+from protocol.errors import ErrorCode, KafkaError
 from protocol.records.metadata import ConfigRecord, RemoveTopicRecord
 from storage.log_manager import LogManager
 
@@ -215,7 +215,10 @@ class Broker:
             directories=tuple(sorted(directory.directory_id for directory in self.logs.online)),
             rack=self.settings["broker.rack"],
         )
-        self.broker_epoch = await controller.submit(lambda image: register_broker(image, registration))
+        try:
+            self.broker_epoch = await controller.submit(lambda image: register_broker(image, registration))
+        except KafkaError as error:
+            raise CannotStart(f"the cluster refuses this broker: {error.message}") from error
         self.replicas.load(controller.image)
         controller.subscribe(self.replicas.apply)
         controller.subscribe(self._forget_topics)

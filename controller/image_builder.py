@@ -25,6 +25,7 @@ from protocol.records.metadata import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     BrokerRegistrationChangeRecord,
+    ClearElrRecord,
     ConfigRecord,
     EndTransactionRecord,
     FeatureLevelRecord,
@@ -174,6 +175,13 @@ class ImageBuilder:
                 changes[name] = tuple(value)
         partitions[record.partition_id] = old._replace(**changes)
 
+    def _clear_elr(self, record: ClearElrRecord) -> None:
+        for topic in list(self._current_topics().values()):
+            if record.topic_name in ("", topic.name):
+                partitions = self._partitions_of(topic.topic_id)
+                for index, partition in partitions.items():
+                    partitions[index] = partition._replace(eligible_leader_replicas=(), last_known_elr=())
+
     def _remove_topic(self, record: RemoveTopicRecord) -> None:
         topic = self._topic_of(record.topic_id)
         self._own_topics().pop(topic.name)
@@ -284,6 +292,7 @@ _REPLAY: dict[type, Callable[[ImageBuilder, Any], None]] = {
     UnfenceBrokerRecord: ImageBuilder._unfence_broker,
     TopicRecord: ImageBuilder._add_topic,
     PartitionRecord: ImageBuilder._add_partition,
+    ClearElrRecord: ImageBuilder._clear_elr,
     PartitionChangeRecord: ImageBuilder._change_partition,
     RemoveTopicRecord: ImageBuilder._remove_topic,
     ConfigRecord: ImageBuilder._set_config,

@@ -24,6 +24,9 @@ from protocol.schema import Message
 _UNFENCED = -1
 
 
+SUPPORTED_FEATURES = {name: (feature.min_level, feature.max_level) for name, feature in FEATURES.items()}
+
+
 class Registration(NamedTuple):
     """What a broker says of itself when it starts."""
 
@@ -32,19 +35,28 @@ class Registration(NamedTuple):
     endpoints: Mapping[str, Endpoint]
     directories: tuple[bytes, ...]
     rack: str | None = None
+    features: Mapping[str, tuple[int, int]] = SUPPORTED_FEATURES
 
 
 def register_broker(image: MetadataImage, registration: Registration) -> Decision[int]:
     """Register a broker, fenced; the response is its epoch.
 
-    Of an earlier incarnation that was not fenced, what it led is led by others now, or by nobody.
+    Of an earlier incarnation that was not fenced, what it led is led by others now, or by nobody. KafkaError
+    UNSUPPORTED_VERSION if the cluster uses a feature at a level that this version of the broker does not know.
     """
+    for name, level in image.features.items():
+        low, high = registration.features.get(name, (0, 0))
+        if not low <= level <= high:
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"the cluster has {name} at level {level}, broker {registration.broker_id} supports {low} to {high}",
+            )
     broker = BrokerImage(
         broker_id=registration.broker_id,
         epoch=image.offset + 1,
         incarnation_id=registration.incarnation_id,
         endpoints=registration.endpoints,
-        features={name: (feature.min_level, feature.max_level) for name, feature in FEATURES.items()},
+        features=registration.features,
         rack=registration.rack,
         fenced=True,
         in_controlled_shutdown=False,
@@ -101,10 +113,17 @@ def _leaders_without(image: MetadataImage, broker_id: int) -> Iterator[Message]:
 
 
 def _leaders_with(image: MetadataImage, broker_id: int) -> Iterator[Message]:
-    """Yield the changes that give a broker the partitions without a leader that it is in sync for."""
+    """Yield the changes that give a broker the partitions without a leader that it has every committed record of."""
     for topic, partition in _partitions(image):
-        if partition.leader == NO_LEADER and broker_id in partition.isr:
-            yield PartitionChangeRecord(partition_id=partition.partition, topic_id=topic.topic_id, leader=broker_id)
+        if partition.leader != NO_LEADER:
+            continue
+        change = PartitionChangeRecord(partition_id=partition.partition, topic_id=topic.topic_id, leader=broker_id)
+        if broker_id in partition.isr:
+            yield change
+        elif broker_id in partition.eligible_leader_replicas:
+            # Apache Kafka empties the ISR when its last broker stops, and remembers that one here (KIP-966).
+            change.isr, change.eligible_leader_replicas, change.last_known_elr = [broker_id], [], []
+            yield change
 
 
 def _partitions(image: MetadataImage) -> Iterator[tuple[TopicImage, PartitionImage]]:

@@ -10,6 +10,7 @@ from protocol.errors import InvariantError
 from protocol.records.metadata import (
     AccessControlEntryRecord,
     BrokerRegistrationChangeRecord,
+    ClearElrRecord,
     ConfigRecord,
     FeatureLevelRecord,
     FenceBrokerRecord,
@@ -77,6 +78,17 @@ def test_other_changes_leave_the_leader_epoch(cluster: Cluster) -> None:
     assert (changed.isr, changed.leader, changed.leader_epoch, changed.partition_epoch) == ((1,), 1, 0, 1)
     assert changed.directories == (directory(1), directory(2, 5))
     assert (changed.removing_replicas, changed.adding_replicas, changed.last_known_elr) == ((2,), (), (2,))
+
+
+@pytest.mark.parametrize(("name", "cleared"), [("t", True), ("", True), ("u", False)])
+def test_eligible_leader_replicas_are_forgotten_of_one_topic_or_of_all(
+    cluster: Cluster, name: str, cleared: bool
+) -> None:
+    change(cluster, eligible_leader_replicas=[2], last_known_elr=[1])
+    cluster.replay([ClearElrRecord(topic_name=name)])
+    partition = cluster.partition("t")
+    expected = ((), ()) if cleared else ((2,), (1,))
+    assert (partition.eligible_leader_replicas, partition.last_known_elr) == expected
 
 
 def test_a_partition_can_lose_its_leader(cluster: Cluster) -> None:

@@ -7,6 +7,7 @@ import pytest
 from controller.commands.brokers import unfence_broker
 from controller.image import NO_LEADER
 from protocol.errors import ErrorCode, KafkaError
+from protocol.records.metadata import FeatureLevelRecord, PartitionChangeRecord
 from tests.unit.controller.cluster import Cluster, directory
 
 
@@ -79,3 +80,34 @@ def test_a_broker_that_comes_back_leads_nothing_that_others_lead() -> None:
     cluster.create("t", assignments={0: [1, 2]})
     cluster.add_broker(1)
     assert cluster.partition("t").leader == 2
+
+
+def test_an_eligible_leader_replica_leads_when_nobody_is_in_sync() -> None:
+    cluster = Cluster()
+    topic_id = cluster.create("t").topic_id
+    stopped = PartitionChangeRecord(
+        partition_id=0, topic_id=topic_id, leader=NO_LEADER, isr=[], eligible_leader_replicas=[1], last_known_elr=[1]
+    )
+    cluster.replay([stopped])
+    cluster.add_broker(1)
+    partition = cluster.partition("t")
+    assert (partition.leader, partition.leader_epoch, partition.isr) == (1, 2, (1,))
+    assert (partition.eligible_leader_replicas, partition.last_known_elr) == ((), ())
+
+
+def test_a_replica_that_may_lack_records_does_not_lead() -> None:
+    cluster = Cluster(brokers=2)
+    topic_id = cluster.create("t", assignments={0: [1, 2]}).topic_id
+    gone = PartitionChangeRecord(partition_id=0, topic_id=topic_id, leader=NO_LEADER, isr=[1])
+    cluster.replay([gone])
+    cluster.add_broker(2)
+    assert cluster.partition("t").leader == NO_LEADER
+
+
+@pytest.mark.parametrize(("feature", "level"), [("group.version", 1), ("metadata.version", 99), ("unheard.of", 1)])
+def test_a_broker_that_does_not_know_what_the_cluster_uses_cannot_join(feature: str, level: int) -> None:
+    cluster = Cluster()
+    cluster.replay([FeatureLevelRecord(name=feature, feature_level=level)])
+    with pytest.raises(KafkaError, match=feature) as unsupported:
+        cluster.add_broker(2)
+    assert unsupported.value.code is ErrorCode.UNSUPPORTED_VERSION
