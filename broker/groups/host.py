@@ -169,10 +169,9 @@ class ShardHost:
 
     def _perform_later(self, then: Callable[[Turn, ErrorCode], None], end: int) -> None:
         def on_outcome(outcomes: asyncio.Future[list[ErrorCode]]) -> None:
-            if self.open and not outcomes.cancelled():
-                turn = self._new_turn()
-                then(turn, coordinator_error(outcomes.result()[0]))
-                self.perform(turn)
+            turn = self._new_turn()
+            then(turn, self._settled(outcomes))
+            self.perform(turn)
 
         self.journal.outcome_later(end).add_done_callback(on_outcome)
 
@@ -220,16 +219,21 @@ class ShardHost:
         given: asyncio.Future[T] = self._loop.create_future()
 
         def on_outcome(outcomes: asyncio.Future[list[ErrorCode]]) -> None:
-            error = ErrorCode.NOT_COORDINATOR if outcomes.cancelled() else coordinator_error(outcomes.result()[0])
             if given.done():
                 return
             try:
-                given.set_result(_given(error, result))
+                given.set_result(_given(self._settled(outcomes), result))
             except KafkaError as failure:
                 given.set_exception(failure)
 
         self.journal.outcome_later(self._written_end).add_done_callback(on_outcome)
         return given
+
+    def _settled(self, outcomes: asyncio.Future[list[ErrorCode]]) -> ErrorCode:
+        """Say how a write came out; a shard that is gone cannot tell."""
+        if not self.open or outcomes.cancelled():
+            return ErrorCode.NOT_COORDINATOR
+        return coordinator_error(outcomes.result()[0])
 
 
 def _given(error: ErrorCode, result: T) -> T:

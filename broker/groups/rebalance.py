@@ -30,7 +30,6 @@ def prepare(turn: Turn, group: Group, reason: str, then: Then | None = None) -> 
         for member in group.members.values():
             member.assignment = b""
         answer_syncs(turn, group, ErrorCode.REBALANCE_IN_PROGRESS)
-    group.pending_sync.clear()
     group.syncs.cancel()
     is_first = group.state == EMPTY
     group.move_to(PREPARING, turn.now_ms)

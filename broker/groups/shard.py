@@ -233,10 +233,9 @@ class Shard:
             self._replay_offset(now_ms, record_offset, records.read_offset_key(key), value, producer_id)
         elif kind == records.GROUP_KIND:
             group_id = records.read_group_key(key)
-            former = self.groups.pop(group_id, None)
-            if former is not None:
-                _cancel_timers(former)
-            if value is not None:
+            if value is None:
+                self.groups.pop(group_id, None)
+            else:
                 self.groups[group_id] = records.read_group(group_id, value, now_ms)
 
     def _replay_offset(self, now_ms: int, record_offset: int, key: Key, value: bytes | None, producer_id: int) -> None:

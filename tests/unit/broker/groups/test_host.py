@@ -85,11 +85,24 @@ class TestCommitted:
 
     def test_who_waits_when_the_leadership_is_lost_is_sent_elsewhere(self, group_node: GroupNode):
         group_node.host(replicated=True)
-        outcome = group_node.commit(5)
-        index = group_node.groups.partition_of("g")
-        group_node.node.elect("__consumer_offsets", 2, index=index)
+        committing = group_node.commit(5)
+        reading = group_node.groups.settled("g")
+        asking = group_node.join(needs_member_id=True, group_id="new")
+        for index in range(3):
+            group_node.node.elect("__consumer_offsets", 2, index=index)
         group_node.settle()
-        assert group_node.wait(outcome) == ErrorCode.NOT_COORDINATOR
+        assert group_node.wait(committing) == ErrorCode.NOT_COORDINATOR
+        assert group_node.wait(reading) == ErrorCode.NOT_COORDINATOR
+        assert group_node.wait(asking).error == ErrorCode.NOT_COORDINATOR
+
+    def test_a_leave_that_is_on_its_way_when_the_leadership_is_lost_is_sent_elsewhere(self, group_node: GroupNode):
+        group_node.host(replicated=True)
+        joining = group_node.join()
+        group_node.replicate()
+        leaving = group_node.leave(group_node.wait(joining).member_id)
+        group_node.node.elect("__consumer_offsets", 2, index=group_node.groups.partition_of("g"))
+        group_node.settle()
+        assert group_node.wait(leaving).error == ErrorCode.NOT_COORDINATOR
 
 
 class TestNotWritten:
