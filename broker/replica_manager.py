@@ -2,7 +2,8 @@
 
 The controller's committed metadata is the only source of what is hosted here. `load` compares it with the
 logs that were found on disk when the broker started; `apply` follows it change by change from then on. A log
-whose topic is gone, or was re-created under another id, is not this topic's and is removed.
+that was found but whose topic is gone, or was re-created under another id, or has its replicas elsewhere, is
+set aside and not deleted, as in Kafka: nobody can say here that its records are not wanted.
 
 Whoever appends through here wakes whoever waits: a moved high watermark, log start or leader epoch, and a
 deletion, are told to the purgatory. Rules of one replica are `broker.partition`'s, bytes on disk
@@ -20,6 +21,7 @@ from broker.partition import Partition
 from broker.purgatory import Purgatory
 from controller.image import ResourceType
 from protocol.errors import ErrorCode, KafkaError
+from protocol.primitives import ZERO_UUID
 from protocol.record_batch import BatchHeader
 from protocol.records.metadata import (
     ConfigRecord,
@@ -144,14 +146,24 @@ class ReplicaManager:
                 callback(index, partition.leader_epoch)
 
     def load(self, image: MetadataImage) -> None:
-        """Begin to serve what `image` places here; remove the logs that it does not know."""
+        """Begin to serve what `image` places here; set aside the logs that it does not know."""
         self._image = image
         for log in self._logs:
             topic = image.topic(log.topic)
-            state = topic.partitions.get(log.partition) if topic is not None else None
-            if topic is None or state is None or topic.topic_id != log.topic_id or self._node_id not in state.replicas:
-                _log.warning("Removing %s: the cluster's metadata does not place it here", log.directory)
-                self._logs.delete(log.topic, log.partition)
+            state = image.partition(log.topic, log.partition)
+            try:
+                if topic is not None and log.topic_id == ZERO_UUID:
+                    log.adopt(topic.topic_id)
+                if (
+                    topic is None
+                    or topic.topic_id != log.topic_id
+                    or state is None
+                    or self._node_id not in state.replicas
+                ):
+                    place = self._logs.set_aside(log.topic, log.partition)
+                    _log.warning("No topic has its replica in the log %s: kept as %s", log, place)
+            except KafkaError as error:
+                _log.error("%s: %s", log, error)
         for topic in image.topics():
             for state in topic.partitions.values():
                 self._place(image, topic, state)

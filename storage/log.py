@@ -88,6 +88,12 @@ class Log:
         log.update_high_watermark(high_watermark)
         return log
 
+    def adopt(self, topic_id: bytes) -> None:
+        """Write down that this is the log of that topic, where the power went before it was synced."""
+        with self._directory.storage_errors():
+            self._files.save_topic_id(topic_id)
+        self.topic_id = topic_id
+
     def __init__(
         self, disk: Disk, directory: LogDirectory, topic: str, partition: int, config: LogConfig, now_ms: int
     ) -> None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from random import Random
 
 _DELETE_SUFFIX = "-delete"
+_STRAY_SUFFIX = "-stray"
 _METADATA_TOPIC = "__cluster_metadata"
 _MAX_NAME_LENGTH = 255
 
@@ -188,16 +189,24 @@ class LogManager:
 
     def delete(self, topic: str, partition: int) -> None:
         """Take a partition's log away; `housekeeping` deletes its files after `file.delete.delay.ms`."""
-        key = (topic, partition)
+        delay_ms = self._logs[topic, partition].config.file_delete_delay_ms
+        target = self._take_away((topic, partition), _DELETE_SUFFIX)
+        self._pending_deletes.append((self._now_ms() + delay_ms, target))
+
+    def set_aside(self, topic: str, partition: int) -> str:
+        """Take away a log that no topic claims; return where its files stay, for somebody to look at."""
+        return self._take_away((topic, partition), _STRAY_SUFFIX)
+
+    def _take_away(self, key: TopicPartition, suffix: str) -> str:
         log = self._logs.pop(key)
         directory = self._homes.pop(key)
         log.disown()
-        suffix = f"-{partition}.{self._random.getrandbits(128):032x}{_DELETE_SUFFIX}"
-        target = f"{directory.path}/{topic[: _MAX_NAME_LENGTH - len(suffix)]}{suffix}"
+        ending = f"-{key[1]}.{self._random.getrandbits(128):032x}{suffix}"
+        target = f"{directory.path}/{key[0][: _MAX_NAME_LENGTH - len(ending)]}{ending}"
         with directory.storage_errors():
             self._disk.rename(log.directory, target)
-        self._pending_deletes.append((self._now_ms() + log.config.file_delete_delay_ms, target))
         self._stale.add(key)
+        return target
 
     def delete_records(self, log: Log, offset: int) -> None:
         """Let `log` begin at `offset`, and remember that through a crash; errors as `Log.advance_log_start`."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from protocol.errors import ErrorCode, KafkaError
 from protocol.record_batch import build_batch
+from protocol.records.metadata import PartitionChangeRecord
 from storage.log_config import LogConfig
 from tests.unit.broker.node import Node
 
@@ -102,13 +104,15 @@ class TestRestart:
         assert again.partition("t").is_leader
         again.stop()
 
-    def test_topics_deleted_meanwhile_are_not_served(self, node: Node, tmp_path: Path) -> None:
+    def test_logs_of_topics_that_are_gone_are_set_aside(self, node: Node, tmp_path: Path) -> None:
         node.create("t")
         node.append("t")
         again = restarted(node, tmp_path)
         again.remove("t")
         again.start()
-        assert "t-0" not in directories(tmp_path)
+        [aside] = directories(tmp_path)
+        assert re.fullmatch(r"t-0\.[0-9a-f]{32}-stray", aside)
+        assert (tmp_path / "data" / aside / "00000000000000000000.log").stat().st_size > 0
         assert list(again.replicas.partitions) == []
         again.stop()
 
@@ -121,6 +125,24 @@ class TestRestart:
         again.start()
         assert again.stored("t") == []
         assert again.partition("t").log.topic_id == b"2" * 16
+        again.stop()
+
+    def test_a_log_that_lost_its_topics_id_gets_it_from_the_metadata(self, node: Node, tmp_path: Path) -> None:
+        node.create("t")
+        node.append("t")
+        again = restarted(node, tmp_path)
+        (tmp_path / "data/t-0/partition.metadata").unlink()
+        again.start()
+        assert len(again.stored("t")) == 1
+        assert (tmp_path / "data/t-0/partition.metadata").exists()
+        again.stop()
+
+    def test_replicas_that_were_moved_away_meanwhile_are_set_aside(self, node: Node, tmp_path: Path) -> None:
+        topic_id = node.create("t", replicas=(1, 2))
+        again = restarted(node, tmp_path)
+        again.commit(PartitionChangeRecord(partition_id=0, topic_id=topic_id, replicas=[2], isr=[2], leader=2))
+        again.start()
+        assert [name.endswith("-stray") for name in directories(tmp_path)] == [True]
         again.stop()
 
     def test_topics_created_meanwhile_are_served(self, node: Node, tmp_path: Path) -> None:
