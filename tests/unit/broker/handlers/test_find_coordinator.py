@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from broker.groups.coordinator import OFFSETS_TOPIC
+from broker.groups.coordinator import OFFSETS_TOPIC, GroupCoordinator
+from broker.groups.turn import GroupSettings
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
+from tests.unit.broker.controller_node import ControllerNode
 from tests.unit.broker.group_node import GroupNode
 
 KEY = ApiKey.FIND_COORDINATOR
@@ -54,3 +56,34 @@ def test_each_transactional_id_is_refused(hosting: GroupNode):
         ("x", ErrorCode.INVALID_REQUEST),
         ("y", ErrorCode.INVALID_REQUEST),
     ]
+
+
+class TestFirstGroup:
+    """`__consumer_offsets` is created when somebody first asks for a coordinator."""
+
+    @pytest.fixture
+    def asking(self, stopped_controller: ControllerNode) -> ControllerNode:
+        node = stopped_controller
+        node.start({"offsets.topic.num.partitions": "7"}, join=False)
+        node.groups = GroupCoordinator(  # type: ignore[attr-defined]
+            loop=node.loop,
+            now_ms=lambda: 0,
+            random=node.random,
+            settings=GroupSettings(),
+            partition_count=lambda: 7,
+            open_journal=lambda _: pytest.fail("nothing is hosted"),
+        )
+        return node
+
+    def test_the_answer_waits_for_its_creation(self, asking: ControllerNode):
+        asking.register()
+        assert asking.image.topic(OFFSETS_TOPIC) is None
+        [one] = asking.ask(KEY, 4, coordinator_keys=["g"]).coordinators
+        assert (one.error_code, one.node_id, one.host, one.port) == (0, 1, "host1", 9092)
+        topic = asking.image.topic(OFFSETS_TOPIC)
+        assert topic is not None
+        assert len(topic.partitions) == 7
+
+    def test_while_no_broker_can_hold_it_there_is_no_coordinator(self, asking: ControllerNode):
+        [one] = asking.ask(KEY, 4, coordinator_keys=["g"]).coordinators
+        assert one.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
