@@ -14,6 +14,7 @@ import logging
 import socket
 import time
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -22,9 +23,6 @@ from broker import housekeeping
 from broker.data_directories import CannotStart, claim_directories, leave_directories
 from broker.dispatch import Dispatcher
 from broker.fetch_sessions import FetchSessions
-from broker.groups.coordinator import OFFSETS_TOPIC, GroupCoordinator
-from broker.groups.journal import PartitionJournal
-from broker.groups.turn import GroupSettings
 from broker.housekeeping import Housekeeping
 from broker.listeners import join_host_port
 from broker.metrics import Metrics
@@ -38,12 +36,16 @@ from controller.commands.producer_ids import allocate_producer_ids
 from controller.configs.effective import effective_broker_config, effective_topic_config
 from controller.configs.log_config import log_config, topic_log_config
 from controller.image import Endpoint, MetadataImage
+from controller.topic_names import CONSUMER_OFFSETS
 from protocol.compression import Compression
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.metadata import ConfigRecord, RemoveTopicRecord
 from storage.log_manager import LogManager
 
 if TYPE_CHECKING:
+    from broker.groups.coordinator import GroupCoordinator
+    from broker.groups.journal import PartitionJournal
+    from broker.groups.turn import GroupSettings
     from broker.settings import Settings
     from protocol.api import Api, ApiKey
     from protocol.schema import Message
@@ -103,15 +105,6 @@ class Broker:
             now_ms=now_ms,
             topic_config=lambda image, topic: topic_log_config(image, settings, topic),
         )
-        self.groups = GroupCoordinator(
-            loop=loop,
-            now_ms=now_ms,
-            random=self.random,
-            settings=_group_settings(settings),
-            partition_count=self._offsets_partitions,
-            open_journal=self._open_journal,
-            expiry_interval_ms=settings["offsets.retention.check.interval.ms"],
-        )
         self.producer_ids = ProducerIds(self._allocate_producer_ids)
         self.controller: RaftDriver
         self._disk = disk
@@ -123,6 +116,24 @@ class Broker:
     def image(self) -> MetadataImage:
         """Return the cluster's metadata as it is committed and applied."""
         return self.controller.image
+
+    @cached_property
+    def groups(self) -> GroupCoordinator:
+        """Return the group coordinator, begun at its first use: a start without groups does not pay for it."""
+        from broker.groups.coordinator import GroupCoordinator
+
+        settings = self.settings
+        groups = GroupCoordinator(
+            loop=self.loop,
+            now_ms=self.now_ms,
+            random=self.random,
+            settings=_group_settings(settings),
+            partition_count=self._offsets_partitions,
+            open_journal=self._open_journal,
+            expiry_interval_ms=settings["offsets.retention.check.interval.ms"],
+        )
+        groups.start()
+        return groups
 
     @property
     def bootstrap(self) -> str:
@@ -224,9 +235,8 @@ class Broker:
         controller.subscribe(self._forget_topics)
         controller.subscribe(self._follow_limits)
         self._server.limits = self._limits(controller.image)
-        self.replicas.on_leadership(OFFSETS_TOPIC, self.groups.leadership_changed)
+        self.replicas.on_leadership(CONSUMER_OFFSETS, self._lead_groups)
         await controller.submit(lambda image: unfence_broker(image, self.node_id, self.broker_epoch))
-        self.groups.start()
 
     def _keep_house(self) -> None:
         settings, chores = self.settings, self._chores
@@ -255,7 +265,8 @@ class Broker:
 
     async def stop(self) -> None:
         """Answer what was received, and leave the data as a clean stop leaves it."""
-        self.groups.stop()
+        if self._has_groups:
+            self.groups.stop()
         self.purgatory.run(float("inf"))  # no more is coming that anybody could wait for
         await self._server.stop(_STOP_TIMEOUT_S)
         self._waiting.stop()
@@ -267,15 +278,24 @@ class Broker:
 
     # What the parts ask of each other
 
+    @property
+    def _has_groups(self) -> bool:
+        return "groups" in self.__dict__
+
     def _offsets_partitions(self) -> int:
-        topic = self.image.topic(OFFSETS_TOPIC)
+        topic = self.image.topic(CONSUMER_OFFSETS)
         count: int = self.settings["offsets.topic.num.partitions"] if topic is None else len(topic.partitions)
         return count
 
+    def _lead_groups(self, index: int, leader_epoch: int | None) -> None:
+        self.groups.leadership_changed(index, leader_epoch)
+
     def _open_journal(self, index: int) -> PartitionJournal:
+        from broker.groups.journal import PartitionJournal
+
         return PartitionJournal(
             self.replicas,
-            self.replicas.partition(OFFSETS_TOPIC, index),
+            self.replicas.partition(CONSUMER_OFFSETS, index),
             compression=Compression(self.settings["offsets.topic.compression.codec"]),
             timeout_ms=self.settings["offsets.commit.timeout.ms"],
             load_bytes=self.settings["offsets.load.buffer.size"],
@@ -288,7 +308,7 @@ class Broker:
     def _forget_topics(self, old: MetadataImage, _new: MetadataImage, records: tuple[Message, ...]) -> None:
         removed = (old.topic_by_id(record.topic_id) for record in records if isinstance(record, RemoveTopicRecord))
         topics = [(topic.name, topic.topic_id) for topic in removed if topic is not None]
-        if topics:
+        if topics and self._has_groups:
             self.groups.topics_deleted(topics)
 
     def _limits(self, image: MetadataImage) -> Limits:
@@ -317,6 +337,8 @@ class Broker:
 
 
 def _group_settings(settings: Settings) -> GroupSettings:
+    from broker.groups.turn import GroupSettings
+
     return GroupSettings(
         min_session_timeout_ms=settings["group.min.session.timeout.ms"],
         max_session_timeout_ms=settings["group.max.session.timeout.ms"],

@@ -221,3 +221,24 @@ def test_the_log_can_be_json(place):
         ready_port(process)
         _, _, log = stopped(process)
     assert {json.loads(line)["level"] for line in log.splitlines()} == {"info"}
+
+
+def test_a_start_on_an_empty_directory_imports_neither_handlers_nor_groups(place):
+    process = subprocess.Popen(
+        [sys.executable, "-X", "importtime", "-m", "broker", *place],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        ready_port(process)
+        _, _, log = stopped(process)
+    finally:
+        process.kill()
+        process.communicate()
+    imported = {line.rpartition("|")[2].strip() for line in log.splitlines() if line.startswith("import time:")}
+    assert "broker.server" in imported
+    assert not {
+        name for name in imported if name.startswith(("broker.groups", "broker.handlers.", "protocol.messages."))
+    }
