@@ -43,7 +43,7 @@ class Recorded(Cluster):
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
-        super().__init__(brokers=0)
+        super().__init__(brokers=2)
 
     def replay(self, records: Any) -> None:
         if records:
