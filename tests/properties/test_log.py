@@ -14,9 +14,10 @@ from protocol.record_batch import BatchHeader, iter_batches, iter_records, read_
 from storage.log import Log, LogConfig
 from tests.logs import NOW_MS, open_log, stamped
 
-CONFIG = LogConfig(segment_bytes=700, index_interval_bytes=150, retention_ms=-1, segment_ms=60, file_delete_delay_ms=0)
+CONFIG = LogConfig(segment_bytes=900, index_interval_bytes=80, retention_ms=-1, segment_ms=60, file_delete_delay_ms=0)
 
-KEEP_BYTES = 2000
+KEEP_BYTES = 1500
+BATCHES = st.lists(st.lists(st.integers(-50, 50), min_size=1, max_size=3), min_size=4, max_size=16)
 
 
 class LogIsAList(RuleBasedStateMachine):
@@ -36,20 +37,27 @@ class LogIsAList(RuleBasedStateMachine):
         self.epoch = epoch
 
     def teardown(self) -> None:
+        self.every_read_is_whole_batches_below_the_limit(400, True)
+        self.every_timestamp_is_found_where_it_is_first_reached()
         rmtree(self.folder)
 
     # What is done to it
 
-    @rule(batches=st.lists(st.lists(st.integers(-50, 50), min_size=1, max_size=4), min_size=1, max_size=12))
+    @rule(batches=BATCHES)
     def append(self, batches: list[list[int]]) -> None:
         for offsets in batches:
             # Now and then a new leader.
-            self.epoch += offsets[0] > 40
+            self.epoch += offsets[0] > 25
             records = stamped([NOW_MS + each for each in offsets])
             info = self.log.append_as_leader(records, self.epoch, NOW_MS)
             assert (info.base_offset, info.last_offset) == (self.end, self.end + len(offsets) - 1)
             self.batches.append((read_header(records), bytes(records)))
             self.end += len(offsets)
+
+    @rule(batches=BATCHES)
+    def append_and_commit(self, batches: list[list[int]]) -> None:
+        self.append(batches)
+        self.high_watermark = self.log.update_high_watermark(self.end)
 
     @rule(data=st.data())
     def commit(self, data: st.DataObject) -> None:
@@ -79,22 +87,20 @@ class LogIsAList(RuleBasedStateMachine):
 
     @rule()
     def keep_within_a_size(self) -> None:
+        kept = list(self.log.segment_base_offsets)
+        while len(kept) > 1 and kept[1] <= self.high_watermark:
+            if kept[1] > self.start and self.size_from(kept[1]) < KEEP_BYTES:
+                break
+            del kept[0]
         self.log.config = CONFIG._replace(retention_bytes=KEEP_BYTES)
         self.log.delete_old_segments(NOW_MS)
         self.log.delete_files(NOW_MS)
         self.log.config = CONFIG
-        self.start = max(self.start, self.log.log_start_offset)
-        # As much was kept as is asked for, and no whole segment more than that if it could go.
-        bases = self.log.segment_base_offsets
-        assert bases[0] <= self.start
-        assert len(bases) == 1 or bases[1] > self.high_watermark or self.first_gone_is_too_much()
+        assert list(self.log.segment_base_offsets) == kept
+        self.start = max(self.start, kept[0])
 
-    def first_gone_is_too_much(self) -> bool:
-        second = self.log.segment_base_offsets[1]
-        return (
-            second > self.start
-            and sum(len(raw) for header, raw in self.batches if header.base_offset >= second) < KEEP_BYTES
-        )
+    def size_from(self, offset: int) -> int:
+        return sum(len(raw) for header, raw in self.batches if header.base_offset >= offset)
 
     @rule()
     def release(self) -> None:
@@ -176,45 +182,46 @@ class LogIsAList(RuleBasedStateMachine):
             offset = [header.next_offset for _, header in iter_batches(step)][-1]
         assert found == b"".join(raw for _, raw in self.visible())
 
-    @rule(data=st.data(), max_bytes=st.integers(1, 900), min_one=st.booleans())
-    def read(self, data: st.DataObject, max_bytes: int, min_one: bool) -> None:
-        offset = data.draw(st.integers(self.start - 2, self.end + 2))
-        limit = data.draw(st.integers(self.start, self.end))
-        if not self.start <= offset <= self.end:
-            with pytest.raises(KafkaError) as refused:
-                self.log.read(offset, max_bytes, limit_offset=limit, min_one=min_one)
-            assert refused.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
-            return
-        slices, size = self.log.read(offset, max_bytes, limit_offset=limit, min_one=min_one)
-        wanted = [raw for header, raw in self.batches if offset <= header.last_offset < limit]
-        found = b"".join(part.read(0, part.size_bytes) for part in slices)
-        assert len(found) == size
-        assert b"".join(wanted).startswith(found)
-        assert sum(header.size_bytes for _, header in iter_batches(found)) == size, "not whole batches"
-        assert size <= max_bytes or (min_one and len(list(iter_batches(found))) == 1)
-        if wanted and (min_one or len(wanted[0]) <= max_bytes):
-            assert found
+    @rule(max_bytes=st.integers(1, 900), min_one=st.booleans())
+    def every_read_is_whole_batches_below_the_limit(self, max_bytes: int, min_one: bool) -> None:
+        limits = [self.start, self.high_watermark, self.end, *self.boundaries()[::3]]
+        for offset in range(self.start, self.end + 1):
+            for limit in limits:
+                wanted = [raw for header, raw in self.batches if offset <= header.last_offset < limit]
+                slices, size = self.log.read(offset, max_bytes, limit_offset=limit, min_one=min_one)
+                found = b"".join(part.read(0, part.size_bytes) for part in slices)
+                sizes = [header.size_bytes for _, header in iter_batches(found)]
+                assert size == len(found) == sum(sizes)
+                assert b"".join(wanted).startswith(found)
+                assert size <= max_bytes or (min_one and len(sizes) == 1)
+                assert found or not wanted or not (min_one or len(wanted[0]) <= max_bytes)
 
-    @rule(timestamp=st.integers(-52, 52))
-    def look_for_a_timestamp(self, timestamp: int) -> None:
-        found = self.log.offset_for_timestamp(NOW_MS + timestamp)
-        expected = next(
-            (
-                (record.timestamp, record.offset, header.partition_leader_epoch)
-                for header, raw in self.batches
-                for record in iter_records(raw)
-                if record.offset >= self.start and record.timestamp >= NOW_MS + timestamp
-            ),
-            None,
-        )
-        assert found == expected
+    @rule(offset=st.sampled_from([-1, 1]))
+    def reading_outside_is_refused(self, offset: int) -> None:
+        with pytest.raises(KafkaError) as refused:
+            self.log.read(self.start - 1 if offset < 0 else self.end + 1, 100, limit_offset=self.end)
+        assert refused.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+
+    @rule()
+    def every_timestamp_is_found_where_it_is_first_reached(self) -> None:
+        records = [
+            (record.timestamp, record.offset, header.partition_leader_epoch)
+            for header, raw in self.visible()
+            for record in iter_records(raw)
+            if record.offset >= self.start
+        ]
+        for timestamp in range(NOW_MS - 51, NOW_MS + 52):
+            expected = next((found for found in records if found[0] >= timestamp), None)
+            assert self.log.offset_for_timestamp(timestamp) == expected
 
     @invariant()
     def epochs_are_those_of_the_batches(self) -> None:
+        expected: list[tuple[int, int]] = []
         for header, _ in self.visible():
-            offset = max(header.base_offset, self.start)
-            assert self.log.leader_epochs.epoch_for_offset(offset) == header.partition_leader_epoch
+            if not expected or expected[-1][0] != header.partition_leader_epoch:
+                expected.append((header.partition_leader_epoch, max(header.base_offset, self.start)))
+        assert not expected or list(self.log.leader_epochs.entries) == expected
 
 
 TestLogIsAList = LogIsAList.TestCase
-TestLogIsAList.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestLogIsAList.settings = settings(max_examples=150, stateful_step_count=20, deadline=None)

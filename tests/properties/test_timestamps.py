@@ -1,0 +1,54 @@
+"""Lookup by timestamp against looking at every record, whatever timestamps producers send."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from storage.log import Log, LogConfig
+from tests.logs import NOW_MS, open_log, stamped
+
+CONFIG = LogConfig(segment_bytes=1200, index_interval_bytes=80, message_timestamp_after_max_ms=2**40)
+BATCHES = st.lists(st.lists(st.integers(0, 40), min_size=1, max_size=3), max_size=25)
+
+
+def append(log: Log, batches: Iterable[list[int]]) -> None:
+    for timestamps in batches:
+        log.append_as_leader(stamped(timestamps), 0, NOW_MS)
+
+
+@settings(max_examples=200, deadline=None)
+@given(first=BATCHES, cut=st.integers(0, 25), second=BATCHES, start=st.integers(0, 30), restart=st.sampled_from("ncu"))
+def test_the_first_record_at_or_after_a_timestamp_and_the_largest_are_found(
+    first: list[list[int]], cut: int, second: list[list[int]], start: int, restart: str
+) -> None:
+    with TemporaryDirectory() as folder:
+        log = open_log(Path(folder), CONFIG)
+        append(log, first)
+        kept = first[:cut]
+        log.truncate_to(sum(map(len, kept)))
+        append(log, second)
+        if restart == "c":
+            log.close(NOW_MS)
+        if restart in "cu":
+            log = open_log(Path(folder), CONFIG, clean=restart == "c")
+        log.update_high_watermark(log.log_end_offset)
+        log.advance_log_start(min(start, log.log_end_offset))
+
+        timestamps = [timestamp for batch in kept + second for timestamp in batch]
+        for wanted in range(42):
+            expected = next(
+                ((found, offset) for offset, found in enumerate(timestamps) if offset >= start and found >= wanted),
+                None,
+            )
+            found = log.offset_for_timestamp(wanted)
+            assert (None if found is None else (found.timestamp, found.offset)) == expected
+
+        largest = log.max_timestamp_offset()
+        if timestamps:
+            assert largest is not None
+            assert (largest.timestamp, largest.offset) == (max(timestamps), timestamps.index(max(timestamps)))
+        else:
+            assert largest is None
