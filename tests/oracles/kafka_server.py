@@ -1,0 +1,69 @@
+"""Apache Kafka 4.3.1 itself, one broker that is its own controller, to ask what the right answer is."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+from protocol.api import ApiKey
+from tests.oracles.apache_kafka import kafka_tool
+from tests.raw_client import RawClient
+from tests.setups import run
+
+CLUSTER_ID = "WV5yoIVIQ7q2wIB0pOwZQg"
+
+
+class KafkaServer:
+    """A running Apache Kafka on a data directory of its own; `bootstrap` is its address."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        port, controller_port = _free_ports(2)
+        self.bootstrap = f"127.0.0.1:{port}"
+        properties = folder / "server.properties"
+        properties.write_text(
+            f"""
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller_port}
+listeners=PLAINTEXT://{self.bootstrap},CONTROLLER://127.0.0.1:{controller_port}
+controller.listener.names=CONTROLLER
+log.dirs={folder / "data"}
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=1
+"""
+        )
+        run(*kafka_tool("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties)))
+        with open(folder / "server.log", "w") as log:
+            self._process = subprocess.Popen(kafka_tool("kafka.Kafka", str(properties)), stdout=log, stderr=log)
+
+    def wait(self, timeout_s: float = 60) -> None:
+        """Return once it answers and knows of itself as a broker."""
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline and self._process.poll() is None:
+            try:
+                client = RawClient(self.bootstrap)
+            except OSError:
+                time.sleep(0.2)
+                continue
+            known = client.call(ApiKey.METADATA, 12, topics=[]).brokers
+            client.close()
+            if known:
+                return
+            time.sleep(0.2)
+        raise RuntimeError("Apache Kafka did not start; see server.log beside its data")
+
+    def stop(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+def _free_ports(count: int) -> list[int]:
+    """Return ports that are free now; a server that cannot be told 0 has to be given one."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [free.getsockname()[1] for free in sockets]
+    for free in sockets:
+        free.close()
+    return ports

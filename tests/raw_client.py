@@ -1,0 +1,43 @@
+"""A client that sends exactly the request it is told to, in the version it is told to, and reads the response."""
+
+from __future__ import annotations
+
+import socket
+from struct import Struct
+from typing import Any
+
+from protocol.api import APIS, ApiKey, request_class, response_class
+from protocol.headers import RequestHeader, encode_request_header
+from protocol.primitives import skip_tagged_fields
+
+_SIZE = Struct(">i")
+
+
+class RawClient:
+    """One connection; requests are answered one after the other."""
+
+    def __init__(self, bootstrap: str, timeout_s: float = 30) -> None:
+        host, _, port = bootstrap.rpartition(":")
+        self._socket = socket.create_connection((host, int(port)), timeout_s)
+        self._stream = self._socket.makefile("rb")
+        self._requests = 0
+
+    def close(self) -> None:
+        self._stream.close()
+        self._socket.close()
+
+    def call(self, key: ApiKey, version: int, **fields: Any) -> Any:
+        """Send one request and return its response; ConnectionError if the broker closes instead."""
+        self._requests += 1
+        header = encode_request_header(RequestHeader(key, version, self._requests, "raw"))
+        frame = header + request_class(key)(**fields).encode(version)
+        self._socket.sendall(_SIZE.pack(len(frame)) + frame)
+        frame = self._read(_SIZE.unpack(self._read(_SIZE.size))[0])
+        body_at = skip_tagged_fields(frame, 4) if APIS[key].is_flexible(version) else 4
+        return response_class(key).decode(memoryview(bytearray(frame)), version, body_at)
+
+    def _read(self, size: int) -> bytes:
+        data = self._stream.read(size)
+        if len(data) < size:
+            raise ConnectionError("the broker closed the connection")
+        return data
