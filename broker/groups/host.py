@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
-from broker.groups.journal import Journal, Marker
+from broker.groups.journal import Journal, Marker, Stored
 from broker.groups.turn import Answer, Record, Turn
 from protocol.errors import DecodeError, ErrorCode, KafkaError
 
@@ -28,6 +28,8 @@ R = TypeVar("R")
 Outcome: TypeAlias = T | asyncio.Future[T]
 
 _log = logging.getLogger("broker.groups")
+
+_RECORDS_A_TURN = 200
 
 _COORDINATOR_ERRORS = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -60,16 +62,8 @@ class ShardHost:
     """A shard with its journal, for as long as this broker leads their partition."""
 
     __slots__ = (
-        "_deleted_topics",
-        "_loop",
-        "_new_turn",
-        "_written_end",
-        "journal",
-        "leader_epoch",
-        "open",
-        "ready",
-        "shard",
-    )
+        "_deleted_topics", "_loop", "_new_turn", "_written_end", "journal", "leader_epoch", "open", "ready", "shard",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -96,23 +90,31 @@ class ShardHost:
         return self.journal.end_offset == 0
 
     async def load(self) -> None:
-        """Replay the journal, a piece at a time, then serve. KafkaError, OSError or DecodeError if it is unreadable."""
+        """Replay the journal, some records in a turn of the loop, then serve.
+
+        KafkaError, OSError or DecodeError if the journal is unreadable.
+        """
+        now_ms = self._new_turn().now_ms
+        unyielded = 0
         for piece in self.journal.read():
             for stored in piece:
                 if isinstance(stored, Marker):
                     self.shard.offsets.end_transaction(stored.producer_id, stored.committed)
                 else:
-                    self._replay(stored.offset, stored.key, stored.value, stored.producer_id)
-            await asyncio.sleep(0)
-            if not self.open:
-                return
+                    self._replay(stored, now_ms)
+                unyielded += 1
+                if unyielded == _RECORDS_A_TURN:
+                    unyielded = 0
+                    await asyncio.sleep(0)
+                if not self.open:
+                    return
         self.serve()
 
-    def _replay(self, offset: int, key: bytes, value: bytes | None, producer_id: int) -> None:
+    def _replay(self, stored: Stored, now_ms: int) -> None:
         try:
-            self.shard.replay(self._new_turn().now_ms, offset, key, value, producer_id)
+            self.shard.replay(now_ms, stored.offset, stored.key, stored.value, stored.producer_id)
         except DecodeError as error:
-            _log.error("Passed over record %d of offsets partition %d: %s", offset, self.shard.partition, error)
+            _log.error("Passed over record %d of offsets partition %d: %s", stored.offset, self.shard.partition, error)
 
     def serve(self) -> None:
         """Begin to serve: expect the members' heartbeats."""

@@ -58,7 +58,7 @@ class Journal(Protocol):
         """Give the one outcome once it is known; REQUEST_TIMED_OUT if it takes too long."""
 
     def read(self) -> Iterator[list[Stored | Marker]]:
-        """Read the partition from its start to its end, in pieces small enough for one turn of the event loop."""
+        """Read the partition from its start to its end, in pieces small enough for memory."""
 
 
 class PartitionJournal:

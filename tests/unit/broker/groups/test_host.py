@@ -214,6 +214,16 @@ class TestLoading:
         assert group_node.groups.heartbeat("g", member, None, 1) == ErrorCode.UNKNOWN_MEMBER_ID
         assert group_node.state() == "Empty"
 
+    def test_a_long_log_is_loaded_in_many_turns_of_the_loop(self, group_node: GroupNode):
+        group_node.host()
+        for offset in range(1_000):
+            group_node.wait(group_node.commit(offset))
+        group_node.restart()
+        group_node.node.pass_time(0)
+        assert group_node.call("settled", "g") == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        group_node.node.pass_time(1)
+        assert group_node.offset() == 999
+
     def test_deleted_groups_and_offsets_do_not_come_back(self, group_node: GroupNode):
         group_node.host()
         group_node.wait(group_node.commit(5))
