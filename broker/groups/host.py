@@ -108,7 +108,8 @@ class ShardHost:
                     await asyncio.sleep(0)
                 if not self.open:
                     return
-        self.serve()
+        if self.open:
+            self.serve()
 
     def _replay(self, stored: Stored, now_ms: int) -> None:
         try:
