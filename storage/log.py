@@ -340,7 +340,8 @@ class Log:
     def truncate_to(self, offset: int) -> bool:
         """Drop everything from `offset` on, for a follower that parted from its leader; tell if there was any.
 
-        Leader epochs that begin there are dropped even if no record is (KAFKA-10706).
+        Leader epochs that begin there are dropped even if no record is (KAFKA-10706). Should the recovery point have
+        moved back, it must be checkpointed before a power cut can find it too far ahead.
         """
         if offset >= self.log_end_offset:
             with self._directory.storage_errors():
@@ -351,9 +352,7 @@ class Log:
             self.truncate_fully_and_start_at(offset)
             return True
         with self._directory.storage_errors():
-            # First of all, since after a crash everything behind the recovery point is read through.
             self._cuts += 1
-            self.recovery_point = min(self.recovery_point, offset)
             end_offset = self._segments.truncate_to(offset)
             self.recovery_point = min(self.recovery_point, end_offset)
             self.log_end_offset = end_offset
