@@ -1,4 +1,4 @@
-"""Configurations altered and described through their requests, in every version."""
+"""DescribeConfigs, as a client sees it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ import pytest
 
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
-from protocol.messages.alter_configs import AlterConfigsRequest
 from protocol.messages.describe_configs import DescribeConfigsRequest
-from protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from tests.unit.broker.controller_node import ControllerNode
 from tests.unit.broker.topics import create
 
@@ -30,29 +28,6 @@ def describe(
     [result] = node.ask(ApiKey.DESCRIBE_CONFIGS, version, resources=[resource], **more).results
     assert (result.resource_type, result.resource_name) == (resource_type, name)
     return result
-
-
-@pytest.mark.parametrize("version", range(3))
-def test_a_topic_s_settings_are_replaced(controlled: ControllerNode, version: int) -> None:
-    Resource = AlterConfigsRequest.Resource  # noqa: N806
-    config = Resource.Config(name="retention.ms", value="5")
-    resources = [Resource(resource_type=TOPIC, resource_name=name, configs=[config]) for name in ("t", "nope")]
-    response = controlled.ask(ApiKey.ALTER_CONFIGS, version, resources=resources, validate_only=False)
-    assert [(answer.resource_name, answer.error_code) for answer in response.responses] == [
-        ("t", ErrorCode.NONE),
-        ("nope", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-    ]
-    assert controlled.image.configs(TOPIC, "t") == {"retention.ms": "5"}
-
-
-@pytest.mark.parametrize("version", range(2))
-def test_single_settings_are_altered(controlled: ControllerNode, version: int) -> None:
-    Resource = IncrementalAlterConfigsRequest.Resource  # noqa: N806
-    config = Resource.Config(name="cleanup.policy", config_operation=2, value="compact")
-    resource = Resource(resource_type=TOPIC, resource_name="t", configs=[config])
-    response = controlled.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, version, resources=[resource], validate_only=False)
-    assert [answer.error_code for answer in response.responses] == [ErrorCode.NONE]
-    assert describe(controlled, TOPIC, "t", ["cleanup.policy"]).configs[0].value == "delete,compact"
 
 
 @pytest.mark.parametrize("version", range(1, 5))

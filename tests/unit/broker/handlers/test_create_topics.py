@@ -1,0 +1,39 @@
+"""CreateTopics, as a client sees it."""
+
+from __future__ import annotations
+
+import pytest
+
+from protocol.api import ApiKey
+from protocol.errors import ErrorCode, KafkaError
+from tests.unit.broker.controller_node import ControllerNode
+from tests.unit.controller.cluster import new_topic
+
+
+@pytest.mark.parametrize("version", range(2, 8))
+def test_topics_are_created(controlled: ControllerNode, version: int) -> None:
+    topics = [new_topic("t", 3, configs={"retention.ms": "5"}), new_topic("a b")]
+    response = controlled.ask(ApiKey.CREATE_TOPICS, version, topics=topics, timeout_ms=5000, validate_only=False)
+    created, refused = response.topics
+    assert (created.name, created.error_code) == ("t", ErrorCode.NONE)
+    assert (refused.name, refused.error_code) == ("a b", ErrorCode.INVALID_TOPIC_EXCEPTION)
+    assert "ASCII" in refused.error_message
+    topic = controlled.image.topic("t")
+    assert len(topic.partitions) == 3
+    if version >= 5:
+        assert (created.num_partitions, created.replication_factor) == (3, 1)
+        assert {config.name: config.value for config in created.configs}["retention.ms"] == "5"
+    if version >= 7:
+        assert created.topic_id == topic.topic_id
+
+
+def test_validation_alone_creates_nothing(controlled: ControllerNode) -> None:
+    response = controlled.ask(ApiKey.CREATE_TOPICS, 7, topics=[new_topic("t")], timeout_ms=5000, validate_only=True)
+    assert response.topics[0].error_code == ErrorCode.NONE
+    assert controlled.image.topic("t") is None
+
+
+def test_whoever_does_not_want_to_wait_is_told_that_it_may_happen_yet(controlled: ControllerNode) -> None:
+    with pytest.raises(KafkaError) as late:
+        controlled.ask(ApiKey.CREATE_TOPICS, 7, topics=[new_topic("t")], timeout_ms=0)
+    assert late.value.code is ErrorCode.REQUEST_TIMED_OUT

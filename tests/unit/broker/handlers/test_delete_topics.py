@@ -1,0 +1,36 @@
+"""DeleteTopics, as a client sees it."""
+
+from __future__ import annotations
+
+import pytest
+
+from protocol.api import ApiKey
+from protocol.errors import ErrorCode
+from protocol.messages.delete_topics import DeleteTopicsRequest
+from protocol.primitives import ZERO_UUID
+from tests.unit.broker.controller_node import ControllerNode
+from tests.unit.broker.topics import create
+
+
+@pytest.mark.parametrize("version", range(1, 7))
+def test_topics_are_deleted(controlled: ControllerNode, version: int) -> None:
+    topic_id = create(controlled, "t")
+    if version < 6:
+        asked = {"topic_names": ["t", "nope"]}
+    else:
+        pairs = [(None, topic_id), ("nope", ZERO_UUID)]
+        asked = {"topics": [DeleteTopicsRequest.Topic(name=name, topic_id=value) for name, value in pairs]}
+    response = controlled.ask(ApiKey.DELETE_TOPICS, version, timeout_ms=5000, **asked)
+    assert {topic.name: topic.error_code for topic in response.responses} == {
+        "t": ErrorCode.NONE,
+        "nope": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+    assert controlled.image.topic("t") is None
+
+
+def test_deletion_can_be_disabled(stopped_controller: ControllerNode) -> None:
+    stopped_controller.start({"delete.topic.enable": "false"})
+    create(stopped_controller, "t")
+    response = stopped_controller.ask(ApiKey.DELETE_TOPICS, 5, topic_names=["t"], timeout_ms=5000)
+    assert response.responses[0].error_code == ErrorCode.TOPIC_DELETION_DISABLED
+    assert stopped_controller.image.topic("t") is not None

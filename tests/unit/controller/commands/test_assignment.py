@@ -1,0 +1,52 @@
+"""Replicas assigned by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.commands.assignment import check_assignment, new_partition
+from controller.image import UNASSIGNED_DIRECTORY
+from protocol.errors import ErrorCode, KafkaError
+from tests.unit.controller.cluster import Cluster, directory
+
+ID = b"i" * 16
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    cluster = Cluster(brokers=2)
+    cluster.add_broker(3, directories=2)
+    cluster.add_broker(4, fenced=True)
+    return cluster
+
+
+def test_different_registered_brokers_are_an_assignment(cluster: Cluster) -> None:
+    check_assignment(cluster.image, [4, 1], 2)
+
+
+@pytest.mark.parametrize(
+    ("replicas", "factor", "message"),
+    [
+        ([], 1, "an empty replica list"),
+        ([1, 9], 2, "includes broker 9, but no such broker is registered"),
+        ([1, 2, 1], 3, "includes the broker 1 more than once"),
+        ([1, 2], 3, "with 2 replica(s), but this is not consistent with previous partitions, which have 3"),
+    ],
+)
+def test_anything_else_is_none(cluster: Cluster, replicas: list[int], factor: int, message: str) -> None:
+    with pytest.raises(KafkaError) as invalid:
+        check_assignment(cluster.image, replicas, factor)
+    assert invalid.value.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert message in invalid.value.message
+
+
+def test_a_new_partition_is_led_by_its_first_active_replica(cluster: Cluster) -> None:
+    record = new_partition(cluster.image, ID, 5, [4, 3, 1])
+    assert (record.partition_id, record.topic_id, record.replicas) == (5, ID, [4, 3, 1])
+    assert (record.isr, record.leader, record.leader_epoch, record.partition_epoch) == ([3, 1], 3, 0, 0)
+    assert record.directories == [directory(4), UNASSIGNED_DIRECTORY, directory(1)]
+
+
+def test_somebody_has_to_be_active(cluster: Cluster) -> None:
+    with pytest.raises(KafkaError, match="fenced"):
+        new_partition(cluster.image, ID, 0, [4])

@@ -1,0 +1,32 @@
+"""Settings that a topic can have."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.commands.topic_configs import check_topic_configs
+from protocol.errors import ErrorCode, KafkaError
+
+
+def test_texts_are_kept_as_they_are() -> None:
+    assert check_topic_configs({"retention.ms": " 5 ", "cleanup.policy": ""}) == {
+        "retention.ms": " 5 ",
+        "cleanup.policy": "",
+    }
+
+
+@pytest.mark.parametrize(
+    ("configs", "message"),
+    [
+        ({"foo": "1"}, "Unknown topic config name: foo"),
+        ({"retention.ms": None}, "Null value not supported for topic configs: retention.ms"),
+        ({"preallocate": "yes"}, "Expected value to be either true or false"),
+        ({"max.compaction.lag.ms": "5", "min.compaction.lag.ms": "6"}, "(6) > max.compaction.lag.ms (5)"),
+        ({"remote.storage.enable": "TRUE"}, "Tiered Storage functionality is disabled"),
+    ],
+)
+def test_what_cannot_be_says_why(configs: dict[str, str | None], message: str) -> None:
+    with pytest.raises(KafkaError) as invalid:
+        check_topic_configs(configs)
+    assert invalid.value.code is ErrorCode.INVALID_CONFIG
+    assert message in invalid.value.message
