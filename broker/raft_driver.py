@@ -88,6 +88,12 @@ class RaftDriver:
 
         InvariantError if what is stored cannot be read or written.
         """
+        try:
+            await self._take_over()
+        except (OSError, KafkaError) as error:
+            raise InvariantError(f"the metadata log in {self._directory.path} cannot be used: {error}") from error
+
+    async def _take_over(self) -> None:
         settings = self._settings
         static_voters = bool(settings["controller.quorum.voters"])
         config = LogConfig(
@@ -175,7 +181,8 @@ class RaftDriver:
         """Finish what is under way and close the log."""
         while tasks := [task for task in (self._writer, self._snapshotter) if task is not None]:
             await asyncio.wait(tasks)
-        self._log.close(self._now_ms())
+        if self._failure is None:
+            self._log.close(self._now_ms())
 
     async def _write(self) -> None:
         """Decide, store and tell until no command is left."""

@@ -69,11 +69,10 @@ class ControllerNode:
         self.wait(self.controller.submit(lambda image: unfence_broker(image, broker_id, epoch)))
         return epoch
 
-    def stop(self, *, clean: bool = True) -> None:
+    def stop(self) -> None:
         if self.directory is not None:
-            if not self.failures and clean:
-                self.wait(self.controller.stop())
-            self.directory.close(clean=clean)
+            self.wait(self.controller.stop())
+            self.directory.close(clean=not self.failures)
             self.directory = None
 
     def crash(self) -> None:

@@ -249,3 +249,14 @@ def test_a_torn_batch_at_the_end_of_the_log_is_cut_off(controlled: ControllerNod
     controlled.start()
     assert [topic.name for topic in controlled.image.topics()] == ["whole"]
     assert log.read_bytes().startswith(whole)
+
+
+def test_a_disk_that_cannot_be_written_stops_the_start(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    node = ControllerNode(str(tmp_path), disk)
+    disk.arm("pwrite", errno.ENOSPC)
+    with pytest.raises(InvariantError, match="cannot be used"):
+        node.start()
+    node.crash()
+    node.start()
+    node.close()

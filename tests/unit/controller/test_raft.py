@@ -1,0 +1,48 @@
+"""What a voter refuses. How it comes to lead and to commit is in the transcripts of `tests/scripts/raft`."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.raft import Entry, QuorumState, RaftNode, Ready
+from controller.voters import Voter, VoterSet
+from protocol.errors import ErrorCode, InvariantError, KafkaError
+from protocol.records.metadata import NoOpRecord
+
+
+def voter(node_id: int = 1) -> RaftNode:
+    return RaftNode(
+        node_id, VoterSet([Voter(1)]), QuorumState(), kraft_version=1, end_offset=0, end_epoch=0, voters_in_log=True
+    )
+
+
+def leader() -> RaftNode:
+    node = voter()
+    node.campaign()
+    node.advance(node.ready())
+    return node
+
+
+def test_a_node_that_has_no_vote_is_no_voter() -> None:
+    with pytest.raises(ValueError, match="node 2 is not one of the voters"):
+        voter(2)
+
+
+def test_only_a_leader_proposes() -> None:
+    with pytest.raises(KafkaError) as refused:
+        voter().propose([NoOpRecord()])
+    assert refused.value.code is ErrorCode.NOT_CONTROLLER
+
+
+def test_nobody_stores_what_was_not_proposed() -> None:
+    with pytest.raises(InvariantError):
+        leader().advance(Ready(None, (Entry(50, 1, (NoOpRecord(),)),), 0))
+
+
+def test_a_vote_of_an_epoch_that_has_passed_does_not_count() -> None:
+    node = voter()
+    node.campaign()
+    first = node.ready()
+    node.campaign()
+    node.advance(first)
+    assert node.role.value == "candidate"
