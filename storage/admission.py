@@ -1,11 +1,11 @@
-"""What a leader demands of a client's batch by the topic's configuration: its size and its timestamps.
+"""Which batches a log takes: a client's by its size and timestamps, a leader's by their CRC and offsets.
 
-That the bytes are one well-formed batch is `protocol.record_batch.check_batch`'s to tell, and that its sequence
-follows `producer_state.py`'s. Errors are those of Apache Kafka.
+That a client's bytes are one well-formed batch is `protocol.record_batch.check_batch`'s to tell, and that its
+sequence follows `producer_state.py`'s. Errors are those of Apache Kafka.
 """
 
 from protocol.errors import ErrorCode, KafkaError
-from protocol.record_batch import NO_TIMESTAMP, BatchHeader, iter_records
+from protocol.record_batch import NO_TIMESTAMP, BatchHeader, crc_matches, iter_batches, iter_records
 from storage.log_config import FOREVER, LogConfig
 
 Buffer = bytes | bytearray | memoryview
@@ -46,3 +46,25 @@ def check_timestamps(records: Buffer, header: BatchHeader, config: LogConfig, no
                 f"timestamp {record.timestamp} is before {earliest}, "
                 "the first allowed by message.timestamp.before.max.ms",
             )
+
+
+def take_batches(records: Buffer, next_offset: int, leader_epoch: int) -> tuple[list[BatchHeader], int]:
+    """Return the headers of what a follower appends of its leader's bytes, and how many bytes that are.
+
+    A partial batch at the end is left out, and so is what is of a newer epoch than the leader's: another has been
+    elected since. CORRUPT_MESSAGE if a batch is damaged, or its offset lies before the one that is next.
+    """
+    headers: list[BatchHeader] = []
+    end = 0
+    view = memoryview(records)
+    for position, header in iter_batches(records):
+        if header.partition_leader_epoch > leader_epoch:
+            break
+        end = position + header.size_bytes
+        if not crc_matches(view[position:end], header):
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the leader's batch at {header.base_offset} is damaged")
+        if header.base_offset < next_offset:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the leader sent {header.base_offset}, {next_offset} is next")
+        next_offset = header.next_offset
+        headers.append(header)
+    return headers, end

@@ -27,7 +27,7 @@ class SparseIndex:
 
     ENTRY: ClassVar[Struct]
 
-    __slots__ = ("_data", "_disk", "_saved_bytes", "base_offset", "path", "size_bytes")
+    __slots__ = ("_data", "_disk", "_saved_bytes", "base_offset", "path", "size_bytes", "unsynced")
 
     def __init__(self, disk: Disk, path: str, base_offset: int) -> None:
         """Take the index at `path` as it is on disk; FileNotFoundError if there is none."""
@@ -36,6 +36,7 @@ class SparseIndex:
         self._data: bytearray | None = None
         self.path = path
         self.base_offset = base_offset
+        self.unsynced = False
 
     @property
     def entry_count(self) -> int:
@@ -64,13 +65,16 @@ class SparseIndex:
         """Write the entries that the file does not have yet."""
         data = self._data
         if data is not None and self._saved_bytes < len(data):
+            self.unsynced = True
             self._disk.open_file(self.path).pwrite(data[self._saved_bytes :], self._saved_bytes)
             self._saved_bytes = len(data)
 
-    def saved_file(self) -> File:
-        """Save, and return the file for its content to be synced."""
-        self.save()
-        return self._disk.open_file(self.path)
+    def take_unsynced(self) -> list[File]:
+        """Return the file if it has content that was not handed out for syncing yet."""
+        if not self.unsynced:
+            return []
+        self.unsynced = False
+        return [self._disk.open_file(self.path)]
 
     def release(self) -> None:
         """Give the memory back; the next use reads the file again."""
@@ -96,6 +100,7 @@ class SparseIndex:
         del data[count * self.ENTRY.size :]
         self.size_bytes = len(data)
         if self._saved_bytes > len(data):
+            self.unsynced = True
             self._disk.open_file(self.path).truncate(len(data))
             self._saved_bytes = len(data)
 

@@ -19,13 +19,11 @@ from protocol.primitives import ZERO_UUID
 from protocol.record_batch import (
     BatchHeader,
     assign,
-    crc_matches,
     end_txn_marker,
-    iter_batches,
     read_header,
     set_log_append_time,
 )
-from storage.admission import check_size, check_timestamps
+from storage.admission import check_size, check_timestamps, take_batches
 from storage.checkpoint import CheckpointError
 from storage.disk import Disk
 from storage.flush import Flush
@@ -47,8 +45,8 @@ class Log:
     """The log of one partition; made by `Log.open`."""
 
     __slots__ = (
-        "_cuts", "_directory", "_disk", "_files", "_last_flush_ms", "_segments", "config", "directory",
-        "high_watermark", "leader_epochs", "log_end_offset", "log_start_offset", "partition",
+        "_cuts", "_directory", "_disk", "_files", "_last_flush_ms", "_names_unsynced", "_segments", "config",
+        "directory", "high_watermark", "leader_epochs", "log_end_offset", "log_start_offset", "partition",
         "pending_deletes", "producers", "recovery", "recovery_point", "topic", "topic_id",
     )  # fmt: skip
 
@@ -101,6 +99,7 @@ class Log:
         self._directory = directory
         self._cuts = 0
         self._last_flush_ms = now_ms
+        self._names_unsynced = True
         self.config = config
         self.directory = f"{directory.path}/{topic}-{partition}"
         self._files = LogFiles(disk, self.directory)
@@ -230,28 +229,15 @@ class Log:
     def append_as_follower(self, records: bytes | bytearray | memoryview, leader_epoch: int, now_ms: int) -> AppendInfo:
         """Append batches as the leader of `leader_epoch` sent them, offsets and epochs kept.
 
-        A partial batch at the end, and whatever is of a newer epoch than the leader claims, is left out. KafkaError
-        CORRUPT_MESSAGE, with nothing appended, for damaged bytes and for offsets that go back.
+        What is left out, and what is refused with nothing appended, is in `admission.take_batches`.
         """
-        headers: list[BatchHeader] = []
-        end = 0
-        next_offset = self.log_end_offset
-        view = memoryview(records)
-        for position, header in iter_batches(records):
-            if header.partition_leader_epoch > leader_epoch:
-                break
-            end = position + header.size_bytes
-            if not crc_matches(view[position:end], header):
-                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self}: batch at {header.base_offset} is damaged")
-            if header.base_offset < next_offset:
-                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self}: offset {header.base_offset} at {next_offset}")
-            next_offset = header.next_offset
-            headers.append(header)
-        base_offset = headers[0].base_offset if headers else next_offset
+        headers, end = take_batches(records, self.log_end_offset, leader_epoch)
+        base_offset = headers[0].base_offset if headers else self.log_end_offset
         if headers:
-            self._write(view[:end], headers, now_ms)
+            self._write(memoryview(records)[:end], headers, now_ms)
+        last_offset = self.log_end_offset - 1
         max_timestamp = max((header.max_timestamp for header in headers), default=-1)
-        return AppendInfo(base_offset, next_offset - 1, max_timestamp, -1, self.log_start_offset, leader_epoch, False)
+        return AppendInfo(base_offset, last_offset, max_timestamp, -1, self.log_start_offset, leader_epoch, False)
 
     def _write(self, records: bytearray | memoryview, headers: list[BatchHeader], now_ms: int) -> None:
         """Append whole batches and count them; the log is unchanged if it raises KafkaError."""
@@ -440,6 +426,9 @@ class Log:
                 self._roll(self.log_end_offset, now_ms)
 
     def _roll(self, base_offset: int, now_ms: int) -> None:
+        # The complete indexes of what is sealed now are not synced yet, even if its batches are.
+        self.recovery_point = min(self.recovery_point, base_offset - 1)
+        self._names_unsynced = True
         self._segments.roll(base_offset, now_ms)
         self._files.save_producers(self.producers, base_offset)
 
@@ -447,14 +436,17 @@ class Log:
         """List what must be synced for everything below `end_offset`, or all, to be durable; None if it is."""
         if end_offset is None:
             end_offset = self.log_end_offset
-        if end_offset <= self.recovery_point and not self._files.unsynced:
+        done = end_offset <= self.recovery_point and not self._segments.active.indexes_unsynced
+        if done and not self._files.unsynced:
             return None
-        directories = [self.directory]
-        if self._files.unsynced:
-            directories.append(self._directory.path)
         with self._directory.storage_errors():
             self._files.save_epochs(self.leader_epochs)
-            files = self._segments.unsynced_files(self.recovery_point, end_offset)
+            files = self._segments.take_unsynced(self.recovery_point, end_offset)
+            directories = []
+            if self._files.unsynced or self._names_unsynced:
+                # Names are made durable in their directory, and that of a new log in the one above.
+                directories = [self.directory, self._directory.path]
+                self._names_unsynced = False
             files += self._files.take_unsynced()
         self._last_flush_ms = now_ms
         return Flush(self._disk, directories, files, end_offset, self._cuts, self._finish_flush)

@@ -84,7 +84,7 @@ class Segment:
     """Batches from `base_offset` on, the first `size_bytes` of a file."""
 
     __slots__ = (
-        "_created_ms", "_disk", "_file", "_first_timestamp", "_indexed_position", "_max_timestamp",
+        "_created_ms", "_disk", "_file", "_first_timestamp", "_indexed_position", "_max_timestamp", "_sealed",
         "_tail_from", "_tail_last_offsets", "_tail_positions",
         "base_offset", "directory", "offset_index", "size_bytes", "time_index",
     )  # fmt: skip
@@ -97,6 +97,7 @@ class Segment:
         self._first_timestamp: int | None = None
         self._max_timestamp: tuple[int, int] | None = None
         self._indexed_position = 0
+        self._sealed = True
         self._tail_from = _NO_TAIL
         self._tail_last_offsets: list[int] = []
         self._tail_positions: list[int] = []
@@ -134,6 +135,7 @@ class Segment:
         """Read what follows the last index entry, and return the next offset; before the first append."""
         position = self.offset_index.last_position()
         next_offset = self.base_offset
+        self._sealed = False
         self._drop_tail()
         self._indexed_position = position
         self._max_timestamp = self.time_index.last()
@@ -191,6 +193,7 @@ class Segment:
         self.time_index.maybe_append(*self.max_timestamp)
         self.offset_index.save()
         self.time_index.save()
+        self._sealed = True
         self._drop_tail()
 
     def truncate_to(self, offset: int) -> int:
@@ -351,9 +354,20 @@ class Segment:
 
     # Files
 
-    def unsynced_files(self) -> list[File]:
-        """Save the indexes, and return the files for their content to be synced."""
-        return [self.file, self.offset_index.saved_file(), self.time_index.saved_file()]
+    @property
+    def indexes_unsynced(self) -> bool:
+        """Whether indexes that `seal` completed are still to be synced."""
+        return self._sealed and (self.offset_index.unsynced or self.time_index.unsynced)
+
+    def take_unsynced(self) -> list[File]:
+        """Return the files to sync for the content to be durable.
+
+        The indexes are among them once they are complete: those of the segment that is appended to are made anew after
+        a crash in any case.
+        """
+        if not self._sealed:
+            return [self.file]
+        return [self.file, *self.offset_index.take_unsynced(), *self.time_index.take_unsynced()]
 
     def release(self) -> None:
         """Let go of memory and descriptors; a sealed segment only."""

@@ -127,11 +127,11 @@ class Segments:
         self._set(self._segments[count:])
         return paths
 
-    def unsynced_files(self, start_offset: int, end_offset: int) -> list[File]:
-        """Return the files of every segment that may hold offsets from `start_offset` to below `end_offset`."""
+    def take_unsynced(self, start_offset: int, end_offset: int) -> list[File]:
+        """Return the files to sync for the offsets from `start_offset` to below `end_offset` to be durable."""
         first = max(bisect_right(self._bases, start_offset) - 1, 0)
         last = bisect_left(self._bases, end_offset)
-        return [file for segment in self._segments[first:last] for file in segment.unsynced_files()]
+        return [file for segment in self._segments[first:last] for file in segment.take_unsynced()]
 
     def release(self) -> None:
         """Let go of what the sealed segments hold in memory and open; they come back at their next use."""

@@ -431,17 +431,54 @@ def test_a_flush_that_was_overtaken_by_a_truncation_proves_nothing(tmp_path: Pat
     assert log.recovery_point == 0
 
 
-def test_a_flush_syncs_the_small_files_and_the_directories_once(tmp_path: Path) -> None:
+def test_a_flush_syncs_small_files_and_directories_only_when_they_changed(tmp_path: Path) -> None:
     disk = FaultyDisk()
     log = open_log(tmp_path, disk=disk, topic_id=TOPIC_ID)
     fill(log, 1)
     log.flush(NOW_MS)
-    assert {"leader-epoch-checkpoint", "partition.metadata"} <= set(disk.called("sync"))
+    assert disk.called("sync") == [f"{0:020d}.log", "leader-epoch-checkpoint", "partition.metadata"]
     assert disk.called("sync_dir") == ["topic-0", tmp_path.name]
+    disk.calls.clear()
     fill(log, 1)
     log.flush(NOW_MS)
-    assert disk.called("sync").count("partition.metadata") == 1
-    assert disk.called("sync_dir")[2:] == ["topic-0"]
+    assert disk.called("sync") == [f"{0:020d}.log"]
+    assert disk.called("sync_dir") == []
+
+
+def test_what_was_flushed_before_its_roll_is_due_again_for_its_indexes(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    log = open_log(tmp_path, disk=disk)
+    fill(log, 3)
+    log.flush(NOW_MS)
+    log.roll(NOW_MS)
+    assert log.recovery_point == 2
+    disk.calls.clear()
+    flush = log.due_flush(NOW_MS)
+    assert flush is not None
+    flush.sync()
+    flush.finish()
+    assert log.recovery_point == 3
+    assert f"{0:020d}.timeindex" in disk.called("sync")
+    assert disk.called("sync_dir") == ["topic-0", tmp_path.name]
+
+
+def test_closing_syncs_the_indexes_of_what_was_flushed_before(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    log = open_log(tmp_path, disk=disk)
+    fill(log, 3)
+    log.flush(NOW_MS)
+    disk.calls.clear()
+    log.close(NOW_MS)
+    assert f"{0:020d}.timeindex" in disk.called("sync")
+
+
+def test_closing_an_idle_log_syncs_nothing(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    fill(log, 3)
+    log.close(NOW_MS)
+    disk = FaultyDisk()
+    open_log(tmp_path, disk=disk).close(NOW_MS)
+    assert disk.called("sync") == disk.called("sync_dir") == disk.called("pwrite") == []
 
 
 def test_a_disowned_log_refuses_everything_and_lets_reads_in_flight_end(tmp_path: Path) -> None:

@@ -156,12 +156,23 @@ def test_the_first_segments_are_renamed_out_of_the_log(segments: Segments) -> No
 @pytest.mark.parametrize(
     ("start", "end", "bases"), [(0, 10, [0, 3, 6, 9]), (3, 9, [3, 6]), (4, 7, [3, 6]), (9, 10, [9]), (10, 10, [9])]
 )
-def test_unsynced_files_are_those_of_the_segments_in_between(
+def test_what_is_to_be_synced_are_the_segments_in_between(
     start: int, end: int, bases: list[int], segments: Segments
 ) -> None:
-    names = [Path(file.path).name for file in segments.unsynced_files(start, end)]
-    assert sorted({int(name[:20]) for name in names}) == bases
-    assert len(names) == 3 * len(bases)
+    names = [Path(file.path).name for file in segments.take_unsynced(start, end)]
+    assert [name for name in names if name.endswith(".log")] == [f"{base:020d}.log" for base in bases]
+
+
+def test_indexes_are_to_be_synced_once_they_are_complete(segments: Segments) -> None:
+    def indexes() -> list[str]:
+        return [name for file in segments.take_unsynced(0, 100) if not (name := Path(file.path).name).endswith(".log")]
+
+    assert indexes() == [f"{base:020d}.timeindex" for base in (0, 3, 6)]
+    assert indexes() == []
+    segments.active.seal()
+    assert segments.active.indexes_unsynced
+    assert indexes() == [f"{9:020d}.timeindex"]
+    assert not segments.active.indexes_unsynced
 
 
 def test_timestamps_are_looked_for_in_every_segment(tmp_path: Path) -> None:
