@@ -30,10 +30,13 @@ class Script:
     """Stands where the dispatcher does: records requests and answers as told, by default with an echo."""
 
     seen: list[bytes] = field(default_factory=list)
+    read_only: list[bytes] = field(default_factory=list)
     answer: Callable[[bytes, Connection], list[Part] | Waiting | None] = lambda body, _: [framed(body)]
 
-    def __call__(self, request: memoryview | bytes, connection: Connection) -> list[Part] | Waiting | None:
+    def __call__(self, request: memoryview, connection: Connection) -> list[Part] | Waiting | None:
         self.seen.append(bytes(request))
+        if request.readonly:
+            self.read_only.append(bytes(request))
         return self.answer(bytes(request), connection)
 
 

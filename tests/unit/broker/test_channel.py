@@ -89,14 +89,16 @@ def test_a_waiting_commit_holds_back_what_was_sent_behind_it(run, serving):
             other = await served.connect()
             client.send(b"OFFSET_COMMIT 1", b"OFFSET_FETCH 2", b"OFFSET_FETCH 3")
             await until(lambda: served.script.seen)
-            other.send(b"HEARTBEAT x")  # overwrites the scratch buffer in which the backlog arrived
-            await until(lambda: b"HEARTBEAT x" in later.pending)
-            assert served.script.seen == [b"OFFSET_COMMIT 1", b"HEARTBEAT x"]
-            later.give(b"HEARTBEAT x")
+            overwriting = b"HEARTBEAT " + bytes(1000)  # longer than all that lies in the shared scratch buffer
+            other.send(overwriting)
+            await until(lambda: overwriting in later.pending)
+            assert served.script.seen == [b"OFFSET_COMMIT 1", overwriting]
+            later.give(overwriting)
             for request in (b"OFFSET_COMMIT 1", b"OFFSET_FETCH 2", b"OFFSET_FETCH 3"):
                 await until(lambda request=request: request in later.pending)
                 later.give(request)
                 assert await client.receive() == request
+            assert served.script.read_only == []  # records are patched where they lie
 
     run(body())
 

@@ -1,0 +1,74 @@
+from types import SimpleNamespace
+
+import pytest
+
+from broker.connection import RequestContext
+from broker.dispatch import served_apis
+from broker.handlers.api_versions import handle, unsupported_version
+from controller.image import MetadataImage
+from protocol.api import APIS, ApiKey
+from protocol.errors import ErrorCode
+from protocol.messages.api_versions import ApiVersionsRequest
+
+IMAGE = MetadataImage(cluster_id="c", offset=41, features={"metadata.version": 30, "group.version": 0})
+
+
+def ask(version, name="me", software="1.0", listener_type="broker"):
+    broker = SimpleNamespace(image=IMAGE, served_apis=lambda _: served_apis(listener_type))
+    context = RequestContext(ApiKey.API_VERSIONS, version, 1, None, 1, "PLAINTEXT", "127.0.0.1")
+    return handle(broker, context, ApiVersionsRequest(client_software_name=name, client_software_version=software))
+
+
+def listed(response):
+    return {key.api_key: (key.min_version, key.max_version) for key in response.api_keys}
+
+
+def test_every_served_api_is_listed_with_kafkas_versions():
+    found = listed(ask(4))
+    assert found.keys() == served_apis("broker").keys()
+    assert found[ApiKey.FETCH] == (4, 18)
+
+
+def test_produce_is_listed_from_0_so_that_librdkafka_compresses():
+    assert listed(ask(0))[ApiKey.PRODUCE] == (0, 13)
+
+
+def test_a_controller_does_not_list_what_only_brokers_serve():
+    assert ApiKey.PRODUCE not in listed(ask(4, listener_type="controller"))
+
+
+def test_finalized_features_have_the_epoch_of_the_metadata():
+    response = ask(4)
+    assert response.finalized_features_epoch == 41
+    found = [(f.name, f.min_version_level, f.max_version_level) for f in response.finalized_features]
+    assert found == [("metadata.version", 30, 30)]  # a level of 0 is not finalized
+
+
+def test_features_from_level_0_are_left_out_before_version_4():
+    assert [feature.name for feature in ask(3).supported_features] == ["metadata.version"]
+    assert "transaction.version" in {feature.name for feature in ask(4).supported_features}
+
+
+@pytest.mark.parametrize("bad", ["", "-x", "x-", "a b", "ü", "a/b", "a\n"])
+@pytest.mark.parametrize("which", ["name", "software"])
+def test_odd_names_of_software_are_refused_from_version_3_on(bad, which):
+    assert ask(3, **{which: bad}).error_code == ErrorCode.INVALID_REQUEST
+    assert ask(2, **{which: bad}).error_code == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("good", ["a", "apache-kafka-java", "4.3.1", "librdkafka"])
+def test_names_of_real_software_are_accepted(good):
+    assert ask(4, name=good).error_code == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_the_answer_can_be_written_in_every_version(version):
+    assert ask(version).encode(version)
+
+
+def test_an_unknown_version_is_told_which_there_are():
+    response = unsupported_version()
+    assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
+    api = APIS[ApiKey.API_VERSIONS]
+    assert listed(response) == {ApiKey.API_VERSIONS: (api.min_version, api.max_version)}
+    assert response.encode(0)

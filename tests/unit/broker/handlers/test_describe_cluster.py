@@ -1,0 +1,73 @@
+from types import SimpleNamespace
+
+import pytest
+
+from broker.connection import RequestContext
+from broker.handlers.describe_cluster import handle
+from controller.image import BrokerImage, Endpoint, MetadataImage
+from protocol.api import ApiKey
+from protocol.errors import ErrorCode
+from protocol.messages.describe_cluster import DescribeClusterRequest
+
+
+def node(broker_id, *, fenced=False, listeners=("PLAINTEXT",)):
+    points = {name: Endpoint(f"{name.lower()}-{broker_id}", 9000 + broker_id) for name in listeners}
+    return BrokerImage(broker_id, 1, bytes(16), points, {}, f"rack{broker_id}", fenced, False, ())
+
+
+BROKER = SimpleNamespace(
+    node_id=1,
+    cluster_id="cluster",
+    settings=SimpleNamespace(controller_listeners={"CONTROLLER"}),
+    endpoints={"CONTROLLER": Endpoint("controller-1", 9093)},
+    image=MetadataImage(
+        cluster_id="cluster",
+        brokers={1: node(1), 2: node(2, fenced=True), 3: node(3, listeners=("OTHER",))},
+    ),
+)
+
+
+def ask(version=2, *, listener="PLAINTEXT", endpoint_type=1, fenced=False, operations=False):
+    context = RequestContext(ApiKey.DESCRIBE_CLUSTER, version, 1, None, 1, listener, "127.0.0.1")
+    request = DescribeClusterRequest(
+        include_cluster_authorized_operations=operations, endpoint_type=endpoint_type, include_fenced_brokers=fenced
+    )
+    return handle(BROKER, context, request)
+
+
+def test_brokers_are_listed_as_the_asking_listener_reaches_them():
+    response = ask()
+    assert (response.cluster_id, response.controller_id, response.endpoint_type) == ("cluster", 1, 1)
+    assert [(b.broker_id, b.host, b.port, b.rack) for b in response.brokers] == [(1, "plaintext-1", 9001, "rack1")]
+    assert [broker.host for broker in ask(listener="OTHER").brokers] == ["other-3"]
+
+
+def test_fenced_brokers_are_listed_only_when_asked_for():
+    assert [(broker.broker_id, broker.is_fenced) for broker in ask(fenced=True).brokers] == [(1, False), (2, True)]
+
+
+def test_a_controllers_listener_describes_controllers():
+    response = ask(listener="CONTROLLER", endpoint_type=2)
+    assert response.endpoint_type == 2
+    assert [(c.broker_id, c.host, c.port) for c in response.brokers] == [(1, "controller-1", 9093)]
+
+
+@pytest.mark.parametrize(("listener", "wanted"), [("PLAINTEXT", 2), ("CONTROLLER", 1)])
+def test_asking_one_type_of_endpoint_for_the_other_is_refused(listener, wanted):
+    response = ask(listener=listener, endpoint_type=wanted)
+    assert response.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE
+    assert response.brokers == []
+
+
+def test_an_unknown_type_of_endpoint_is_refused():
+    assert ask(endpoint_type=3).error_code == ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+
+
+def test_operations_are_named_only_when_asked_for():
+    assert ask().cluster_authorized_operations == -(1 << 31)
+    assert ask(operations=True).cluster_authorized_operations == 0b1_1111_1010_0000
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_the_answer_can_be_written_in_every_version(version):
+    assert ask(version).encode(version)

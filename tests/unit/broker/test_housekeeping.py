@@ -1,0 +1,59 @@
+import asyncio
+import logging
+
+from broker.housekeeping import Housekeeping
+from protocol.errors import InvariantError
+
+
+def test_a_chore_that_fails_is_logged_and_comes_again(run, caplog):
+    async def body():
+        times, third = 0, asyncio.Event()
+
+        async def chore():
+            nonlocal times
+            times += 1
+            if times == 3:
+                third.set()
+            raise OSError("no luck")
+
+        chores = Housekeeping(asyncio.get_running_loop())
+        chores.every(0.0, chore)
+        await third.wait()
+        await chores.stop()
+
+    with caplog.at_level(logging.ERROR):
+        run(body())
+    assert sum("A chore failed" in record.getMessage() for record in caplog.records) >= 2
+
+
+def test_a_broken_invariant_reaches_the_loops_exception_handler(run):
+    async def body():
+        loop = asyncio.get_running_loop()
+        told = loop.create_future()
+        loop.set_exception_handler(lambda _, context: told.done() or told.set_result(context["exception"]))
+
+        async def chore():
+            raise InvariantError("the log would be corrupted")
+
+        chores = Housekeeping(loop)
+        chores.every(0.0, chore)
+        assert isinstance(await told, InvariantError)
+        await chores.stop()
+
+    run(body())
+
+
+def test_stopping_ends_a_chore_where_it_is(run):
+    async def body():
+        begun, never = asyncio.Event(), asyncio.Event()
+
+        async def chore():
+            begun.set()
+            await never.wait()
+
+        chores = Housekeeping(asyncio.get_running_loop())
+        chores.every(0.0, chore)
+        await begun.wait()
+        await chores.stop()
+
+    run(body())
