@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from broker.internal_topics import create_on_demand, is_creatable
 from broker.operations import CLUSTER_OPERATIONS, OPERATIONS_NOT_ASKED, TOPIC_OPERATIONS
 from broker.topic_view import PartitionView, reachable_brokers, view_partition
-from controller.image import MetadataImage, TopicImage
+from controller.image import MetadataImage, PartitionImage, TopicImage
 from controller.topic_names import INTERNAL_TOPICS, check_topic_name
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
@@ -109,6 +109,7 @@ class _View:
         self._operations = operations
         self._reachable = reachable_brokers(image, listener)
         self._known: dict[bytes, _Topic] = {}
+        self._seen: dict[tuple[int, tuple[int, ...], tuple[int, ...]], PartitionView] = {}
         self.brokers = [
             MetadataResponse.Broker(
                 node_id=node.broker_id,
@@ -164,33 +165,36 @@ class _View:
                 name=topic.name,
                 topic_id=topic.topic_id,
                 is_internal=topic.name in INTERNAL_TOPICS,
-                partitions=[
-                    self._partition(
-                        partition.partition,
-                        partition.leader_epoch,
-                        view_partition(self._image, partition, self._reachable),
-                    )
-                    for partition in topic.partitions.values()
-                ],
+                partitions=[self._partition(partition) for partition in topic.partitions.values()],
                 topic_authorized_operations=self._operations,
             )
         return known
 
-    def _partition(self, index: int, leader_epoch: int, view: PartitionView) -> _Partition:
-        error, replicas, isr = view.error, view.replicas, view.isr
-        if error is ErrorCode.LISTENER_NOT_FOUND and self._version < 6:
-            error = ErrorCode.LEADER_NOT_AVAILABLE
+    def _partition(self, partition: PartitionImage) -> _Partition:
+        # Of ten thousand partitions, most have the same replicas and leader as many others.
+        key = (partition.leader, partition.replicas, partition.isr)
+        seen = self._seen.get(key)
+        if seen is None:
+            seen = self._seen[key] = self._look_at(partition)
+        return _Partition(
+            error_code=seen.error,
+            partition_index=partition.partition,
+            leader_id=seen.leader_id,
+            leader_epoch=partition.leader_epoch,
+            replica_nodes=seen.replicas,
+            isr_nodes=seen.isr,
+            offline_replicas=seen.offline,
+        )
+
+    def _look_at(self, partition: PartitionImage) -> PartitionView:
+        view = view_partition(self._image, partition, self._reachable)
+        if view.error is ErrorCode.LISTENER_NOT_FOUND and self._version < 6:
+            view = view._replace(error=ErrorCode.LEADER_NOT_AVAILABLE)
         if self._version == 0:
-            replicas = [replica for replica in replicas if replica in self._reachable]
-            isr = [replica for replica in isr if replica in self._reachable]
+            replicas = [replica for replica in view.replicas if replica in self._reachable]
+            isr = [replica for replica in view.isr if replica in self._reachable]
+            error = view.error
             if error is ErrorCode.NONE and len(replicas) + len(isr) < len(view.replicas) + len(view.isr):
                 error = ErrorCode.REPLICA_NOT_AVAILABLE
-        return _Partition(
-            error_code=error,
-            partition_index=index,
-            leader_id=view.leader_id,
-            leader_epoch=leader_epoch,
-            replica_nodes=replicas,
-            isr_nodes=isr,
-            offline_replicas=view.offline,
-        )
+            view = view._replace(error=error, replicas=replicas, isr=isr)
+        return view
