@@ -12,6 +12,7 @@ loop's exception handler is told, which stops the broker, and no command is take
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
@@ -27,6 +28,7 @@ from controller.voters import Voter, VoterSet
 from protocol.errors import ErrorCode, InvariantError, KafkaError
 from protocol.records.control import KRaftVersionRecord, LeaderChangeMessage, VotersRecord
 from protocol.schema import Message
+from storage.disk import out_of_space
 from storage.log_config import LogConfig
 
 if TYPE_CHECKING:
@@ -38,6 +40,9 @@ R = TypeVar("R")
 
 # Told of each committed batch: the image before, the image after, and the records between them.
 Subscriber: TypeAlias = Callable[[MetadataImage, MetadataImage, tuple[Message, ...]], None]
+
+
+_log = logging.getLogger("broker.controller")
 
 
 class _Decided(NamedTuple):
@@ -258,7 +263,10 @@ class RaftDriver:
             self._snapshotter = self._loop.create_task(self._take_snapshot(self.image))
 
     async def _take_snapshot(self, image: MetadataImage) -> None:
-        """Store `image` as a snapshot, a thousand records a turn of the loop, and drop what it makes superfluous."""
+        """Store `image` as a snapshot, a few records a turn of the loop, and drop what it makes superfluous.
+
+        A full disk costs this snapshot and nothing else: the log still has everything.
+        """
         try:
             self._log.bytes_since_snapshot = 0
             self._snapshot_ms = now_ms = self._now_ms()
@@ -279,6 +287,9 @@ class RaftDriver:
             )
             self._log.added_snapshot(snapshot, retention, now_ms)
         except Exception as error:
-            self._fail(error, [])
+            if isinstance(error, OSError) and out_of_space(error):
+                _log.warning("No snapshot of the metadata was taken: %s", error)
+            else:
+                self._fail(error, [])
         finally:
             self._snapshotter = None

@@ -35,7 +35,7 @@ from protocol.records.metadata import (
 )
 from protocol.schema import Message
 
-_RECORDS_PER_BATCH = 1000
+_RECORDS_PER_BATCH = 250
 _FILE_NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
 
@@ -75,7 +75,7 @@ def encode_snapshot(
 ) -> Iterator[bytearray]:
     """Yield the batches of a checkpoint file; with `voters`, those of a quorum at kraft.version 1.
 
-    Each step encodes a thousand records at most, so that others can run in between.
+    Each step encodes one batch, some milliseconds' work, so that others can run in between.
     """
     opening: list[Message] = [SnapshotHeaderRecord(version=0, last_contained_log_timestamp=last_timestamp_ms)]
     if voters is not None:

@@ -260,3 +260,32 @@ def test_a_disk_that_cannot_be_written_stops_the_start(tmp_path: Path) -> None:
     node.crash()
     node.start()
     node.close()
+
+
+def test_a_full_disk_costs_a_snapshot_and_nothing_else(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    node = ControllerNode(str(tmp_path), disk)
+    node.start(SMALL_SNAPSHOTS)
+    disk.arm("replace", errno.ENOSPC)
+    for number in range(20):
+        create(node, f"t{number}", partitions=5)
+    node.stop()
+    assert node.failures == []
+    before = node.image
+    node.start(SMALL_SNAPSHOTS)
+    assert len(snapshots(node)) > 1
+    assert state(node.image) == state(before)
+    node.close()
+
+
+def test_a_disk_that_fails_under_a_snapshot_stops_the_broker(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    node = ControllerNode(str(tmp_path), disk)
+    node.start(SMALL_SNAPSHOTS)
+    disk.arm("replace", errno.EIO)
+    create(node, "t", partitions=50)
+    node.stop()
+    assert [type(failure["exception"]) for failure in node.failures] == [InvariantError]
+    with pytest.raises(InvariantError):
+        create(node, "u")
+    node.close()
