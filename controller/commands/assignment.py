@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from controller.image import UNASSIGNED_DIRECTORY, MetadataImage, PartitionImage
@@ -20,9 +21,9 @@ def check_assignment(image: MetadataImage, replicas: Sequence[int], factor: int)
             raise _invalid(
                 f"The manual partition assignment includes broker {broker}, but no such broker is registered."
             )
-    twice = [broker for broker in replicas if replicas.count(broker) > 1]
-    if twice:
-        raise _invalid(f"The manual partition assignment includes the broker {twice[0]} more than once.")
+    broker, times = Counter(replicas).most_common(1)[0]
+    if times > 1:
+        raise _invalid(f"The manual partition assignment includes the broker {broker} more than once.")
     if len(replicas) != factor:
         raise _invalid(
             f"The manual partition assignment includes a partition with {len(replicas)} replica(s), but this is not "
@@ -45,14 +46,19 @@ def new_partition(image: MetadataImage, topic_id: bytes, partition: int, replica
         leader=choose_leader(replicas, isr, isr.__contains__),
         leader_epoch=0,
         partition_epoch=0,
-        directories=tuple(_directory(image.brokers[replica].directories) for replica in replicas),
+        directories=tuple(_directory(image.brokers[replica].directories, topic_id, partition) for replica in replicas),
     )
     return partition_record(topic_id, state)
 
 
-def _directory(directories: Sequence[bytes]) -> bytes:
-    # With several directories the broker chooses, and says so later (KIP-858).
-    return directories[0] if len(directories) == 1 else UNASSIGNED_DIRECTORY
+def _directory(directories: Sequence[bytes], topic_id: bytes, partition: int) -> bytes:
+    """Return one of a broker's directories: partitions of a topic go round them, from a random one on.
+
+    Apache Kafka lets a broker with several choose, and be asked to say so later (KIP-858).
+    """
+    if not directories:
+        return UNASSIGNED_DIRECTORY
+    return directories[(topic_id[-1] + partition) % len(directories)]
 
 
 def _invalid(message: str) -> KafkaError:

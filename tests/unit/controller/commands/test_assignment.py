@@ -40,11 +40,34 @@ def test_anything_else_is_none(cluster: Cluster, replicas: list[int], factor: in
     assert message in invalid.value.message
 
 
+def test_an_endless_assignment_is_refused_at_once(cluster: Cluster) -> None:
+    with pytest.raises(KafkaError, match="includes the broker 1 more than once"):
+        check_assignment(cluster.image, [1] * 1_000_000, 2)
+
+
 def test_a_new_partition_is_led_by_its_first_active_replica(cluster: Cluster) -> None:
     record = new_partition(cluster.image, ID, 5, [4, 3, 1])
     assert (record.partition_id, record.topic_id, record.replicas) == (5, ID, [4, 3, 1])
     assert (record.isr, record.leader, record.leader_epoch, record.partition_epoch) == ([3, 1], 3, 0, 0)
-    assert record.directories == [directory(4), UNASSIGNED_DIRECTORY, directory(1)]
+    assert record.directories[0] == directory(4)
+    assert record.directories[2] == directory(1)
+
+
+def test_partitions_of_a_topic_go_round_the_directories(cluster: Cluster) -> None:
+    placed = [new_partition(cluster.image, ID, index, [3]).directories for index in range(4)]
+    assert placed[0] == placed[2] != placed[1] == placed[3]
+    assert placed[0] + placed[1] in ([directory(3, 0), directory(3, 1)], [directory(3, 1), directory(3, 0)])
+
+
+def test_not_every_topic_begins_with_the_same_directory(cluster: Cluster) -> None:
+    begun = {new_partition(cluster.image, bytes([*ID[:15], last]), 0, [3]).directories[0] for last in range(10)}
+    assert len(begun) == 2
+
+
+def test_a_broker_without_directories_places_replicas_later() -> None:
+    cluster = Cluster(brokers=0)
+    cluster.add_broker(1, directories=0)
+    assert new_partition(cluster.image, ID, 0, [1]).directories == [UNASSIGNED_DIRECTORY]
 
 
 def test_somebody_has_to_be_active(cluster: Cluster) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
-from controller.image import UNASSIGNED_DIRECTORY, ResourceType
+from controller.image import ResourceType
 from protocol.errors import ErrorCode
 from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.records.metadata import ConfigRecord, PartitionRecord, TopicRecord
@@ -40,11 +42,12 @@ def test_the_records_are_the_topic_then_its_partitions_then_its_settings(cluster
     ]
 
 
-def test_with_several_directories_the_broker_chooses_later() -> None:
+def test_several_directories_share_the_partitions() -> None:
     cluster = Cluster(brokers=0)
     cluster.add_broker(1, directories=2)
-    cluster.create("t")
-    assert cluster.partition("t").directories == (UNASSIGNED_DIRECTORY,)
+    cluster.create("t", 4)
+    placed = Counter(cluster.partition("t", index).directories for index in range(4))
+    assert placed == {(directory(1, 0),): 2, (directory(1, 1),): 2}
 
 
 def test_minus_1_takes_the_defaults() -> None:
@@ -144,6 +147,11 @@ def test_a_request_for_too_many_partitions_in_all_creates_nothing(cluster: Clust
     assert [answer.error_code for answer in answers] == [ErrorCode.POLICY_VIOLATION] * 2
 
 
+def test_a_negative_number_of_partitions_makes_no_room_for_others(cluster: Cluster) -> None:
+    answers = cluster.create_all(new_topic("a", -(2**31)), new_topic("b", 2**31 - 1))
+    assert [answer.error_code for answer in answers] == [ErrorCode.POLICY_VIOLATION] * 2
+
+
 def test_replicas_assigned_by_hand_are_taken_as_they_are() -> None:
     cluster = Cluster(brokers=3)
     answer = cluster.create("t", assignments={1: [3, 1], 0: [2, 3]})
@@ -208,6 +216,13 @@ def test_a_topic_named_twice_is_not_deleted(cluster: Cluster) -> None:
     cluster.create("t")
     [answer] = cluster.delete("t", "t")
     assert answer.error_code == ErrorCode.INVALID_REQUEST
+    assert cluster.image.topic("t") is not None
+
+
+def test_a_topic_that_is_named_and_meant_by_its_id_is_not_deleted(cluster: Cluster) -> None:
+    topic_id = cluster.create("t").topic_id
+    [answer] = cluster.delete("t", ids=[topic_id])
+    assert (answer.name, answer.topic_id, answer.error_code) == ("t", topic_id, ErrorCode.INVALID_REQUEST)
     assert cluster.image.topic("t") is not None
 
 
