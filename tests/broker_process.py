@@ -15,6 +15,9 @@ COMMAND = shlex.split(os.environ.get("BARNABAS_TEST_COMMAND", f"{sys.executable}
 
 READY = "ready: "
 
+# For groups in tests: members that are killed are soon missed, and a first rebalance waits for nobody.
+QUICK_GROUPS = {"group.min.session.timeout.ms": 1000, "group.initial.rebalance.delay.ms": 0}
+
 
 class BrokerProcess:
     """One broker on a data directory of its own.

@@ -6,18 +6,17 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.broker_process import BrokerProcess
+from tests.broker_process import QUICK_GROUPS, BrokerProcess
 from tests.clients.clients import CLIENTS, Client
 from tests.clients.members import Group
 from tests.clients.rounds import PARTITIONS, STEP_TIMEOUT_S, Rounds, produce_until, shared_by
 
 TOPIC = "watched"
-SETTINGS = {"group.min.session.timeout.ms": 1000, "group.initial.rebalance.delay.ms": 0}
 
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
-    with BrokerProcess(tmp_path / "broker", SETTINGS) as running:
+    with BrokerProcess(tmp_path / "broker", QUICK_GROUPS) as running:
         yield running
     assert "Traceback" not in running.log.read_text()
 

@@ -7,16 +7,13 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.broker_process import BrokerProcess
-
-# Members that are killed are missed after SESSION_TIMEOUT_MS, and a first rebalance waits for nobody.
-SETTINGS = {"group.min.session.timeout.ms": 1000, "group.initial.rebalance.delay.ms": 0}
+from tests.broker_process import QUICK_GROUPS, BrokerProcess
 
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     """A broker for the whole session; no client may have made it write a traceback."""
-    with BrokerProcess(tmp_path_factory.mktemp("broker"), SETTINGS) as running:
+    with BrokerProcess(tmp_path_factory.mktemp("broker"), QUICK_GROUPS) as running:
         yield running
     assert "Traceback" not in running.log.read_text()
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.broker_process import BrokerProcess
+from tests.broker_process import QUICK_GROUPS, BrokerProcess
 from tests.clients.clients import CLIENTS, Client
 from tests.clients.exchange import content, printed, sample
 
@@ -13,7 +13,7 @@ from tests.clients.exchange import content, printed, sample
 def asyncio_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("BARNABAS_LOOP", "asyncio")
-        with BrokerProcess(tmp_path_factory.mktemp("asyncio")) as running:
+        with BrokerProcess(tmp_path_factory.mktemp("asyncio"), QUICK_GROUPS) as running:
             yield running
             assert running.stop() == 0
     assert "Traceback" not in running.log.read_text()
