@@ -23,7 +23,7 @@ def run(command: str, arguments: list[str]) -> int:
         return int(module.run(options))
     except CommandError as error:
         sys.stderr.write(f"barnabas {command}: {error}\n")
-        return 1
+        return error.status
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:

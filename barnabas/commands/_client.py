@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from barnabas.commands._output import CommandError
-
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient
 
@@ -23,6 +21,7 @@ def add_bootstrap(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-b",
         "--bootstrap",
+        type=_addresses,
         metavar="HOST:PORT[,...]",
         default=os.environ.get("BARNABAS_BOOTSTRAP", DEFAULT_BOOTSTRAP),
         help="brokers to ask first (default: $BARNABAS_BOOTSTRAP or %(default)s)",
@@ -33,7 +32,7 @@ def client_options(options: argparse.Namespace) -> dict[str, Any]:
     """Return kafka-python's options for these commands, and keep its own log out of the user's way."""
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
     return {
-        "bootstrap_servers": options.bootstrap.split(","),
+        "bootstrap_servers": options.bootstrap,
         "client_id": "barnabas-cli",
         "bootstrap_timeout_ms": CONNECT_TIMEOUT_MS,
     }
@@ -51,12 +50,25 @@ def admin(options: argparse.Namespace) -> Iterator[KafkaAdminClient]:
         client.close()
 
 
-def parse_pairs(pairs: list[str], *, option: str) -> dict[str, str]:
-    """Turn `["name=value", ...]` into a dict; CommandError names the pair that has no `=`."""
-    parsed = {}
-    for pair in pairs:
-        name, separator, value = pair.partition("=")
-        if not separator or not name:
-            raise CommandError(f"{option} {pair!r}: write it as NAME=VALUE")
-        parsed[name] = value
-    return parsed
+def pair(text: str) -> tuple[str, str]:
+    """Read the value of an option that is written as NAME=VALUE."""
+    name, separator, value = text.partition("=")
+    if not separator or not name:
+        raise argparse.ArgumentTypeError(f"{text!r}: write it as NAME=VALUE")
+    return name, value
+
+
+def positive(text: str) -> int:
+    """Read the value of an option that is a number of things."""
+    if not (text.isascii() and text.isdecimal() and int(text)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 1")
+    return int(text)
+
+
+def _addresses(text: str) -> list[str]:
+    addresses = text.split(",")
+    for address in addresses:
+        host, _, port = address.rpartition(":")
+        if not host or not port.isdecimal():
+            raise argparse.ArgumentTypeError(f"{address!r}: write it as HOST:PORT")
+    return addresses

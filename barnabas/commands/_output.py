@@ -1,13 +1,25 @@
-"""What every command says, and how: tables, JSON lines, and client errors as sentences."""
+"""What every command says, and how: tables, and errors as sentences."""
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Sequence
+
+# kafka-python puts this before what the broker says: "[Error 37] InvalidPartitionsError: ".
+_PREFIX = re.compile(r"(\[Error -?\d+\] )?[A-Za-z]+Error: ")
 
 
 class CommandError(Exception):
     """Something that the user can mend; the message says what was wrong and what would be right."""
+
+    status = 1
+
+
+class WrongCall(CommandError):  # noqa: N818 - not what happened, but what was asked for
+    """The command line contradicts itself."""
+
+    status = 2
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -25,5 +37,18 @@ def explain(error: Exception) -> str | None:
     if not isinstance(error, errors.KafkaError):
         return None
     if isinstance(error, (errors.KafkaConnectionError, errors.KafkaTimeoutError)):
-        return f"no answer from a broker ({error}); is one running there? `barnabas serve` starts one"
-    return str(error)
+        return f"no answer from a broker ({plain(str(error))}); is one running there? `barnabas serve` starts one"
+    return plain(str(error))
+
+
+def plain(text: str) -> str:
+    """Return an error's text without the client's names for it."""
+    return _PREFIX.sub("", text, count=1)
+
+
+def explain_code(code: int, message: str | None) -> str:
+    """Say what a broker's error code means: in the broker's own words, if it has any."""
+    from kafka.errors import for_code
+
+    kind = for_code(code)
+    return message or str(kind.description or kind.message)

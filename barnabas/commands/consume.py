@@ -6,8 +6,8 @@ import argparse
 import sys
 from typing import Any
 
-from barnabas.commands._client import add_bootstrap, client_options
-from barnabas.commands._output import CommandError
+from barnabas.commands._client import add_bootstrap, client_options, positive
+from barnabas.commands._output import CommandError, WrongCall
 
 POLL_MS = 500
 
@@ -16,11 +16,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options, named as kcat's users know them."""
     parser.add_argument("topic", nargs="+")
     parser.add_argument(
-        "-o", "--offset", default="start", metavar="start|end|N", help="where to begin (default: start)"
+        "-o", "--offset", type=_offset, default="start", metavar="start|end|N", help="where to begin (default: start)"
     )
     parser.add_argument("-p", "--partition", type=int, help="default: every partition")
     parser.add_argument("-g", "--group", help="share the partitions with this group, and commit")
-    parser.add_argument("-n", "--count", type=int, help="stop after so many records")
+    parser.add_argument("-n", "--count", type=positive, help="stop after so many records")
     parser.add_argument("-e", "--exit", action="store_true", help="stop at the end that the topic has now")
     parser.add_argument("-K", "--key-delimiter", metavar="TEXT", help="print KEY TEXT VALUE")
     add_bootstrap(parser)
@@ -31,7 +31,7 @@ def run(options: argparse.Namespace) -> int:
     from kafka import KafkaConsumer
 
     if options.group and (options.partition is not None or options.exit):
-        raise CommandError("--group chooses its partitions itself: leave out --partition and --exit")
+        raise WrongCall("--group chooses its partitions itself: leave out --partition and --exit")
     consumer = KafkaConsumer(
         **client_options(options),
         group_id=options.group,
@@ -46,6 +46,14 @@ def run(options: argparse.Namespace) -> int:
         return _print_all(consumer, options)
     finally:
         consumer.close()
+
+
+def _offset(text: str) -> str | int:
+    if text in ("start", "end"):
+        return text
+    if text.isascii() and text.isdecimal():
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is neither start, end nor a number")
 
 
 def _assign(consumer: Any, options: argparse.Namespace) -> None:
@@ -65,11 +73,9 @@ def _assign(consumer: Any, options: argparse.Namespace) -> None:
         consumer.seek_to_beginning(*assigned)
     elif options.offset == "end":
         consumer.seek_to_end(*assigned)
-    elif options.offset.isdigit():
-        for partition in assigned:
-            consumer.seek(partition, int(options.offset))
     else:
-        raise CommandError(f"--offset {options.offset!r}: it is start, end or a number")
+        for partition in assigned:
+            consumer.seek(partition, options.offset)
 
 
 def _print_all(consumer: Any, options: argparse.Namespace) -> int:

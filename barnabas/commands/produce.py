@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from barnabas.commands._client import add_bootstrap, client_options, parse_pairs
+from barnabas.commands._client import add_bootstrap, client_options, pair
 from barnabas.commands._output import CommandError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-k", "--key", help="the key of every record")
     parser.add_argument("-K", "--key-delimiter", metavar="TEXT", help="a line is KEY TEXT VALUE")
     parser.add_argument("-p", "--partition", type=int, help="default: by key, or spread")
-    parser.add_argument("-H", "--header", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument("-H", "--header", type=pair, action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("-z", "--compression", choices=CODECS, default="none")
     parser.add_argument("--acks", choices=("0", "1", "all"), default="all")
     add_bootstrap(parser)
@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Send every line; the status is 1 if any of them was not acknowledged."""
-    headers = [(name, value.encode()) for name, value in parse_pairs(options.header, option="--header").items()]
+    headers = [(name, value.encode()) for name, value in options.header]
     producer = _producer(options)
     failures: list[BaseException] = []
     try:
@@ -39,6 +39,8 @@ def run(options: argparse.Namespace) -> int:
             sent = producer.send(options.topic, value, key, headers, options.partition)
             sent.add_errback(failures.append)
         producer.flush()
+    except ValueError as error:  # what kafka-python says of a name or a partition that cannot be
+        raise CommandError(str(error)) from error
     finally:
         producer.close()
     if failures:

@@ -6,8 +6,8 @@ import argparse
 import sys
 from typing import Any
 
-from barnabas.commands._client import add_bootstrap, admin, parse_pairs
-from barnabas.commands._output import CommandError, print_table
+from barnabas.commands._client import add_bootstrap, admin, pair, positive
+from barnabas.commands._output import WrongCall, explain_code, plain, print_table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -15,10 +15,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(dest="action", required=True, metavar="create|list|describe|alter|delete")
 
     create = commands.add_parser("create", help="create topics")
-    create.add_argument("topic", nargs="+", metavar="NAME[:PARTITIONS]")
-    create.add_argument("-p", "--partitions", type=int, default=-1, help="default: the broker's num.partitions")
-    create.add_argument("-r", "--replication-factor", type=int, default=-1, help="default: the broker's")
-    create.add_argument("-c", "--config", action="append", default=[], metavar="NAME=VALUE")
+    create.add_argument("topic", nargs="+", type=_new_topic, metavar="NAME[:PARTITIONS]")
+    create.add_argument("-p", "--partitions", type=positive, default=-1, help="default: the broker's num.partitions")
+    create.add_argument("-r", "--replication-factor", type=positive, default=-1, help="default: the broker's")
+    create.add_argument("-c", "--config", type=pair, action="append", default=[], metavar="NAME=VALUE")
     create.add_argument("--if-not-exists", action="store_true", help="an existing topic is no error")
 
     commands.add_parser("list", help="list topic names")
@@ -28,8 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     alter = commands.add_parser("alter", help="add partitions, set or remove configs")
     alter.add_argument("topic", nargs="+")
-    alter.add_argument("-p", "--partitions", type=int, help="the new total")
-    alter.add_argument("-c", "--config", action="append", default=[], metavar="NAME=VALUE", help="set")
+    alter.add_argument("-p", "--partitions", type=positive, help="the new total")
+    alter.add_argument("-c", "--config", type=pair, action="append", default=[], metavar="NAME=VALUE", help="set")
     alter.add_argument("--reset", action="append", default=[], metavar="NAME", help="back to the default")
 
     delete = commands.add_parser("delete", help="delete topics with their records")
@@ -41,39 +41,47 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run the chosen subcommand on one admin connection."""
     actions = {"create": _create, "list": _list, "describe": _describe, "alter": _alter, "delete": _delete}
+    if options.action == "alter" and not (options.partitions or options.config or options.reset):
+        raise WrongCall("nothing to alter: give --partitions, --config or --reset")
     with admin(options) as client:
         return actions[options.action](client, options)
+
+
+def _new_topic(text: str) -> tuple[str, int | None]:
+    name, colon, partitions = text.partition(":")
+    return name, positive(partitions) if colon else None
 
 
 def _create(client: Any, options: argparse.Namespace) -> int:
     from kafka.errors import TopicAlreadyExistsError
 
-    configs = parse_pairs(options.config, option="--config")
-    status = 0
-    for given in options.topic:
-        name, partitions = _name_and_partitions(given, options.partitions)
-        wanted = {
-            "num_partitions": partitions,
+    wanted = {
+        name: {
+            "num_partitions": partitions or options.partitions,
             "replication_factor": options.replication_factor,
-            "configs": configs,
+            "configs": dict(options.config),
         }
-        try:
-            client.create_topics({name: wanted})
-            sys.stdout.write(f"created {name}\n")
-        except TopicAlreadyExistsError:
-            if not options.if_not_exists:
-                sys.stderr.write(f"barnabas topic: {name} exists already\n")
-                status = 1
-    return status
+        for name, partitions in options.topic
+    }
+    created = client.create_topics(wanted, raise_errors=False)["topics"]
+    if options.if_not_exists:
+        created = [topic for topic in created if topic["error_code"] != TopicAlreadyExistsError.errno]
+    return _report("created", created)
 
 
-def _name_and_partitions(given: str, default: int) -> tuple[str, int]:
-    name, separator, count = given.partition(":")
-    if not separator:
-        return name, default
-    if not count.isdigit() or int(count) < 1:
-        raise CommandError(f"{given!r}: after the colon comes a number of partitions of at least 1")
-    return name, int(count)
+def _report(done: str, topics: list[dict[str, Any]]) -> int:
+    """Say what became of each topic that a response names; return the exit status."""
+    failed = [topic for topic in topics if topic["error_code"]]
+    for topic in topics:
+        if topic not in failed:
+            sys.stdout.write(f"{done} {topic['name']}\n")
+    for topic in failed:
+        _complain(topic["name"], explain_code(topic["error_code"], topic.get("error_message")))
+    return 1 if failed else 0
+
+
+def _complain(topic: str, what: str) -> None:
+    sys.stderr.write(f"barnabas topic: {topic}: {what}\n")
 
 
 def _list(client: Any, options: argparse.Namespace) -> int:  # noqa: ARG001 - one shape for every action
@@ -87,7 +95,7 @@ def _describe(client: Any, options: argparse.Namespace) -> int:
     status = 0
     for topic in sorted(described, key=lambda topic: str(topic["name"])):
         if topic["error_code"]:
-            sys.stderr.write(f"barnabas topic: {topic['name']}: {_error_name(topic['error_code'])}\n")
+            _complain(topic["name"], explain_code(topic["error_code"], None))
             status = 1
             continue
         _print_topic(client, topic)
@@ -119,38 +127,39 @@ def _print_topic(client: Any, topic: dict[str, Any]) -> None:
 
 
 def _alter(client: Any, options: argparse.Namespace) -> int:
-    from kafka.admin import AlterConfigOp, ConfigResource, ConfigResourceType
+    from kafka.admin import AlterConfigOp
 
-    changes: dict[str, tuple[Any, str | None]] = {
-        key: (AlterConfigOp.SET, value) for key, value in parse_pairs(options.config, option="--config").items()
-    }
-    changes.update((key, (AlterConfigOp.DELETE, None)) for key in options.reset)
-    if options.partitions is None and not changes:
-        raise CommandError("nothing to alter: give --partitions, --config or --reset")
-    for name in options.topic:
-        if options.partitions is not None:
-            client.create_partitions({name: options.partitions})
-        if changes:
-            client.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, changes)])
-        sys.stdout.write(f"altered {name}\n")
-    return 0
-
-
-def _delete(client: Any, options: argparse.Namespace) -> int:
-    from kafka.errors import UnknownTopicOrPartitionError
-
+    changes: dict[str, tuple[Any, str | None]] = {name: (AlterConfigOp.SET, value) for name, value in options.config}
+    changes.update((name, (AlterConfigOp.DELETE, None)) for name in options.reset)
     status = 0
     for name in options.topic:
-        try:
-            client.delete_topics([name])
-            sys.stdout.write(f"deleted {name}\n")
-        except UnknownTopicOrPartitionError:
-            sys.stderr.write(f"barnabas topic: there is no topic {name}\n")
+        failure = _alter_partitions(client, name, options.partitions) or _alter_configs(client, name, changes)
+        if failure:
+            _complain(name, failure)
             status = 1
+        else:
+            sys.stdout.write(f"altered {name}\n")
     return status
 
 
-def _error_name(code: int) -> str:
-    from kafka.errors import for_code
+def _alter_partitions(client: Any, topic: str, partitions: int | None) -> str | None:
+    """Return what went wrong, if anything."""
+    if partitions is None:
+        return None
+    (result,) = client.create_partitions({topic: partitions}, raise_errors=False).results
+    return explain_code(result.error_code, result.error_message) if result.error_code else None
 
-    return str(for_code(code).message)
+
+def _alter_configs(client: Any, topic: str, changes: dict[str, tuple[Any, str | None]]) -> str | None:
+    """Return what went wrong, if anything."""
+    from kafka.admin import ConfigResource, ConfigResourceType
+
+    if not changes:
+        return None
+    resource = ConfigResource(ConfigResourceType.TOPIC, topic, changes)
+    result: str = client.alter_configs([resource], raise_on_unknown=False)["topic"][topic]
+    return None if result == "OK" else plain(result)
+
+
+def _delete(client: Any, options: argparse.Namespace) -> int:
+    return _report("deleted", client.delete_topics(options.topic, raise_errors=False)["topics"])

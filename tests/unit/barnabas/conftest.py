@@ -1,0 +1,74 @@
+"""The `barnabas` command in this process, and one broker for all its tests."""
+
+import gc
+import io
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from barnabas.__main__ import main
+from tests.broker_process import BrokerProcess
+
+
+class Said(NamedTuple):
+    """What a command left behind."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[str]:
+        return self.out.splitlines()
+
+
+Command = Callable[..., Said]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # kafka-python leaves some of its sockets to the garbage collector.
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))
+
+
+@pytest.fixture(scope="session")
+def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    with BrokerProcess(tmp_path_factory.mktemp("broker"), {"group.initial.rebalance.delay.ms": 0}) as running:
+        yield running
+    assert "Traceback" not in running.log.read_text()
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Command]:
+    """Run a command: its arguments, and what it reads from standard input."""
+
+    def run(*arguments: str, stdin: bytes = b"") -> Said:
+        monkeypatch.setattr(sys, "argv", ["barnabas", *arguments])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        try:
+            status = main()
+        except SystemExit as end:  # how argparse ends
+            status = end.code
+        printed = capsys.readouterr()
+        return Said(status, printed.out, printed.err)
+
+    yield run
+    gc.collect()  # while its warnings are ours
+
+
+@pytest.fixture
+def barnabas(call: Command, shared_broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch) -> Command:
+    """Run a command that talks to the shared broker."""
+    monkeypatch.setenv("BARNABAS_BOOTSTRAP", shared_broker.bootstrap)
+    return call
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    """A name for a topic of this test's own."""
+    return re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).strip("-")

@@ -1,0 +1,46 @@
+"""The launcher, run as `barnabas serve` runs it: by its path."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from barnabas import _launcher
+
+HOSTILE = "raise SystemExit('a module of the user was imported')"
+
+
+def launch(*arguments: str, launcher: Path, python_path: Path, safe: bool = False) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, *(["-P"] if safe else []), str(launcher), *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(python_path)}
+    return subprocess.run(
+        command, cwd=python_path, env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> Path:
+    """A folder of a user whose modules have the names of the server's packages."""
+    for name in ("broker", "controller", "protocol", "storage"):
+        (tmp_path / f"{name}.py").write_text(HOSTILE)
+    return tmp_path
+
+
+@pytest.mark.parametrize("safe", [False, True])
+def test_a_user_s_modules_never_reach_the_broker(hostile: Path, safe: bool):
+    done = launch("--help", launcher=Path(_launcher.__file__), python_path=hostile, safe=safe)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("usage: barnabas serve ")
+
+
+def test_packages_beside_the_launcher_come_before_those_of_a_checkout(tmp_path: Path):
+    server = tmp_path / "barnabas" / "_server" / "broker"
+    server.mkdir(parents=True)
+    (server / "__init__.py").touch()
+    (server / "__main__.py").write_text("def main(): print('installed'); return 7")
+    launcher = tmp_path / "barnabas" / "_launcher.py"
+    launcher.write_bytes(Path(_launcher.__file__).read_bytes())
+    done = launch(launcher=launcher, python_path=tmp_path)
+    assert (done.returncode, done.stdout) == (7, "installed\n")
