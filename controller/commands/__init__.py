@@ -5,9 +5,11 @@
     brokers        registration, fencing and unfencing
     topics         creation and deletion
     partitions     more partitions for a topic
+    assignment     replicas of a new partition, placed or assigned by hand
+    topic_configs  which settings a topic can have
     alter_configs  configurations of topics and brokers
     producer_ids   blocks of producer ids
 
-A command decides on an image and changes nothing; its records hold once they are committed. Nothing that a request asks
-for can make a command raise: errors are in the response, at the topic or resource they belong to.
+A command decides on an image and changes nothing; its records hold once they are committed. What is wrong with a
+request is told in the response, at the topic or resource it belongs to; commands of the broker itself raise KafkaError.
 """
