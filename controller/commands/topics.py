@@ -64,9 +64,10 @@ def create_topics(
 
 
 def _count_partitions(topics: Sequence[CreateTopicsRequest.Topic], settings: StaticSettings) -> int:
+    # Numbers below -1 are refused later; they must not make room for others here.
     return sum(
         len(topic.assignments)
-        or (settings["num.partitions"] if topic.num_partitions == _DEFAULT else topic.num_partitions)
+        or (settings["num.partitions"] if topic.num_partitions == _DEFAULT else max(topic.num_partitions, 0))
         for topic in topics
     )
 
@@ -206,10 +207,18 @@ def delete_topics(
             if times[key] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name." if name else "Duplicate topic id.")
             topic = _topic_to_delete(image, name, topic_id)
+            answer.name, answer.topic_id = topic.name, topic.topic_id
+            if name is None and (topic.name, ZERO_UUID) in times:
+                # The answer to its name says so.
+                del answers[key]
+                continue
+            if name is not None and (None, topic.topic_id) in times:
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST, "The provided topic name maps to an ID that was already supplied."
+                )
         except KafkaError as error:
             answer.error_code, answer.error_message = error.code, error.message
         else:
-            answer.name, answer.topic_id = topic.name, topic.topic_id
             records.append(RemoveTopicRecord(topic_id=topic.topic_id))
     return Decision(tuple(records), DeleteTopicsResponse(responses=list(answers.values())))
 
