@@ -210,15 +210,16 @@ class RaftDriver:
             command, answer = self._queue.popleft()
             try:
                 decision: Decision[Any] = command(self._pending)
-                entry = self._node.propose(decision.records) if decision.records else None
+                if decision.records:
+                    # First of all: what cannot be applied must never be in the log.
+                    last_offset = self._node.end_offset + len(decision.records) - 1
+                    image = apply_records(self._pending, decision.records, offset=last_offset, epoch=self._node.epoch)
+                    self._node.propose(decision.records)
+                    self._pending = image
             except Exception as error:
                 if not answer.done():
                     answer.set_exception(error)
                 continue
-            if entry is not None:
-                self._pending = apply_records(
-                    self._pending, decision.records, offset=entry.next_offset - 1, epoch=entry.epoch
-                )
             decided.append(_Decided(decision.records, self._pending, decision.response, answer))
 
     async def _perform(self) -> None:

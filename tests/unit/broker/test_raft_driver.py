@@ -19,6 +19,7 @@ from protocol.errors import ErrorCode, InvariantError, KafkaError
 from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.primitives import ZERO_UUID
+from protocol.records.metadata import RemoveTopicRecord
 from tests.disks import FaultyDisk
 from tests.unit.broker.controller_node import CLUSTER_ID, ControllerNode
 from tests.unit.controller.cluster import new_topic
@@ -137,16 +138,21 @@ def test_a_command_that_fails_fails_alone(controlled: ControllerNode) -> None:
     def broken(_image: MetadataImage) -> Decision[None]:
         raise ZeroDivisionError
 
+    def impossible(_image: MetadataImage) -> Decision[None]:
+        return Decision((RemoveTopicRecord(topic_id=bytes(16)),), None)
+
     submit = controlled.controller.submit
 
     async def all_at_once() -> list[Any]:
-        commands = [submit(refused), submit(broken), submit(creating(controlled, "t"))]
+        commands = [submit(refused), submit(broken), submit(impossible), submit(creating(controlled, "t"))]
         return await asyncio.gather(*commands, return_exceptions=True)
 
-    first, second, third = controlled.wait(all_at_once())
-    assert isinstance(first, KafkaError)
-    assert isinstance(second, ZeroDivisionError)
-    assert third.topics[0].error_code == ErrorCode.NONE
+    *failed, last = controlled.wait(all_at_once())
+    assert [type(error) for error in failed] == [KafkaError, ZeroDivisionError, InvariantError]
+    assert last.topics[0].error_code == ErrorCode.NONE
+    controlled.stop()
+    controlled.start()
+    assert controlled.image.topic("t") is not None
     assert controlled.failures == []
 
 
