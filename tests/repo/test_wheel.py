@@ -1,0 +1,121 @@
+"""What users install: built, looked into, and run in an empty environment outside the checkout."""
+
+import email
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import venv
+import zipfile
+from pathlib import Path, PurePosixPath
+
+import pytest
+from hatchling.builders.sdist import SdistBuilder
+from hatchling.builders.wheel import WheelBuilder
+
+from barnabas import __version__
+from tests.repo.tree import ROOT, files, modules
+from tests.setups import run
+
+SERVER = ("broker", "controller", "protocol", "storage")
+HOSTILE = "raise SystemExit('a module of the user reached the broker')"
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    (built,) = WheelBuilder(str(ROOT)).build(directory=str(tmp_path_factory.mktemp("wheel")))
+    return Path(built)
+
+
+@pytest.fixture(scope="session")
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    (built,) = SdistBuilder(str(ROOT)).build(directory=str(tmp_path_factory.mktemp("sdist")))
+    return Path(built)
+
+
+@pytest.fixture(scope="session")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment that holds the wheel and what it needs, as pinned; returns its folder of programs."""
+    environment = tmp_path_factory.mktemp("installed") / "venv"
+    uv = shutil.which("uv")
+    venv.create(environment, with_pip=uv is None)
+    python = environment / "bin" / "python"
+    install = [uv, "pip", "install", "--python", python] if uv else [python, "-m", "pip", "install"]
+    run(*install, "--quiet", "--require-hashes", "-r", ROOT / "requirements/run.txt", cwd=environment)
+    run(*install, "--quiet", "--no-deps", wheel, cwd=environment)
+    return environment / "bin"
+
+
+def contents(wheel: Path) -> set[str]:
+    with zipfile.ZipFile(wheel) as archive:
+        return set(archive.namelist())
+
+
+def say(*command: str | Path, said: str = "", cwd: Path, env: dict[str, str]) -> str:
+    return subprocess.run(command, input=said, cwd=cwd, env=env, capture_output=True, text=True, check=True).stdout
+
+
+def test_the_wheel_is_one_package_with_the_server_inside(wheel: Path):
+    in_wheel = {name for name in contents(wheel) if ".dist-info/" not in name}
+    server = {f"barnabas/_server/{module}" for module in modules(*SERVER)}
+    assert in_wheel == {"barnabas/py.typed", *modules("barnabas"), *server}
+
+
+def test_the_wheel_says_what_it_is(wheel: Path):
+    with zipfile.ZipFile(wheel) as archive:
+        about = f"barnabas-{__version__}.dist-info"
+        metadata = email.message_from_bytes(archive.read(f"{about}/METADATA"))
+        licence = archive.read(f"{about}/licenses/LICENSE").decode()
+        scripts = archive.read(f"{about}/entry_points.txt").decode()
+    assert (metadata["Name"], metadata["Version"], metadata["Requires-Python"]) == ("barnabas", __version__, ">=3.11")
+    assert (metadata["License-Expression"], licence) == ("Apache-2.0", (ROOT / "LICENSE").read_text())
+    assert scripts == "[console_scripts]\nbarnabas = barnabas.__main__:main\n"
+
+
+def test_the_source_distribution_has_every_file_and_nothing_else(sdist: Path):
+    with tarfile.open(sdist) as archive:
+        found = {str(PurePosixPath(*PurePosixPath(name).parts[1:])) for name in archive.getnames()}
+    assert found - {"PKG-INFO"} == {str(path.relative_to(ROOT)) for path in files()}
+
+
+def test_the_source_distribution_builds_the_same_wheel(sdist: Path, wheel: Path, tmp_path: Path):
+    with tarfile.open(sdist) as archive:
+        archive.extractall(tmp_path, filter="data")
+    (source,) = tmp_path.iterdir()
+    (built,) = WheelBuilder(str(source)).build(directory=str(tmp_path))
+    assert contents(Path(built)) == contents(wheel)
+
+
+@pytest.mark.parametrize("package", [*SERVER, "tests", "docs", "spark_jobs"])
+def test_nothing_but_barnabas_can_be_imported(installed: Path, package: str):
+    done = subprocess.run([installed / "python", "-c", f"import {package}"], cwd="/", capture_output=True, check=False)
+    assert b"ModuleNotFoundError" in done.stderr
+
+
+def test_a_broker_serves_whatever_modules_its_user_has(installed: Path, tmp_path: Path):
+    for name in SERVER:
+        (tmp_path / f"{name}.py").write_text(HOSTILE)
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    barnabas = installed / "barnabas"
+    command = [barnabas, "serve", "--listen", "127.0.0.1:0", "--data-dir", "data", "--topic", "letters:2"]
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) as broker:
+        try:
+            ready = broker.stdout.readline()
+            assert ready.startswith("ready: 127.0.0.1:")
+            environment["BARNABAS_BOOTSTRAP"] = ready.split()[1]
+            say(barnabas, "produce", "letters", said="alpha\nbeta\n", cwd=tmp_path, env=environment)
+            consumed = say(barnabas, "consume", "letters", "--exit", cwd=tmp_path, env=environment)
+        finally:
+            broker.terminate()
+    assert broker.returncode == 0
+    assert sorted(consumed.splitlines()) == ["alpha", "beta"]
+    assert (tmp_path / "data" / "letters-1" / "00000000000000000000.log").exists()
+
+
+def test_every_api_that_is_served_in_the_checkout_is_served_from_the_wheel(installed: Path):
+    (server,) = installed.parent.glob("lib/python*/site-packages/barnabas/_server")
+    count = "from broker.dispatch import served_apis; print(*sorted(served_apis('broker')))"
+    from_wheel = run(installed / "python", "-c", count, cwd=server)
+    assert from_wheel == run(sys.executable, "-c", count, cwd=ROOT)
+    assert len(from_wheel.split()) > 10
