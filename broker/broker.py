@@ -272,6 +272,7 @@ class Broker:
         self._waiting.stop()
         await self._chores.stop()
         await self.controller.stop()
+        await housekeeping.sync_all(self.logs, self.loop)
         self.logs.close(clean=True, broker_epoch=self.broker_epoch)
         housekeeping.report_problems(self.logs)
         _log.info("Stopped: %s", self.metrics)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from protocol.errors import InvariantError, KafkaError
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from storage.log_manager import LogManager
 
 _log = logging.getLogger("broker.housekeeping")
+
+_SYNCED_AT_ONCE = 32
 
 
 class Housekeeping:
@@ -65,6 +68,18 @@ async def sync(logs: LogManager, loop: asyncio.AbstractEventLoop, now_ms: int) -
             flush.finish()
         except KafkaError as error:
             _log.error("%s", error)
+
+
+async def sync_all(logs: LogManager, loop: asyncio.AbstractEventLoop) -> None:
+    """Sync everything that closing `logs` would sync, as many at a time as descriptors are sure to last for."""
+    flushes = logs.begin_close()
+    while some := list(islice(flushes, _SYNCED_AT_ONCE)):
+        await asyncio.gather(*(loop.run_in_executor(None, flush.sync) for flush in some))
+        for flush in some:
+            try:
+                flush.finish()
+            except KafkaError as error:
+                _log.error("%s", error)
 
 
 def report_problems(logs: LogManager) -> None:

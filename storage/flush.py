@@ -46,3 +46,8 @@ class Flush:
     def finish(self) -> None:
         """Move the log's recovery point, or raise KAFKA_STORAGE_ERROR and take the log's directory offline."""
         self._finish(self)
+
+    def run(self) -> None:
+        """Sync here and now, and finish."""
+        self.sync()
+        self.finish()

@@ -27,7 +27,7 @@ class SparseIndex:
 
     ENTRY: ClassVar[Struct]
 
-    __slots__ = ("_data", "_disk", "_saved_bytes", "base_offset", "path", "size_bytes", "unsynced")
+    __slots__ = ("_data", "_disk", "_rebuilding", "_saved_bytes", "base_offset", "path", "size_bytes", "unsynced")
 
     def __init__(self, disk: Disk, path: str, base_offset: int) -> None:
         """Take the index at `path` as it is on disk; FileNotFoundError if there is none."""
@@ -37,6 +37,7 @@ class SparseIndex:
         self.path = path
         self.base_offset = base_offset
         self.unsynced = False
+        self._rebuilding = False
 
     @property
     def entry_count(self) -> int:
@@ -62,9 +63,19 @@ class SparseIndex:
         return before[0] < last[0] and before[1] < last[1]
 
     def save(self) -> None:
-        """Write the entries that the file does not have yet."""
+        """Write the entries that the file does not have yet, or all in the place of what `rebuild` found there."""
         data = self._data
-        if data is not None and self._saved_bytes < len(data):
+        if data is None:
+            return
+        if self._rebuilding:
+            if self._disk.read_file(self.path) != data:
+                self.unsynced = True
+                file = self._disk.open_file(self.path)
+                file.pwrite(data, 0)
+                file.truncate(len(data))
+            self._rebuilding = False
+            self._saved_bytes = len(data)
+        elif self._saved_bytes < len(data):
             self.unsynced = True
             self._disk.open_file(self.path).pwrite(data[self._saved_bytes :], self._saved_bytes)
             self._saved_bytes = len(data)
@@ -81,16 +92,17 @@ class SparseIndex:
         self.save()
         self._data = None
 
-    def clear(self) -> None:
-        """Drop every entry."""
+    def rebuild(self) -> None:
+        """Begin anew without an entry; the file stays as it is until `save` finds that it is wrong."""
         self._data = bytearray()
-        self._keep(0)
+        self._rebuilding = True
+        self._saved_bytes = self.size_bytes = 0
 
     def _add(self, first: int, second: int) -> None:
         data = self._loaded()
         data += self.ENTRY.pack(first, second)
         self.size_bytes = len(data)
-        if len(data) - self._saved_bytes >= _SAVE_AT_BYTES:
+        if len(data) - self._saved_bytes >= _SAVE_AT_BYTES and not self._rebuilding:
             # The batch is in the log already, so a failure waits for `seal` or the next flush to tell.
             with suppress(OSError):
                 self.save()

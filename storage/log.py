@@ -45,7 +45,7 @@ class Log:
     """The log of one partition; made by `Log.open`."""
 
     __slots__ = (
-        "_cuts", "_directory", "_disk", "_files", "_last_flush_ms", "_names_unsynced", "_segments", "config",
+        "_cuts", "_directory", "_disk", "_files", "_is_new", "_last_flush_ms", "_names_unsynced", "_segments", "config",
         "directory", "high_watermark", "leader_epochs", "log_end_offset", "log_start_offset", "partition",
         "pending_deletes", "producers", "recovery", "recovery_point", "topic", "topic_id",
     )  # fmt: skip
@@ -79,10 +79,9 @@ class Log:
         with directory.storage_errors():
             disk.make_dirs(log.directory)
             log._load(clean, recovery_point, log_start_offset, now_ms)
-            found = log._files.read_topic_id()
-            if found is None and topic_id != ZERO_UUID:
-                log._files.save_topic_id(topic_id)
-            log.topic_id = found or topic_id
+            log.topic_id = log._files.read_topic_id() or ZERO_UUID
+        if log.topic_id == ZERO_UUID != topic_id:
+            log.adopt(topic_id)
         log.update_high_watermark(high_watermark)
         return log
 
@@ -99,6 +98,7 @@ class Log:
         self._directory = directory
         self._cuts = 0
         self._last_flush_ms = now_ms
+        self._is_new = True
         self._names_unsynced = True
         self.config = config
         self.directory = f"{directory.path}/{topic}-{partition}"
@@ -136,6 +136,7 @@ class Log:
         self.log_start_offset = found.log_start_offset
         self.log_end_offset = end_offset
         self.recovery_point = end_offset if clean else min(recovery_point, end_offset)
+        self._is_new = not clean or end_offset == 0
         self.producers = recover_producers(
             self._disk, self.directory, found.segments, clean=clean, end_offset=end_offset
         )
@@ -444,9 +445,11 @@ class Log:
             files = self._segments.take_unsynced(self.recovery_point, end_offset)
             directories = []
             if self._files.unsynced or self._names_unsynced:
-                # Names are made durable in their directory, and that of a new log in the one above.
-                directories = [self.directory, self._directory.path]
+                directories = [self.directory]
                 self._names_unsynced = False
+            if self._is_new:
+                directories.append(self._directory.path)
+                self._is_new = False
             files += self._files.take_unsynced()
         self._last_flush_ms = now_ms
         return Flush(self._disk, directories, files, end_offset, self._cuts, self._finish_flush)
@@ -459,10 +462,8 @@ class Log:
 
     def flush(self, now_ms: int) -> None:
         """Make everything up to the log's end durable before returning."""
-        flush = self.begin_flush(now_ms)
-        if flush is not None:
-            flush.sync()
-            flush.finish()
+        if flush := self.begin_flush(now_ms):
+            flush.run()
 
     def due_flush(self, now_ms: int) -> Flush | None:
         """Begin the flush that is due: of everything after `flush.ms`, else of what was rolled."""
@@ -476,13 +477,18 @@ class Log:
         with self._directory.storage_errors():
             self._segments.release()
 
-    def close(self, now_ms: int) -> None:
-        """Leave the files as a clean stop leaves them; the log is not used any more."""
+    def begin_close(self, now_ms: int) -> Flush | None:
+        """Complete the files, and return what is to be synced for `close` to have nothing left to do."""
         with self._directory.storage_errors():
             self._segments.active.seal()
             if self.log_end_offset and not self._files.has_snapshot(self.log_end_offset):
                 self._files.save_producers(self.producers, self.log_end_offset)
-        self.flush(now_ms)
+        return self.begin_flush(now_ms)
+
+    def close(self, now_ms: int) -> None:
+        """Leave the files as a clean stop leaves them; the log is not used any more."""
+        if flush := self.begin_close(now_ms):
+            flush.run()
 
     def disown(self) -> None:
         """Refuse every operation from now on, since the files are going away; reads in flight go on."""

@@ -57,6 +57,8 @@ class LogManager:
         self._pending_deletes: list[tuple[int, str]] = []
         # Partitions without a log that checkpoint files still name: a new log must not be taken for the old one.
         self._stale: set[TopicPartition] = set()
+        # Partitions whose log is on disk but could not be opened: only the next start may try again, with recovery.
+        self._unopened: set[TopicPartition] = set()
         self.directories = [LogDirectory(disk, path.rstrip("/")) for path in directories]
         # What was found wrong and put up with, for the caller to log.
         self.problems: list[str] = []
@@ -121,9 +123,22 @@ class LogManager:
                     log_start_offset=log_starts.get(key, 0),
                     high_watermark=high_watermarks.get(key, 0),
                 )
-                if log is not None:
+                if log is None:
+                    self._unopened.add(key)
+                else:
                     self._stale.discard(key)
                     yield log
+
+    def begin_close(self) -> Iterator[Flush]:
+        """Yield what `close` would sync one by one, for several threads to do at once; then call each `finish`."""
+        for log in self._online_logs():
+            try:
+                flush = log.begin_close(self._now_ms())
+            except KafkaError as error:
+                self.problems.append(str(error))
+            else:
+                if flush is not None:
+                    yield flush
 
     def close(self, *, clean: bool = True, broker_epoch: int = -1) -> None:
         """Unlock the directories; with `clean`, flush and close every log first and say so on disk.
@@ -173,12 +188,14 @@ class LogManager:
     ) -> Log:
         """Return a partition's log, made if it is not there: in the directory asked for, else where the fewest are.
 
-        KafkaError KAFKA_STORAGE_ERROR if that directory is offline or the log cannot be made.
+        KafkaError KAFKA_STORAGE_ERROR if that directory is offline, or the log cannot be made or could not be opened.
         """
         key = (topic, partition)
         log = self._logs.get(key)
         if log is not None:
             return log
+        if key in self._unopened:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {topic}-{partition} could not be opened")
         directory = self._directory_for(directory_id)
         if key in self._stale:
             self.checkpoint()
@@ -300,8 +317,10 @@ class LogManager:
         wanted = [directory for directory in online if directory.directory_id == directory_id]
         if wanted:
             return wanted[0]
-        if not online:
-            raise self.directories[0].offline()
+        offline = [directory for directory in self.directories if directory.failure is not None]
+        if not online or (offline and directory_id != ZERO_UUID):
+            # The replica may have records there: an empty log elsewhere would pass for all of it.
+            raise offline[0].offline()
         homes = list(self._homes.values())
         return min(online, key=homes.count)
 
@@ -309,7 +328,10 @@ class LogManager:
         return {key: log for key, log in self._logs.items() if self._homes[key] is directory}
 
     def _online_logs(self) -> Iterator[Log]:
-        return (log for log in self if self.directory_of(log).failure is None)
+        """Yield the logs in directories that work, but for those deleted between the steps."""
+        for key, log in list(self._logs.items()):
+            if self._logs.get(key) is log and self._homes[key].failure is None:
+                yield log
 
     def _log_starts(self, directory: LogDirectory) -> dict[TopicPartition, int]:
         """Where files alone would not tell."""

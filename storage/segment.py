@@ -211,9 +211,9 @@ class Segment:
         return offset
 
     def forget_contents(self) -> None:
-        """Count nothing as being in the file and clear the indexes, for `recovery.py` to add what is whole."""
-        self.offset_index.clear()
-        self.time_index.clear()
+        """Count nothing as being in the file, for `recovery.py` to add what is whole and then `seal`."""
+        self.offset_index.rebuild()
+        self.time_index.rebuild()
         self.size_bytes = 0
         self.start_appending()
 

@@ -1,8 +1,13 @@
 import asyncio
 import logging
+from random import Random
 
-from broker.housekeeping import Housekeeping
+from broker.housekeeping import Housekeeping, sync_all
 from protocol.errors import InvariantError
+from storage.log_config import LogConfig
+from storage.log_manager import LogManager
+from tests.disks import FaultyDisk
+from tests.logs import NOW_MS, TOPIC_ID, fill
 
 
 def test_a_chore_that_fails_is_logged_and_comes_again(run, caplog):
@@ -57,3 +62,21 @@ def test_stopping_ends_a_chore_where_it_is(run):
         await chores.stop()
 
     run(body())
+
+
+def test_stopping_syncs_every_log_before_they_are_closed(run, tmp_path):
+    disk = FaultyDisk()
+    logs = LogManager(disk, [str(tmp_path)], LogConfig(), now_ms=lambda: NOW_MS, random=Random(1))
+    logs.open()
+    for partition in range(70):
+        fill(logs.create("topic", TOPIC_ID, partition, LogConfig()), 1)
+
+    async def body():
+        await sync_all(logs, asyncio.get_running_loop())
+
+    run(body())
+    assert disk.called("sync").count(f"{0:020d}.log") == 70
+    disk.calls.clear()
+    logs.close()
+    assert disk.called("sync") == []
+    assert (tmp_path / ".kafka_cleanshutdown").exists()

@@ -109,10 +109,31 @@ def test_entries_reach_the_file_in_lumps(tmp_path: Path) -> None:
     assert Path(index.path).stat().st_size == 8000
 
 
-def test_clearing_empties_the_file(offsets: OffsetIndex) -> None:
+def test_rebuilding_the_same_leaves_the_file_alone(offsets: OffsetIndex) -> None:
     offsets.save()
-    offsets.clear()
-    assert (offsets.entry_count, Path(offsets.path).stat().st_size) == (0, 0)
+    before = Path(offsets.path).stat().st_mtime_ns
+    offsets.take_unsynced()
+    offsets.rebuild()
+    assert (offsets.entry_count, offsets.lookup(5000)) == (0, 0)
+    for offset, position in ((1010, 100), (1020, 250), (1035, 400)):
+        offsets.append(offset, position)
+    offsets.save()
+    assert Path(offsets.path).stat().st_mtime_ns == before
+    assert not offsets.unsynced
+
+
+@pytest.mark.parametrize("count", [0, 2, 3, 1000])
+def test_rebuilding_something_else_replaces_the_file(count: int, offsets: OffsetIndex) -> None:
+    offsets.save()
+    offsets.rebuild()
+    for number in range(1, count + 1):
+        offsets.append(BASE + number, number)
+    offsets.save()
+    assert offsets.unsynced
+    assert Path(offsets.path).read_bytes() == b"".join(pack(">ii", number, number) for number in range(1, count + 1))
+    offsets.append(9999, 9999)
+    offsets.save()
+    assert Path(offsets.path).stat().st_size == (count + 1) * 8
 
 
 @pytest.mark.parametrize(

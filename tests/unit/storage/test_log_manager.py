@@ -1,4 +1,6 @@
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
@@ -7,6 +9,7 @@ import pytest
 from protocol.errors import ErrorCode, KafkaError
 from protocol.primitives import ZERO_UUID
 from storage.disk import AlreadyLocked, OsDisk
+from storage.flush import Flush
 from storage.log import Log, LogConfig
 from storage.log_manager import LogManager
 from tests.disks import FaultyDisk
@@ -124,6 +127,41 @@ def test_a_log_that_is_there_is_not_made_again(manager: Manager) -> None:
     assert create(manager) is log
     assert manager.get("topic", 0) is log
     assert manager.get("topic", 1) is None
+
+
+def test_no_empty_log_takes_the_place_of_one_in_a_directory_that_is_offline(tmp_path: Path) -> None:
+    first = Manager(tmp_path / "a", tmp_path / "b")
+    first.start()
+    home = first.directories[1].directory_id
+    first.create("t", TOPIC_ID, 0, CONFIG, home)
+    first.close()
+    (tmp_path / "b").rename(tmp_path / "lost")
+    (tmp_path / "b").touch()
+    second = Manager(tmp_path / "a", tmp_path / "b")
+    assert second.start() == []
+    with pytest.raises(KafkaError) as refused:
+        second.create("t", TOPIC_ID, 0, CONFIG, home)
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert not (tmp_path / "a" / "t-0").exists()
+    assert second.create("new", TOPIC_ID, 0, CONFIG, second.directories[0].directory_id)
+
+
+def test_a_log_that_could_not_be_recovered_is_not_opened_as_if_it_were_sound(tmp_path: Path) -> None:
+    first = Manager(tmp_path)
+    first.start()
+    fill(first.create("t", TOPIC_ID, 0, CONFIG), 3)
+    first.crash()
+    disk = FaultyDisk()
+    second = Manager(tmp_path, disk=disk)
+    second.open()
+    second.format("WV5yoIVIQ7q2wIB0pOwZQg", 1)
+    disk.arm("pwrite", ENOSPC)
+    disk.arm("replace_file", ENOSPC)
+    assert list(second.load()) == []
+    with pytest.raises(KafkaError, match="could not be opened"):
+        second.create("t", TOPIC_ID, 0, CONFIG)
+    [third] = Manager(tmp_path).start() if second.crash() is None else []
+    assert content(third)
 
 
 def test_no_log_is_made_when_every_directory_has_failed(manager: Manager) -> None:
@@ -278,6 +316,17 @@ def test_housekeeping_goes_on_past_a_log_that_fails(tmp_path: Path) -> None:
     assert [log.log_start_offset for log in logs] == [0, 5, 0, 5]
 
 
+def test_a_log_may_be_deleted_and_made_again_amid_housekeeping(manager: Manager) -> None:
+    for partition in range(3):
+        manager.create("t", TOPIC_ID, partition, CONFIG)
+    steps = manager.housekeeping(manager.now)
+    next(steps)
+    manager.delete("t", 1)
+    manager.delete("t", 2)
+    manager.create("t", TOPIC_ID, 2, CONFIG)
+    assert list(steps) == []
+
+
 def test_due_flushes_are_of_logs_that_rolled(manager: Manager) -> None:
     config = CONFIG._replace(segment_bytes=2 * SIZE)
     logs = [manager.create("topic", TOPIC_ID, number, config) for number in range(3)]
@@ -304,13 +353,36 @@ def test_closing_flushes_every_log_and_writes_the_checkpoints(manager: Manager) 
     assert content(again) == before
 
 
-def test_a_directory_whose_log_cannot_be_closed_is_not_marked_clean(tmp_path: Path) -> None:
+def test_what_closing_syncs_can_be_synced_by_threads_before(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    manager = Manager(tmp_path, disk=disk)
+    manager.start()
+    for number in range(3):
+        fill(create(manager, partition=number), 2)
+    with ThreadPoolExecutor() as threads:
+        flushes = list(manager.begin_close())
+        list(threads.map(Flush.sync, flushes))
+    for flush in flushes:
+        flush.finish()
+    assert disk.called("sync").count(f"{0:020d}.log") == 3
+    disk.calls.clear()
+    manager.close()
+    assert disk.called("sync") == []
+    assert [log.log_end_offset for log in Manager(tmp_path, seed=2).start()] == [2, 2, 2]
+
+
+@pytest.mark.parametrize("ahead", [True, False])
+def test_a_directory_whose_log_cannot_be_closed_is_not_marked_clean(ahead: bool, tmp_path: Path) -> None:
     disk = FaultyDisk()
     manager = Manager(tmp_path / "a", tmp_path / "b", disk=disk)
     manager.start()
     for number in range(2):
         fill(create(manager, partition=number), 1)
     disk.arm("sync")
+    for flush in manager.begin_close() if ahead else ():
+        flush.sync()
+        with suppress(KafkaError):
+            flush.finish()
     manager.close()
     assert len(manager.problems) == 1
     assert not (tmp_path / "a" / ".kafka_cleanshutdown").exists()
