@@ -1,14 +1,29 @@
-"""Which batches a log takes: a client's by its size and timestamps, a leader's by their CRC and offsets.
+"""Which batches a log takes: a client's by its size and timestamps, a leader's by their CRC and offsets; and how it
+says where they went.
 
 That a client's bytes are one well-formed batch is `protocol.record_batch.check_batch`'s to tell, and that its
 sequence follows `producer_state.py`'s. Errors are those of Apache Kafka.
 """
+
+from typing import NamedTuple
 
 from protocol.errors import ErrorCode, KafkaError
 from protocol.record_batch import NO_TIMESTAMP, BatchHeader, crc_matches, iter_batches, iter_records
 from storage.log_config import FOREVER, LogConfig
 
 Buffer = bytes | bytearray | memoryview
+
+
+class AppendInfo(NamedTuple):
+    """Where records went; `log_append_time_ms` is -1 unless the broker set their timestamps."""
+
+    base_offset: int
+    last_offset: int
+    max_timestamp: int
+    log_append_time_ms: int
+    log_start_offset: int
+    leader_epoch: int
+    duplicate: bool
 
 
 def check_size(size: int, config: LogConfig) -> None:

@@ -23,7 +23,7 @@ from protocol.record_batch import (
     read_header,
     set_log_append_time,
 )
-from storage.admission import check_size, check_timestamps, take_batches
+from storage.admission import AppendInfo, check_size, check_timestamps, take_batches
 from storage.checkpoint import CheckpointError
 from storage.disk import Disk
 from storage.flush import Flush
@@ -31,11 +31,10 @@ from storage.leader_epochs import EpochEnd, LeaderEpochs
 from storage.log_config import LOG_APPEND_TIME, LogConfig
 from storage.log_directory import LogDirectory
 from storage.log_files import LogFiles
-from storage.log_values import AppendInfo, LogRead
 from storage.producer_state import ProducerState
 from storage.recovery import RecoveryReport, recover_producers, recover_segments
 from storage.retention import deletable
-from storage.segment import FileSlice, TimestampOffset
+from storage.segment import FileSlice, LogRead, TimestampOffset
 from storage.segments import Segments
 
 __all__ = ["AppendInfo", "FileSlice", "Log", "LogConfig", "LogRead", "TimestampOffset"]

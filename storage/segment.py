@@ -57,6 +57,13 @@ class FileSlice:
         return self.file.pread_nowait(size, self.position + offset)
 
 
+class LogRead(NamedTuple):
+    """Whole batches found by a read: none, or one slice of one segment."""
+
+    slices: list[FileSlice]
+    size_bytes: int
+
+
 class Place(NamedTuple):
     """Where a batch lies, and what finding it needs."""
 
