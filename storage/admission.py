@@ -1,7 +1,6 @@
-"""Which batches a log takes: a client's by its size and timestamps, a leader's by their CRC and offsets; and how it
-says where they went.
+"""Which batches a log takes: a client's by its size and timestamps, a leader's by their CRC and offsets.
 
-That a client's bytes are one well-formed batch is `protocol.record_batch.check_batch`'s to tell, and that its
+What it answers is here too. That a client's bytes are one well-formed batch is `protocol.record_batch.check_batch`'s to tell, and that its
 sequence follows `producer_state.py`'s. Errors are those of Apache Kafka.
 """
 
