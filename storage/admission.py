@@ -1,7 +1,8 @@
 """Which batches a log takes: a client's by its size and timestamps, a leader's by their CRC and offsets.
 
-What it answers is here too. That a client's bytes are one well-formed batch is `protocol.record_batch.check_batch`'s to tell, and that its
-sequence follows `producer_state.py`'s. Errors are those of Apache Kafka.
+What it answers is here too. That a client's bytes are one well-formed batch is told by
+`protocol.record_batch.check_batch`, and that its sequence follows by `producer_state.py`. Errors are those of Apache
+Kafka.
 """
 
 from typing import NamedTuple

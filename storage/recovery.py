@@ -139,7 +139,10 @@ def valid_batches(file: File, end: int) -> Iterator[BatchHeader]:
     """Yield the header of each whole batch with a matching CRC, up to the first that is not one."""
     position, wanted = 0, _SCAN_BYTES
     while end - position >= HEADER_BYTES:
-        chunk = memoryview(file.pread(min(wanted, end - position), position))
+        size = min(wanted, end - position)
+        chunk = memoryview(file.pread(size, position))
+        if len(chunk) < size:
+            end = position + len(chunk)
         at, wanted = 0, _SCAN_BYTES
         while len(chunk) - at >= HEADER_BYTES:
             header = read_header(chunk, at)
@@ -155,8 +158,6 @@ def valid_batches(file: File, end: int) -> Iterator[BatchHeader]:
                 return
             yield header
             at += size
-        if at == 0 and wanted <= len(chunk):
-            return
         position += at
 
 

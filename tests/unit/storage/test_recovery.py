@@ -4,8 +4,9 @@ from pathlib import Path
 import pytest
 
 from protocol.record_batch import iter_batches
+from storage.disk import OsDisk
 from storage.log import Log, LogConfig
-from storage.recovery import RecoveryReport
+from storage.recovery import RecoveryReport, valid_batches
 from tests.logs import NOW_MS, batch, content, fill, headers, open_log, stamped
 
 SIZE = len(batch())
@@ -222,6 +223,21 @@ def test_a_log_start_past_the_recovered_end_begins_the_log_anew(tmp_path: Path) 
     assert (log.log_start_offset, log.log_end_offset, log.segment_base_offsets) == (50, 50, (50,))
     fill(log, 1)
     assert [header.base_offset for header in headers(log)] == [50]
+
+
+def test_batches_larger_than_what_is_read_at_once_are_recovered(tmp_path: Path) -> None:
+    config = LogConfig(max_message_bytes=1 << 30)
+    log = open_log(tmp_path, config)
+    for size in (700_000, 3_000_000, 10, 1_048_000, 500_000, 600_000):
+        log.append_as_leader(batch(size=size), 0, NOW_MS)
+    before = content(log)
+    assert content(open_log(tmp_path, config, clean=False)) == before
+
+
+def test_a_file_shorter_than_it_was_said_to_be_ends_where_it_ends(tmp_path: Path) -> None:
+    killed(tmp_path)
+    file_ = OsDisk().open_file(str(file(tmp_path, 0, ".log")))
+    assert [header.base_offset for header in valid_batches(file_, file_.size() + 500)] == [0, 1, 2, 3]
 
 
 # Producers
