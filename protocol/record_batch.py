@@ -39,10 +39,14 @@ from protocol.record import Record, decode_record, invalid, put_record
 HEADER_BYTES = 61
 MAGIC = 2
 MAX_INFLATED_BYTES = 128 * 1024 * 1024
+MAX_RECORDS = 1_000_000
 NO_PRODUCER_ID = -1
 NO_SEQUENCE = -1
 NO_TIMESTAMP = -1
 MAX_SEQUENCE = 2**31 - 1
+
+_MIN_RECORD_BYTES = 7
+_MAX_INT64 = 2**63 - 1
 
 _HEADER = Struct(">qiibIhiqqqhii")
 _INT64 = Struct(">q")
@@ -174,6 +178,8 @@ def check_batch(records: memoryview) -> BatchHeader:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "the batch's CRC-32C does not match its content")
     if count <= 0 or header.last_offset_delta + 1 != count:
         raise invalid(f"{count} records with a last offset delta of {header.last_offset_delta}")
+    if count > MAX_RECORDS if attributes & _CODEC_BITS else count * _MIN_RECORD_BYTES > size - HEADER_BYTES:
+        raise invalid(f"{count} records in {size} bytes")
     if attributes & ~_CLIENT_BITS:
         raise _refused_attributes(attributes)
     if attributes & _CODEC_BITS > Compression.ZSTD:
@@ -263,6 +269,8 @@ def iter_records(batch: Buffer, max_bytes: int = MAX_INFLATED_BYTES) -> Iterator
             record, at = decode_record(data, at, header.base_offset, header.base_timestamp)
         except (IndexError, DecodeError):
             raise invalid(f"no whole record at byte {at}") from None
+        if not (abs(record.offset) <= _MAX_INT64 and abs(record.timestamp) <= _MAX_INT64):
+            raise invalid(f"a record with offset {record.offset} and timestamp {record.timestamp}")
         yield record if append_time is None else record._replace(timestamp=append_time)
     if at != len(data):
         raise invalid(f"{len(data) - at} bytes after the last of {header.record_count} records")

@@ -6,9 +6,10 @@ import pytest
 from protocol.checksum import crc32c
 from protocol.compression import Compression
 from protocol.errors import DecodeError, ErrorCode, KafkaError
-from protocol.record import Record
+from protocol.record import Record, put_record
 from protocol.record_batch import (
     HEADER_BYTES,
+    MAX_RECORDS,
     MAX_SEQUENCE,
     ControlType,
     EndTxnMarker,
@@ -320,3 +321,26 @@ def test_a_control_batch_emptied_by_compaction_has_no_marker() -> None:
     pack_into(">i", batch, 8, HEADER_BYTES - 12)
     pack_into(">i", batch, 57, 0)
     assert end_txn_marker(batch) is None
+
+
+def test_more_records_than_fit_are_refused_before_anything_looks_for_them() -> None:
+    def claim(count: int) -> Callable[[bytearray], object]:
+        return lambda batch: (pack_into(">i", batch, 23, count - 1), pack_into(">i", batch, 57, count))
+
+    smallest = build_batch([(None, None)] * 10)
+    assert check_batch(memoryview(smallest)).record_count == 10
+    assert refusal(altered(claim(11), smallest)) is ErrorCode.INVALID_RECORD
+    packed = build_batch(PAIRS, compression=Compression.ZSTD)
+    assert check_batch(altered(claim(MAX_RECORDS), packed)).record_count == MAX_RECORDS
+    assert refusal(altered(claim(MAX_RECORDS + 1), packed)) is ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize(("timestamp_delta", "offset_delta"), [(2**63 - 1, 0), (0, 2**63 - 1)])
+def test_a_record_whose_timestamp_or_offset_is_beyond_64_bits_is_refused(timestamp_delta: int, offset_delta: int) -> None:
+    payload = bytearray()
+    put_record(payload, timestamp_delta, offset_delta, None, None, ())
+    batch = build_batch([(None, None)], base_offset=1, timestamp_ms=1000)[:HEADER_BYTES] + payload
+    pack_into(">i", batch, 8, len(batch) - 12)
+    with pytest.raises(KafkaError) as refused:
+        list(iter_records(sealed(batch)))
+    assert refused.value.code is ErrorCode.INVALID_RECORD
