@@ -79,6 +79,8 @@ class DecoderWriter:
         """Read a string, bytes or records: a length and that many bytes."""
         source = self.source
         length = self._length("h" if scalar == "String" else "i")
+        if scalar == "String" and self._flexible:
+            source.line(f"if {length} > {_MAX_STRING_BYTES + 1}: too_long({path!r}, {length} - 1)")
         with source.block(self._if_present(length)):
             source.line(f"end = at + {length}{' - 1' if self._flexible else ''}")
             source.line(f"{target} = {_SIZED[scalar]}")
@@ -182,8 +184,16 @@ class DecoderWriter:
         return 1 if self._flexible else 2 if field.scalar == "String" else 4
 
 
+# Flexible versions could say more, but then no other version could tell of it; Kafka refuses it too.
+_MAX_STRING_BYTES = 0x7FFF
+
+
 def _too_many(path: str, count: int) -> NoReturn:
     raise DecodeError(f"{path}: {count} elements do not fit into the bytes left")
+
+
+def _too_long(path: str, size: int) -> NoReturn:
+    raise DecodeError(f"{path}: a string of {size} bytes, more than {_MAX_STRING_BYTES}")
 
 
 def _not_null(path: str) -> NoReturn:
@@ -206,6 +216,7 @@ _HELPERS = {
     "not_null": _not_null,
     "read_uvarint": read_uvarint,
     "skip_tagged_fields": skip_tagged_fields,
+    "too_long": _too_long,
     "too_many": _too_many,
     "unpack_from": unpack_from,
     "wrong_end": _wrong_end,

@@ -193,14 +193,19 @@ _RETRIABLE = frozenset(
 )
 
 
+_MAX_MESSAGE_LENGTH = 4096
+
+
 class KafkaError(Exception):
     """An answer to the client.
 
     `message` is for people, and is sent where a response has room for it; without one the code's name
-    stands in.
+    stands in. A long one is cut: a client's name may be in it, and as long as a string can be.
     """
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
+        if len(message) > _MAX_MESSAGE_LENGTH:
+            message = message[:_MAX_MESSAGE_LENGTH] + "..."
         super().__init__(code, message)
         self.code = code
         self.message = message

@@ -132,7 +132,12 @@ class Message(Struct):
         out = bytearray(prefix)
         cuts: list[tuple[int, RecordsPart | list[RecordsPart]]] = []
         encoder = self._encoders.get(version) or self._compile_encoder(version)
-        encoder(self, out, cuts)
+        try:
+            encoder(self, out, cuts)
+        except _struct.error as error:
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION, f"{type(self).__name__} v{version} cannot carry a value: {error}"
+            ) from error
         if not cuts:
             return [out]
         parts: list[Part] = []

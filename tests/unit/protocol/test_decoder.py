@@ -82,3 +82,12 @@ def test_text_that_is_not_utf_8_is_taken_with_replacement_characters(order, data
 
 def test_a_message_may_begin_anywhere_in_its_buffer(order, data):
     assert order.decode(memoryview(b"head" + data[1]), 1, 4) == order.decode(data[1], 1)
+
+
+def test_text_is_never_longer_than_every_version_can_tell(order):
+    def named(size):
+        return order(number=5, buyer=order.Buyer(name="n" * size), lines=[]).encode(2)
+
+    assert len(order.decode(named(32767), 2).buyer.name) == 32767
+    with pytest.raises(DecodeError, match=r"Order\.buyer\.name: a string of 32768 bytes"):
+        order.decode(named(32768), 2)

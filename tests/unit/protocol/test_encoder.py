@@ -68,3 +68,10 @@ def test_null_where_there_must_be_none_is_the_callers_mistake(small):
     small.lines = None
     with pytest.raises(TypeError):
         small.encode(0)
+
+
+def test_a_value_that_does_not_fit_into_its_field_is_refused(order, small):
+    small.buyer = order.Buyer(name="n" * 32768)
+    with pytest.raises(KafkaError, match="Order v0 cannot carry a value") as refused:
+        small.encode(0)
+    assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION

@@ -11,3 +11,7 @@ def test_an_error_reads_as_its_code_and_what_is_wrong():
     assert str(KafkaError(ErrorCode.INVALID_CONFIG, "retention.ms=x")) == "INVALID_CONFIG: retention.ms=x"
     assert str(KafkaError(ErrorCode.INVALID_CONFIG)) == "INVALID_CONFIG"
     assert KafkaError(ErrorCode.INVALID_CONFIG).message == ""
+
+
+def test_an_endless_message_is_cut_so_that_it_fits_into_a_response():
+    assert len(KafkaError(ErrorCode.INVALID_CONFIG, "x" * 100_000).message) == 4096 + len("...")
