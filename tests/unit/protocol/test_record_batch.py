@@ -336,7 +336,9 @@ def test_more_records_than_fit_are_refused_before_anything_looks_for_them() -> N
 
 
 @pytest.mark.parametrize(("timestamp_delta", "offset_delta"), [(2**63 - 1, 0), (0, 2**63 - 1)])
-def test_a_record_whose_timestamp_or_offset_is_beyond_64_bits_is_refused(timestamp_delta: int, offset_delta: int) -> None:
+def test_a_record_whose_timestamp_or_offset_is_beyond_64_bits_is_refused(
+    timestamp_delta: int, offset_delta: int
+) -> None:
     payload = bytearray()
     put_record(payload, timestamp_delta, offset_delta, None, None, ())
     batch = build_batch([(None, None)], base_offset=1, timestamp_ms=1000)[:HEADER_BYTES] + payload
