@@ -85,7 +85,7 @@ class Dispatcher:
             outcome = handle(self._broker, context, request)
             if isinstance(outcome, Awaitable):
                 return Waiting(key, self._start(self._later(header, request, outcome)))
-            return None if outcome is None else encode_response(header, outcome)
+            return None if outcome is None else _encode_answer(header, outcome)
         except Exception as error:
             return self._failed(header, request, error)
 
@@ -108,7 +108,7 @@ class Dispatcher:
     ) -> list[Part] | None:
         try:
             response = await outcome
-            return None if response is None else encode_response(header, response)
+            return None if response is None else _encode_answer(header, response)
         except Exception as error:
             return self._failed(header, request, error)
 
@@ -140,6 +140,14 @@ class Dispatcher:
             return encode_response(header, answer)
         except (LookupError, KafkaError) as impossible:
             raise Disconnect(f"{name} failed with {code.name}") from impossible
+
+
+def _encode_answer(header: RequestHeader, response: Message) -> list[Part]:
+    """Return a handler's response as parts; one that cannot be written is a bug of ours, no answer to the client."""
+    try:
+        return encode_response(header, response)
+    except KafkaError as error:
+        raise RuntimeError(f"the handler's response cannot be written: {error}") from error
 
 
 def encode_response(header: RequestHeader, response: Message) -> list[Part]:

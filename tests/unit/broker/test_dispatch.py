@@ -14,6 +14,7 @@ from protocol.api import APIS, ApiKey, request_class, response_class
 from protocol.errors import DecodeError, ErrorCode, InvariantError, KafkaError
 from protocol.headers import RequestHeader, decode_response_header, encode_request_header
 from protocol.messages.api_versions import ApiVersionsResponse
+from protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.produce import ProduceRequest
 from protocol.primitives import read_parts
@@ -128,6 +129,22 @@ def test_a_response_that_cannot_be_encoded_is_an_unexpected_exception(dispatcher
     parts = dispatcher(request(ApiKey.HEARTBEAT, 3, HEARTBEAT), CONNECTION)
     assert answer(parts, ApiKey.HEARTBEAT, 3).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert caplog.records
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_response_that_its_version_cannot_carry_is_an_unexpected_exception(dispatcher, event_loop, caplog, waits):
+    response = DescribeClusterResponse(endpoint_type=2, cluster_id="c", brokers=[])  # there is no type in version 0
+
+    async def later():
+        return response
+
+    handled_by(dispatcher, (lambda *_: later()) if waits else (lambda *_: response), ApiKey.DESCRIBE_CLUSTER)
+    message = DescribeClusterRequest(include_cluster_authorized_operations=False)
+    parts = dispatcher(request(ApiKey.DESCRIBE_CLUSTER, 0, message), CONNECTION)
+    parts = event_loop.run_until_complete(parts.response) if waits else parts
+    assert answer(parts, ApiKey.DESCRIBE_CLUSTER, 0).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert caplog.records[0].exc_info
+    assert dispatcher._metrics.handler_failures == 1
 
 
 def test_a_failed_request_that_has_no_response_closes_the_connection(dispatcher):
