@@ -50,6 +50,7 @@ def _too_large(max_bytes: int) -> CompressionError:
 
 _GZIP_WINDOW_BITS = 31
 _GZIP_MAGIC = b"\x1f\x8b"
+_GZIP_PORTION_BYTES = 64 * 1024
 
 
 def _gzip(data: Buffer) -> bytes:
@@ -58,23 +59,28 @@ def _gzip(data: Buffer) -> bytes:
 
 
 def _gunzip(data: Buffer, max_bytes: int) -> bytes:
+    view = memoryview(data)
     members: list[bytes] = []
-    room = max_bytes
+    room, at = max_bytes, 0
     while True:
         unpacker = zlib.decompressobj(wbits=_GZIP_WINDOW_BITS)
-        try:
-            # One byte beyond the room, since zero would mean "no limit".
-            member = unpacker.decompress(data, room + 1)
-        except zlib.error as error:
-            raise CompressionError(f"gzip: {error}") from None
-        room -= len(member)
-        if room < 0:
-            raise _too_large(max_bytes)
-        if not unpacker.eof:
-            raise CompressionError("gzip: the stream ends early")
-        members.append(member)
-        data = unpacker.unused_data
-        if not data.startswith(_GZIP_MAGIC):
+        # In portions, since what follows the member is copied out of the last one: many small members would
+        # otherwise copy all the rest for each.
+        while not unpacker.eof:
+            portion = view[at : at + _GZIP_PORTION_BYTES]
+            if not portion:
+                raise CompressionError("gzip: the stream ends early")
+            try:
+                # One byte beyond the room, since zero would mean "no limit".
+                member = unpacker.decompress(portion, room + 1)
+            except zlib.error as error:
+                raise CompressionError(f"gzip: {error}") from None
+            room -= len(member)
+            if room < 0:
+                raise _too_large(max_bytes)
+            members.append(member)
+            at += len(portion) - len(unpacker.unused_data)
+        if view[at : at + len(_GZIP_MAGIC)] != _GZIP_MAGIC:
             return members[0] if len(members) == 1 else b"".join(members)
 
 

@@ -1,4 +1,5 @@
 import gzip
+import random
 import struct
 import subprocess
 import sys
@@ -103,6 +104,17 @@ def test_concatenated_java_snappy_streams_are_one() -> None:
 def test_a_snappy_block_of_impossible_length_is_refused(length: int) -> None:
     with pytest.raises(CompressionError, match="block of"):
         decompress(Compression.SNAPPY, compress(Compression.SNAPPY, b"")[:16] + struct.pack(">i", length), 100)
+
+
+def test_many_small_gzip_members_take_no_longer_than_their_bytes() -> None:
+    packed = (gzip.compress(b"") * 10 + gzip.compress(b"x")) * 10_000
+    assert decompress(Compression.GZIP, packed, 10_000) == b"x" * 10_000
+
+
+def test_gzip_members_may_be_of_any_size() -> None:
+    noise = random.Random(1).randbytes(300_000)
+    packed = gzip.compress(noise) + gzip.compress(b"end")
+    assert decompress(Compression.GZIP, packed, len(noise) + 3) == noise + b"end"
 
 
 def test_gzip_members_are_joined_and_what_follows_them_is_ignored() -> None:
