@@ -10,6 +10,7 @@ the header of a batch alone can show is checked by `record_batch.check_batch` an
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from protocol.compression import Compression
@@ -52,6 +53,9 @@ def prepare(records: memoryview, header: BatchHeader, config: LogConfig, validat
     keep = codec is None or codec is header.compression
     if keep and not needs_keys and not validate:
         return records
+    if keep and not validate:
+        _check_keys(iter_records(records))
+        return records
     unpacked = list(iter_records(records))
     if needs_keys:
         _check_keys(unpacked)
@@ -71,7 +75,7 @@ def prepare(records: memoryview, header: BatchHeader, config: LogConfig, validat
     )
 
 
-def _check_keys(records: list[Record]) -> None:
+def _check_keys(records: Iterable[Record]) -> None:
     reason = "a compacted topic takes no record without a key"
     keyless = [(at, reason) for at, record in enumerate(records) if record.key is None]
     if keyless:
