@@ -131,7 +131,7 @@ def test_the_broker_is_healthy_when_a_client_command_says_so(project: PROJECT):
 
 
 @pytest.mark.parametrize("service", ["flights", "flight-delays"])
-def test_a_job_is_a_module_that_takes_these_options_and_finds_the_broker(project: PROJECT, service: str):
+def test_a_job_takes_these_options_and_finds_the_broker(project: PROJECT, service: str):
     module, *options = project()[service]["command"]
     assert json.loads(last("spark", "ENTRYPOINT")) == ["python", "-m"]
     assert "--bootstrap=broker:29092" in options
