@@ -54,12 +54,13 @@ $(BIN)/python:
 $(VENV)/.run $(VENV)/.dev: $(VENV)/.%: requirements/%.txt pyproject.toml | $(BIN)/python
 	@echo "installing requirements/$*.txt into $(VENV) ..."
 	@if command -v uv >/dev/null; then \
-		uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements/$*.txt && \
+		uv pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements/$*.txt && \
 		uv pip install --quiet --python $(BIN)/python --no-deps --editable .; \
 	else \
 		$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/$*.txt && \
 		$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .; \
 	fi
+	@$(BIN)/python -m compileall -q barnabas broker controller protocol storage  # so that even the first start is quick
 	@touch $@
 
 .PHONY: help run test prove check fix demo bench lock clean
