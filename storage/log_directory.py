@@ -69,6 +69,8 @@ class LogDirectory:
             self.previous_broker_epoch = parse_clean_shutdown(mark, f"{self.path}/{_CLEAN_SHUTDOWN}")
             self.clean = True
             self._disk.remove(f"{self.path}/{_CLEAN_SHUTDOWN}")
+            # Were it back after a power cut, a torn log would pass for one that was closed in order.
+            self._disk.sync_dir(self.path)
 
     def format(self, meta: MetaProperties) -> None:
         """Durably write down to which cluster and node the directory belongs."""

@@ -7,6 +7,7 @@ from protocol.errors import ErrorCode, KafkaError
 from storage.checkpoint import CheckpointError, MetaProperties
 from storage.disk import AlreadyLocked, OsDisk
 from storage.log_directory import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, LogDirectory
+from tests.disks import FaultyDisk
 
 META = MetaProperties("WV5yoIVIQ7q2wIB0pOwZQg", 3, bytes(range(16)))
 
@@ -49,6 +50,16 @@ def test_the_mark_of_a_clean_stop_counts_once(tmp_path: Path) -> None:
     assert not (tmp_path / ".kafka_cleanshutdown").exists()
     again.close(clean=False)
     assert not opened(tmp_path).clean
+
+
+def test_the_mark_of_a_clean_stop_is_gone_for_good_before_anything_is_written(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    directory = LogDirectory(disk, str(tmp_path))
+    directory.open()
+    directory.close(clean=True)
+    disk.calls.clear()
+    LogDirectory(disk, str(tmp_path)).open()
+    assert disk.calls == [("sync_dir", str(tmp_path))]
 
 
 def test_a_failed_directory_is_not_marked_clean(tmp_path: Path) -> None:
