@@ -116,10 +116,18 @@ class Segment:
 
     @classmethod
     def create(cls, disk: Disk, directory: str, base_offset: int, now_ms: int) -> "Segment":
-        """Make an empty segment, in the place of whatever files of its name are there."""
-        for suffix in SEGMENT_SUFFIXES:
-            disk.open_file(segment_path(directory, base_offset, suffix), create=True).truncate(0)
-        segment = cls(disk, directory, base_offset, now_ms)
+        """Make an empty segment, in the place of whatever files of its name are there; OSError, with none made."""
+        paths = [segment_path(directory, base_offset, suffix) for suffix in SEGMENT_SUFFIXES]
+        made = [path for path in paths if not disk.exists(path)]
+        try:
+            for path in paths:
+                disk.open_file(path, create=True).truncate(0)
+            segment = cls(disk, directory, base_offset, now_ms)
+        except OSError:
+            # The log goes on in the segment before, and a restart must not take it to end where this one began.
+            for path in made:
+                disk.remove(path)
+            raise
         segment.start_appending()
         return segment
 

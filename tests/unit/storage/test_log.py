@@ -196,6 +196,22 @@ def test_a_full_disk_that_cannot_be_cut_back_takes_the_directory_offline(tmp_pat
     assert disk.called("pwrite") == [f"{0:020d}.log"]
 
 
+@pytest.mark.parametrize("after", range(3))
+def test_a_roll_that_finds_the_disk_full_leaves_no_segment_for_a_restart_to_end_the_log_with(
+    after: int, tmp_path: Path
+) -> None:
+    disk = FaultyDisk()
+    log = open_log(tmp_path, LogConfig(segment_bytes=4 * SIZE), disk=disk)
+    fill(log, 2)
+    disk.arm("create", errno.ENOSPC, after=after)
+    with pytest.raises(KafkaError):
+        log.append_as_leader(batch(size=3 * SIZE), 0, NOW_MS)
+    fill(log, 1)
+    assert log.segment_base_offsets == (0,)
+    again = open_log(tmp_path, clean=False)
+    assert [header.base_offset for header in headers(again)] == [0, 1, 2]
+
+
 @pytest.mark.parametrize("kind", ["create", "replace"])
 @pytest.mark.parametrize("after", range(3))
 def test_a_roll_that_finds_the_disk_full_is_done_by_a_later_append(kind: str, after: int, tmp_path: Path) -> None:
