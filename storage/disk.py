@@ -16,6 +16,7 @@ from typing import Protocol
 Buffer = bytes | bytearray | memoryview
 
 _OUT_OF_SPACE = (errno.ENOSPC, errno.EDQUOT)
+_OUT_OF_FILES = (errno.EMFILE, errno.ENFILE)
 _FILE_MODE = 0o644
 
 
@@ -133,6 +134,11 @@ class Disk(Protocol):
 def out_of_space(error: OSError) -> bool:
     """Tell whether a write failed for want of room, which harms nothing that was written before."""
     return error.errno in _OUT_OF_SPACE
+
+
+def out_of_files(error: OSError) -> bool:
+    """Tell whether a file could not be opened for want of descriptors, which says nothing of the disk."""
+    return error.errno in _OUT_OF_FILES
 
 
 class OsFile:

@@ -306,7 +306,7 @@ class Log:
         try:
             found = self._segments.read(offset, max_bytes, limit_offset, min_one)
         except OSError as error:
-            raise self._directory.give_up(error) from error
+            raise self._directory.fail(error) from error
         if found is None or not found.size_bytes:
             return LogRead([], 0)
         return LogRead([found], found.size_bytes)

@@ -3,7 +3,8 @@
 A directory fails as a whole: after an I/O error nothing in it is trusted until the broker is started again, since
 what the kernel dropped after a failed write-back cannot be known. Its logs refuse every operation from then on with
 KAFKA_STORAGE_ERROR. Running out of space is the exception, where the failed write is cut off and all before it is
-as good as ever; Apache Kafka gives the directory up there too.
+as good as ever, and so is running out of descriptors, which clients that connect can bring about; Apache Kafka gives
+the directory up there too.
 
 Checkpoints are replaced in one step but synced only at a clean stop, so that they never stall the loop: a stale
 or lost one costs time in recovery, never acknowledged records.
@@ -23,7 +24,7 @@ from storage.checkpoint import (
     parse_meta_properties,
     parse_offsets,
 )
-from storage.disk import Disk, Lock, out_of_space
+from storage.disk import Disk, Lock, out_of_files, out_of_space
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LOG_STARTS = "log-start-offset-checkpoint"
@@ -97,9 +98,11 @@ class LogDirectory:
             self._disk.replace_file(f"{self.path}/{name}", format_offsets(offsets).encode(), sync)
 
     def fail(self, error: OSError) -> KafkaError:
-        """Return what callers raise for `error`, and give the directory up unless it is only full."""
+        """Return what callers raise for `error`, and give the directory up unless it is only full, or files are out."""
         if out_of_space(error):
             return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"log directory {self.path} is full: {error}")
+        if out_of_files(error):
+            return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"no file can be opened in {self.path}: {error}")
         return self.give_up(error)
 
     def give_up(self, error: OSError) -> KafkaError:

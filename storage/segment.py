@@ -200,8 +200,9 @@ class Segment:
         self._tail_positions.clear()
 
     def cut_back(self) -> None:
-        """Remove what a failed append left behind the last whole batch."""
-        self.file.truncate(self.size_bytes)
+        """Remove what a failed append left behind the last whole batch: nothing, if the file could not be opened."""
+        if self._file is not None:
+            self._file.truncate(self.size_bytes)
 
     def seal(self) -> None:
         """Complete the indexes; nothing is appended until `start_appending`."""

@@ -196,6 +196,25 @@ def test_a_full_disk_that_cannot_be_cut_back_takes_the_directory_offline(tmp_pat
     assert disk.called("pwrite") == [f"{0:020d}.log"]
 
 
+def test_want_of_descriptors_fails_what_needs_them_and_nothing_after(tmp_path: Path) -> None:
+    fill(open_log(tmp_path), 1)
+    disk = FaultyDisk()
+    log = open_log(tmp_path, disk=disk)
+    log.roll(NOW_MS)
+    log.release()
+    for operation in (
+        lambda: log.append_as_leader(batch(), 0, NOW_MS),
+        lambda: log.read(0, 1000, limit_offset=1),
+        lambda: log.offset_for_timestamp(NOW_MS),
+    ):
+        disk.arm("open", errno.EMFILE)
+        with pytest.raises(KafkaError) as failed:
+            operation()
+        assert failed.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    fill(log, 1)
+    assert [header.base_offset for header in headers(log)] == [0, 1]
+
+
 @pytest.mark.parametrize("after", range(3))
 def test_a_roll_that_finds_the_disk_full_leaves_no_segment_for_a_restart_to_end_the_log_with(
     after: int, tmp_path: Path
