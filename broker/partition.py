@@ -268,6 +268,8 @@ class Partition:
             limit = high_watermark
         else:
             limit = stable if isolation is Isolation.READ_COMMITTED else log.log_end_offset
+        if not max_bytes and not min_one and start <= offset < limit:
+            return ReadResult([], 0, False, high_watermark, stable, start)
         slices, size_bytes = log.read(offset, max_bytes, limit_offset=limit, min_one=min_one)
         return ReadResult(slices, size_bytes, offset >= limit, high_watermark, stable, start)
 
