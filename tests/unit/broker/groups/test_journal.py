@@ -1,0 +1,110 @@
+import pytest
+
+from broker.groups.coordinator import OFFSETS_TOPIC
+from broker.groups.journal import Marker, PartitionJournal, Stored
+from protocol.compression import Compression
+from protocol.errors import ErrorCode, KafkaError
+from protocol.record_batch import ControlType, build_batch, control_record_key, read_header
+from storage.log_config import LogConfig
+from tests.unit.broker.node import NODE_ID, Node
+
+FOLLOWER_ID = 2
+RECORDS = [(b"k1", b"v1"), (b"k2", None)]
+
+
+def journal(node: Node, compression: Compression = Compression.NONE, load_bytes: int = 1 << 20) -> PartitionJournal:
+    return PartitionJournal(
+        node.replicas,
+        node.partition(OFFSETS_TOPIC),
+        compression=compression,
+        timeout_ms=5_000,
+        load_bytes=load_bytes,
+        now_ms=node.now_ms,
+    )
+
+
+@pytest.fixture
+def alone(node: Node) -> Node:
+    node.create(OFFSETS_TOPIC)
+    return node
+
+
+@pytest.fixture
+def replicated(node: Node) -> Node:
+    node.create(OFFSETS_TOPIC, replicas=(NODE_ID, FOLLOWER_ID), config=LogConfig(min_insync_replicas=2))
+    return node
+
+
+def test_what_is_appended_is_read_back_with_its_offsets(alone: Node):
+    written = journal(alone)
+    assert (written.append(RECORDS), written.append([(b"k3", b"v3")]), written.end_offset) == (0, 2, 3)
+    assert [stored for piece in written.read() for stored in piece] == [
+        Stored(0, b"k1", b"v1", -1),
+        Stored(1, b"k2", None, -1),
+        Stored(2, b"k3", b"v3", -1),
+    ]
+
+
+def test_the_log_is_read_in_pieces(alone: Node):
+    for number in range(5):
+        journal(alone).append([(b"k%d" % number, bytes(100))])
+    pieces = list(journal(alone, load_bytes=350).read())
+    assert [len(piece) for piece in pieces] == [2, 2, 1]
+
+
+def test_a_batch_larger_than_a_piece_is_read_all_the_same(alone: Node):
+    journal(alone).append([(b"k", bytes(1_000))])
+    assert len(list(journal(alone, load_bytes=10).read())) == 1
+
+
+def test_an_empty_log_has_no_pieces(alone: Node):
+    assert list(journal(alone).read()) == []
+
+
+def test_records_are_packed_with_the_codec_that_is_configured(alone: Node):
+    journal(alone, Compression.LZ4).append(RECORDS)
+    log = alone.partition(OFFSETS_TOPIC).log
+    (part,) = log.read(0, 1 << 20, limit_offset=log.log_end_offset).slices
+    assert read_header(part.read(0, part.size_bytes)).compression is Compression.LZ4
+    assert [stored.key for piece in journal(alone).read() for stored in piece] == [b"k1", b"k2"]
+
+
+def test_records_of_a_transaction_name_their_producer_and_its_end_is_a_marker(alone: Node):
+    of_producer = {"producer_id": 7, "producer_epoch": 0, "is_transactional": True}
+    alone.append(OFFSETS_TOPIC, (b"k", b"v"), base_sequence=0, **of_producer)
+    log = alone.partition(OFFSETS_TOPIC).log
+    commit = (control_record_key(ControlType.COMMIT), bytes(6))
+    marker = build_batch([commit], timestamp_ms=alone.now_ms(), is_control=True, **of_producer)
+    log.append_as_leader(memoryview(marker), 0, alone.now_ms())
+    assert [found for piece in journal(alone).read() for found in piece] == [Stored(0, b"k", b"v", 7), Marker(7, True)]
+
+
+def test_alone_everything_is_committed_at_once(alone: Node):
+    written = journal(alone)
+    written.append(RECORDS)
+    assert written.outcome(written.end_offset) is ErrorCode.NONE
+
+
+def test_what_the_replicas_lack_is_not_known_yet(replicated: Node):
+    written = journal(replicated)
+    written.append(RECORDS)
+    assert written.outcome(2) is None
+    later = written.outcome_later(2)
+    replicated.replicas.acknowledge(replicated.partition(OFFSETS_TOPIC), FOLLOWER_ID, 2, 0)
+    assert replicated.wait(later) == [ErrorCode.NONE]
+    assert written.outcome(2) is ErrorCode.NONE
+
+
+def test_replicas_that_never_come_are_waited_for_in_vain(replicated: Node):
+    written = journal(replicated)
+    written.append(RECORDS)
+    assert replicated.wait(written.outcome_later(2)) == [ErrorCode.REQUEST_TIMED_OUT]
+
+
+def test_nothing_is_written_without_enough_replicas(replicated: Node):
+    replicated.elect(OFFSETS_TOPIC, NODE_ID, isr=[NODE_ID])
+    written = journal(replicated)
+    with pytest.raises(KafkaError) as error:
+        written.append(RECORDS)
+    assert error.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
+    assert written.end_offset == 0
