@@ -74,8 +74,10 @@ def test_records_of_a_transaction_name_their_producer_and_its_end_is_a_marker(al
     alone.append(OFFSETS_TOPIC, (b"k", b"v"), base_sequence=0, **of_producer)
     log = alone.partition(OFFSETS_TOPIC).log
     commit = (control_record_key(ControlType.COMMIT), bytes(6))
-    marker = build_batch([commit], timestamp_ms=alone.now_ms(), is_control=True, **of_producer)
-    log.append_as_leader(memoryview(marker), 0, alone.now_ms())
+    marker = build_batch(
+        [commit], base_offset=1, leader_epoch=0, timestamp_ms=alone.now_ms(), is_control=True, **of_producer
+    )
+    log.append_as_follower(marker, 0, alone.now_ms())
     assert [found for piece in journal(alone).read() for found in piece] == [Stored(0, b"k", b"v", 7), Marker(7, True)]
 
 
