@@ -6,6 +6,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -126,6 +127,11 @@ def test_what_is_not_run_here_is_run_by_another_test(start: str, test: str):
     assert [command for block in consoles for command, _ in block.commands if command.startswith(start)]
     file, _, name = test.partition("::")
     assert f"def {name}" in (Path(__file__).parent / file).read_text(encoding="utf-8")
+
+
+def test_the_connector_is_that_of_the_pinned_spark():
+    (spark,) = sections()["From Spark"]
+    assert f'"org.apache.spark:spark-sql-kafka-0-10_2.13:{version("pyspark")}"' in spark.text
 
 
 def test_every_page_that_is_linked_exists():

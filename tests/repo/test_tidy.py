@@ -1,0 +1,221 @@
+"""The rules that the code keeps, each looked up in the code itself. `docs/ARCHITECTURE.md` gives the reasons."""
+
+import ast
+import fnmatch
+import re
+import tomllib
+
+import pytest
+
+from tests.repo.tree import ROOT, calls, files, imports_of, modules, parsed, runtime_imports
+
+SERVER = ("protocol", "storage", "controller", "broker")
+PRODUCT = (*SERVER, "barnabas", "spark_jobs")
+
+# The broker's own rules, which are as pure as all of protocol, controller and storage (but for its disk).
+PURE_IN_BROKER = (
+    "broker/connection.py",
+    "broker/error_responses.py",
+    "broker/fetch_sessions.py",
+    "broker/leader_hints.py",
+    "broker/listeners.py",
+    "broker/partition.py",
+    "broker/purgatory.py",
+    "broker/record_checks.py",
+    "broker/settings.py",
+    "broker/groups/group.py",
+    "broker/groups/joining.py",
+    "broker/groups/leaving.py",
+    "broker/groups/offsets.py",
+    "broker/groups/partitioning.py",
+    "broker/groups/rebalance.py",
+    "broker/groups/records.py",
+    "broker/groups/shard.py",
+    "broker/groups/syncing.py",
+    "broker/groups/timers.py",
+    "broker/groups/turn.py",
+)
+EFFECTS = ("asyncio", "datetime", "os", "random", "secrets", "selectors", "socket", "threading", "time", "uuid")
+DISK = "storage/disk.py"
+FILE_MODULES = ("fcntl", "glob", "mmap", "pathlib", "shutil", "tempfile")
+FILE_CALLS = re.compile(
+    r"(io\.|codecs\.)?open|os\.(open|fdopen|f?sync|fdatasync|rename|replace|link|remove|unlink|rmdir|f?truncate|"
+    r"makedirs|mkdir|listdir|scandir|walk|stat|p?readv?|p?writev?|posix_fallocate|path\.(exists|isfile|isdir|getsize))"
+)
+
+# What each of these is used for has one place.
+ONE_PLACE = {
+    "uvloop": {"broker/__main__.py"},
+    "crc32c": {"protocol/checksum.py"},
+    "cramjam": {"protocol/compression.py"},
+    "lz4": {"protocol/compression.py"},
+    "zlib": {"protocol/compression.py"},
+    "signal": {"broker/__main__.py"},
+    "random": {"broker/broker.py"},
+    "time": {"broker/broker.py", "broker/logs.py"},
+    "argparse": {"broker/__main__.py"},
+}
+NOWHERE = ("threading", "multiprocessing", "concurrent", "subprocess", "secrets", "uuid", "dotenv")
+
+MAX_LINES = 500
+
+# Modules without a unit test file of their own, and the tests that cover them. Declarations are compared all at once,
+# one by one; the phases of the group protocol are read as transcripts of the shard that they make up; what the whole
+# broker is made of shows when the program starts and stops it; values that only hold are tested where they are used.
+TESTED_ELSEWHERE = {
+    "protocol/messages/*.py": "tests/oracles/test_definitions.py",
+    "controller/configs/broker*.py": "tests/unit/controller/configs/test_tables.py",
+    "controller/configs/reserved.py": "tests/unit/controller/configs/test_tables.py",
+    "controller/configs/topic.py": "tests/unit/controller/configs/test_tables.py",
+    "controller/commands/decision.py": "tests/unit/controller/commands/test_topics.py",
+    "broker/groups/joining.py": "tests/scripts/groups/test_groups.py",
+    "broker/groups/leaving.py": "tests/scripts/groups/test_groups.py",
+    "broker/groups/rebalance.py": "tests/scripts/groups/test_groups.py",
+    "broker/groups/syncing.py": "tests/scripts/groups/test_groups.py",
+    "broker/groups/turn.py": "tests/scripts/groups/test_groups.py",
+    "broker/broker.py": "tests/unit/broker/test_main.py",
+}
+
+
+def pure_modules() -> list[str]:
+    return [
+        *(
+            module
+            for module in modules("protocol", "storage", "controller")
+            if module not in (DISK, "protocol/__main__.py")
+        ),
+        *PURE_IN_BROKER,
+    ]
+
+
+def test_a_pure_module_has_no_way_to_the_outside():
+    ways_out = {module: imports_of(parsed(module), *EFFECTS) for module in pure_modules()}
+    assert not {module: found for module, found in ways_out.items() if found}
+
+
+def test_a_pure_module_of_the_broker_builds_on_pure_ones():
+    impure = {name.removesuffix(".py").replace("/", ".") for name in modules("broker")} - {
+        name.removesuffix(".py").replace("/", ".") for name in PURE_IN_BROKER
+    }
+    used = {module: runtime_imports(parsed(module)) & impure for module in PURE_IN_BROKER}
+    assert not {module: found for module, found in used.items() if found}
+
+
+def test_only_the_broker_and_the_command_know_the_event_loop():
+    others = modules("protocol", "storage", "controller", "spark_jobs", "docs")
+    assert not [module for module in others if imports_of(parsed(module), "asyncio", "uvloop")]
+
+
+def test_only_the_disk_touches_files():
+    # A temporary directory is made for --ephemeral before there is a disk to ask.
+    allowed = {"broker/__main__.py": {"tempfile", "tempfile.mkdtemp"}}
+    for module in modules(*SERVER):
+        if module != DISK:
+            tree = parsed(module)
+            touched = imports_of(tree, *FILE_MODULES) | {call for call in calls(tree) if FILE_CALLS.fullmatch(call)}
+            assert not touched - allowed.get(module, set()), module
+
+
+@pytest.mark.parametrize(("library", "places"), ONE_PLACE.items())
+def test_each_of_these_is_used_in_one_place(library: str, places: set[str]):
+    assert {module for module in modules(*SERVER) if imports_of(parsed(module), library)} == places
+
+
+def test_the_server_starts_no_threads_or_processes_and_makes_no_chance_of_its_own():
+    assert not [module for module in modules(*SERVER) if imports_of(parsed(module), *NOWHERE)]
+
+
+def test_a_client_library_is_imported_when_a_command_runs_and_not_before():
+    at_the_top = [
+        module
+        for module in modules("barnabas")
+        for statement in parsed(module).body
+        if isinstance(statement, ast.Import | ast.ImportFrom) and imports_of(statement, "kafka")
+    ]
+    assert not at_the_top
+
+
+def test_nothing_depends_on_assert():
+    asserts = {m: [n.lineno for n in ast.walk(parsed(m)) if isinstance(n, ast.Assert)] for m in modules(*PRODUCT)}
+    assert not {module: lines for module, lines in asserts.items() if lines}
+
+
+def test_a_module_says_what_it_is_for():
+    assert not [module for module in modules(*PRODUCT, "docs", "benchmarks") if not ast.get_docstring(parsed(module))]
+
+
+def test_a_file_is_short_enough_to_be_read_in_one_sitting():
+    assert not [module for module in modules(*PRODUCT, "docs", "benchmarks", "tests") if length(module) > MAX_LINES]
+
+
+def test_a_file_is_short_as_a_rule():
+    lengths = sorted(map(length, modules(*SERVER)))
+    assert lengths[len(lengths) // 2] <= 200
+
+
+def length(module: str) -> int:
+    return len((ROOT / module).read_text(encoding="utf-8").splitlines())
+
+
+def own_test_file(module: str) -> str:
+    """Return where the unit tests of a module belong: the same path, `test_` before its name."""
+    folder, _, name = module.removesuffix(".py").rpartition("/")
+    return f"tests/unit/{folder}/test_{name.strip('_')}.py"
+
+
+def without_own_tests() -> list[str]:
+    with_code = (module for module in modules(*SERVER, "barnabas", "docs") if not module.endswith("__init__.py"))
+    return [module for module in with_code if not (ROOT / own_test_file(module)).exists()]
+
+
+def test_every_module_has_a_test_file_of_its_own_or_a_reason():
+    assert not [m for m in without_own_tests() if not any(fnmatch.fnmatch(m, known) for known in TESTED_ELSEWHERE)]
+
+
+@pytest.mark.parametrize(("pattern", "tests"), TESTED_ELSEWHERE.items())
+def test_a_reason_for_having_no_test_file_holds(pattern: str, tests: str):
+    assert (ROOT / tests).exists()
+    assert fnmatch.filter(without_own_tests(), pattern), "it has one now"
+
+
+def test_a_deterministic_test_neither_sleeps_nor_mocks():
+    deterministic = {module: parsed(module) for module in modules("tests/unit", "tests/scripts", "tests/properties")}
+    assert not [module for module, tree in deterministic.items() if "time.sleep" in calls(tree)]
+    assert not [module for module, tree in deterministic.items() if imports_of(tree, "unittest")]
+
+
+def test_tests_are_no_package():
+    assert not [path for path in files() if path.name == "__init__.py" and "tests" in path.relative_to(ROOT).parts]
+
+
+def test_the_project_stands_alone():
+    """Paths of anybody's machine, and what lies beside a checkout, are nobody else's."""
+    elsewhere = re.compile(rb"(?<![\w.])/(work|root|Users)/\w|\.\./shared")
+    this = "tests/repo/test_tidy.py"
+    texts = {str(path.relative_to(ROOT)): path.read_bytes() for path in files() if path.suffix != ".bin"}
+    assert not [name for name, text in texts.items() if name != this and elsewhere.search(text)]
+
+
+@pytest.mark.parametrize("name", ["requirements/run.txt", "requirements/dev.txt"])
+def test_requirements_are_pinned_by_hash_and_name_no_registry(name: str):
+    text = (ROOT / name).read_text(encoding="utf-8")
+    requirements = [
+        line for line in re.sub(r"\\\n", "", text).splitlines() if line.strip() and not line.lstrip().startswith("#")
+    ]
+    assert not [line for line in requirements if not re.match(r"[\w.-]+(\[[\w,-]+\])?==\S+ .*--hash=sha256:", line)]
+    assert not re.search(r"://|(^|\s)-(-index|-extra|-find|-trusted|i |f )", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize(("extras", "name"), [((), "run"), (("spark", "test", "demo", "bench"), "dev")])
+def test_every_declared_dependency_is_pinned(extras: tuple[str, ...], name: str):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    declared = project["dependencies"] + [item for extra in extras for item in project["optional-dependencies"][extra]]
+    pinned = set(
+        re.findall(r"^([\w.-]+)==", (ROOT / f"requirements/{name}.txt").read_text(encoding="utf-8"), re.MULTILINE)
+    )
+    assert {re.split(r"[^\w.-]", item)[0].lower() for item in declared} <= pinned
+
+
+def test_no_lock_file_records_download_addresses():
+    locks = {"uv.lock", "poetry.lock", "Pipfile.lock", "package-lock.json", "yarn.lock", "pnpm-lock.yaml"}
+    assert not [path for path in files() if path.name in locks]
