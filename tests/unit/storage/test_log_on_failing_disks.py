@@ -1,0 +1,146 @@
+"""What a log does when its disk is full or broken."""
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from protocol.errors import ErrorCode, KafkaError
+from storage.log import LogConfig
+from tests.disks import FaultyDisk
+from tests.logs import NOW_MS, batch, content, fill, headers, open_log
+
+SIZE = len(batch())
+
+
+def test_a_full_disk_fails_the_append_and_leaves_the_log_as_it_was(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    log = open_log(tmp_path, disk=disk)
+    fill(log, 2)
+    disk.arm("pwrite", errno.ENOSPC)
+    with pytest.raises(KafkaError) as failed:
+        log.append_as_leader(batch(5), 8, NOW_MS)
+    assert failed.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert (log.log_end_offset, log.size_bytes) == (2, 2 * SIZE)
+    assert (tmp_path / "topic-0" / f"{0:020d}.log").stat().st_size == 2 * SIZE
+    assert log.leader_epochs.latest == 0
+    fill(log, 1)
+    assert [header.base_offset for header in headers(log)] == [0, 1, 2]
+
+
+def test_a_failed_append_does_not_count_for_its_producer(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    log = open_log(tmp_path, disk=disk)
+    disk.arm("pwrite", errno.ENOSPC)
+    with pytest.raises(KafkaError):
+        log.append_as_leader(batch(producer_id=1, producer_epoch=0, base_sequence=0), 0, NOW_MS)
+    info = log.append_as_leader(batch(producer_id=1, producer_epoch=0, base_sequence=0), 0, NOW_MS)
+    assert (info.duplicate, info.base_offset) == (False, 0)
+
+
+def test_an_io_error_takes_the_directory_offline(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    log = open_log(tmp_path, disk=disk)
+    fill(log, 2)
+    disk.arm("pwrite")
+    for _ in range(2):
+        with pytest.raises(KafkaError) as failed:
+            log.append_as_leader(batch(), 0, NOW_MS)
+        assert failed.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    with pytest.raises(KafkaError) as failed:
+        log.read(0, 1000, limit_offset=2)
+    assert failed.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_a_full_disk_that_cannot_be_cut_back_takes_the_directory_offline(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    log = open_log(tmp_path, disk=disk)
+    disk.arm("pwrite", errno.ENOSPC)
+    disk.arm("truncate")
+    for _ in range(2):
+        with pytest.raises(KafkaError):
+            log.append_as_leader(batch(), 0, NOW_MS)
+    assert disk.called("pwrite") == [f"{0:020d}.log"]
+
+
+def test_want_of_descriptors_fails_what_needs_them_and_nothing_after(tmp_path: Path) -> None:
+    fill(open_log(tmp_path), 1)
+    disk = FaultyDisk()
+    log = open_log(tmp_path, disk=disk)
+    log.roll(NOW_MS)
+    log.release()
+    for operation in (
+        lambda: log.append_as_leader(batch(), 0, NOW_MS),
+        lambda: log.read(0, 1000, limit_offset=1),
+        lambda: log.offset_for_timestamp(NOW_MS),
+    ):
+        disk.arm("open", errno.EMFILE)
+        with pytest.raises(KafkaError) as failed:
+            operation()
+        assert failed.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    fill(log, 1)
+    assert [header.base_offset for header in headers(log)] == [0, 1]
+
+
+@pytest.mark.parametrize("after", range(3))
+def test_a_roll_that_finds_the_disk_full_leaves_no_segment_for_a_restart_to_end_the_log_with(
+    after: int, tmp_path: Path
+) -> None:
+    disk = FaultyDisk()
+    log = open_log(tmp_path, LogConfig(segment_bytes=4 * SIZE), disk=disk)
+    fill(log, 2)
+    disk.arm("create", errno.ENOSPC, after=after)
+    with pytest.raises(KafkaError):
+        log.append_as_leader(batch(size=3 * SIZE), 0, NOW_MS)
+    fill(log, 1)
+    assert log.segment_base_offsets == (0,)
+    again = open_log(tmp_path, clean=False)
+    assert [header.base_offset for header in headers(again)] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("kind", ["create", "replace"])
+@pytest.mark.parametrize("after", range(3))
+def test_a_roll_that_finds_the_disk_full_is_done_by_a_later_append(kind: str, after: int, tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    log = open_log(tmp_path, LogConfig(segment_bytes=2 * SIZE), disk=disk)
+    fill(log, 2)
+    disk.arm(kind, errno.ENOSPC, after=after)
+    acknowledged = 2
+    for _ in range(6):
+        try:
+            fill(log, 1)
+        except KafkaError:
+            continue
+        acknowledged += 1
+    assert acknowledged >= 7
+    assert [header.base_offset for header in headers(log)] == list(range(acknowledged))
+    log.close(NOW_MS)
+    again = open_log(tmp_path)
+    assert content(again) == content(log)
+    assert not again.recovery.changed
+
+
+def test_a_failed_sync_takes_the_directory_offline_and_is_not_retried(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    log = open_log(tmp_path, disk=disk)
+    fill(log, 2)
+    disk.arm("sync")
+    with pytest.raises(KafkaError) as failed:
+        log.flush(NOW_MS)
+    assert failed.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert log.recovery_point == 0
+    with pytest.raises(KafkaError):
+        log.flush(NOW_MS)
+    assert len(disk.called("sync")) == 1
+
+
+def test_a_read_error_takes_the_directory_offline(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    log = open_log(tmp_path, LogConfig(segment_bytes=3 * SIZE), disk=disk)
+    fill(log, 4)
+    disk.arm("pread")
+    with pytest.raises(KafkaError) as failed:
+        log.read(1, 1000, limit_offset=4)
+    assert failed.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    with pytest.raises(KafkaError):
+        log.append_as_leader(batch(), 0, NOW_MS)
