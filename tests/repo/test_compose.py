@@ -127,7 +127,7 @@ def test_the_broker_is_healthy_when_a_client_command_says_so(project: PROJECT):
 
     parser = argparse.ArgumentParser()
     topic.add_arguments(parser)
-    assert parser.parse_args(arguments[1:]).bootstrap == "broker:29092"
+    assert parser.parse_args(arguments[1:]).bootstrap == ["broker:29092"]
 
 
 @pytest.mark.parametrize("service", ["flights", "flight-delays"])
