@@ -2,12 +2,11 @@
 
 A producer with an id numbers its records; the partition accepts each number once and in order. Its rules:
 
-- The next batch starts one after the last sequence, which wraps from 2^31 - 1 to 0. A batch equal to one of
-the last
+- The next batch starts one after the last sequence, which wraps from 2^31 - 1 to 0. A batch equal to one of the last
   five is a duplicate, answered with its first offsets; anything else is out of order.
-- A producer of which nothing is known may start anywhere: its records may have been deleted, or it expired. -
-A lower epoch is fenced. A higher one starts at sequence 0 and forgets the window of the one before. - A
-transaction is open from its first batch to its marker. The first unstable offset is the smaller of the first
+- A producer of which nothing is known may start anywhere: its records may have been deleted, or it expired.
+- A lower epoch is fenced. A higher one starts at sequence 0 and forgets the window of the one before.
+- A transaction is open from its first batch to its marker. The first unstable offset is the smaller of the first
   open transaction and the first completed one whose marker is not below the high watermark yet.
 - A producer expires when its last batch or marker is old enough, but never while its transaction is open.
 
