@@ -1,0 +1,188 @@
+"""What benchmarks of the data path share: a raw client, a broker or a bare loop to talk to, its CPU seconds.
+
+Frames are built before the clock starts, so the client costs little; what is measured is the CPU time of the
+other process, which a busy machine disturbs far less than throughput.
+"""
+
+import contextlib
+import os
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from benchmarks.start import TIMEOUT_S, free_port, started, wait_for_answer
+from protocol.api import ApiKey, request_class, response_class
+from protocol.headers import RequestHeader, decode_response_header, encode_request_header
+
+TOPIC = "benchmark"
+PIPELINED = 5  # max.in.flight.requests.per.connection of Java's producer
+_RECEIVE_BYTES = 1 << 20
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+class Cost(NamedTuple):
+    """What some requests took: CPU seconds of the server, seconds on the clock, and their bytes."""
+
+    requests: int
+    size_bytes: int
+    user_s: float
+    system_s: float
+    seconds: float
+
+    @property
+    def user_s_per_gb(self) -> float:
+        """CPU seconds in user mode, per 10^9 bytes."""
+        return self.user_s / self.size_bytes * 1e9
+
+    @property
+    def user_us_per_request(self) -> float:
+        """CPU microseconds in user mode, per request."""
+        return self.user_s / self.requests * 1e6
+
+
+class Client:
+    """A connection that sends frames as they are, and counts the answers."""
+
+    def __init__(self, port: int) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_S)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._scratch = memoryview(bytearray(_RECEIVE_BYTES))
+
+    def close(self) -> None:
+        """Hang up."""
+        self._socket.close()
+
+    def call(self, key: ApiKey, version: int, request: Any) -> Any:
+        """Send a request and return its response."""
+        self._socket.sendall(request_frame(key, version, request))
+        (size,) = struct.unpack(">i", self._socket.recv(4, socket.MSG_WAITALL))
+        answer = self._socket.recv(size, socket.MSG_WAITALL)
+        _, body_at = decode_response_header(key, version, answer)
+        return response_class(key).decode(answer, version, body_at)
+
+    def pipeline(self, frames: Sequence[bytes], count: int, in_flight: int) -> int:
+        """Send `count` frames in turn, with so many in flight, and return the bytes of the answers."""
+        sent = answered = received_bytes = 0
+        due_bytes, head = 0, b""  # of the answer that is being received
+        scratch, connection = self._scratch, self._socket
+        while answered < count:
+            while sent < count and sent - answered < in_flight:
+                connection.sendall(frames[sent % len(frames)])
+                sent += 1
+            size = connection.recv_into(scratch)
+            if not size:
+                raise RuntimeError("the connection was closed")
+            received_bytes += size
+            at = 0
+            while at < size:
+                if due_bytes:
+                    taken = min(due_bytes, size - at)
+                    due_bytes -= taken
+                    at += taken
+                else:
+                    taken = min(4 - len(head), size - at)
+                    head += bytes(scratch[at : at + taken])
+                    at += taken
+                    if len(head) < 4:
+                        continue
+                    due_bytes, head = int.from_bytes(head, "big"), b""
+                answered += not due_bytes
+        return received_bytes
+
+
+class Server(NamedTuple):
+    """A process that is being measured, and where it listens."""
+
+    process: subprocess.Popen[bytes]
+    port: int
+
+    def measure(self, frames: Sequence[bytes], count: int, in_flight: int = PIPELINED) -> Cost:
+        """Send `count` frames in turn and return what they cost the process; after a few that do not count."""
+        client = Client(self.port)
+        client.pipeline(frames, max(len(frames), count // 10), in_flight)
+        user_s, system_s = self._cpu()
+        begun = time.perf_counter()
+        received_bytes = client.pipeline(frames, count, in_flight)
+        seconds = time.perf_counter() - begun
+        user_end_s, system_end_s = self._cpu()
+        client.close()
+        sent_bytes = sum(len(frames[at % len(frames)]) for at in range(count))
+        return Cost(count, max(sent_bytes, received_bytes), user_end_s - user_s, system_end_s - system_s, seconds)
+
+    def _cpu(self) -> tuple[float, float]:
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return int(fields[11]) / _TICKS_PER_S, int(fields[12]) / _TICKS_PER_S
+
+
+def request_frame(key: ApiKey, version: int, request: Any) -> bytes:
+    """Return a request as it goes over the wire."""
+    frame = encode_request_header(RequestHeader(key, version, 1, "benchmark")) + request.encode(version)
+    return struct.pack(">i", len(frame)) + frame
+
+
+def create_topic(port: int, name: str, partitions: int) -> bytes:
+    """Create a topic and return its id."""
+    requests = request_class(ApiKey.CREATE_TOPICS)
+    topic = requests.Topic(name=name, num_partitions=partitions, replication_factor=1, assignments=[], configs=[])
+    client = Client(port)
+    answer = client.call(ApiKey.CREATE_TOPICS, 7, requests(topics=[topic])).topics[0]
+    client.close()
+    if answer.error_code:
+        raise RuntimeError(f"{name} was not created: {answer.error_message}")
+    topic_id: bytes = answer.topic_id
+    return topic_id
+
+
+@contextlib.contextmanager
+def barnabas_server() -> Iterator[Server]:
+    """Run a broker of its own, on an empty directory."""
+    with tempfile.TemporaryDirectory() as directory:
+        port = free_port()
+        command = (sys.executable, "-m", "barnabas", "serve", "--listen", f"127.0.0.1:{port}", "--data-dir", directory)
+        with started(command) as process:
+            wait_for_answer(process, port)
+            yield Server(process, port)
+
+
+@contextlib.contextmanager
+def bare_server(*arguments: str) -> Iterator[Server]:
+    """Run `benchmarks._bare_loop`, the least that any server in Python would have to do."""
+    with tempfile.TemporaryDirectory() as directory:
+        port = free_port()
+        command = (sys.executable, "-m", "benchmarks._bare_loop", str(port), f"{directory}/log", *arguments)
+        with started(command) as process:
+            deadline = time.perf_counter() + TIMEOUT_S
+            while time.perf_counter() < deadline:
+                with contextlib.suppress(OSError):
+                    Client(port).close()
+                    break
+                time.sleep(0.01)
+            yield Server(process, port)
+
+
+def compare(runs: int, measures: Mapping[str, Callable[[], Cost]]) -> None:
+    """Take all measurements in turn, some times, and print the cheapest of each: disturbances only add."""
+    costs: dict[str, list[Cost]] = {name: [] for name in measures}
+    for _ in range(runs):
+        for name, measure in measures.items():
+            costs[name].append(measure())
+    for name, found in costs.items():
+        print(row(name, min(found, key=lambda cost: cost.user_s)))
+
+
+HEADINGS = f"{'':<34}{'user s/GB':>11}{'system s/GB':>13}{'user us/request':>17}{'MB/s':>8}{'requests/s':>12}"
+
+
+def row(name: str, cost: Cost) -> str:
+    """Return a line under `HEADINGS`."""
+    return (
+        f"{name:<34}{cost.user_s_per_gb:>11.2f}{cost.system_s / cost.size_bytes * 1e9:>13.2f}"
+        f"{cost.user_us_per_request:>17.1f}{cost.size_bytes / cost.seconds / 1e6:>8.0f}"
+        f"{cost.requests / cost.seconds:>12.0f}"
+    )
