@@ -105,10 +105,11 @@ class Channel(asyncio.BufferedProtocol):
         server = self._listener.server
         server.metrics.received_bytes += nbytes
         self.used_at = server.loop.time()
+        connection = self.connection
         leaving: list[Part] = []
         try:
             for frame in self._reader.received(nbytes):
-                if self._backlog is None and self.connection.may_handle:
+                if self._backlog is None and connection.may_handle:
                     self._handle(frame, leaving)
                 else:
                     self._keep(frame)
@@ -140,14 +141,15 @@ class Channel(asyncio.BufferedProtocol):
 
     def _handle(self, frame: memoryview, leaving: list[Part]) -> None:
         """Handle one frame; whatever may be sent because of it is added to `leaving`."""
-        outcome = self._listener.dispatch(frame, self.connection)
+        connection = self.connection
+        outcome = self._listener.dispatch(frame, connection)
         if outcome is None:
             return
         if isinstance(outcome, Waiting):
-            slot = self.connection.wait(outcome.api_key)
+            slot = connection.wait(outcome.api_key)
             outcome.response.add_done_callback(partial(self._answered, slot))
         else:
-            leaving += self.connection.answer(outcome)
+            leaving += connection.answer(outcome)
 
     def _keep(self, frame: memoryview) -> None:
         """Copy a frame that has to wait; into writable memory, since records are patched where they lie."""

@@ -66,7 +66,7 @@ class Slot:
 class Connection:
     """Who is at the other end, and the order in which it is answered."""
 
-    __slots__ = ("_held_back", "_slots", "client_host", "connection_id", "listener", "principal")
+    __slots__ = ("_held_back", "_slots", "client_host", "connection_id", "listener", "may_handle", "principal")
 
     def __init__(self, connection_id: int, listener: str, client_host: str) -> None:
         """`connection_id` is unique in the process; `listener` is the name of the one that accepted it."""
@@ -76,16 +76,13 @@ class Connection:
         self.principal = ANONYMOUS
         self._slots: deque[Slot] | None = None  # none while nothing waits: an empty deque is 600 bytes
         self._held_back = False
+        self.may_handle = True
+        """Whether the next request may be handled now."""
 
     @property
     def in_flight(self) -> int:
         """Return the number of requests whose responses have not left."""
         return 0 if self._slots is None else len(self._slots)
-
-    @property
-    def may_handle(self) -> bool:
-        """Say whether the next request may be handled now."""
-        return self._slots is None or not (self._held_back or len(self._slots) >= MAX_IN_FLIGHT)
 
     def answer(self, response: list[Part]) -> list[Part]:
         """Take the response to the latest request; return the parts that may leave now."""
@@ -93,7 +90,7 @@ class Connection:
             return response
         slot = Slot(holds_back=False)
         slot.filled, slot.response = True, response
-        self._slots.append(slot)
+        self._append(slot)
         return []
 
     def wait(self, api_key: int) -> Slot:
@@ -101,10 +98,8 @@ class Connection:
         if not self.may_handle:
             raise InvariantError("a request was handled while those before it hold it back")
         slot = Slot(holds_back=api_key not in _PIPELINED)
-        if self._slots is None:
-            self._slots = deque()
-        self._slots.append(slot)
         self._held_back = slot.holds_back
+        self._append(slot)
         return slot
 
     def fill(self, slot: Slot, response: list[Part] | None) -> list[Part]:
@@ -119,4 +114,11 @@ class Connection:
             leaving += self._slots.popleft().response
         if not self._slots:
             self._slots = None
+        self.may_handle = not self._held_back and self.in_flight < MAX_IN_FLIGHT
         return leaving
+
+    def _append(self, slot: Slot) -> None:
+        if self._slots is None:
+            self._slots = deque()
+        self._slots.append(slot)
+        self.may_handle = not self._held_back and len(self._slots) < MAX_IN_FLIGHT

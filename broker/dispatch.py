@@ -21,7 +21,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from importlib import import_module
 from importlib.machinery import PathFinder
-from struct import pack_into
+from struct import Struct
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from broker import handlers
@@ -32,14 +32,15 @@ from protocol.api import APIS, Api, ApiKey, request_class
 from protocol.errors import DecodeError, ErrorCode, InvariantError, KafkaError
 from protocol.headers import RequestHeader, decode_request_header, response_prefix
 from protocol.primitives import Part, part_size
+from protocol.schema import Message
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from protocol.schema import Message
 
 Handler: TypeAlias = Callable[["Broker", RequestContext, Any], "Message | Awaitable[Message | None] | None"]
 
-_ROOM_FOR_SIZE = bytes(4)
+_SIZE = Struct(">i")
+_ROOM_FOR_SIZE = bytes(_SIZE.size)
 
 _log = logging.getLogger("broker.dispatch")
 
@@ -61,21 +62,24 @@ class Dispatcher:
         self._metrics = broker.metrics
         self._loop = broker.loop
         self.apis = served_apis(listener_type)
-        self._handlers: dict[ApiKey, tuple[Api, type[Message], Handler]] = {}
+        self._handlers: dict[ApiKey, tuple[range, type[Message], Handler]] = {}
         # Tasks are only weakly held by the loop.
         self._tasks: set[asyncio.Task[list[Part] | None]] = set()
 
     def __call__(self, frame: memoryview, connection: Connection) -> list[Part] | Waiting | None:
         """Handle one request; `DecodeError` and `Disconnect` say that the connection has to be closed."""
         header, body_at = decode_request_header(frame)
-        key, version = header.api_key, header.api_version
-        api, requests, handle = self._handlers.get(key) or self._find(key)
+        key, version, correlation_id, client_id = header
+        versions, requests, handle = self._handlers.get(key) or self._find(key)
         self._metrics.requests += 1
-        if not api.supports(version):
+        if version not in versions:
             return self._reject_version(header)
         request = requests.decode(frame, version, body_at)
         context = RequestContext(
-            *header,
+            key,
+            version,
+            correlation_id,
+            client_id,
             connection.connection_id,
             connection.listener,
             connection.client_host,
@@ -83,18 +87,18 @@ class Dispatcher:
         )
         try:
             outcome = handle(self._broker, context, request)
-            if isinstance(outcome, Awaitable):
-                return Waiting(key, self._start(self._later(header, request, outcome)))
-            return None if outcome is None else _encode_answer(header, outcome)
+            if isinstance(outcome, Message):
+                return _encode_answer(header, outcome)
+            return None if outcome is None else Waiting(key, self._start(self._later(header, request, outcome)))
         except Exception as error:
             return self._failed(header, request, error)
 
-    def _find(self, key: ApiKey) -> tuple[Api, type[Message], Handler]:
+    def _find(self, key: ApiKey) -> tuple[range, type[Message], Handler]:
         api = self.apis.get(key)
         if api is None:
             raise Disconnect(f"the API {APIS[key].name} is not served on this listener")
         module = import_module(f"broker.handlers.{api.module}")
-        found = self._handlers[key] = (api, request_class(key), module.handle)
+        found = self._handlers[key] = (api.versions, request_class(key), module.handle)
         return found
 
     def _start(self, later: Coroutine[Any, Any, list[Part] | None]) -> asyncio.Task[list[Part] | None]:
@@ -152,8 +156,10 @@ def _encode_answer(header: RequestHeader, response: Message) -> list[Part]:
 
 def encode_response(header: RequestHeader, response: Message) -> list[Part]:
     """Return the response's frame as parts."""
-    prefix = _ROOM_FOR_SIZE + response_prefix(*header[:3])
-    parts = response.encode_parts(header.api_version, prefix)
+    key, version, correlation_id, _ = header
+    parts = response.encode_parts(version, _ROOM_FOR_SIZE + response_prefix(key, version, correlation_id))
     # The first part always is the encoder's own buffer, or a view of it.
-    pack_into(">i", cast("bytearray", parts[0]), 0, sum(map(part_size, parts)) - len(_ROOM_FOR_SIZE))
+    head = cast("bytearray", parts[0])
+    size = len(head) if len(parts) == 1 else sum(map(part_size, parts))
+    _SIZE.pack_into(head, 0, size - _SIZE.size)
     return parts

@@ -127,9 +127,10 @@ class Api(NamedTuple):
         """Return Kafka's name of the API, `ListOffsets` for example."""
         return "".join(word.capitalize() for word in self.key.name.split("_"))
 
-    def supports(self, version: int) -> bool:
-        """Say whether Kafka 4.3 speaks this version."""
-        return self.min_version <= version <= self.max_version
+    @property
+    def versions(self) -> range:
+        """Return the versions that Kafka 4.3 speaks."""
+        return range(self.min_version, self.max_version + 1)
 
     def is_flexible(self, version: int) -> bool:
         """Say whether this version has compact lengths, tagged fields and the newer headers."""

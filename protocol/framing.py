@@ -15,13 +15,15 @@ The contract with the event loop is that of `asyncio.BufferedProtocol`: `buffer(
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from struct import Struct
 
 from protocol.errors import DecodeError
 
-SCRATCH_BYTES = 128 * 1024
+SCRATCH_BYTES = 256 * 1024
 FIRST_ALLOCATION_BYTES = 1024 * 1024
 _GROWTH = 4
-_SIZE_BYTES = 4
+_SIZE = Struct(">i")
+_SIZE_BYTES = _SIZE.size
 
 
 class FrameReader:
@@ -71,7 +73,7 @@ class FrameReader:
         at = 0
         self._head = b""
         while end - at >= _SIZE_BYTES:
-            size = int.from_bytes(scratch[at : at + _SIZE_BYTES], "big", signed=True)
+            (size,) = _SIZE.unpack_from(scratch, at)
             if not 0 <= size <= self._max_bytes:
                 raise DecodeError(f"frame of {size} bytes; the limit is {self._max_bytes}")
             at += _SIZE_BYTES
@@ -86,5 +88,5 @@ class FrameReader:
 
 def _copy_into(capacity_bytes: int, start: bytearray | memoryview) -> bytearray:
     body = bytearray(capacity_bytes)
-    body[: len(start)] = start
+    memoryview(body)[: len(start)] = start  # a bytearray would make a copy first, to assign that
     return body

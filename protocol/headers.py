@@ -17,7 +17,11 @@ from protocol.primitives import Buffer, skip_tagged_fields
 
 _FIXED = Struct(">hhih")
 _CORRELATION_ID = Struct(">i")
+_TAGGED_CORRELATION_ID = Struct(">ix")  # and no tagged fields
 _BY_NUMBER: dict[int, Api] = {int(key): api for key, api in APIS.items()}
+_RESPONSE_TAGGED_FROM: dict[int, int] = {
+    key: 1 << 15 if key is ApiKey.API_VERSIONS else api.flexible_from for key, api in APIS.items()
+}
 
 
 class RequestHeader(NamedTuple):
@@ -41,8 +45,8 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
         if length >= 0:
             client_id = str(frame[body_at : body_at + length], "utf-8", "replace")
             body_at += length
-        if api.is_flexible(version):
-            body_at = skip_tagged_fields(frame, body_at)
+        if version >= api.flexible_from:
+            body_at = skip_tagged_fields(frame, body_at) if frame[body_at] else body_at + 1
     except (error, IndexError):
         raise DecodeError("a request header ends early") from None
     if body_at > len(frame):
@@ -60,7 +64,8 @@ def encode_request_header(header: RequestHeader) -> bytes:
 
 def response_prefix(key: ApiKey, version: int, correlation_id: int) -> bytes:
     """Return a response's header."""
-    return _CORRELATION_ID.pack(correlation_id) + (b"\0" if _has_tagged_fields(key, version) else b"")
+    tagged = version >= _RESPONSE_TAGGED_FROM[key]
+    return (_TAGGED_CORRELATION_ID if tagged else _CORRELATION_ID).pack(correlation_id)
 
 
 def decode_response_header(key: ApiKey, version: int, frame: Buffer) -> tuple[int, int]:
@@ -68,12 +73,8 @@ def decode_response_header(key: ApiKey, version: int, frame: Buffer) -> tuple[in
     try:
         (correlation_id,) = _CORRELATION_ID.unpack_from(frame)
         body_at = _CORRELATION_ID.size
-        if _has_tagged_fields(key, version):
+        if version >= _RESPONSE_TAGGED_FROM[key]:
             body_at = skip_tagged_fields(frame, body_at)
         return correlation_id, body_at
     except (error, IndexError):
         raise DecodeError("a response header ends early") from None
-
-
-def _has_tagged_fields(key: ApiKey, version: int) -> bool:
-    return key is not ApiKey.API_VERSIONS and APIS[key].is_flexible(version)

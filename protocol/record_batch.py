@@ -26,6 +26,7 @@ append next in `storage/producer_state.py`.
 
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
+from functools import partial
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - a class, whatever its name
 from typing import NamedTuple
@@ -137,6 +138,10 @@ class BatchHeader(NamedTuple):
         return self.base_timestamp if self.attributes & _DELETE_HORIZON_BIT else None
 
 
+# What `BatchHeader._make` does, without a call of a Python function for each batch.
+_batch_header = partial(tuple.__new__, BatchHeader)
+
+
 class ControlType(IntEnum):
     """What a control record says, as its key's second half names it."""
 
@@ -152,7 +157,7 @@ class ControlType(IntEnum):
 def read_header(buf: Buffer, at: int = 0) -> BatchHeader:
     """Return the header that begins at `at`, unchecked; DecodeError if fewer than 61 bytes are left."""
     try:
-        return BatchHeader._make(_HEADER.unpack_from(buf, at))
+        return _batch_header(_HEADER.unpack_from(buf, at))
     except StructError:
         raise DecodeError(f"{len(buf) - at} bytes are no batch header") from None
 
@@ -167,7 +172,7 @@ def check_batch(records: memoryview) -> BatchHeader:
     size = len(records)
     if size < HEADER_BYTES:
         raise _not_a_batch(records)
-    header = BatchHeader._make(_HEADER.unpack_from(records))
+    header = _batch_header(_HEADER.unpack_from(records))
     count = header.record_count
     attributes = header.attributes
     if header.magic != MAGIC or header.batch_length + _LENGTH_COVERS_FROM != size:

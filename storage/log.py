@@ -214,7 +214,7 @@ class Log:
                 )
         base_offset = self.log_end_offset
         assign(records, base_offset, leader_epoch)
-        header = BatchHeader(base_offset, header[1], leader_epoch, *header[3:])
+        header = read_header(records)
         self._write(records, [header], now_ms)
         return AppendInfo(
             base_offset,

@@ -37,7 +37,7 @@ def event_loop():
 
 def handled_by(dispatcher, handle, key=ApiKey.HEARTBEAT):
     """Put `handle` where the API's handler is."""
-    dispatcher._handlers[key] = (APIS[key], request_class(key), handle)
+    dispatcher._handlers[key] = (APIS[key].versions, request_class(key), handle)
     return dispatcher
 
 
