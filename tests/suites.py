@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 SUITES = ("unit", "scripts", "properties", "repo", "oracles", "clients", "chaos", "spark")
 FULL_FIGURES = {"BARNABAS_TEST_KILLS": "20", "HYPOTHESIS_PROFILE": "full"}
+# What `make test` hands down would change what a test's own `make` does and prints.
+OF_THE_OUTER_MAKE = {"ARGS", "MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS"}
 OUTCOMES = re.compile(r"(\d+) (passed|failed|skipped|error)")
 
 
@@ -35,7 +37,9 @@ def main() -> int:
     unknown = set(options.suite) - set(SUITES)
     if unknown:
         parser.error(f"no suite {', '.join(sorted(unknown))}; there are {', '.join(SUITES)}")
-    environment = {**os.environ, **FULL_FIGURES} if options.full else dict(os.environ)
+    environment = {name: value for name, value in os.environ.items() if name not in OF_THE_OUTER_MAKE}
+    if options.full:
+        environment |= FULL_FIGURES
     results = [run(suite, environment) for suite in SUITES if not options.suite or suite in options.suite]
     report(results)
     return 1 if any(result.failed for result in results) else 0
