@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 _log = logging.getLogger("broker.channel")
 
 
+TURN_REQUESTS = 256
+"""The requests that one connection may have handled before others get the loop."""
+
+
 class Waiting(NamedTuple):
     """What the dispatcher returns for a request whose response comes later (None: it has no response).
 
@@ -51,6 +55,7 @@ class Channel(asyncio.BufferedProtocol):
         "_outbox",
         "_reader",
         "_reading",
+        "_resuming",
         "_transport",
         "connection",
         "used_at",
@@ -65,6 +70,7 @@ class Channel(asyncio.BufferedProtocol):
         self._reader = FrameReader(listener.server.scratch, listener.server.limits.max_request_bytes)
         self._backlog: deque[memoryview] | None = None  # frames that are held back; none, for its size, if empty
         self._reading = True
+        self._resuming = False
         self._finishing = False
         self._closing = False
         self.used_at = 0.0
@@ -107,9 +113,11 @@ class Channel(asyncio.BufferedProtocol):
         self.used_at = server.loop.time()
         connection = self.connection
         leaving: list[Part] = []
+        left = TURN_REQUESTS
         try:
             for frame in self._reader.received(nbytes):
-                if self._backlog is None and connection.may_handle:
+                if self._backlog is None and connection.may_handle and left:
+                    left -= 1
                     self._handle(frame, leaving)
                 else:
                     self._keep(frame)
@@ -169,8 +177,10 @@ class Channel(asyncio.BufferedProtocol):
     def _go_on(self, leaving: list[Part] | None = None) -> None:
         """Take up what was held back, as far as that is possible now."""
         leaving = leaving or []
+        left = TURN_REQUESTS
         try:
-            while self._backlog and self.connection.may_handle and not self._outbox.backed_up:
+            while self._backlog and self.connection.may_handle and not self._outbox.backed_up and left:
+                left -= 1
                 self._handle(self._backlog.popleft(), leaving)
         except (DecodeError, Disconnect) as reason:
             self._close(leaving, reason)
@@ -181,6 +191,11 @@ class Channel(asyncio.BufferedProtocol):
             self._outbox.send(leaving)
         self._steer()
 
+    def _resume(self) -> None:
+        """Take up in a new turn of the loop what the last one had no room for."""
+        self._resuming = False
+        self._go_on()
+
     def _steer(self) -> None:
         """Read exactly while another request could be handled; close when the last one is answered."""
         if self._closing:
@@ -189,6 +204,9 @@ class Channel(asyncio.BufferedProtocol):
             self._closing = True
             self._transport.close()  # what the transport still holds is sent first
             return
+        if self._backlog and self.connection.may_handle and not self._outbox.backed_up and not self._resuming:
+            self._resuming = True
+            self._listener.server.loop.call_soon(self._resume)
         may_read = (
             self._backlog is None and self.connection.may_handle and not self._outbox.backed_up and not self._finishing
         )

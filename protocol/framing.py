@@ -1,8 +1,9 @@
 """Bytes in, frames out: requests are delimited by a signed 32-bit big-endian size.
 
 A reader owns no receive buffer of its own. All readers of a broker fill one shared *scratch* buffer, so
-that an idle connection costs next to nothing; only a frame that has not arrived whole gets a buffer of its
-own, exactly as large as the frame. That buffer is never resized: views of it may be alive, and a `bytearray`
+that an idle connection costs next to nothing; a connection uses all of it only while large frames come, so that one
+read brings no more small ones than can be handled before others get their turn. Only a frame that has not
+arrived whole gets a buffer of its own, exactly as large as the frame. That buffer is never resized: views of it may be alive, and a `bytearray`
 would raise BufferError. A frame larger than `FIRST_ALLOCATION_BYTES` is given its buffer in growing steps as
 its bytes arrive, because a size alone is a claim: four bytes must not make the broker allocate a hundred
 megabytes.
@@ -19,7 +20,9 @@ from struct import Struct
 
 from protocol.errors import DecodeError
 
-SCRATCH_BYTES = 256 * 1024
+SCRATCH_BYTES = 1024 * 1024
+SMALL_READ_BYTES = 64 * 1024
+LARGE_FRAME_BYTES = 16 * 1024
 FIRST_ALLOCATION_BYTES = 1024 * 1024
 _GROWTH = 4
 _SIZE = Struct(">i")
@@ -29,12 +32,13 @@ _SIZE_BYTES = _SIZE.size
 class FrameReader:
     """Cut the bytes of one connection into frames."""
 
-    __slots__ = ("_body", "_filled", "_head", "_max_bytes", "_scratch", "_size")
+    __slots__ = ("_body", "_filled", "_head", "_max_bytes", "_room_bytes", "_scratch", "_size")
 
     def __init__(self, scratch: memoryview, max_bytes: int) -> None:
         """`scratch` is shared with every other reader; `max_bytes` is the largest frame accepted."""
         self._scratch = scratch
         self._max_bytes = max_bytes
+        self._room_bytes = SMALL_READ_BYTES
         self._head = b""  # one to three bytes of a size whose rest has not arrived
         self._body: bytearray | None = None
         self._filled = 0
@@ -46,9 +50,9 @@ class FrameReader:
             return memoryview(self._body)[self._filled :]
         head = self._head
         if not head:
-            return self._scratch
+            return self._scratch[: self._room_bytes]
         self._scratch[: len(head)] = head
-        return self._scratch[len(head) :]
+        return self._scratch[len(head) : self._room_bytes]
 
     def received(self, count: int) -> Iterable[memoryview]:
         """Give every frame that the `count` bytes just read have completed; exhaust it before the next read.
@@ -74,6 +78,7 @@ class FrameReader:
         self._head = b""
         while end - at >= _SIZE_BYTES:
             (size,) = _SIZE.unpack_from(scratch, at)
+            self._room_bytes = SMALL_READ_BYTES if size < LARGE_FRAME_BYTES else SCRATCH_BYTES
             if not 0 <= size <= self._max_bytes:
                 raise DecodeError(f"frame of {size} bytes; the limit is {self._max_bytes}")
             at += _SIZE_BYTES

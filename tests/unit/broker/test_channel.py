@@ -3,7 +3,7 @@ import logging
 
 import pytest
 
-from broker.channel import Waiting
+from broker.channel import TURN_REQUESTS, Waiting
 from broker.connection import MAX_IN_FLIGHT, Disconnect
 from protocol.api import ApiKey
 from protocol.errors import DecodeError
@@ -51,6 +51,21 @@ def test_pipelined_requests_are_answered_in_order(run, serving):
             bodies = [b"%d" % i for i in range(1000)]
             client.send(*bodies)
             assert [await client.receive() for _ in bodies] == bodies
+
+    run(body())
+
+
+def test_a_flood_of_requests_lets_another_client_have_its_turn(run, serving):
+    async def body():
+        async with serving() as served:
+            flooding, other = await served.connect(), await served.connect()
+            flood = [b"%d" % i for i in range(4 * TURN_REQUESTS)]
+            flooding.send(*flood)
+            other.send(b"other")
+            assert await other.receive() == b"other"
+            assert [await flooding.receive() for _ in flood] == flood
+            turns = [at // TURN_REQUESTS for at, request in enumerate(served.script.seen) if request == b"other"]
+            assert turns < [3]
 
     run(body())
 

@@ -3,7 +3,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.errors import DecodeError
-from protocol.framing import FIRST_ALLOCATION_BYTES, FrameReader
+from protocol.framing import (
+    FIRST_ALLOCATION_BYTES,
+    LARGE_FRAME_BYTES,
+    SCRATCH_BYTES,
+    SMALL_READ_BYTES,
+    FrameReader,
+)
 
 
 def reader(*, max_bytes: int = 1 << 30, scratch_bytes: int = 64) -> FrameReader:
@@ -35,9 +41,7 @@ def test_frames_that_arrive_together_are_cut_apart() -> None:
     scratch_bytes=st.integers(8, 128),
     read_bytes=st.integers(1, 200),
 )
-def test_any_cut_of_the_stream_gives_the_same_frames(
-    bodies: list[bytes], scratch_bytes: int, read_bytes: int
-) -> None:
+def test_any_cut_of_the_stream_gives_the_same_frames(bodies: list[bytes], scratch_bytes: int, read_bytes: int) -> None:
     frames = reader(scratch_bytes=scratch_bytes)
     assert feed(frames, framed(*bodies), read_bytes=read_bytes) == bodies
 
@@ -90,3 +94,12 @@ def test_frames_before_a_bad_size_are_delivered() -> None:
     assert next(received) == b"good"
     with pytest.raises(DecodeError):
         next(received)
+
+
+def test_only_a_connection_with_large_frames_is_read_in_large_pieces() -> None:
+    frames = reader(scratch_bytes=SCRATCH_BYTES)
+    assert len(frames.buffer()) == SMALL_READ_BYTES
+    feed(frames, framed(bytes(LARGE_FRAME_BYTES)))
+    assert len(frames.buffer()) == SCRATCH_BYTES
+    feed(frames, framed(bytes(LARGE_FRAME_BYTES), b"small"))
+    assert len(frames.buffer()) == SMALL_READ_BYTES
