@@ -12,7 +12,7 @@ here knows what the records mean, nor of the event loop: the raft driver says wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from controller.batches import decode_entries, encode_entry
@@ -155,12 +155,14 @@ class MetadataLog:
                 except DecodeError as error:
                     raise InvariantError(f"{log.directory} cannot be read from offset {offset} on: {error}") from error
 
-    def append(self, entries: Iterable[Entry], now_ms: int) -> Flush | None:
-        """Append entries; return the flush that makes them durable, if one is needed. KafkaError if they cannot be."""
-        for entry in entries:
-            batch = encode_entry(entry, now_ms)
-            self.bytes_since_snapshot += len(batch)
-            self._log.append_as_follower(batch, entry.epoch, now_ms)
+    def append(self, entries: Sequence[Entry], now_ms: int) -> Flush | None:
+        """Append entries, all or none; return the flush that makes them durable, if one is needed.
+
+        KafkaError if they cannot be.
+        """
+        batches = b"".join(encode_entry(entry, now_ms) for entry in entries)
+        self._log.append_as_follower(batches, max(entry.epoch for entry in entries), now_ms)
+        self.bytes_since_snapshot += len(batches)
         return self._log.begin_flush(now_ms)
 
     def committed(self, high_watermark: int) -> None:

@@ -5,8 +5,9 @@ each on the image that those before it lead to, and become durable with one sync
 when its records are committed, applied and have been told to every subscriber, in that order; whoever reads `image`
 after it sees them. A node that does not lead decides nothing.
 
-If the metadata log cannot be written, or a subscriber fails, this broker can no longer say what the cluster is: the
-loop's exception handler is told, which stops the broker, and no command is taken any more.
+Commands for whose records the disk has no space are refused with KAFKA_STORAGE_ERROR, and those after them decided on
+what was before. If the metadata log cannot be written otherwise, or a subscriber fails, this broker can no longer say
+what the cluster is: the loop's exception handler is told, which stops the broker, and no command is taken any more.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from broker.metadata_log import MetadataLog, Retention
@@ -22,7 +23,7 @@ from controller.commands.bootstrap import bootstrap
 from controller.commands.decision import Command, Decision
 from controller.image import MetadataImage
 from controller.image_builder import ImageBuilder, apply_records
-from controller.raft import RaftNode
+from controller.raft import Entry, RaftNode
 from controller.snapshot import SnapshotId, encode_snapshot, image_records
 from controller.voters import Voter, VoterSet
 from protocol.errors import ErrorCode, InvariantError, KafkaError
@@ -34,6 +35,7 @@ from storage.log_config import LogConfig
 if TYPE_CHECKING:
     from controller.configs.effective import StaticSettings
     from storage.disk import Disk
+    from storage.flush import Flush
     from storage.log_directory import LogDirectory
 
 R = TypeVar("R")
@@ -52,6 +54,10 @@ class _Decided(NamedTuple):
     image: MetadataImage
     response: Any
     answer: asyncio.Future[Any]
+
+
+class _NoSpaceError(KafkaError):
+    """The metadata log is full; nothing of what was proposed is in it."""
 
 
 class RaftDriver:
@@ -96,6 +102,8 @@ class RaftDriver:
         try:
             await self._take_over()
         except (OSError, KafkaError) as error:
+            if isinstance(error, OSError):
+                self._directory.fail(error)
             raise InvariantError(f"the metadata log in {self._directory.path} cannot be used: {error}") from error
 
     async def _take_over(self) -> None:
@@ -196,7 +204,11 @@ class RaftDriver:
             while self._queue:
                 decided = []
                 self._decide_queued(decided)
-                await self._perform()
+                try:
+                    await self._perform()
+                except _NoSpaceError as error:
+                    self._refuse(decided, error)
+                    continue
                 for command in decided:
                     self._tell(command)
             self._take_snapshot_if_due()
@@ -231,12 +243,30 @@ class RaftDriver:
                 )
             if ready.entries:
                 self._appended_ms = self._now_ms()
-                flush = self._log.append(ready.entries, self._appended_ms)
+                flush = self._append(ready.entries)
                 if flush is not None:
                     await self._loop.run_in_executor(None, flush.sync)
                     flush.finish()
             self._log.committed(ready.high_watermark)
             self._node.advance(ready)
+
+    def _append(self, entries: Sequence[Entry]) -> Flush | None:
+        refused_writes = self._directory.refused_writes
+        end_offset = self._log.end_offset
+        try:
+            return self._log.append(entries, self._appended_ms)
+        except KafkaError as error:
+            full = self._directory.refused_writes > refused_writes and self._directory.failure is None
+            if full and self._log.end_offset == end_offset and self._node.withdraw(entries):
+                raise _NoSpaceError(error.code, error.message) from error
+            raise
+
+    def _refuse(self, decided: list[_Decided], error: _NoSpaceError) -> None:
+        """Answer commands with `error`, also those without records: they were decided on what never came to be."""
+        self._pending = self.image
+        for command in decided:
+            if not command.answer.done():
+                command.answer.set_exception(error)
 
     def _tell(self, command: _Decided) -> None:
         if command.records:

@@ -158,6 +158,19 @@ class RaftNode:
         self._announced = self.high_watermark
         return ready
 
+    def withdraw(self, entries: Sequence[Entry]) -> bool:
+        """Take back proposals that could not be stored, the last that `ready` gave; False if that cannot be.
+
+        Only the voter of a quorum of one can, others may have stored what their leader has not; and an epoch's first
+        entry is never taken back.
+        """
+        first, last = entries[0], entries[-1]
+        newest = not self._entries and last.next_offset == self._end_offset
+        if len(self.voters.by_id) > 1 or not newest or first.base_offset <= self._epoch_start:
+            return False
+        self._end_offset = first.base_offset
+        return True
+
     def advance(self, ready: Ready) -> None:
         """Take note that the state and the entries of `ready` are durable."""
         state = ready.quorum_state

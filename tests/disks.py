@@ -5,6 +5,8 @@ import os
 
 from storage.disk import Buffer, OsDisk, OsFile
 
+_NEEDS_SPACE = ("create", "replace", "pwrite")
+
 
 class FaultyDisk(OsDisk):
     """The real disk, until a call of a kind is armed to fail: then it fails once, having done half of a write."""
@@ -12,6 +14,8 @@ class FaultyDisk(OsDisk):
     def __init__(self) -> None:
         self.calls: list[tuple[str, str]] = []
         self._armed: dict[str, tuple[int, int]] = {}
+        self.full = False
+        """While set, nothing more can be written: all that makes files or makes them longer fails."""
 
     def arm(self, kind: str, code: int = errno.EIO, *, after: int = 0) -> None:
         """Let the call of `kind` after the next `after` ones fail with `code`."""
@@ -23,6 +27,8 @@ class FaultyDisk(OsDisk):
 
     def check(self, kind: str, path: str) -> None:
         self.calls.append((kind, path))
+        if self.full and kind in _NEEDS_SPACE:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
         if kind in self._armed:
             left, code = self._armed[kind]
             if left == 0:
@@ -37,6 +43,9 @@ class FaultyDisk(OsDisk):
     def replace_file(self, path: str, data: Buffer, sync: bool = True) -> None:
         self.check("replace", path)
         super().replace_file(path, data, sync)
+
+    def free_bytes(self, path: str) -> int:
+        return 0 if self.full else super().free_bytes(path)
 
     def rename(self, source: str, target: str) -> None:
         self.check("rename", source)

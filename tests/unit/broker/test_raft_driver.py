@@ -295,3 +295,24 @@ def test_a_disk_that_fails_under_a_snapshot_stops_the_broker(tmp_path: Path) -> 
     with pytest.raises(InvariantError):
         create(node, "u")
     node.close()
+
+
+def test_a_full_disk_refuses_commands_and_what_they_decided_never_was(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    node = ControllerNode(str(tmp_path), disk)
+    node.start()
+    create(node, "before")
+    disk.full = True
+    for _ in range(2):
+        with pytest.raises(KafkaError, match="is full") as refused:
+            create(node, "meanwhile")
+        assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    disk.full = False
+    create(node, "after")
+    known = state(node.image)
+    assert [topic.name for topic in node.image.topics()] == ["before", "after"]
+    node.stop()
+    assert node.failures == []
+    node.start()
+    assert set(state(node.image)[0]) == set(known[0])
+    node.close()

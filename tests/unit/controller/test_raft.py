@@ -46,3 +46,39 @@ def test_a_vote_of_an_epoch_that_has_passed_does_not_count() -> None:
     node.campaign()
     node.advance(first)
     assert node.role.value == "candidate"
+
+
+def working_leader(voters: int = 1) -> RaftNode:
+    node = leader()
+    for _ in range(2):
+        node.advance(node.ready())
+    node.voters = VoterSet([Voter(number + 1) for number in range(voters)])
+    return node
+
+
+def test_the_last_proposals_can_be_taken_back() -> None:
+    node = working_leader()
+    node.propose([NoOpRecord()])
+    again = node.propose([NoOpRecord()])
+    assert node.withdraw(node.ready().entries)
+    assert node.end_offset == again.base_offset - 1
+    assert node.propose([NoOpRecord()]).base_offset == again.base_offset - 1
+
+
+def test_what_others_may_have_stored_cannot_be_taken_back() -> None:
+    node = working_leader(voters=3)
+    node.propose([NoOpRecord()])
+    assert not node.withdraw(node.ready().entries)
+
+
+def test_the_first_entry_of_an_epoch_cannot_be_taken_back() -> None:
+    node = leader()
+    assert not node.withdraw(node.ready().entries)
+
+
+def test_what_newer_proposals_follow_cannot_be_taken_back() -> None:
+    node = working_leader()
+    node.propose([NoOpRecord()])
+    given = node.ready().entries
+    node.propose([NoOpRecord()])
+    assert not node.withdraw(given)
