@@ -83,8 +83,7 @@ async def _serve(settings: Settings, disk: Disk, topics: list[NewTopic]) -> int:
     sys.stdout.write(f"ready: {broker.bootstrap}\n")
     sys.stdout.flush()
     status = await stop
-    await broker.stop()
-    return status
+    return status if await broker.stop() else _HAD_TO_STOP
 
 
 def _settings(options: argparse.Namespace, disk: Disk) -> Settings:

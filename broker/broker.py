@@ -23,7 +23,7 @@ from broker import housekeeping
 from broker.data_directories import CannotStart, claim_directories, leave_directories
 from broker.dispatch import Dispatcher
 from broker.fetch_sessions import FetchSessions
-from broker.housekeeping import Housekeeping
+from broker.housekeeping import Housekeeping, SpaceWatch
 from broker.listeners import join_host_port
 from broker.metrics import Metrics
 from broker.producer_ids import ProducerIds
@@ -38,7 +38,7 @@ from controller.configs.log_config import log_config, topic_log_config
 from controller.image import Endpoint, MetadataImage
 from controller.topic_names import CONSUMER_OFFSETS
 from protocol.compression import Compression
-from protocol.errors import ErrorCode, KafkaError
+from protocol.errors import ErrorCode, InvariantError, KafkaError
 from protocol.records.metadata import ConfigRecord, RemoveTopicRecord
 from storage.log_manager import LogManager
 
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 
 _STOP_TIMEOUT_S = 10.0
 _SYNC_INTERVAL_S = 1.0
+_SPACE_INTERVAL_S = 1.0
 
 _log = logging.getLogger("broker")
 
@@ -111,6 +112,7 @@ class Broker:
         self._server = Server(loop, self._limits(MetadataImage(cluster_id="")), self.metrics)
         self._dispatchers: dict[str, Dispatcher] = {}
         self._chores = Housekeeping(loop)
+        self._space = SpaceWatch(self.logs)
 
     @property
     def image(self) -> MetadataImage:
@@ -156,6 +158,7 @@ class Broker:
         except BindError as error:
             leave_directories(self.logs.directories)
             raise CannotStart(str(error)) from error
+        self.logs.make_room()
         if self.settings.unknown:
             _log.warning("Settings that do not exist are ignored: %s", ", ".join(self.settings.unknown))
         self.controller = RaftDriver(
@@ -166,9 +169,15 @@ class Broker:
             loop=self.loop,
             now_ms=self.now_ms,
         )
-        await self.controller.start()
-        await self._load_logs(is_new)
-        await self._join()
+        try:
+            await self.controller.start()
+            await self._load_logs(is_new)
+            await self._join()
+        except (InvariantError, CannotStart) as error:
+            if self._metadata_directory().full:
+                path = self._metadata_directory().path
+                raise CannotStart(f"no space is left in {path}: free some there, and start again ({error})") from error
+            raise
         self._keep_house()
         await self._server.start()
         _log.info(
@@ -241,6 +250,7 @@ class Broker:
     def _keep_house(self) -> None:
         settings, chores = self.settings, self._chores
         chores.every(settings["log.retention.check.interval.ms"] / 1000, self._tidy)
+        chores.every(_SPACE_INTERVAL_S, self._watch_space)
         chores.every(_SYNC_INTERVAL_S, lambda: housekeeping.sync(self.logs, self.loop, self.now_ms()))
         chores.every(settings["log.flush.offset.checkpoint.interval.ms"] / 1000, self._checkpoint)
         idle_s = settings["connections.max.idle.ms"] / 1000
@@ -249,33 +259,42 @@ class Broker:
 
     async def create_topic(self, name: str, partitions: int | None) -> None:
         """Create a topic unless it exists; `CannotStart` if that is impossible."""
-        from controller.commands.topics import create_topics
+        from broker.topic_creation import submit_topics
         from protocol.messages.create_topics import CreateTopicsRequest
 
         topic = CreateTopicsRequest.Topic(
             name=name, num_partitions=partitions or -1, replication_factor=-1, assignments=[], configs=[]
         )
-        request = CreateTopicsRequest(topics=[topic])
-        response = await self.controller.submit(lambda image: create_topics(image, request, self.settings, self.random))
+        response = await submit_topics(self, CreateTopicsRequest(topics=[topic]))
         (answer,) = response.topics
         if answer.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
             raise CannotStart(f"--topic {name}: {answer.error_message}")
 
     # Stop
 
-    async def stop(self) -> None:
-        """Answer what was received, and leave the data as a clean stop leaves it."""
+    async def stop(self) -> bool:
+        """Answer what was received, and leave the data as a clean stop leaves it; return whether that was possible."""
         if self._has_groups:
             self.groups.stop()
         self.purgatory.run(float("inf"))  # no more is coming that anybody could wait for
         await self._server.stop(_STOP_TIMEOUT_S)
         self._waiting.stop()
         await self._chores.stop()
-        await self.controller.stop()
+        broken: list[LogDirectory] = []
+        try:
+            await self.controller.stop()
+        except KafkaError as error:
+            self.logs.problems.append(str(error))
+            broken.append(self._metadata_directory())
         await housekeeping.sync_all(self.logs, self.loop)
-        self.logs.close(clean=True, broker_epoch=self.broker_epoch)
-        housekeeping.report_problems(self.logs)
-        _log.info("Stopped: %s", self.metrics)
+        clean = self.logs.close(clean=True, broker_epoch=self.broker_epoch, broken=broken)
+        if clean:
+            housekeeping.report_problems(self.logs)
+            _log.info("Stopped: %s", self.metrics)
+        else:
+            why = self.logs.problems[0] if self.logs.problems else "a data directory failed"
+            _log.error("Stopped, but the next start has to check the logs: %s", why)
+        return clean
 
     # What the parts ask of each other
 
@@ -328,6 +347,11 @@ class Broker:
     async def _tidy(self) -> None:
         await housekeeping.tidy(self.logs, self.now_ms())
         self.replicas.note_retention()
+
+    async def _watch_space(self) -> None:
+        if self._space.look(self.loop.time()):
+            self.replicas.retry()
+        await housekeeping.delete_files(self.logs, self.now_ms())
 
     async def _checkpoint(self) -> None:
         self.logs.checkpoint()

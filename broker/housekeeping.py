@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING
 from protocol.errors import InvariantError, KafkaError
 
 if TYPE_CHECKING:
+    from storage.log_directory import LogDirectory
     from storage.log_manager import LogManager
 
 _log = logging.getLogger("broker.housekeeping")
 
 _SYNCED_AT_ONCE = 32
+_ROOM_FOR_S = 5.0
 
 
 class Housekeeping:
@@ -52,7 +54,7 @@ class Housekeeping:
 
 
 async def tidy(logs: LogManager, now_ms: int) -> None:
-    """Apply retention and delete what is due, one log a turn of the loop."""
+    """Apply retention, one log a turn of the loop."""
     for failure in logs.housekeeping(now_ms):
         if failure is not None:
             _log.error("%s", failure)
@@ -80,6 +82,42 @@ async def sync_all(logs: LogManager, loop: asyncio.AbstractEventLoop) -> None:
                 flush.finish()
             except KafkaError as error:
                 _log.error("%s", error)
+
+
+async def delete_files(logs: LogManager, now_ms: int) -> None:
+    """Delete the files that nobody needs any more, one log's a turn of the loop."""
+    for failure in logs.delete_files(now_ms):
+        if failure is not None:
+            _log.error("%s", failure)
+        await asyncio.sleep(0)
+
+
+class SpaceWatch:
+    """Says once that a directory is full, and once that it no longer is: some time after the last refused write.
+
+    Without that time, a directory with space for small batches but not for large ones would be said to be full and not
+    to be full all the time.
+    """
+
+    def __init__(self, logs: LogManager) -> None:
+        self._logs = logs
+        self._full: dict[LogDirectory, tuple[int, float]] = {}
+
+    def look(self, now: float) -> bool:
+        """Look at every directory, `now` by the loop's clock; return whether none is full."""
+        for directory in self._logs.online:
+            if not directory.full:
+                continue
+            known = self._full.get(directory)
+            if known is None:
+                _log.warning("No space is left in %s: records, topics and settings are refused", directory.path)
+            if known is None or known[0] != directory.refused_writes:
+                self._full[directory] = (directory.refused_writes, now)
+            elif now - known[1] >= _ROOM_FOR_S and directory.has_room():
+                directory.full = False
+                del self._full[directory]
+                _log.warning("There is space in %s again", directory.path)
+        return not any(directory.full for directory in self._logs.online)
 
 
 def report_problems(logs: LogManager) -> None:

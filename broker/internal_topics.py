@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
-from controller.commands.topics import create_topics
+from broker.topic_creation import submit_topics
 from controller.configs.effective import StaticSettings
 from controller.image import MetadataImage, TopicImage
 from controller.topic_names import CONSUMER_OFFSETS, INTERNAL_TOPICS
@@ -49,10 +48,7 @@ async def create_on_demand(broker: Broker, names: list[str]) -> CreateTopicsResp
     """Create topics that somebody asked for by name; one that exists by now counts as an error of its own."""
     alone = broker.controller.is_only_voter
     topics = [creatable_topic(name, broker.settings, is_only_voter=alone) for name in names]
-    request = CreateTopicsRequest(topics=topics)
-    return await broker.controller.submit(
-        partial(create_topics, request=request, settings=broker.settings, random=broker.random)
-    )
+    return await submit_topics(broker, CreateTopicsRequest(topics=topics))
 
 
 async def ensure_internal_topic(broker: Broker, name: str) -> TopicImage:

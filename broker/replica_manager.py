@@ -69,6 +69,8 @@ class ReplicaManager:
         self._by_topic: dict[bytes, dict[int, Partition]] = {}
         self._leadership: dict[str, OnLeadership] = {}
         self._image: MetadataImage | None = None
+        # Replicas that should be served here and cannot be, by why.
+        self._unserved: dict[tuple[bytes, int], str] = {}
         self.fetch_sessions = fetch_sessions
 
     # What clients and coordinators ask for.
@@ -185,8 +187,20 @@ class ReplicaManager:
             if topic is not None and state is not None:
                 self._place(new, topic, state)
 
+    def retry(self) -> None:
+        """Try again to serve what could not be, for want of space or of descriptors."""
+        image = self._image
+        for topic_id, index in list(self._unserved):
+            topic = image.topic_by_id(topic_id) if image is not None else None
+            state = topic.partitions.get(index) if topic is not None else None
+            if image is not None and topic is not None and state is not None and self._node_id in state.replicas:
+                self._place(image, topic, state)
+            else:
+                del self._unserved[topic_id, index]
+
     def _place(self, image: MetadataImage, topic: TopicImage, state: PartitionImage) -> None:
         """Make the replica what `state` says: leader, follower, or none of ours."""
+        key = (topic.topic_id, state.partition)
         partition = self._partitions.get((topic.name, state.partition))
         if self._node_id not in state.replicas:
             if partition is not None:
@@ -201,8 +215,11 @@ class ReplicaManager:
             else:
                 partition.follow(state)
         except KafkaError as error:
-            _log.error("%s-%d is not served: %s", topic.name, state.partition, error)
+            if self._unserved.get(key) != str(error):
+                self._unserved[key] = str(error)
+                _log.error("%s-%d is not served: %s", topic.name, state.partition, error)
             return
+        self._unserved.pop(key, None)
         self._purgatory.wake(partition)
         if partition.is_leader and (not led or epoch != partition.leader_epoch):
             self._announce(partition, partition.leader_epoch)

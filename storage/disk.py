@@ -122,6 +122,10 @@ class Disk(Protocol):
         """Return when a file was last written, in ms of the wall clock."""
         ...
 
+    def free_bytes(self, path: str) -> int:
+        """Return how much may still be written to the file system that `path` is on."""
+        ...
+
     def sync_dir(self, path: str) -> None:
         """Make creations, renames and deletions in a directory durable."""
         ...
@@ -263,6 +267,10 @@ class OsDisk:
     def modified_ms(self, path: str) -> int:
         return os.stat(path).st_mtime_ns // 1_000_000
 
+    def free_bytes(self, path: str) -> int:
+        found = os.statvfs(path)
+        return found.f_bavail * found.f_frsize
+
     def sync_dir(self, path: str) -> None:
         fd = os.open(path or ".", os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -280,6 +288,10 @@ class OsDisk:
         except (BlockingIOError, PermissionError):
             holder = file.pread(32, 0).strip()
             raise AlreadyLocked(path, int(holder) if holder.isdigit() else None) from None
-        file.truncate(0)
-        file.pwrite(b"%d\n" % os.getpid(), 0)
+        try:
+            file.truncate(0)
+            file.pwrite(b"%d\n" % os.getpid(), 0)
+        except OSError as error:
+            if not out_of_space(error):  # the id is only for people: a full disk can be locked without it
+                raise
         return OsLock(file)

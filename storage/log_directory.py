@@ -3,8 +3,8 @@
 A directory fails as a whole: after an I/O error nothing in it is trusted until the broker is started again, since
 what the kernel dropped after a failed write-back cannot be known. Its logs refuse every operation from then on with
 KAFKA_STORAGE_ERROR. Running out of space is the exception, where the failed write is cut off and all before it is
-as good as ever, and so is running out of descriptors, which clients that connect can bring about; Apache Kafka gives
-the directory up there too.
+as good as ever (`full` says so until somebody finds room again), and so is running out of descriptors, which clients
+that connect can bring about; Apache Kafka gives the directory up there too.
 
 Checkpoints are replaced in one step but synced only at a clean stop, so that they never stall the loop: a stale
 or lost one costs time in recovery, never acknowledged records.
@@ -34,11 +34,16 @@ _CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 _META_PROPERTIES = "meta.properties"
 _LOCK = ".lock"
 
+# A directory with less space than this gets nothing new: twice the largest batch of Kafka's defaults.
+_ROOM_BYTES = 2 << 20
+
 
 class LogDirectory:
     """A data directory, locked from `open` to `close`."""
 
-    __slots__ = ("_disk", "_lock", "clean", "failure", "meta", "path", "previous_broker_epoch")
+    __slots__ = (
+        "_disk", "_lock", "clean", "failure", "full", "meta", "path", "previous_broker_epoch", "refused_writes",
+    )  # fmt: skip
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
@@ -46,6 +51,8 @@ class LogDirectory:
         self.path = path
         self.meta: MetaProperties | None = None
         self.failure: OSError | None = None
+        self.full = False
+        self.refused_writes = 0
         self.clean = False
         self.previous_broker_epoch = -1
 
@@ -100,10 +107,19 @@ class LogDirectory:
     def fail(self, error: OSError) -> KafkaError:
         """Return what callers raise for `error`, and give the directory up unless it is only full, or files are out."""
         if out_of_space(error):
+            self.full = True
+            self.refused_writes += 1
             return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"log directory {self.path} is full: {error}")
         if out_of_files(error):
             return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"no file can be opened in {self.path}: {error}")
         return self.give_up(error)
+
+    def has_room(self) -> bool:
+        """Tell whether there is space for more than a few records; where there is none, the directory is full."""
+        with self.storage_errors():
+            room = self._disk.free_bytes(self.path) >= _ROOM_BYTES
+        self.full = self.full or not room
+        return room
 
     def give_up(self, error: OSError) -> KafkaError:
         """Take the directory offline, whatever the error, and return what callers raise."""

@@ -7,8 +7,8 @@
 
 Work that grows with the number of logs comes as iterators that do one log a step, so that the event loop serves
 clients in between. A directory that fails is left out of all this; the others go on. A deleted log's directory is
-renamed at once and its files go after `file.delete.delay.ms`, or at the next start. The metadata log in
-`__cluster_metadata-0` is its raft driver's, not kept here.
+renamed at once and its files go after `file.delete.delay.ms`, or without delay after a start and while the directory
+is full. The metadata log in `__cluster_metadata-0` is its raft driver's, not kept here.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ _DELETE_SUFFIX = "-delete"
 _STRAY_SUFFIX = "-stray"
 _METADATA_TOPIC = "__cluster_metadata"
 _MAX_NAME_LENGTH = 255
+_END_OF_TIME_MS = 1 << 63
 
 
 class LogManager:
@@ -54,7 +55,7 @@ class LogManager:
         self._producer_id_expiration_ms = producer_id_expiration_ms
         self._logs: dict[TopicPartition, Log] = {}
         self._homes: dict[TopicPartition, LogDirectory] = {}
-        self._pending_deletes: list[tuple[int, str]] = []
+        self._pending_deletes: list[tuple[int, LogDirectory, str]] = []
         # Partitions without a log that checkpoint files still name: a new log must not be taken for the old one.
         self._stale: set[TopicPartition] = set()
         # Partitions whose log is on disk but could not be opened: only the next start may try again, with recovery.
@@ -107,7 +108,7 @@ class LogManager:
                 if not self._disk.is_dir(path):
                     continue
                 if name.endswith(_DELETE_SUFFIX):
-                    self._pending_deletes.append((self._now_ms(), path))
+                    self._pending_deletes.append((self._now_ms(), directory, path))
                     continue
                 key = _parse_name(name)
                 if key is None or key[0] == _METADATA_TOPIC:
@@ -140,12 +141,13 @@ class LogManager:
                 if flush is not None:
                     yield flush
 
-    def close(self, *, clean: bool = True, broker_epoch: int = -1) -> None:
+    def close(self, *, clean: bool = True, broker_epoch: int = -1, broken: Iterable[LogDirectory] = ()) -> bool:
         """Unlock the directories; with `clean`, flush and close every log first and say so on disk.
 
-        A directory whose logs cannot all be closed is left as after a crash.
+        A directory that is `broken`, or whose logs cannot all be closed, is left as after a crash. Returns whether
+        there is none.
         """
-        unclean = [] if clean else list(self.directories)
+        unclean = list(broken) if clean else list(self.directories)
         if clean:
             for key, log in self._logs.items():
                 try:
@@ -158,9 +160,12 @@ class LogManager:
             try:
                 directory.close(clean=directory not in unclean, broker_epoch=broker_epoch)
             except OSError as error:
-                self.problems.append(str(directory.give_up(error)))
+                self.problems.append(str(directory.fail(error)))
+                unclean.append(directory)
+                directory.close(clean=False)
         self._logs.clear()
         self._homes.clear()
+        return not unclean and len(self.online) == len(self.directories)
 
     # Logs
 
@@ -205,10 +210,11 @@ class LogManager:
         return log
 
     def delete(self, topic: str, partition: int) -> None:
-        """Take a partition's log away; `housekeeping` deletes its files after `file.delete.delay.ms`."""
-        delay_ms = self._logs[topic, partition].config.file_delete_delay_ms
+        """Take a partition's log away; `delete_files` deletes its files after `file.delete.delay.ms`."""
+        log = self._logs[topic, partition]
+        directory = self.directory_of(log)
         target = self._take_away((topic, partition), _DELETE_SUFFIX)
-        self._pending_deletes.append((self._now_ms() + delay_ms, target))
+        self._pending_deletes.append((self._now_ms() + log.config.file_delete_delay_ms, directory, target))
 
     def set_aside(self, topic: str, partition: int) -> str:
         """Take away a log that no topic claims; return where its files stay, for somebody to look at."""
@@ -241,25 +247,69 @@ class LogManager:
                 yield flush
 
     def housekeeping(self, now_ms: int) -> Iterator[KafkaError | None]:
-        """Apply retention, expire producers, delete what is due, release idle files: one log a step.
+        """Apply retention, expire producers, release idle files: one log a step.
 
         Yields what failed.
         """
         for log in self._online_logs():
             try:
                 log.delete_old_segments(now_ms)
-                log.delete_files(now_ms)
                 log.release()
                 log.producers.expire(now_ms, self._producer_id_expiration_ms)
             except KafkaError as error:
                 yield error
             else:
                 yield None
-        due = [path for due_ms, path in self._pending_deletes if due_ms <= now_ms]
-        self._pending_deletes = [item for item in self._pending_deletes if item[0] > now_ms]
-        for path in due:
-            self._disk.remove_tree(path)
-            yield None
+
+    def delete_files(self, now_ms: int) -> Iterator[KafkaError | None]:
+        """Delete the files of deleted logs and segments whose time has come, or whose space is needed now.
+
+        One log a step; yields what failed.
+        """
+        for log in self._online_logs():
+            if log.pending_deletes:
+                try:
+                    log.delete_files(_END_OF_TIME_MS if self.directory_of(log).full else now_ms)
+                except KafkaError as error:
+                    yield error
+                else:
+                    yield None
+        due = [item for item in self._pending_deletes if item[0] <= now_ms or item[1].full]
+        for item in due:
+            self._pending_deletes.remove(item)
+            yield self._remove_tree(item[1], item[2])
+
+    def make_room(self) -> None:
+        """Where a directory is full, delete at once what was deleted before the last stop; before anything is written.
+
+        That makes deleting a topic, and starting again, a way out of a full disk.
+        """
+        for directory in self.online:
+            if directory.has_room():
+                continue
+            for name in self._names(directory):
+                if name.endswith(_DELETE_SUFFIX):
+                    failed = self._remove_tree(directory, f"{directory.path}/{name}")
+                    if failed is not None:
+                        self.problems.append(str(failed))
+            directory.full = not directory.has_room()
+
+    def _remove_tree(self, directory: LogDirectory, path: str) -> KafkaError | None:
+        try:
+            with directory.storage_errors():
+                self._disk.remove_tree(path)
+        except KafkaError as error:
+            return error
+        return None
+
+    def check_room(self) -> None:
+        """Raise KAFKA_STORAGE_ERROR if no directory has space for a log more."""
+        full = [directory for directory in self.online if not directory.has_room()]
+        if full and len(full) == len(self.online):
+            paths = ", ".join(directory.path for directory in full)
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR, f"No space left in {paths}: free some there, or delete topics."
+            )
 
     def checkpoint(self) -> None:
         """Write recovery points, log starts and high watermarks of every directory that works."""
@@ -322,7 +372,7 @@ class LogManager:
             # The replica may have records there: an empty log elsewhere would pass for all of it.
             raise offline[0].offline()
         homes = list(self._homes.values())
-        return min(online, key=homes.count)
+        return min(online, key=lambda directory: (directory.full, homes.count(directory)))
 
     def _logs_in(self, directory: LogDirectory) -> dict[TopicPartition, Log]:
         return {key: log for key, log in self._logs.items() if self._homes[key] is directory}

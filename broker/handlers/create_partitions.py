@@ -2,6 +2,7 @@
 
 Behaviour
 - The controller decides each topic on its own (`controller.commands.partitions`).
+- As for new topics, KAFKA_STORAGE_ERROR where the disk has no space for logs.
 - As for new topics, the answer comes when the partitions can be produced to.
 
 Version notes
@@ -14,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from controller.commands.partitions import create_partitions
+from protocol.errors import KafkaError
 from protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 
 if TYPE_CHECKING:
@@ -25,5 +27,14 @@ async def handle(
     broker: Broker, _context: RequestContext, request: CreatePartitionsRequest
 ) -> CreatePartitionsResponse:
     """Submit the command and answer when it holds."""
+    try:
+        broker.logs.check_room()
+    except KafkaError as full:
+        names = dict.fromkeys(topic.name for topic in request.topics)
+        results = [
+            CreatePartitionsResponse.Result(name=name, error_code=full.code, error_message=full.message)
+            for name in names
+        ]
+        return CreatePartitionsResponse(results=results)
     command = partial(create_partitions, request=request, random=broker.random)
     return await broker.controller.submit(command, request.timeout_ms)

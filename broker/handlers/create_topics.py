@@ -4,6 +4,7 @@ Behaviour
 - The controller decides each topic on its own (`controller.commands.topics`).
 - Beyond Kafka, the answer comes when every partition can be produced to: the replicas are made, and their leader
   elected, by the time that the command has been told to everyone.
+- KAFKA_STORAGE_ERROR, and nothing is created, where the disk has no space for logs.
 - Whoever waits longer than the request's time-out is told REQUEST_TIMED_OUT; the topics may exist later.
 
 Version notes
@@ -13,10 +14,9 @@ Version notes
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
-from controller.commands.topics import create_topics
+from broker.topic_creation import submit_topics
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 
 if TYPE_CHECKING:
@@ -26,5 +26,4 @@ if TYPE_CHECKING:
 
 async def handle(broker: Broker, _context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
     """Submit the command and answer when it holds."""
-    command = partial(create_topics, request=request, settings=broker.settings, random=broker.random)
-    return await broker.controller.submit(command, request.timeout_ms)
+    return await submit_topics(broker, request, request.timeout_ms)

@@ -21,7 +21,9 @@ from protocol.api import APIS, ApiKey, request_class
 from protocol.errors import InvariantError
 from storage.checkpoint import MetaProperties
 from storage.disk import Disk, OsDisk
+from storage.log_config import LogConfig
 from storage.log_directory import LogDirectory
+from storage.log_manager import LogManager
 
 CLUSTER_ID = "0123456789abcdefghijkl"
 LISTENER = "PLAINTEXT"
@@ -41,6 +43,8 @@ class ControllerNode:
         self.settings = check_settings({})
         self.node_id = self.settings.node_id
         self.controller: RaftDriver
+        # Looked at for space only.
+        self.logs = LogManager(self.disk, [path], LogConfig(), now_ms=lambda: self.now, random=self.random)
         self.directory: LogDirectory | None = None
 
     @property

@@ -33,7 +33,7 @@ from protocol.records.metadata import (
     RemoveTopicRecord,
     TopicRecord,
 )
-from storage.disk import OsDisk
+from storage.disk import Disk, OsDisk
 from storage.log_config import LogConfig
 from storage.log_manager import LogManager
 
@@ -68,13 +68,13 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 class Node:
     """Broker 1 of a cluster whose metadata the test writes."""
 
-    def __init__(self, data: str) -> None:
+    def __init__(self, data: str, disk: Disk | None = None) -> None:
         self.loop = VirtualLoop()
         self.driver = PurgatoryDriver(self.loop)
         self.purgatory = self.driver.purgatory
         self.settings: dict[str, Any] = {"fetch.max.bytes": 55 << 20, "barnabas.validate.records": False}
         self.random = Random(1)
-        self.logs = LogManager(OsDisk(), [data], LogConfig(), now_ms=self.now_ms, random=self.random)
+        self.logs = LogManager(disk or OsDisk(), [data], LogConfig(), now_ms=self.now_ms, random=self.random)
         self.configs: dict[str, LogConfig] = {}
         self.image = MetadataImage(cluster_id="test")
         self._opened = False

@@ -1,9 +1,10 @@
 import asyncio
 import logging
+from contextlib import suppress
 from random import Random
 
-from broker.housekeeping import Housekeeping, sync_all
-from protocol.errors import InvariantError
+from broker.housekeeping import Housekeeping, SpaceWatch, sync_all
+from protocol.errors import InvariantError, KafkaError
 from storage.log_config import LogConfig
 from storage.log_manager import LogManager
 from tests.disks import FaultyDisk
@@ -80,3 +81,25 @@ def test_stopping_syncs_every_log_before_they_are_closed(run, tmp_path):
     logs.close()
     assert disk.called("sync") == []
     assert (tmp_path / ".kafka_cleanshutdown").exists()
+
+
+def test_a_full_directory_is_warned_of_once_and_told_again_when_it_has_room(tmp_path, caplog):
+    disk = FaultyDisk()
+    logs = LogManager(disk, [str(tmp_path)], LogConfig(), now_ms=lambda: NOW_MS, random=Random(1))
+    logs.open()
+    log = logs.create("topic", TOPIC_ID, 0, LogConfig())
+    watch = SpaceWatch(logs)
+    assert watch.look(0.0)
+    disk.full = True
+    for second in range(20):
+        with suppress(KafkaError):
+            fill(log, 1)
+        assert not watch.look(float(second))
+    disk.full = False
+    assert not watch.look(19.5)
+    assert watch.look(60.0)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"No space is left in {tmp_path}: records, topics and settings are refused",
+        f"There is space in {tmp_path} again",
+    ]
+    logs.close()

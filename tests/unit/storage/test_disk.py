@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.disk import AlreadyLocked, OsDisk, out_of_space
+from storage.disk import AlreadyLocked, Buffer, OsDisk, OsFile, out_of_space
 
 DISK = OsDisk()
 
@@ -127,3 +127,18 @@ def test_our_lock_is_seen_by_apache_kafka(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("code", "full"), [(errno.ENOSPC, True), (errno.EDQUOT, True), (errno.EIO, False)])
 def test_want_of_space_is_told_from_other_errors(code: int, full: bool) -> None:
     assert out_of_space(OSError(code, "")) is full
+
+
+def test_a_disk_that_is_full_can_still_be_locked(tmp_path: Path) -> None:
+    class Full(OsFile):
+        def pwrite(self, data: Buffer, offset: int) -> None:
+            raise OSError(errno.ENOSPC, "full")
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("storage.disk.OsFile", Full)
+        OsDisk().lock(str(tmp_path / "lock")).release()
+
+
+def test_free_space_is_that_of_the_file_system(tmp_path: Path) -> None:
+    found = os.statvfs(tmp_path)
+    assert 0 <= OsDisk().free_bytes(str(tmp_path)) <= found.f_blocks * found.f_frsize

@@ -113,3 +113,20 @@ def test_other_errors_pass(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError), directory.storage_errors():
         _ = 1 // 0
     assert directory.failure is None
+
+
+def test_want_of_space_makes_it_full_but_not_offline(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    assert (directory.full, directory.refused_writes) == (False, 0)
+    directory.fail(OSError(errno.ENOSPC, "full"))
+    assert (directory.full, directory.refused_writes, directory.failure) == (True, 1, None)
+    directory.close(clean=False)
+
+
+def test_a_directory_without_room_is_full_before_a_write_fails(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    directory = LogDirectory(disk, str(tmp_path))
+    assert directory.has_room()
+    disk.full = True
+    assert not directory.has_room()
+    assert directory.full

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.create_partitions import CreatePartitionsRequest
+from tests.disks import FaultyDisk
 from tests.unit.broker.controller_node import ControllerNode
 from tests.unit.broker.topics import create
 
@@ -24,3 +27,17 @@ def test_partitions_are_added(controlled: ControllerNode, version: int) -> None:
         "nope": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
     assert len(controlled.image.topic("t").partitions) == 4
+
+
+def test_a_full_disk_refuses_partitions(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    node = ControllerNode(str(tmp_path), disk)
+    node.start()
+    create(node, "t")
+    disk.full = True
+    topics = [CreatePartitionsRequest.Topic(name="t", count=4, assignments=None)]
+    response = node.ask(ApiKey.CREATE_PARTITIONS, 3, topics=topics, timeout_ms=5000, validate_only=False)
+    assert [result.error_code for result in response.results] == [ErrorCode.KAFKA_STORAGE_ERROR]
+    assert len(node.image.topic("t").partitions) == 1
+    disk.full = False
+    node.close()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode, KafkaError
+from tests.disks import FaultyDisk
 from tests.unit.broker.controller_node import ControllerNode
 from tests.unit.controller.cluster import new_topic
 
@@ -37,3 +40,16 @@ def test_whoever_does_not_want_to_wait_is_told_that_it_may_happen_yet(controlled
     with pytest.raises(KafkaError) as late:
         controlled.ask(ApiKey.CREATE_TOPICS, 7, topics=[new_topic("t")], timeout_ms=0)
     assert late.value.code is ErrorCode.REQUEST_TIMED_OUT
+
+
+def test_a_full_disk_refuses_topics_before_the_controller_hears_of_them(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    node = ControllerNode(str(tmp_path), disk)
+    node.start()
+    disk.full = True
+    response = node.ask(ApiKey.CREATE_TOPICS, 7, topics=[new_topic("t")], timeout_ms=5000, validate_only=False)
+    assert response.topics[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert "No space left in" in response.topics[0].error_message
+    assert node.image.topic("t") is None
+    disk.full = False
+    node.close()
