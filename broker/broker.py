@@ -30,6 +30,7 @@ from broker.producer_ids import ProducerIds
 from broker.purgatory_driver import PurgatoryDriver
 from broker.raft_driver import RaftDriver
 from broker.replica_manager import ReplicaManager
+from broker.said_once import SaidOnce
 from broker.server import BindError, Limits, Server
 from controller.commands.brokers import Registration, register_broker, unfence_broker
 from controller.commands.producer_ids import allocate_producer_ids
@@ -106,6 +107,7 @@ class Broker:
             now_ms=now_ms,
             topic_config=lambda image, topic: topic_log_config(image, settings, topic),
         )
+        self.refused_transactions = SaidOnce()
         self.producer_ids = ProducerIds(self._allocate_producer_ids)
         self.controller: RaftDriver
         self._disk = disk

@@ -4,8 +4,10 @@ Behaviour
 - The leader of the group's partition of `__consumer_offsets`, with its address on the listener that is asked. The topic
   is created if it is not there yet, and the answer waits for that; Kafka has the client ask again.
 - COORDINATOR_NOT_AVAILABLE while that partition has no leader that can be reached.
-- Transactions and share groups have no coordinator yet: INVALID_REQUEST, which makes clients give up at once. A
-  retriable error would leave a transactional producer waiting for a minute.
+- Transactions have no coordinator yet: TRANSACTIONAL_ID_AUTHORIZATION_FAILED, on which every client gives up at once;
+  librdkafka asks on after others, INVALID_REQUEST too, until its time is up. As some clients do not show what is said
+  with it, the log says it once for each transactional id.
+- Share groups have none either: INVALID_REQUEST.
 
 Version notes
 - 1 and later say in words what is wrong, and ask by key type: 0 group, 1 transaction, 2 share.
@@ -15,6 +17,7 @@ Version notes
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -27,6 +30,8 @@ from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoord
 if TYPE_CHECKING:
     from broker.broker import Broker
     from broker.connection import RequestContext
+
+_log = logging.getLogger("broker.transactions")
 
 _GROUP, _TRANSACTION, _SHARE = 0, 1, 2
 _REFUSALS = {
@@ -50,11 +55,24 @@ def handle(
     """Look up each key; wait only where the topic has to be created first."""
     if request.key_type != _GROUP:
         refusal = _REFUSALS.get(request.key_type, f"There are no coordinators of type {request.key_type}")
-        refused = _Found(ErrorCode.INVALID_REQUEST, refusal)
+        code = ErrorCode.INVALID_REQUEST
+        if request.key_type == _TRANSACTION:
+            code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+            _warn(broker, context, request)
+        refused = _Found(code, refusal)
         return _response(context, request, [refused] * len(_keys(context, request)))
     if broker.image.topic(OFFSETS_TOPIC) is None:
         return _create_and_find(broker, context, request)
     return _find_all(broker, context, request)
+
+
+def _warn(broker: Broker, context: RequestContext, request: FindCoordinatorRequest) -> None:
+    for transactional_id in filter(broker.refused_transactions.is_new, _keys(context, request)):
+        _log.warning(
+            "Refusing the transactional producer %.200r of %s: transactions are not supported yet",
+            transactional_id,
+            context.client_host,
+        )
 
 
 async def _create_and_find(

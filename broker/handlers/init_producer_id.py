@@ -3,8 +3,8 @@
 Behaviour
 - Without a transactional id, every request gets an id that was never given before, at epoch 0, whatever id
   it says it has.
-- With one: INVALID_REQUEST if it is empty, otherwise UNSUPPORTED_VERSION, on which clients give up at once,
-  since there are no transactions yet.
+- With one: INVALID_REQUEST if it is empty, otherwise TRANSACTIONAL_ID_AUTHORIZATION_FAILED, on which clients give up
+  at once, since there are no transactions yet; FindCoordinator, which they ask first, says so in words.
 
 Version notes
 - 3 and later name the id and epoch that the producer has; they matter to transactional producers only.
@@ -29,8 +29,8 @@ def handle(
 ) -> InitProducerIdResponse | Awaitable[InitProducerIdResponse]:
     """Answer with a new producer id; wait only if the controller has to allocate more."""
     if request.transactional_id is not None:
-        known = ErrorCode.UNSUPPORTED_VERSION if request.transactional_id else ErrorCode.INVALID_REQUEST
-        return _refused(known)
+        known = request.transactional_id != ""
+        return _refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED if known else ErrorCode.INVALID_REQUEST)
     producer_id = broker.producer_ids.take()
     return _given(producer_id) if producer_id is not None else _allocate(broker)
 

@@ -19,6 +19,7 @@ from broker.partition import Partition
 from broker.producer_ids import ProducerIds
 from broker.purgatory_driver import PurgatoryDriver
 from broker.replica_manager import ReplicaManager
+from broker.said_once import SaidOnce
 from controller.image import Endpoint, MetadataImage
 from controller.image_builder import apply_records
 from protocol.api import APIS, ApiKey, request_class
@@ -78,6 +79,7 @@ class Node:
         self.configs: dict[str, LogConfig] = {}
         self.image = MetadataImage(cluster_id="test")
         self._opened = False
+        self.refused_transactions = SaidOnce()
         self.allocated = 0
         self.producer_ids = ProducerIds(self._allocate)
         self.replicas = self._replicas(slots=4)

@@ -42,20 +42,30 @@ def test_without_a_leader_there_is_no_coordinator(hosting: GroupNode):
     assert (one.error_code, one.node_id, one.host, one.port) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, "", -1)
 
 
-@pytest.mark.parametrize("key_type", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("key_type", "code"),
+    [
+        (1, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        (2, ErrorCode.INVALID_REQUEST),
+        (3, ErrorCode.INVALID_REQUEST),
+    ],
+)
 @pytest.mark.parametrize("version", [1, 3])
-def test_only_groups_have_coordinators(hosting: GroupNode, version, key_type):
+def test_only_groups_have_coordinators(hosting: GroupNode, version, key_type, code):
     answer = hosting.answer(KEY, version, key="x", key_type=key_type)
-    assert (answer.error_code, answer.node_id) == (ErrorCode.INVALID_REQUEST, -1)
+    assert (answer.error_code, answer.node_id) == (code, -1)
     assert answer.error_message
 
 
-def test_each_transactional_id_is_refused(hosting: GroupNode):
-    answer = hosting.answer(KEY, 4, coordinator_keys=["x", "y"], key_type=1)
-    assert [(one.key, one.error_code) for one in answer.coordinators] == [
-        ("x", ErrorCode.INVALID_REQUEST),
-        ("y", ErrorCode.INVALID_REQUEST),
-    ]
+def test_each_transactional_id_is_refused_and_warned_of_once(hosting: GroupNode, caplog):
+    for _ in range(2):
+        answer = hosting.answer(KEY, 4, coordinator_keys=["x", "y"], key_type=1)
+        assert [(one.key, one.error_code) for one in answer.coordinators] == [
+            ("x", ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+            ("y", ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        ]
+    warned = [record.getMessage() for record in caplog.records]
+    assert [name in line for name, line in zip(("'x'", "'y'"), warned, strict=True)] == [True, True]
 
 
 class TestFirstGroup:

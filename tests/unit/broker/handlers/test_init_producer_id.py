@@ -43,7 +43,8 @@ def test_a_producer_that_has_an_id_gets_another(node: Node) -> None:
 
 
 @pytest.mark.parametrize(
-    ("transactional_id", "code"), [("tx", ErrorCode.UNSUPPORTED_VERSION), ("", ErrorCode.INVALID_REQUEST)]
+    ("transactional_id", "code"),
+    [("tx", ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED), ("", ErrorCode.INVALID_REQUEST)],
 )
 def test_transactional_producers_are_told_at_once(node: Node, transactional_id: str, code: ErrorCode) -> None:
     assert init(node, transactional_id) == (code, -1, -1)
