@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from barnabas import __version__
 from broker import housekeeping
-from broker.data_directories import CannotStart, claim_directories, leave_directories
+from broker.data_directories import CannotStart, claim_directories, leave_directories, mark_directories
 from broker.dispatch import Dispatcher
 from broker.fetch_sessions import FetchSessions
 from broker.housekeeping import Housekeeping, SpaceWatch
@@ -161,6 +161,7 @@ class Broker:
             leave_directories(self.logs.directories)
             raise CannotStart(str(error)) from error
         self.logs.make_room()
+        mark_directories(self.logs, self.cluster_id, self.node_id)
         if self.settings.unknown:
             _log.warning("Settings that do not exist are ignored: %s", ", ".join(self.settings.unknown))
         self.controller = RaftDriver(

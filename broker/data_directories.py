@@ -1,7 +1,8 @@
 """Whose the data directories are: locked, read, and made this node's where they are new.
 
 Every directory holds `meta.properties` with the cluster's id, the node's id and an id of its own. A start that
-is refused leaves the directories as they were found, the mark of a clean stop included.
+is refused leaves the directories as they were found, the mark of a clean stop included: those that are new are
+marked only when nothing can be refused any more.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Identity(NamedTuple):
 
 
 def claim_directories(logs: LogManager, node_id: int, random: Random) -> Identity:
-    """Lock the directories of `logs`, and make those that are new this node's.
+    """Lock the directories of `logs`, and read whose they are; `mark_directories` is to follow.
 
     Raises `CannotStart` if another process has one, if one is another node's, and if none can be used.
     """
@@ -45,15 +46,28 @@ def claim_directories(logs: LogManager, node_id: int, random: Random) -> Identit
                 raise CannotStart(f"{path} holds the data of node {meta.node_id}, and this is node.id={node_id}")
             if meta.cluster_id != cluster_id:
                 raise CannotStart(f"{path} holds data of cluster {meta.cluster_id}, others of {cluster_id}")
-        is_new = cluster_id is None
-        cluster_id = cluster_id or new_cluster_id(random)
-        logs.format(cluster_id, node_id)
     except AlreadyLocked as error:
         holder = "another process" if error.pid is None else f"process {error.pid}"
         raise CannotStart(f"the data directory {os.path.dirname(error.path)} is in use by {holder}") from error
-    except (OSError, CheckpointError) as error:
+    except NotADirectoryError as error:
+        raise CannotStart(f"the data directory cannot be used: {error.filename} is not a directory") from error
+    except FileExistsError as error:
+        raise CannotStart(f"the data directory cannot be used: {error.filename} is a file, not a directory") from error
+    except CheckpointError as error:
+        raise CannotStart(
+            f"the data directory cannot be used: {error}; put that file back as it was, or choose another directory"
+        ) from error
+    except OSError as error:
         raise CannotStart(f"the data directory cannot be used: {error}") from error
-    return Identity(cluster_id, is_new)
+    return Identity(cluster_id or new_cluster_id(random), cluster_id is None)
+
+
+def mark_directories(logs: LogManager, cluster_id: str, node_id: int) -> None:
+    """Make the directories that are new this node's, for good; `CannotStart` if that cannot be written."""
+    try:
+        logs.format(cluster_id, node_id)
+    except OSError as error:
+        raise CannotStart(f"the data directory cannot be used: {error}") from error
 
 
 def leave_directories(directories: list[LogDirectory]) -> None:

@@ -163,4 +163,5 @@ class Server:
 
 def _why(host: str, port: int, error: OSError) -> str:
     reason = os.strerror(error.errno) if error.errno else str(error)
-    return f"cannot listen on {host or '*'}:{port}: {reason[:1].lower()}{reason[1:]}"
+    hint = "; choose another port with --listen HOST:PORT" if error.errno == errno.EADDRINUSE else ""
+    return f"cannot listen on {host or '*'}:{port}: {reason[:1].lower()}{reason[1:]}{hint}"

@@ -147,10 +147,20 @@ def test_a_port_in_use_is_named_and_leaves_the_data_as_it_was(place, tmp_path):
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         status, output, log = run_to_its_end("--listen", address, "--data-dir", str(data))
     assert (status, output) == (2, "")
-    assert f"cannot listen on {address}: address already in use" in log
+    assert f"cannot listen on {address}: address already in use; choose another port with --listen HOST:PORT" in log
     assert "Traceback" not in log
     after = {path.name: path.read_bytes() for path in data.iterdir() if path.is_file() and path.name != ".lock"}
     assert after == before
+
+
+def test_a_start_that_was_refused_on_a_new_directory_leaves_it_new(place, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert run_to_its_end("--listen", address, *place[2:])[0] == 2
+    assert [path.name for path in (tmp_path / "data").iterdir()] == [".lock"]
+    with serve(*place) as process:
+        ready_port(process)
+        assert "unclean" not in stopped(process)[2]
 
 
 def test_a_bad_setting_is_named_with_its_file(tmp_path):
