@@ -13,6 +13,8 @@ import os
 from contextlib import suppress
 from typing import Protocol
 
+from storage.read_buffers import ReadBuffers
+
 Buffer = bytes | bytearray | memoryview
 
 _OUT_OF_SPACE = (errno.ENOSPC, errno.EDQUOT)
@@ -38,7 +40,7 @@ class File(Protocol):
         """Return up to `size` bytes from `offset`; fewer only at the end of the file."""
         ...
 
-    def pread_nowait(self, size: int, offset: int) -> bytes | bytearray | None:
+    def pread_nowait(self, size: int, offset: int) -> Buffer | None:
         """Return what `pread` would, or None if that would wait for the device or cannot be told."""
         ...
 
@@ -148,20 +150,21 @@ def out_of_files(error: OSError) -> bool:
 class OsFile:
     """A `File` of the operating system."""
 
-    __slots__ = ("_fd", "path")
+    __slots__ = ("_buffers", "_fd", "path")
 
-    def __init__(self, path: str, flags: int) -> None:
+    def __init__(self, path: str, flags: int, buffers: ReadBuffers) -> None:
         self._fd = -1
+        self._buffers = buffers
         self.path = path
         self._fd = os.open(path, flags | os.O_CLOEXEC, _FILE_MODE)
 
     def pread(self, size: int, offset: int) -> bytes:
         return os.pread(self._fd, size, offset)
 
-    def pread_nowait(self, size: int, offset: int) -> bytes | bytearray | None:
+    def pread_nowait(self, size: int, offset: int) -> Buffer | None:
         if not _HAS_NOWAIT:
             return None
-        buffer = bytearray(size)
+        buffer = self._buffers.take(size)
         try:
             read = os.preadv(self._fd, [buffer], offset, os.RWF_NOWAIT)
         except OSError as error:
@@ -217,8 +220,11 @@ class OsLock:
 class OsDisk:
     """The `Disk` of the operating system."""
 
+    def __init__(self) -> None:
+        self._buffers = ReadBuffers()
+
     def open_file(self, path: str, create: bool = False) -> OsFile:
-        return OsFile(path, os.O_RDWR | (os.O_CREAT if create else 0))
+        return OsFile(path, os.O_RDWR | (os.O_CREAT if create else 0), self._buffers)
 
     def read_file(self, path: str) -> bytes:
         with open(path, "rb", buffering=0) as file:
@@ -279,7 +285,7 @@ class OsDisk:
             os.close(fd)
 
     def lock(self, path: str) -> OsLock:
-        file = OsFile(path, os.O_RDWR | os.O_CREAT)
+        file = OsFile(path, os.O_RDWR | os.O_CREAT, self._buffers)
         fd = file._fd
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

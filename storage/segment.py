@@ -52,7 +52,7 @@ class FileSlice:
             raise OSError(EIO, f"{len(data)} of {size} bytes read", self.file.path)
         return data
 
-    def read_nowait(self, offset: int, size: int) -> bytes | bytearray | None:
+    def read_nowait(self, offset: int, size: int) -> Buffer | None:
         """Return what `read` would, or None if that would wait for the disk."""
         return self.file.pread_nowait(size, self.position + offset)
 
