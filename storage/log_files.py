@@ -61,9 +61,10 @@ class LogFiles:
         self._replace(METADATA_FILE, format_partition_metadata(topic_id))
 
     def save_producers(self, producers: ProducerState, offset: int) -> None:
-        """Write the snapshot of the producers as of `offset`; a torn one fails its CRC, so it is not synced."""
+        """Write the snapshot of the producers as of `offset`."""
         path = segment_path(self._directory, offset, SNAPSHOT_SUFFIX)
         self._disk.replace_file(path, encode_snapshot(producers), sync=False)
+        self._unsynced.add(path)
 
     def has_snapshot(self, offset: int) -> bool:
         """Tell whether the producers as of `offset` are on disk."""
@@ -81,8 +82,8 @@ class LogFiles:
         return bool(self._unsynced)
 
     def take_unsynced(self) -> list[File]:
-        """Return what is to be synced, once."""
-        files = [self._disk.open_file(path) for path in sorted(self._unsynced)]
+        """Return what is to be synced, once; not the snapshots that have been deleted since."""
+        files = [self._disk.open_file(path) for path in sorted(self._unsynced) if self._disk.exists(path)]
         self._unsynced.clear()
         return files
 

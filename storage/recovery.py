@@ -1,10 +1,11 @@
 """Whatever a crash left in a log's directory -> segments that hold exactly the whole valid batches.
 
 After a clean stop the files are taken as they are. After any other, every segment from the recovery point on is
-read through: batches must be whole, of matching CRC and at rising offsets; at the first that is not, the
-segment is cut and later segments are deleted, since nothing behind a hole was acknowledged by this log. Both
-indexes are made anew on the way, and leader epochs that the checkpoint missed are noted. A segment whose index is
-missing or implausible (preallocated zeros, a torn entry) is read through even after a clean stop.
+read through: batches must be whole, of matching CRC and at rising offsets, all below the next segment's; at the first
+that is not, the segment is cut, and later segments and snapshots are deleted, since nothing behind a hole was
+acknowledged by this log. They go first, from the end, so that a crash amid it leaves no hole. Both indexes are made
+anew on the way, and leader epochs that the checkpoint missed are noted. A segment whose index is missing or
+implausible (preallocated zeros, a torn entry) is read through even after a clean stop.
 
 Producer state is the newest sound snapshot plus the batches behind it. A snapshot holds only each producer's
 last batch, so a little of the log before it is read again to fill the window of five (beyond Apache Kafka, whose
@@ -13,7 +14,6 @@ any other.
 """
 
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import NamedTuple
 
 from protocol.errors import KafkaError
@@ -91,12 +91,17 @@ def recover_segments(
         if not whole or unflushed or (following is None and not _readable(segment)):
             rebuilt += not unflushed
             scanned += segment.size_bytes
-            cut = scan(segment, index_interval_bytes, epochs)
+            cut = scan(segment, index_interval_bytes, epochs, following)
             truncated += cut
-            if cut and unflushed and following is not None:
-                for later in bases[number + 1 :]:
+            if cut and unflushed:
+                for later in reversed(bases[number + 1 :]):
                     _remove_segment(disk, directory, later)
+                _remove_snapshots_above(disk, directory, base)
                 removed = len(bases) - number - 1
+            if cut:
+                segment.cut_back()
+            segment.seal()
+            if removed:
                 break
     next_offset = segments[-1].start_appending() if segments else 0
     if not segments or next_offset < log_start_offset:
@@ -112,27 +117,25 @@ def recover_segments(
     return Recovered(segments, next_offset, log_start_offset, report)
 
 
-def scan(segment: Segment, index_interval_bytes: int, epochs: LeaderEpochs) -> int:
-    """Read a segment through, cut it at the first byte that is no valid batch, and index the rest.
+def scan(segment: Segment, index_interval_bytes: int, epochs: LeaderEpochs, following: int | None = None) -> int:
+    """Read a segment through up to the first byte that is no valid batch, or not before the `following` segment.
 
-    Returns the bytes cut off.
+    All before it is indexed. Returns how many bytes are left, for the caller to `cut_back`; and he is to `seal` it.
     """
     file_bytes = segment.size_bytes
     segment.forget_contents()
     next_offset = segment.base_offset
+    end = segment.base_offset + _MAX_RELATIVE_OFFSET if following is None else following - 1
     for header in valid_batches(segment.file, file_bytes):
         last_offset = header.last_offset
-        if header.base_offset < next_offset or last_offset - segment.base_offset > _MAX_RELATIVE_OFFSET:
+        # The base offset is outside the CRC: a flipped bit shows only in what it says.
+        if header.base_offset < next_offset or last_offset > end:
             break
         segment.add(header, index_interval_bytes)
         if header.partition_leader_epoch > (-1 if epochs.latest is None else epochs.latest):
             epochs.assign(header.partition_leader_epoch, header.base_offset)
         next_offset = last_offset + 1
-    truncated = file_bytes - segment.size_bytes
-    if truncated:
-        segment.cut_back()
-    segment.seal()
-    return truncated
+    return file_bytes - segment.size_bytes
 
 
 def valid_batches(file: File, end: int) -> Iterator[BatchHeader]:
@@ -170,18 +173,22 @@ def recover_producers(
     """
     bases = {segment.base_offset for segment in segments}
     state = None
+    damaged = False
     for offset in reversed(snapshot_offsets(disk, directory)):
         path = segment_path(directory, offset, SNAPSHOT_SUFFIX)
         if state is None and offset <= end_offset:
-            with suppress(SnapshotError):
+            try:
                 state = decode_snapshot(disk.read_file(path), offset)
+            except SnapshotError:
+                damaged = True
+            else:
                 continue
         elif offset <= end_offset and offset in bases:
             continue
         disk.remove(path)
     if state is None:
-        # A clean log without any snapshot had no producers worth one.
-        state = ProducerState(end_offset if clean else segments[0].base_offset)
+        # A log that was closed in order left one, unless it is empty.
+        state = ProducerState(end_offset if clean and not damaged else segments[0].base_offset)
     elif state.producers:
         state.refill(_headers_before(segments, state.end_offset))
     for segment, position, header in _headers_from(segments, state.end_offset):
@@ -262,6 +269,12 @@ def _remove_leftovers(disk: Disk, directory: str, names: set[str]) -> None:
         if orphan or name.endswith((DELETED_SUFFIX, ".tmp", ".cleaned")):
             disk.remove(f"{directory}/{name}")
             names.discard(name)
+
+
+def _remove_snapshots_above(disk: Disk, directory: str, offset: int) -> None:
+    for taken_at in reversed(snapshot_offsets(disk, directory)):
+        if taken_at > offset:
+            disk.remove(segment_path(directory, taken_at, SNAPSHOT_SUFFIX))
 
 
 def _remove_segment(disk: Disk, directory: str, base: int) -> None:

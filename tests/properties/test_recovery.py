@@ -4,7 +4,7 @@ from pathlib import Path
 from shutil import copytree
 from tempfile import TemporaryDirectory
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from protocol.record_batch import iter_batches
@@ -46,6 +46,8 @@ def windows(state: ProducerState) -> dict[int, object]:
     where=st.integers(1, 2**20),
     junk=st.binary(min_size=1, max_size=200),
 )
+@example(shape=[(0, 1, 82), (0, 3, 2), (0, 1, 64), (1, 1, 20)], rolled=True, damage="flip", where=2176, junk=b"\x00")
+@example(shape=[(0, 1, 82)], rolled=True, damage="flip", where=2174, junk=b"\x00")
 def test_recovery_keeps_the_whole_batches_before_the_damage(
     shape: list[tuple[int, int, int]], rolled: bool, damage: str, where: int, junk: bytes
 ) -> None:

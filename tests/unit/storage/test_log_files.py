@@ -57,6 +57,14 @@ def test_files_are_handed_out_for_syncing_once(tmp_path: Path) -> None:
     assert files.take_unsynced() == []
 
 
+def test_a_snapshot_is_handed_out_for_syncing_unless_it_is_gone_by_then(tmp_path: Path) -> None:
+    files = LogFiles(FaultyDisk(), str(tmp_path))
+    for offset in (10, 20):
+        files.save_producers(ProducerState(offset), offset)
+    files.remove_snapshots(below=20)
+    assert [Path(file.path).name for file in files.take_unsynced()] == [f"{20:020d}.snapshot"]
+
+
 def test_snapshots_are_named_for_their_offset_and_removed_below_one(tmp_path: Path) -> None:
     files = LogFiles(FaultyDisk(), str(tmp_path))
     for offset in (5, 10, 15):

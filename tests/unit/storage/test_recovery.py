@@ -3,10 +3,12 @@ from pathlib import Path
 
 import pytest
 
+from protocol.errors import KafkaError
 from protocol.record_batch import iter_batches
 from storage.disk import OsDisk
 from storage.log import Log, LogConfig
 from storage.recovery import RecoveryReport, valid_batches
+from tests.disks import FaultyDisk
 from tests.logs import NOW_MS, batch, content, fill, headers, open_log, stamped
 
 SIZE = len(batch())
@@ -82,6 +84,31 @@ def test_batches_whose_offsets_go_back_end_the_log(tmp_path: Path) -> None:
     with open(file(tmp_path, 8, ".log"), "ab") as tail:
         tail.write(before[:SIZE])
     assert content(recovered(tmp_path)) == before
+
+
+@pytest.mark.parametrize("offset", [4, 1 << 30])
+def test_a_batch_whose_offset_reaches_into_the_next_segment_ends_the_log(offset: int, tmp_path: Path) -> None:
+    """A base offset is outside the CRC, so that nothing else shows a bit that was flipped there."""
+    before = killed(tmp_path)
+    damaged = bytearray(file(tmp_path, 0, ".log").read_bytes())
+    damaged[3 * SIZE : 3 * SIZE + 8] = offset.to_bytes(8, "big")
+    file(tmp_path, 0, ".log").write_bytes(damaged)
+    log = recovered(tmp_path)
+    assert content(log) == before[: 3 * SIZE]
+    assert log.segment_base_offsets == (0,)
+
+
+def test_a_crash_amid_recovery_leaves_no_hole(tmp_path: Path) -> None:
+    """Whatever call fails: later segments go before the damaged one is cut."""
+    before = killed(tmp_path)
+    damaged = bytearray(file(tmp_path, 0, ".log").read_bytes())
+    damaged[3 * SIZE + 70] ^= 1
+    file(tmp_path, 0, ".log").write_bytes(damaged)
+    disk = FaultyDisk()
+    disk.arm("truncate")
+    with pytest.raises(KafkaError):
+        open_log(tmp_path, CONFIG, clean=False, disk=disk)
+    assert content(recovered(tmp_path)) == before[: 3 * SIZE]
 
 
 def test_segments_below_the_recovery_point_are_not_read(tmp_path: Path) -> None:
@@ -277,6 +304,43 @@ def test_a_damaged_snapshot_gives_way_to_the_one_before(tmp_path: Path) -> None:
     again = open_log(tmp_path, CONFIG)
     assert windows(again) == {1: [7, 8, 9, 10, 11]}
     assert not newest.exists()
+
+
+def test_after_a_clean_stop_a_damaged_snapshot_without_one_before_has_the_log_read(tmp_path: Path) -> None:
+    log = open_log(tmp_path, CONFIG)
+    for sequence in range(3):
+        produce(log, 1, sequence)
+    log.close(NOW_MS)
+    [only] = (tmp_path / "topic-0").glob("*.snapshot")
+    only.write_bytes(bytes(only.stat().st_size))
+    again = open_log(tmp_path, CONFIG)
+    assert windows(again) == {1: [0, 1, 2]}
+
+
+def test_a_snapshot_of_what_was_cut_is_not_trusted(tmp_path: Path) -> None:
+    """Where the segment's last batch says the offset of the one before, the end is where it was: not what is there."""
+    log = open_log(tmp_path, CONFIG)
+    for sequence in range(4):
+        produce(log, 1 + sequence // 3, sequence % 3)
+    log.roll(NOW_MS)
+    damaged = bytearray(file(tmp_path, 0, ".log").read_bytes())
+    damaged[2 * SIZE : 2 * SIZE + 8] = (3).to_bytes(8, "big")
+    file(tmp_path, 0, ".log").write_bytes(damaged)
+    again = recovered(tmp_path)
+    assert again.log_end_offset == 4
+    assert windows(again) == {1: [0, 1, 2]}
+
+
+@pytest.mark.parametrize("rolled", [True, False])
+def test_a_clean_stop_syncs_the_snapshot(rolled: bool, tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    log = open_log(tmp_path, CONFIG, disk=disk)
+    produce(log, 1, 0)
+    if rolled:
+        log.roll(NOW_MS)
+    log.close(NOW_MS)
+    assert f"{1:020d}.snapshot" in disk.called("sync")
+    assert disk.calls[-1][0] == "sync_dir"
 
 
 def test_without_any_snapshot_an_unclean_log_is_read_from_its_start(tmp_path: Path) -> None:
