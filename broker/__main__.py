@@ -13,7 +13,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from broker import logs
@@ -87,26 +87,58 @@ async def _serve(settings: Settings, disk: Disk, topics: list[NewTopic]) -> int:
 
 
 def _settings(options: argparse.Namespace, disk: Disk) -> Settings:
-    """Return the settings of the file, then of the options that stand for one, then of `-D`: the last counts."""
+    """Return the settings of the file, over which go those of the command line."""
     found: dict[str, Option] = {}
     if options.config is not None:
         try:
             text = disk.read_file(options.config).decode()
-        except (OSError, UnicodeDecodeError) as error:
-            raise SettingsError(f"--config {options.config}: {error}") from None
+        except OSError as error:
+            raise SettingsError(f"--config {options.config}: {(error.strerror or str(error)).lower()}") from None
+        except UnicodeDecodeError:
+            raise SettingsError(f"--config {options.config}: it is not a text of settings in UTF-8") from None
         found |= read_properties(text, options.config)
-    listen = options.listen or (None if "listeners" in found else _DEFAULT_LISTEN)
-    if listen:
-        found["listeners"] = Option(f"PLAINTEXT://{listen}", f"--listen {listen}")
-    if options.advertise:
-        found["advertised.listeners"] = Option(f"PLAINTEXT://{options.advertise}", f"--advertise {options.advertise}")
-    data_dir = options.data_dir or (None if {"log.dir", "log.dirs"} & found.keys() else _DEFAULT_DATA_DIR)
-    if data_dir:
-        found["log.dirs"] = Option(os.path.abspath(data_dir), f"--data-dir {data_dir}")
+    flags = _flags(options, found)
+    if {"log.dir", "log.dirs"} & flags.keys():
+        found.pop("log.dir", None)
+    if "listeners" in flags and "advertised.listeners" not in flags and options.listen:
+        # They belong to the listeners that --listen stands in for.
+        found.pop("advertised.listeners", None)
+    found |= flags
     for argument in options.define:
         key, option = read_option(argument)
+        rival = "log.dirs" if key == "log.dir" else key
+        if rival in flags and flags[rival].origin.startswith("--"):
+            raise SettingsError(f"{flags[rival].origin} and -D {argument}: both set {rival}; leave one out")
+        if key == "log.dir":
+            found.pop("log.dirs", None)
         found[key] = option
     return check_settings(found)
+
+
+def _flags(options: argparse.Namespace, configured: Mapping[str, Option]) -> dict[str, Option]:
+    """Return what the options say that stand for a setting, and their defaults where nothing says it."""
+    defined = {read_option(argument)[0] for argument in options.define} | configured.keys()
+    flags: dict[str, Option] = {}
+    if options.listen is not None:
+        flags["listeners"] = Option(_endpoint("--listen", options.listen), f"--listen {options.listen}")
+    elif "listeners" not in defined:
+        flags["listeners"] = Option(f"PLAINTEXT://{_DEFAULT_LISTEN}", "default")
+    if options.advertise is not None:
+        origin = f"--advertise {options.advertise}"
+        flags["advertised.listeners"] = Option(_endpoint("--advertise", options.advertise), origin)
+    if options.data_dir is not None:
+        origin = "--ephemeral" if options.ephemeral else f"--data-dir {options.data_dir}"
+        flags["log.dirs"] = Option(os.path.abspath(options.data_dir) if options.data_dir else "", origin)
+    elif not {"log.dir", "log.dirs"} & defined:
+        flags["log.dirs"] = Option(os.path.abspath(_DEFAULT_DATA_DIR), "default")
+    return flags
+
+
+def _endpoint(flag: str, address: str) -> str:
+    host, colon, port = address.rpartition(":")
+    if not (colon and port.isascii() and port.isdecimal() and int(port) <= 65535) or (":" in host and host[:1] != "["):
+        raise SettingsError(f"{flag} {address}: it has to be of the form HOST:PORT, with [] around an IPv6 host")
+    return f"PLAINTEXT://{address}"
 
 
 def _new_topic(text: str) -> NewTopic:

@@ -94,8 +94,8 @@ def check_advertised(key: str, advertised: Iterable[Endpoint], listeners: Iterab
         if endpoint.host in _UNROUTABLE:
             raise ListenerError(
                 key,
-                f"clients cannot connect to {endpoint}; "
-                "set advertised.listeners (--advertise) to an address that they reach",
+                f"clients cannot connect to {join_host_port(endpoint.host, endpoint.port)}; "
+                "say with --advertise HOST:PORT (advertised.listeners) where they reach this broker",
             )
 
 

@@ -83,7 +83,11 @@ def check_settings(options: Mapping[str, Option]) -> Settings:
     try:
         listeners, advertised = _endpoints(options, values)
     except ListenerError as error:
-        raise _wrong(options, error.key, f"Invalid value of {error.key}: {error}") from None
+        key = error.key
+        if key == "advertised.listeners" and key not in options:
+            key = "listeners"  # which is what is advertised then
+        typed = options[key].origin.startswith("--") if key in options else False
+        raise _wrong(options, key, str(error) if typed else f"Invalid value of {error.key}: {error}") from None
     node_id = _node_id(options, values)
     _check_roles(options, values, node_id)
     return Settings(

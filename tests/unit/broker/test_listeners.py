@@ -78,5 +78,5 @@ def test_only_listeners_are_advertised():
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])
 def test_an_address_that_nobody_can_connect_to_is_not_advertised(host):
     endpoint = Endpoint("PLAINTEXT", host, 9092)
-    with pytest.raises(ListenerError, match=r"set advertised\.listeners"):
+    with pytest.raises(ListenerError, match=r"--advertise HOST:PORT \(advertised\.listeners\)"):
         check_advertised("k", [endpoint], [endpoint])

@@ -176,12 +176,34 @@ def test_a_bad_setting_is_named_with_its_file(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (("--config", "/no/such/file"), "--config /no/such/file: "),
+        (("--config", "/no/such/file"), "--config /no/such/file: no such file or directory"),
+        (("--config", "/proc"), "--config /proc: is a directory"),
         (("-D", "num.partitions"), "-D num.partitions: it has to be of the form key=value"),
-        (("--listen", "localhost"), "--listen localhost: "),
+        (("--listen", "localhost"), "--listen localhost: it has to be of the form HOST:PORT"),
+        (("--listen", "::1:9092"), "--listen ::1:9092: it has to be of the form HOST:PORT, with [] around"),
+        (("--listen", "a b:1"), "--listen a b:1: "),
+        (("--advertise", "h:none"), "--advertise h:none: it has to be of the form HOST:PORT"),
+        (
+            ("--listen", "127.0.0.1:0", "-D", "listeners=PLAINTEXT://:1"),
+            "--listen 127.0.0.1:0 and -D listeners=PLAINTEXT://:1: both set listeners; leave one out",
+        ),
+        (
+            ("--data-dir", "/proc/a", "-D", "log.dirs=/proc/b"),
+            "--data-dir /proc/a and -D log.dirs=/proc/b: both set log.dirs",
+        ),
+        (
+            ("--data-dir", "/proc/a", "-D", "log.dir=/proc/b"),
+            "--data-dir /proc/a and -D log.dir=/proc/b: both set log.dirs",
+        ),
+        (("--ephemeral", "-D", "log.dirs=/proc/b"), "--ephemeral and -D log.dirs=/proc/b: both set log.dirs"),
+        (("--data-dir", ""), "has to name directories"),
+        (("-D", "log.dir="), "has to name directories"),
         (("--topic", "t:none"), "--topic t:none: it has to be of the form NAME or NAME:PARTITIONS"),
         (("--ephemeral", "--topic", "a/b", "--listen", "127.0.0.1:0"), "--topic a/b: "),
-        (("--listen", "0.0.0.0:0"), "--advertise"),
+        (
+            ("--listen", "0.0.0.0:0"),
+            "--listen 0.0.0.0:0: clients cannot connect to 0.0.0.0:0; say with --advertise HOST:PORT",
+        ),
         (("--data-dir", "/proc/nowhere", "--listen", "127.0.0.1:0"), "the data directory cannot be used: "),
     ],
 )
@@ -211,6 +233,24 @@ def test_options_go_before_the_file_and_definitions_before_options(tmp_path):
         _, _, log = stopped(process)
     assert "node 4 of cluster" in log
     assert "node.id=4" in (tmp_path / "data" / "meta.properties").read_text()
+
+
+def test_options_go_before_all_that_a_file_says_of_the_same(tmp_path):
+    file = tmp_path / "server.properties"
+    file.write_text(
+        f"listeners=PLAINTEXT://127.0.0.1:1\nadvertised.listeners=PLAINTEXT://else:1\nlog.dir={tmp_path}/no\n"
+    )
+    with serve("--config", str(file), "--listen", "127.0.0.1:0", "--data-dir", str(tmp_path / "data")) as process:
+        ready_port(process)
+        assert stopped(process)[0] == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "server.properties"]
+
+
+def test_a_definition_goes_before_a_default(tmp_path):
+    with serve("-D", "listeners=PLAINTEXT://127.0.0.1:0", "-D", f"log.dir={tmp_path}/data") as process:
+        ready_port(process)
+        assert stopped(process)[0] == 0
+    assert (tmp_path / "data" / "meta.properties").exists()
 
 
 def test_unknown_settings_are_warned_of_once(place):

@@ -125,7 +125,7 @@ def test_log_dirs_goes_before_log_dir():
         ({"listeners": "PLAINTEXT://localhost"}, r"Invalid value of listeners: .*NAME://HOST:PORT"),
         ({"listeners": "SSL://localhost:9093"}, "only PLAINTEXT is supported so far"),
         ({"listeners": "CONTROLLER://localhost:9093"}, "has to name a listener that is not in controller"),
-        ({"listeners": "PLAINTEXT://0.0.0.0:9092"}, "clients cannot connect to PLAINTEXT://0.0.0.0:9092"),
+        ({"listeners": "PLAINTEXT://0.0.0.0:9092"}, "clients cannot connect to 0.0.0.0:9092"),
         ({"inter__broker__listener__name": "INSIDE"}, "INSIDE is not an advertised listener"),
         ({"log__dirs": "/a,/a"}, "names a directory twice"),
         ({"log__dirs": "/a,,/b"}, "has to name directories"),
