@@ -22,7 +22,7 @@ from broker.connection import Connection, Disconnect, Slot
 from broker.outbox import Outbox
 from protocol.errors import DecodeError
 from protocol.framing import FrameReader
-from protocol.primitives import Part
+from protocol.primitives import Part, part_size
 
 if TYPE_CHECKING:
     from broker.server import Listener
@@ -31,7 +31,8 @@ _log = logging.getLogger("broker.channel")
 
 
 TURN_REQUESTS = 256
-"""The requests that one connection may have handled before others get the loop."""
+"""The requests that one connection may have handled before others get the loop; fewer if their responses are large."""
+_REQUEST_BYTES = 4096  # of a response: making as much takes about as long as handling another small request
 
 
 class Waiting(NamedTuple):
@@ -116,9 +117,8 @@ class Channel(asyncio.BufferedProtocol):
         left = TURN_REQUESTS
         try:
             for frame in self._reader.received(nbytes):
-                if self._backlog is None and connection.may_handle and left:
-                    left -= 1
-                    self._handle(frame, leaving)
+                if self._backlog is None and connection.may_handle and left > 0:
+                    left -= self._handle(frame, leaving)
                 else:
                     self._keep(frame)
         except (DecodeError, Disconnect) as reason:
@@ -147,17 +147,21 @@ class Channel(asyncio.BufferedProtocol):
         self._closing = True
         self._transport.abort()
 
-    def _handle(self, frame: memoryview, leaving: list[Part]) -> None:
-        """Handle one frame; whatever may be sent because of it is added to `leaving`."""
+    def _handle(self, frame: memoryview, leaving: list[Part]) -> int:
+        """Handle one frame; whatever may be sent because of it is added to `leaving`.
+
+        Return how many of the turn's requests it stands for.
+        """
         connection = self.connection
         outcome = self._listener.dispatch(frame, connection)
         if outcome is None:
-            return
+            return 1
         if isinstance(outcome, Waiting):
             slot = connection.wait(outcome.api_key)
             outcome.response.add_done_callback(partial(self._answered, slot))
-        else:
-            leaving += connection.answer(outcome)
+            return 1
+        leaving += connection.answer(outcome)
+        return 1 + part_size(outcome[0]) // _REQUEST_BYTES  # what follows the first part are files' contents
 
     def _keep(self, frame: memoryview) -> None:
         """Copy a frame that has to wait; into writable memory, since records are patched where they lie."""
@@ -179,9 +183,8 @@ class Channel(asyncio.BufferedProtocol):
         leaving = leaving or []
         left = TURN_REQUESTS
         try:
-            while self._backlog and self.connection.may_handle and not self._outbox.backed_up and left:
-                left -= 1
-                self._handle(self._backlog.popleft(), leaving)
+            while self._backlog and self.connection.may_handle and not self._outbox.backed_up and left > 0:
+                left -= self._handle(self._backlog.popleft(), leaving)
         except (DecodeError, Disconnect) as reason:
             self._close(leaving, reason)
             return

@@ -70,6 +70,35 @@ def test_a_flood_of_requests_lets_another_client_have_its_turn(run, serving):
     run(body())
 
 
+def test_large_responses_let_another_client_have_its_turn_sooner(run, serving):
+    async def body():
+        async with serving() as served:
+            served.script.answer = lambda request, _: [framed(bytes(request) + bytes(len(request) and 256 * 1024))]
+            flooding, other = await served.connect(), await served.connect()
+            flooding.send(*[b"all"] * TURN_REQUESTS)
+            other.send(b"other")
+            await other.receive()
+            assert served.script.seen.index(b"other") < TURN_REQUESTS // 4
+
+    run(body())
+
+
+def test_what_is_made_for_a_client_that_takes_nothing_is_bounded(run, serving):
+    async def body():
+        async with serving() as served:
+            served.script.answer = lambda request, _: [framed(bytes(1024 * 1024) if request == b"all" else b"")]
+            greedy, other = await served.connect(), await served.connect()
+            greedy.reader._transport.pause_reading()
+            greedy.send(*[b"all"] * TURN_REQUESTS)
+            await until(lambda: served.script.seen)
+            for _ in range(100):
+                other.send(b"other")
+                await other.receive()
+            assert served.script.seen.count(b"all") < TURN_REQUESTS // 4
+
+    run(body())
+
+
 def test_a_request_of_many_reads_is_answered(run, serving):
     async def body():
         async with serving() as served:
