@@ -103,7 +103,7 @@ class ReplicaManager:
     ) -> AppendInfo:
         """Append a checked batch, whose `header` may be known, to a partition led here; or raise KafkaError."""
         info = partition.append(records, acks, self._now_ms(), header)
-        if not info.duplicate and (partition.advance_high_watermark() or partition.followers):
+        if partition.advance_high_watermark() or partition.followers:
             self._purgatory.wake(partition, len(records))
         return info
 

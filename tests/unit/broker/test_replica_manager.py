@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 
 from protocol.errors import ErrorCode, KafkaError
-from protocol.record_batch import build_batch
 from protocol.records.metadata import PartitionChangeRecord
 from storage.log_config import LogConfig
-from tests.disks import FaultyDisk
 from tests.unit.broker.node import Node
 
 
@@ -199,57 +197,3 @@ class TestLeadership:
         told: list[tuple[int, int | None]] = []
         node.replicas.on_leadership("t", lambda index, epoch: told.append((index, epoch)))
         assert told == [(1, 0)]
-
-
-def test_a_repeated_batch_wakes_nobody(node: Node) -> None:
-    node.create("t")
-    batch = build_batch([(None, b"v")], timestamp_ms=0, producer_id=1, producer_epoch=0, base_sequence=0)
-    partition = node.partition("t")
-    node.replicas.append(partition, memoryview(bytearray(batch)), 1)
-    woken: list[object] = []
-
-    class Watcher:
-        def woken(self, key: object, size_bytes: int) -> None:
-            woken.append(size_bytes)
-
-        def act(self) -> None:
-            pass
-
-    node.purgatory.watch(partition, Watcher())
-    assert node.replicas.append(partition, memoryview(bytearray(batch)), 1).duplicate
-    node.pass_time(0)
-    assert woken == []
-
-
-class TestALogThatCannotBeMade:
-    def test_is_made_when_there_is_space_again(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-        disk = FaultyDisk()
-        node = Node(str(tmp_path), disk)
-        node.start()
-        disk.full = True
-        node.create("t")
-        for _ in range(3):
-            node.replicas.retry()
-        with pytest.raises(KafkaError) as refused:
-            node.partition("t")
-        assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
-        assert [record.getMessage().partition(":")[0] for record in caplog.records] == ["t-0 is not served"]
-        disk.full = False
-        node.replicas.retry()
-        assert node.append("t") == 0
-        node.stop()
-
-    def test_is_forgotten_with_its_topic(self, tmp_path: Path) -> None:
-        disk = FaultyDisk()
-        node = Node(str(tmp_path), disk)
-        node.start()
-        disk.full = True
-        node.create("t")
-        node.remove("t")
-        disk.full = False
-        node.replicas.retry()
-        with pytest.raises(KafkaError) as unknown:
-            node.partition("t")
-        assert unknown.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        assert len(node.logs) == 0
-        node.stop()
