@@ -24,7 +24,7 @@ from broker.groups.rebalance import (
     renew_session,
 )
 from broker.groups.records import group_record
-from broker.groups.turn import Join, Joined, Turn
+from broker.groups.turn import Join, Joined, Turn, because
 from protocol.errors import ErrorCode, InvariantError
 
 NEW_MEMBER_SESSION_MS = 300_000
@@ -96,7 +96,7 @@ def _add(turn: Turn, group: Group, request: Join, member_id: str, to: object) ->
     group.member_added = True
     group.add(member)
     turn.schedule(member.session, NEW_MEMBER_SESSION_MS)
-    prepare_or_complete(turn, group, f"member {member_id} joins ({request.reason})")
+    prepare_or_complete(turn, group, because(f"member {member_id} joins", request.reason))
 
 
 def _rejoin(turn: Turn, group: Group, request: Join, member: Member, to: object) -> None:
@@ -108,7 +108,7 @@ def _rejoin(turn: Turn, group: Group, request: Join, member: Member, to: object)
         turn.answer(to, current_generation(group, member.member_id))
     else:
         _update(turn, group, request, member, to)
-        prepare_or_complete(turn, group, f"member {member.member_id} joins again ({request.reason})")
+        prepare_or_complete(turn, group, because(f"member {member.member_id} joins again", request.reason))
 
 
 def _update(turn: Turn, group: Group, request: Join, member: Member, to: object) -> None:
@@ -125,14 +125,14 @@ def _replace(turn: Turn, group: Group, request: Join, old: Member, new_id: str, 
     new = group.replace_static(old, new_id)
     renew_session(turn, new)
     _update(turn, group, request, new, to)
-    turn.log.info("group %s: member %s takes the place of %s", group.group_id, new_id, old.member_id)
+    turn.log.debug("group %s: member %s takes the place of %s", group.group_id, new_id, old.member_id)
     if group.state == STABLE and group.elect_protocol() == group.protocol:
         _store_replacement(turn, group, request, old, new, leader)
     elif group.state == PREPARING:
         complete_if_joined(turn, group)
     elif group.state in (COMPLETING, STABLE):
         # The leader may be assigning to the old member id this moment.
-        prepare(turn, group, f"static member {new_id} replaces {old.member_id} ({request.reason})")
+        prepare(turn, group, because(f"static member {new_id} replaces {old.member_id}", request.reason))
     else:
         raise InvariantError(f"group {group.group_id} has a static member in state {group.state}")
 

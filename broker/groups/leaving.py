@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from broker.groups.group import COMPLETING, EMPTY, PREPARING, STABLE, Group, Member
 from broker.groups.rebalance import complete, complete_if_joined, prepare, refuse_join, refuse_sync
-from broker.groups.turn import Leaving, Left, Turn
+from broker.groups.turn import Leaving, Left, Turn, because
 from protocol.errors import ErrorCode
 
 
@@ -49,7 +49,7 @@ def _remove(turn: Turn, group: Group, leaving: Leaving) -> ErrorCode:
         return ErrorCode.NONE
     error = group.check_member(member_id, leaving.instance_id)
     if error == ErrorCode.NONE:
-        turn.log.info("group %s: member %s leaves (%s)", group.group_id, member_id, leaving.reason)
+        turn.log.debug("group %s: %s", group.group_id, because(f"member {member_id} leaves", leaving.reason))
         _drop(turn, group, group.members[member_id])
     return error
 
@@ -57,7 +57,7 @@ def _remove(turn: Turn, group: Group, leaving: Leaving) -> ErrorCode:
 def session_expired(turn: Turn, group: Group, member_id: str) -> None:
     """Remove a member that sent no heartbeat in time, or never came back with its new id."""
     if member_id in group.pending:
-        turn.log.info("group %s: %s never came back with its member id", group.group_id, member_id)
+        turn.log.debug("group %s: %s never came back with its member id", group.group_id, member_id)
         group.remove(member_id)
     else:
         member = group.members.get(member_id)

@@ -33,7 +33,7 @@ def prepare(turn: Turn, group: Group, reason: str, then: Then | None = None) -> 
     group.syncs.cancel()
     is_first = group.state == EMPTY
     group.move_to(PREPARING, turn.now_ms)
-    turn.log.info("group %s: rebalancing after generation %d: %s", group.group_id, group.generation, reason)
+    turn.log.debug("group %s: rebalancing after generation %d: %s", group.group_id, group.generation, reason)
     if is_first:
         delay_ms = turn.settings.initial_rebalance_delay_ms
         group.member_added = False
@@ -80,9 +80,9 @@ def complete(turn: Turn, group: Group, then: Then | None = None) -> bool:
         group.remove(member.member_id)
     if missing:
         names = ", ".join(member.member_id for member in missing)
-        turn.log.info("group %s: removed who did not rejoin: %s", group.group_id, names)
+        turn.log.debug("group %s: removed who did not rejoin: %s", group.group_id, names)
     if group.members and not group.elect_joined_leader():
-        turn.log.info("group %s: waits on, nobody has rejoined", group.group_id)
+        turn.log.debug("group %s: waits on, nobody has rejoined", group.group_id)
         turn.schedule(group.joins, group.rebalance_timeout_ms)
         return False
     group.begin_generation(turn.now_ms)
@@ -91,7 +91,7 @@ def complete(turn: Turn, group: Group, then: Then | None = None) -> bool:
         turn.append([group_record(group, {})], then or _ignore)
         return True
     size = len(group.members)
-    turn.log.info("group %s: generation %d begins with %d members", group.group_id, group.generation, size)
+    turn.log.debug("group %s: generation %d begins with %d members", group.group_id, group.generation, size)
     for member in group.members.values():
         answer_join(turn, group, member)
         renew_session(turn, member)

@@ -65,6 +65,7 @@ def _store_assignment(turn: Turn, group: Group, assigned: dict[str, bytes]) -> N
             member.assignment = assignments.get(member.member_id, b"")
         group.move_to(STABLE, turn.now_ms)
         answer_syncs(turn, group, ErrorCode.NONE)
-        turn.log.info("group %s: generation %d is stable", group.group_id, generation)
+        size = len(group.members)
+        turn.log.info("group %s: generation %d is stable with %d members", group.group_id, generation, size)
 
     turn.append([group_record(group, assignments)], then)

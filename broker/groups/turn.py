@@ -125,11 +125,19 @@ class Append(NamedTuple):
     then: Callable[[Turn, ErrorCode], None]
 
 
+def because(event: str, reason: str) -> str:
+    """Return what happened with the reason that the client gave, if it gave one."""
+    return f"{event} ({reason})" if reason else event
+
+
 class Log(Protocol):
     """Where the rules report what people debug groups with."""
 
     def info(self, message: str, *args: object) -> None:
-        """Note `message`, with `args` filled in as by %."""
+        """Note what a group has become: `message`, with `args` filled in as by %."""
+
+    def debug(self, message: str, *args: object) -> None:
+        """Note a step on the way there."""
 
 
 class Turn:

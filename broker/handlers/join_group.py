@@ -48,7 +48,7 @@ def handle(
         rebalance_timeout_ms=request.rebalance_timeout_ms if version >= 1 else request.session_timeout_ms,
         protocol_type=request.protocol_type,
         protocols={protocol.name: protocol.metadata for protocol in request.protocols},
-        reason=request.reason or "not provided",
+        reason=request.reason or "",
         needs_member_id=version >= _NEEDS_MEMBER_ID_FROM_VERSION,
         can_skip_assignment=version >= _SKIPS_ASSIGNMENT_FROM_VERSION,
     )

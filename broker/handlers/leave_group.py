@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from broker.connection import RequestContext
 
 _SEVERAL_FROM_VERSION = 3
-_UNEXPLAINED = "not provided"
 
 
 def handle(
@@ -32,11 +31,10 @@ def handle(
     """Remove members from their group."""
     if context.api_version >= _SEVERAL_FROM_VERSION:
         leaving = [
-            Leaving(member.member_id, member.group_instance_id, member.reason or _UNEXPLAINED)
-            for member in request.members
+            Leaving(member.member_id, member.group_instance_id, member.reason or "") for member in request.members
         ]
         return then(broker.groups.leave(request.group_id, leaving), lambda left: _response(leaving, left))
-    one = [Leaving(request.member_id, None, _UNEXPLAINED)]
+    one = [Leaving(request.member_id, None, "")]
     return then(broker.groups.leave(request.group_id, one), _single_response)
 
 

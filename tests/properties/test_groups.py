@@ -28,6 +28,8 @@ class Silence:
     def info(self, message, *args):
         message % args
 
+    debug = info
+
 
 class Client:
     """A consumer, as its library runs it."""

@@ -34,6 +34,8 @@ class SilentLog:
     def info(self, message, *args):
         message % args
 
+    debug = info
+
 
 class Machine:
     """A shard, its clock, its log, and who waits for what."""

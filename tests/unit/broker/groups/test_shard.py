@@ -25,6 +25,8 @@ class Silence:
     def info(self, message, *args):
         pass
 
+    debug = info
+
 
 @pytest.fixture
 def turn() -> Turn:
