@@ -34,6 +34,7 @@ from broker.said_once import SaidOnce
 from broker.server import BindError, Limits, Server
 from controller.commands.brokers import Registration, register_broker, unfence_broker
 from controller.commands.producer_ids import allocate_producer_ids
+from controller.configs import BROKER_CONFIGS
 from controller.configs.effective import effective_broker_config, effective_topic_config
 from controller.configs.log_config import log_config, topic_log_config
 from controller.image import Endpoint, MetadataImage
@@ -113,6 +114,7 @@ class Broker:
         self._disk = disk
         self._server = Server(loop, self._limits(MetadataImage(cluster_id="")), self.metrics)
         self._dispatchers: dict[str, Dispatcher] = {}
+        self._bound: list[str] = []
         self._chores = Housekeeping(loop)
         self._space = SpaceWatch(self.logs)
 
@@ -160,10 +162,9 @@ class Broker:
         except BindError as error:
             leave_directories(self.logs.directories)
             raise CannotStart(str(error)) from error
+        self._warn_of_settings()
         self.logs.make_room()
         mark_directories(self.logs, self.cluster_id, self.node_id)
-        if self.settings.unknown:
-            _log.warning("Settings that do not exist are ignored: %s", ", ".join(self.settings.unknown))
         self.controller = RaftDriver(
             self._disk,
             self._metadata_directory(),
@@ -188,9 +189,20 @@ class Broker:
             __version__,
             self.node_id,
             self.cluster_id,
-            ", ".join(f"{name}://{join_host_port(at.host, at.port)}" for name, at in self.endpoints.items()),
+            ", ".join(self._bound),
             ", ".join(self.settings.log_dirs),
         )
+
+    def _warn_of_settings(self) -> None:
+        """Say what was set and will not do what it seems to."""
+        if self.settings.unknown:
+            _log.warning("Settings that do not exist are ignored: %s", ", ".join(map(_unknown, self.settings.unknown)))
+        replicas = self.settings["default.replication.factor"]
+        if replicas > 1:
+            _log.warning(
+                "default.replication.factor=%d is more than one broker can have: nothing is created without a number",
+                replicas,
+            )
 
     def _metadata_directory(self) -> LogDirectory:
         """Return the data directory that the metadata log is in."""
@@ -206,6 +218,7 @@ class Broker:
             is_controller = name in settings.controller_listeners
             dispatcher = self._dispatchers[name] = Dispatcher(self, "controller" if is_controller else "broker")
             port = await self._server.bind(name, listener.host, listener.port, dispatcher)
+            self._bound.append(f"{name}://{join_host_port(listener.host or '*', port)}")
             told = advertised.get(name, listener)
             self.endpoints[name] = Endpoint(told.host or socket.gethostname(), told.port or port)
 
@@ -362,6 +375,14 @@ class Broker:
 
     async def _close_idle(self) -> None:
         self._server.close_idle()
+
+
+def _unknown(name: str) -> str:
+    """Return the name of a setting that does not exist, with the one that may have been meant."""
+    from difflib import get_close_matches
+
+    meant = get_close_matches(name, BROKER_CONFIGS, n=1, cutoff=0.8)
+    return f"{name} (did you mean {meant[0]}?)" if meant else name
 
 
 def _group_settings(settings: Settings) -> GroupSettings:

@@ -260,6 +260,26 @@ def test_unknown_settings_are_warned_of_once(place):
     assert log.count("no.such.setting") == 1
 
 
+def test_what_was_meant_by_an_unknown_setting_is_guessed(place):
+    with serve(*place, "-D", "num.partition=3") as process:
+        ready_port(process)
+        assert "num.partition (did you mean num.partitions?)" in stopped(process)[2]
+
+
+def test_more_replicas_than_brokers_by_default_are_warned_of(place):
+    with serve(*place, "-D", "default.replication.factor=3") as process:
+        ready_port(process)
+        assert "default.replication.factor=3 is more than one broker can have" in stopped(process)[2]
+
+
+def test_the_first_line_says_where_it_listens_and_not_what_it_advertises(place):
+    with serve(*place, "--advertise", "broker.example.org:1234") as process:
+        process.stdout.readline()
+        line = stopped(process)[2].splitlines()[0]
+    assert "listens on PLAINTEXT://127.0.0.1:" in line
+    assert "broker.example.org" not in line
+
+
 def test_what_is_advertised_may_differ_from_where_it_listens(place):
     with serve(*place, "--advertise", "broker.example.org:1234") as process:
         assert process.stdout.readline() == "ready: broker.example.org:1234\n"
