@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from broker.groups.journal import Journal, Marker, Stored
@@ -30,6 +30,10 @@ Outcome: TypeAlias = T | asyncio.Future[T]
 _log = logging.getLogger("broker.groups")
 
 _RECORDS_A_TURN = 200
+
+# What is written aside at a time: well below the default of max.message.bytes, with what a batch adds to each record.
+_PIECE_BYTES = 256 * 1024
+_PIECE_RECORDS = 5_000
 
 _COORDINATOR_ERRORS = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -195,16 +199,18 @@ class ShardHost:
         return self.after(result)
 
     def write_aside(self, records: list[Record]) -> None:
-        """Write what nobody waits for, and what is decided anew another time if it cannot be written."""
-        if not records:
-            return
-        try:
-            outcome = self.write(records, None)
-        except KafkaError as error:
-            _log.warning("%d records of offsets partition %d: %s", len(records), self.shard.partition, error)
-            return
-        if outcome is not None:
-            outcome.add_done_callback(lambda future: future.cancelled() or future.exception())
+        """Write what nobody waits for, and what is decided anew another time if it cannot be written.
+
+        However much it is, and not at a stroke: each piece is good by itself.
+        """
+        for piece in _pieces(records):
+            try:
+                outcome = self.write(piece, None)
+            except KafkaError as error:
+                _log.warning("%d records of offsets partition %d: %s", len(piece), self.shard.partition, error)
+                return
+            if outcome is not None:
+                outcome.add_done_callback(lambda future: future.cancelled() or future.exception())
 
     def topics_deleted(self, topics: list[tuple[str, bytes]]) -> None:
         """Forget the offsets of topics that are no more, each given by name and id, now or when all is loaded."""
@@ -243,6 +249,21 @@ def _given(error: ErrorCode, result: T) -> T:
     if error != ErrorCode.NONE:
         raise KafkaError(error)
     return result
+
+
+def _pieces(records: list[Record]) -> Iterator[list[Record]]:
+    """Cut `records` into lists that fit into a batch each."""
+    piece: list[Record] = []
+    size_bytes = 0
+    for key, value in records:
+        record_bytes = len(key) + len(value or b"")
+        if piece and (size_bytes + record_bytes > _PIECE_BYTES or len(piece) == _PIECE_RECORDS):
+            yield piece
+            piece, size_bytes = [], 0
+        piece.append((key, value))
+        size_bytes += record_bytes
+    if piece:
+        yield piece
 
 
 def _give(answer: Answer) -> None:

@@ -7,6 +7,7 @@ import pytest
 from broker.groups.host import coordinator_error
 from broker.groups.offsets import Committed
 from broker.groups.records import offset_record
+from broker.groups.shard import Commit, Offset
 from protocol.errors import ErrorCode, KafkaError
 from protocol.record_batch import ControlType, Record, assign, build_batch, control_record_key
 from tests.unit.broker.group_node import GroupNode, pending
@@ -234,6 +235,16 @@ class TestLoading:
         assert group_node.offset() is None
         assert group_node.state() is None
         assert group_node.offset(group="h", partition=1) == 6
+
+    def test_offsets_of_more_partitions_than_fit_into_a_batch_are_forgotten(self, group_node: GroupNode):
+        group_node.host()
+        topic, topic_id = 249 * "t", b"t" * 16
+        for first in range(0, 5_000, 1_000):
+            offsets = [Offset(topic, topic_id, index, 7, -1, "") for index in range(first, first + 1_000)]
+            group_node.call("commit", Commit("g", "", None, -1), offsets, retention_ms=-1, reports_unknown_group=True)
+        assert group_node.groups.shard_of("g").fetch("g", topic, topic_id, 4_999) is not None
+        group_node.groups.topics_deleted([(topic, topic_id)])
+        assert not group_node.groups.shard_of("g").offsets.of_group("g")
 
     def test_topics_deleted_meanwhile_are_forgotten_afterwards(self, group_node: GroupNode):
         group_node.host()
