@@ -12,8 +12,6 @@ replication and isolation levels are the broker's. How a log is opened is in `re
 in `retention.py`, what a segment is in `segment.py`.
 """
 
-from errno import ENOENT
-
 from protocol.errors import ErrorCode, KafkaError
 from protocol.primitives import ZERO_UUID
 from protocol.record_batch import (
@@ -29,7 +27,7 @@ from storage.disk import Disk
 from storage.flush import Flush
 from storage.leader_epochs import EpochEnd, LeaderEpochs
 from storage.log_config import LOG_APPEND_TIME, LogConfig
-from storage.log_directory import LogDirectory
+from storage.log_directory import DELETED, LogDirectory, no_directory
 from storage.log_files import LogFiles
 from storage.producer_state import ProducerState
 from storage.recovery import RecoveryReport, recover_producers, recover_segments
@@ -415,7 +413,8 @@ class Log:
         """Delete the files of segments that left the log `file.delete.delay.ms` ago."""
         with self._directory.storage_errors():
             while self.pending_deletes and self.pending_deletes[0][0] <= now_ms:
-                self._disk.remove(self.pending_deletes.pop(0)[1])
+                self._disk.remove(self.pending_deletes[0][1])
+                del self.pending_deletes[0]
 
     # Files
 
@@ -454,7 +453,7 @@ class Log:
         return Flush(self._disk, directories, files, end_offset, self._cuts, self._finish_flush)
 
     def _finish_flush(self, flush: Flush) -> None:
-        if flush.error is not None:
+        if flush.error is not None and self._directory.failure is not DELETED:
             raise self._directory.give_up(flush.error) from flush.error
         if flush.cuts == self._cuts:
             self.recovery_point = max(self.recovery_point, flush.end_offset)
@@ -491,9 +490,7 @@ class Log:
 
     def disown(self) -> None:
         """Refuse every operation from now on, since the files are going away; reads in flight go on."""
-        gone = LogDirectory(self._disk, self._directory.path)
-        gone.give_up(FileNotFoundError(ENOENT, "the log is deleted", self.directory))
-        self._directory = gone
+        self._directory = no_directory(self._disk, self._directory.path)
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"

@@ -11,10 +11,13 @@ or lost one costs time in recovery, never acknowledged records.
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from errno import ENOENT
+from typing import Final
 
 from protocol.errors import ErrorCode, KafkaError
 from storage.checkpoint import (
+    CheckpointError,
     MetaProperties,
     TopicPartition,
     format_clean_shutdown,
@@ -36,6 +39,10 @@ _LOCK = ".lock"
 
 # A directory with less space than this gets nothing new: twice the largest batch of Kafka's defaults.
 _ROOM_BYTES = 2 << 20
+
+
+DELETED: Final = FileNotFoundError(ENOENT, "the log is deleted")
+"""The failure of the directory that a deleted log is in from then on."""
 
 
 class LogDirectory:
@@ -72,11 +79,13 @@ class LogDirectory:
         meta = self._read(_META_PROPERTIES)
         if meta is not None:
             self.meta = parse_meta_properties(meta, f"{self.path}/{_META_PROPERTIES}")
-        mark = self._read(_CLEAN_SHUTDOWN)
-        if mark is not None:
-            self.previous_broker_epoch = parse_clean_shutdown(mark, f"{self.path}/{_CLEAN_SHUTDOWN}")
-            self.clean = True
-            self._disk.remove(f"{self.path}/{_CLEAN_SHUTDOWN}")
+        path = f"{self.path}/{_CLEAN_SHUTDOWN}"
+        if self._disk.exists(path):
+            # A mark that cannot be read says nothing.
+            with suppress(OSError, CheckpointError):
+                self.previous_broker_epoch = parse_clean_shutdown(self._read(_CLEAN_SHUTDOWN) or "", path)
+                self.clean = True
+            self._disk.remove(path)
             # Were it back after a power cut, a torn log would pass for one that was closed in order.
             self._disk.sync_dir(self.path)
 
@@ -146,3 +155,10 @@ class LogDirectory:
             return self._disk.read_file(f"{self.path}/{name}").decode(errors="replace")
         except FileNotFoundError:
             return None
+
+
+def no_directory(disk: Disk, path: str) -> LogDirectory:
+    """Return the directory that a deleted log of the one at `path` is in: every operation is refused."""
+    directory = LogDirectory(disk, path)
+    directory.give_up(DELETED)
+    return directory

@@ -13,8 +13,8 @@ is full. The metadata log in `__cluster_metadata-0` is its raft driver's, not ke
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 from protocol.errors import ErrorCode, InvariantError, KafkaError
 from protocol.primitives import ZERO_UUID
@@ -33,6 +33,13 @@ _STRAY_SUFFIX = "-stray"
 _METADATA_TOPIC = "__cluster_metadata"
 _MAX_NAME_LENGTH = 255
 _END_OF_TIME_MS = 1 << 63
+
+
+class _Unopened(NamedTuple):
+    """A log that could not be opened: where it is, and its offset in each checkpoint file that names it."""
+
+    home: LogDirectory
+    offsets: dict[str, int]
 
 
 class LogManager:
@@ -59,7 +66,8 @@ class LogManager:
         # Partitions without a log that checkpoint files still name: a new log must not be taken for the old one.
         self._stale: set[TopicPartition] = set()
         # Partitions whose log is on disk but could not be opened: only the next start may try again, with recovery.
-        self._unopened: set[TopicPartition] = set()
+        # Until then their lines in the checkpoint files, by the files' names, are kept as they were.
+        self._unopened: dict[TopicPartition, _Unopened] = {}
         self.directories = [LogDirectory(disk, path.rstrip("/")) for path in directories]
         # What was found wrong and put up with, for the caller to log.
         self.problems: list[str] = []
@@ -99,10 +107,10 @@ class LogManager:
     def load(self) -> Iterator[Log]:
         """Open the logs of every directory, one a step; `Log.recovery` says what was done to each."""
         for directory in self.online:
-            recovery_points = self._checkpointed(directory, RECOVERY_POINTS)
-            log_starts = self._checkpointed(directory, LOG_STARTS)
-            high_watermarks = self._checkpointed(directory, HIGH_WATERMARKS)
-            self._stale.update(recovery_points, log_starts, high_watermarks)
+            files = {
+                name: self._checkpointed(directory, name) for name in (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS)
+            }
+            self._stale.update(*files.values())
             for name in self._names(directory):
                 path = f"{directory.path}/{name}"
                 if not self._disk.is_dir(path):
@@ -115,17 +123,18 @@ class LogManager:
                     continue
                 if key in self._logs:
                     raise InvariantError(f"{path} and {self._logs[key].directory} are the same partition")
+                known = {name: offsets[key] for name, offsets in files.items() if key in offsets}
                 log = self._open(
                     directory,
                     key,
                     self._default_config,
                     clean=directory.clean,
-                    recovery_point=recovery_points.get(key, 0),
-                    log_start_offset=log_starts.get(key, 0),
-                    high_watermark=high_watermarks.get(key, 0),
+                    recovery_point=known.get(RECOVERY_POINTS, 0),
+                    log_start_offset=known.get(LOG_STARTS, 0),
+                    high_watermark=known.get(HIGH_WATERMARKS, 0),
                 )
                 if log is None:
-                    self._unopened.add(key)
+                    self._unopened[key] = _Unopened(directory, known)
                 else:
                     self._stale.discard(key)
                     yield log
@@ -144,10 +153,11 @@ class LogManager:
     def close(self, *, clean: bool = True, broker_epoch: int = -1, broken: Iterable[LogDirectory] = ()) -> bool:
         """Unlock the directories; with `clean`, flush and close every log first and say so on disk.
 
-        A directory that is `broken`, or whose logs cannot all be closed, is left as after a crash. Returns whether
-        there is none.
+        A directory that is `broken`, or whose logs cannot all be closed or could not all be recovered, is left as
+        after a crash. Returns whether there is none.
         """
         unclean = list(broken) if clean else list(self.directories)
+        unclean += [unopened.home for unopened in self._unopened.values() if not unopened.home.clean]
         if clean:
             for key, log in self._logs.items():
                 try:
@@ -235,7 +245,7 @@ class LogManager:
         """Let `log` begin at `offset`, and remember that through a crash; errors as `Log.advance_log_start`."""
         if log.advance_log_start(offset):
             directory = self.directory_of(log)
-            directory.write_offsets(LOG_STARTS, self._log_starts(directory))
+            self._write_offsets(directory, LOG_STARTS, self._log_starts(directory), sync=False)
 
     # Upkeep
 
@@ -276,8 +286,11 @@ class LogManager:
                     yield None
         due = [item for item in self._pending_deletes if item[0] <= now_ms or item[1].full]
         for item in due:
-            self._pending_deletes.remove(item)
-            yield self._remove_tree(item[1], item[2])
+            _, directory, path = item
+            failed = self._remove_tree(directory, path)
+            if failed is None or directory.failure is not None:
+                self._pending_deletes.remove(item)
+            yield failed
 
     def make_room(self) -> None:
         """Where a directory is full, delete at once what was deleted before the last stop; before anything is written.
@@ -321,12 +334,22 @@ class LogManager:
                 logs = self._logs_in(directory)
                 points = {key: log.recovery_point for key, log in logs.items()}
                 high_watermarks = {key: log.high_watermark for key, log in logs.items()}
-                directory.write_offsets(RECOVERY_POINTS, points, sync)
-                directory.write_offsets(LOG_STARTS, self._log_starts(directory), sync)
-                directory.write_offsets(HIGH_WATERMARKS, high_watermarks, sync)
+                self._write_offsets(directory, RECOVERY_POINTS, points, sync)
+                self._write_offsets(directory, LOG_STARTS, self._log_starts(directory), sync)
+                self._write_offsets(directory, HIGH_WATERMARKS, high_watermarks, sync)
             except KafkaError as error:
                 self.problems.append(str(error))
         self._stale.clear()
+
+    def _write_offsets(
+        self, directory: LogDirectory, name: str, offsets: Mapping[TopicPartition, int], sync: bool
+    ) -> None:
+        kept = {
+            key: unopened.offsets[name]
+            for key, unopened in self._unopened.items()
+            if unopened.home is directory and name in unopened.offsets
+        }
+        directory.write_offsets(name, {**kept, **offsets}, sync)
 
     # Parts
 

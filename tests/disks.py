@@ -12,6 +12,7 @@ class FaultyDisk(OsDisk):
     """The real disk, until a call of a kind is armed to fail: then it fails once, having done half of a write."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.calls: list[tuple[str, str]] = []
         self._armed: dict[str, tuple[int, int]] = {}
         self.full = False
@@ -51,6 +52,10 @@ class FaultyDisk(OsDisk):
         self.check("rename", source)
         super().rename(source, target)
 
+    def remove_tree(self, path: str) -> None:
+        self.check("remove_tree", path)
+        super().remove_tree(path)
+
     def sync_dir(self, path: str) -> None:
         self.check("sync_dir", path)
         super().sync_dir(path)
@@ -62,7 +67,7 @@ class FaultyFile(OsFile):
     __slots__ = ("_disk",)
 
     def __init__(self, disk: FaultyDisk, path: str, flags: int) -> None:
-        super().__init__(path, flags)
+        super().__init__(path, flags, disk._buffers)
         self._disk = disk
 
     def pread(self, size: int, offset: int) -> bytes:

@@ -41,6 +41,16 @@ def test_a_second_broker_is_refused_until_the_first_has_closed(tmp_path: Path) -
     opened(tmp_path).close(clean=True)
 
 
+@pytest.mark.parametrize("mark", [b"", b"\xff", b"{}", b'{"version":1,"brokerEpoch":42}'])
+def test_a_mark_of_a_clean_stop_that_cannot_be_read_is_none(mark: bytes, tmp_path: Path) -> None:
+    opened(tmp_path).close(clean=True)
+    (tmp_path / ".kafka_cleanshutdown").write_bytes(mark)
+    directory = opened(tmp_path)
+    directory.close(clean=False)
+    assert (directory.clean, directory.previous_broker_epoch) == (False, -1)
+    assert not (tmp_path / ".kafka_cleanshutdown").exists()
+
+
 def test_the_mark_of_a_clean_stop_counts_once(tmp_path: Path) -> None:
     directory = opened(tmp_path)
     directory.close(clean=True, broker_epoch=42)

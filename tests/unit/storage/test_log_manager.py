@@ -166,6 +166,31 @@ def test_a_log_that_could_not_be_recovered_is_not_opened_as_if_it_were_sound(tmp
     assert len(headers(log)) == 3
 
 
+@pytest.mark.parametrize("clean", [True, False])
+def test_the_checkpoints_keep_what_they_say_of_a_log_that_could_not_be_opened(clean: bool, tmp_path: Path) -> None:
+    """Otherwise deleted records came back, and a log that was never recovered passed for sound."""
+    first = Manager(tmp_path)
+    first.start()
+    log = first.create("t", TOPIC_ID, 0, CONFIG)
+    fill(log, 5)
+    first.delete_records(log, 3)
+    first.checkpoint()
+    first.close(clean=clean)
+    disk = FaultyDisk()
+    second = Manager(tmp_path, disk=disk)
+    second.open()
+    disk.arm("open", errno.ENOSPC)
+    assert list(second.load()) == []
+    fill(second.create("other", TOPIC_ID, 0, CONFIG), 1)
+    second.delete_records(second.create("other", TOPIC_ID, 0, CONFIG), 1)
+    assert second.close() is clean
+    third = Manager(tmp_path)
+    logs = {log.topic: log for log in third.start()}
+    assert (logs["t"].log_start_offset, logs["t"].high_watermark, logs["t"].log_end_offset) == (3, 5, 5)
+    assert logs["other"].log_start_offset == 1
+    assert third.clean is clean
+
+
 def test_no_log_is_made_when_every_directory_has_failed(manager: Manager) -> None:
     for directory in manager.directories:
         directory.give_up(OSError(5, "broken"))
@@ -327,6 +352,44 @@ def test_a_log_may_be_deleted_and_made_again_amid_housekeeping(manager: Manager)
     manager.delete("t", 2)
     manager.create("t", TOPIC_ID, 2, CONFIG)
     assert list(steps) == []
+
+
+def test_what_cannot_be_deleted_now_is_deleted_later(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    manager = Manager(tmp_path, disk=disk)
+    manager.start()
+    create(manager)
+    manager.delete("topic", 0)
+    manager.now += CONFIG.file_delete_delay_ms
+    disk.arm("remove_tree", errno.EMFILE)
+    assert [error.code for error in manager.keep_house()] == [ErrorCode.KAFKA_STORAGE_ERROR]
+    assert list(tmp_path.glob("*-delete"))
+    assert manager.keep_house() == []
+    assert not list(tmp_path.glob("*-delete"))
+
+
+def test_a_directory_that_fails_amid_deletion_is_told_of_once(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    manager = Manager(tmp_path, disk=disk)
+    manager.start()
+    create(manager)
+    manager.delete("topic", 0)
+    manager.now += CONFIG.file_delete_delay_ms
+    disk.arm("remove_tree")
+    assert len(manager.keep_house()) == 1
+    assert manager.online == []
+    assert manager.keep_house() == []
+
+
+def test_a_log_that_is_deleted_while_it_is_synced_is_no_error(manager: Manager) -> None:
+    log = create(manager)
+    fill(log, 1)
+    flush = log.begin_flush(manager.now)
+    assert flush is not None
+    manager.delete("topic", 0)
+    flush.run()
+    assert flush.error is not None
+    assert len(manager.online) == 2
 
 
 def test_due_flushes_are_of_logs_that_rolled(manager: Manager) -> None:
