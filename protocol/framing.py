@@ -3,10 +3,11 @@
 A reader owns no receive buffer of its own. All readers of a broker fill one shared *scratch* buffer, so
 that an idle connection costs next to nothing; a connection uses all of it only while large frames come, so that one
 read brings no more small ones than can be handled before others get their turn. Only a frame that has not
-arrived whole gets a buffer of its own, exactly as large as the frame. That buffer is never resized: views of it may be alive, and a `bytearray`
-would raise BufferError. A frame larger than `FIRST_ALLOCATION_BYTES` is given its buffer in growing steps as
-its bytes arrive, because a size alone is a claim: four bytes must not make the broker allocate a hundred
-megabytes.
+arrived whole gets a buffer of its own, exactly as large as the frame. That buffer is never resized: views of it may be
+alive, and a `bytearray` would raise BufferError. A large frame is given its buffer in growing steps as its bytes
+arrive, because a size alone is a claim: four bytes must not make the broker allocate a hundred megabytes, nor
+thousands of connections a megabyte each. The first step is `SMALL_READ_BYTES`, or as much as the connection's largest
+frame had so far, at most `FIRST_ALLOCATION_BYTES`.
 
 The contract with the event loop is that of `asyncio.BufferedProtocol`: `buffer()` directly before each read,
 `received(n)` directly after it. Nothing here touches a socket; what a frame means is told by
@@ -32,13 +33,14 @@ _SIZE_BYTES = _SIZE.size
 class FrameReader:
     """Cut the bytes of one connection into frames."""
 
-    __slots__ = ("_body", "_filled", "_head", "_max_bytes", "_room_bytes", "_scratch", "_size")
+    __slots__ = ("_body", "_filled", "_first_bytes", "_head", "_max_bytes", "_room_bytes", "_scratch", "_size")
 
     def __init__(self, scratch: memoryview, max_bytes: int) -> None:
         """`scratch` is shared with every other reader; `max_bytes` is the largest frame accepted."""
         self._scratch = scratch
         self._max_bytes = max_bytes
         self._room_bytes = SMALL_READ_BYTES
+        self._first_bytes = SMALL_READ_BYTES
         self._head = b""  # one to three bytes of a size whose rest has not arrived
         self._body: bytearray | None = None
         self._filled = 0
@@ -70,6 +72,8 @@ class FrameReader:
             self._body = _copy_into(min(self._size, _GROWTH * self._filled), self._body)
             return ()
         body, self._body = self._body, None
+        if self._size > self._first_bytes:
+            self._first_bytes = min(self._size, FIRST_ALLOCATION_BYTES)
         return (memoryview(body),)
 
     def _cut(self, end: int) -> Iterator[memoryview]:
@@ -84,7 +88,7 @@ class FrameReader:
             at += _SIZE_BYTES
             if end - at < size:
                 self._size, self._filled = size, end - at
-                self._body = _copy_into(min(size, max(FIRST_ALLOCATION_BYTES, end - at)), scratch[at:end])
+                self._body = _copy_into(min(size, max(self._first_bytes, end - at)), scratch[at:end])
                 return
             yield scratch[at : at + size]
             at += size

@@ -73,7 +73,15 @@ def test_an_incomplete_frame_is_read_into_a_buffer_of_exactly_its_size() -> None
 def test_a_large_size_alone_allocates_little() -> None:
     frames = reader()
     assert feed(frames, (100 << 20).to_bytes(4, "big")) == []
-    assert len(frames.buffer()) == FIRST_ALLOCATION_BYTES
+    assert len(frames.buffer()) == SMALL_READ_BYTES
+
+
+@pytest.mark.parametrize("before", [200_000, 3 * FIRST_ALLOCATION_BYTES])
+def test_a_size_is_believed_as_far_as_a_frame_was_as_large_before(before: int) -> None:
+    frames = reader()
+    feed(frames, framed(bytes(before), bytes(80_000)))
+    assert feed(frames, (100 << 20).to_bytes(4, "big")) == []
+    assert len(frames.buffer()) == min(before, FIRST_ALLOCATION_BYTES)
 
 
 def test_a_frame_larger_than_the_first_allocation_arrives_whole() -> None:
