@@ -20,7 +20,8 @@ from broker import logs
 from broker.broker import Broker
 from broker.data_directories import CannotStart
 from broker.settings import Option, Settings, SettingsError, check_settings, read_option, read_properties
-from protocol.errors import InvariantError
+from controller.topic_names import check_topic_name
+from protocol.errors import InvariantError, KafkaError
 from storage.disk import Disk, OsDisk
 
 _DEFAULT_LISTEN = "127.0.0.1:9092"
@@ -47,8 +48,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
             options.data_dir = mkdtemp(prefix="barnabas-")
         settings = _settings(options, disk)
+        topics = [_new_topic(text) for text in options.topic]
         with asyncio.Runner(loop_factory=_loop_factory(options.loop)) as runner:
-            return runner.run(_serve(settings, disk, [_new_topic(text) for text in options.topic]))
+            return runner.run(_serve(settings, disk, topics))
     except (SettingsError, CannotStart) as error:
         sys.stderr.write(f"barnabas: {error}\n")
         return _CANNOT_START
@@ -144,10 +146,14 @@ def _endpoint(flag: str, address: str) -> str:
 def _new_topic(text: str) -> NewTopic:
     name, colon, count = text.rpartition(":")
     if not colon:
-        return NewTopic(text, None)
-    if not (count.isascii() and count.isdecimal() and int(count)):
+        name, count = text, ""
+    elif not (count.isascii() and count.isdecimal() and int(count) > 0):
         raise SettingsError(f"--topic {text}: it has to be of the form NAME or NAME:PARTITIONS")
-    return NewTopic(name, int(count))
+    try:
+        check_topic_name(name)
+    except KafkaError as error:
+        raise SettingsError(f"--topic {text}: {error.message}") from None
+    return NewTopic(name, int(count) if count else None)
 
 
 def _loop_factory(name: str) -> type[asyncio.AbstractEventLoop] | None:

@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING
 from broker.acknowledgement import Acknowledgement
 from broker.partition import Partition
 from broker.purgatory import Purgatory
+from broker.said_once import SaidOnce
 from controller.image import ResourceType
+from controller.topic_names import INTERNAL_TOPICS
 from protocol.errors import ErrorCode, KafkaError
 from protocol.primitives import ZERO_UUID
 from protocol.record_batch import BatchHeader
@@ -69,6 +71,7 @@ class ReplicaManager:
         self._by_topic: dict[bytes, dict[int, Partition]] = {}
         self._leadership: dict[str, OnLeadership] = {}
         self._image: MetadataImage | None = None
+        self._uncompacted = SaidOnce()
         # Replicas that should be served here and cannot be, by why.
         self._unserved: dict[tuple[bytes, int], str] = {}
         self.fetch_sessions = fetch_sessions
@@ -237,9 +240,17 @@ class ReplicaManager:
             directory = state.directories[state.replicas.index(self._node_id)]
             log = self._logs.create(topic.name, topic.topic_id, index, config, directory)
         log.config = config
+        if "compact" in config.cleanup_policy and topic.name not in INTERNAL_TOPICS:
+            self._warn_of_compaction(topic.name)
         partition = Partition(self._node_id, topic.name, topic.topic_id, index, log)
         self._partitions[topic.name, index] = siblings[index] = partition
         return partition
+
+    def _warn_of_compaction(self, topic: str) -> None:
+        if self._uncompacted.is_new(topic):
+            _log.warning(
+                "Topic %s has cleanup.policy=compact, but nothing is compacted yet: it keeps all records", topic
+            )
 
     def _remove_topic(self, topic_id: bytes) -> None:
         for partition in tuple(self._by_topic.get(topic_id, {}).values()):

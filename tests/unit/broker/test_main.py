@@ -200,6 +200,8 @@ def test_a_bad_setting_is_named_with_its_file(tmp_path):
         (("-D", "log.dir="), "has to name directories"),
         (("--topic", "t:none"), "--topic t:none: it has to be of the form NAME or NAME:PARTITIONS"),
         (("--ephemeral", "--topic", "a/b", "--listen", "127.0.0.1:0"), "--topic a/b: "),
+        (("--data-dir", "/proc/nowhere", "--topic", "bad name"), "--topic bad name: "),
+        (("--data-dir", "/proc/nowhere", "--topic", "t:0"), "--topic t:0: it has to be of the form"),
         (
             ("--listen", "0.0.0.0:0"),
             "--listen 0.0.0.0:0: clients cannot connect to 0.0.0.0:0; say with --advertise HOST:PORT",

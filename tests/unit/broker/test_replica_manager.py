@@ -197,3 +197,10 @@ class TestLeadership:
         told: list[tuple[int, int | None]] = []
         node.replicas.on_leadership("t", lambda index, epoch: told.append((index, epoch)))
         assert told == [(1, 0)]
+
+
+def test_a_topic_that_asks_for_compaction_is_warned_of_once(node: Node, caplog: pytest.LogCaptureFixture) -> None:
+    node.create("t", partitions=3, config=LogConfig(cleanup_policy=frozenset({"compact"})))
+    node.create("u")
+    [warned] = [record.getMessage() for record in caplog.records]
+    assert warned.startswith("Topic t has cleanup.policy=compact")
