@@ -81,6 +81,11 @@ class Channel(asyncio.BufferedProtocol):
         """Say whether the client waits for nothing."""
         return not self.connection.in_flight and self._backlog is None and not self._outbox.backed_up
 
+    @property
+    def backed_up(self) -> bool:
+        """Say whether the client lags behind in taking its responses."""
+        return self._outbox.backed_up
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin, if the server has room for another client."""
         server = self._listener.server
@@ -135,6 +140,7 @@ class Channel(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         """Send on: the transport's buffer has room again."""
+        self.used_at = self._listener.server.loop.time()
         self._outbox.resume()
 
     def finish(self) -> None:

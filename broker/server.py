@@ -127,10 +127,11 @@ class Server:
                     channel.abort()
 
     def close_idle(self) -> None:
-        """Close the connections that have been silent for too long."""
+        """Close the connections that for too long have sent nothing while it was their turn, or taken nothing."""
         deadline = self.loop.time() - self.limits.max_idle_s
-        for channel in [channel for channel in self.connections if channel.used_at < deadline and channel.idle]:
-            channel.abort()
+        for channel in list(self.connections):
+            if channel.used_at < deadline and (channel.idle or channel.backed_up):
+                channel.abort()
 
     def admit(self, channel: Channel) -> bool:
         """Count a new connection; False if there are too many already."""

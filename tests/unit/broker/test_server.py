@@ -129,6 +129,41 @@ def test_silent_connections_are_closed_but_not_those_that_wait_for_us(run, servi
     run(body())
 
 
+def test_a_client_that_takes_nothing_of_its_response_for_too_long_is_closed(run, serving):
+    async def body():
+        async with serving(max_idle_s=0.0) as served:
+            loop = asyncio.get_running_loop()
+            served.script.answer = lambda *_: [framed(bytes(64 << 20))]
+            client = await served.connect()
+            client.reader._transport.pause_reading()
+            client.send(b"all")
+            await until(lambda: any(channel.backed_up for channel in served.server.connections))
+            deadline = loop.time()
+            await until(lambda: loop.time() > deadline)
+            served.server.close_idle()
+            await until(lambda: not served.server.connections)
+
+    run(body())
+
+
+def test_a_client_that_takes_a_large_response_bit_by_bit_is_not_idle(run, serving):
+    async def body():
+        async with serving(max_idle_s=600.0) as served:
+            served.script.answer = lambda *_: [framed(bytes(64 << 20))]
+            client = await served.connect()
+            client.send(b"all")
+            await until(lambda: served.server.connections)
+            (channel,) = served.server.connections
+            await until(lambda: channel.backed_up)
+            channel.used_at = begun = channel.used_at - 1_000
+            assert len(await client.receive()) == 64 << 20
+            assert channel.used_at > begun
+            served.server.close_idle()
+            assert served.server.connections
+
+    run(body())
+
+
 def test_stopping_answers_what_has_been_received(run, serving):
     async def body():
         async with serving() as served:
