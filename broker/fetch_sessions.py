@@ -176,6 +176,8 @@ class FetchSession:
         if known.hosted is not hosted:
             self._unwatch(known)
             known.hosted = hosted
+            if self.waiting is not None:
+                self._watch(known)
 
     def park(self, waiting: Waiting) -> None:
         """Tell `waiting` of all that happens to the partitions, until `unpark`."""

@@ -224,6 +224,16 @@ class TestWaiting:
         assert partition.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert node.loop.time() == pytest.approx(0.1, abs=0.01)
 
+    def test_a_topic_that_takes_the_place_of_a_deleted_one_wakes_it_too(self, node: Node) -> None:
+        waiting = ask(node, {"t": [wanted(offset=0)]}, max_wait_ms=1_000)
+        node.remove("t")
+        node.create("t")
+        node.pass_time(0.1)
+        assert not waiting.done()
+        node.append("t")
+        node.pass_time(0.1)
+        assert offsets(waiting.result().responses[0].partitions[0]) == [0]
+
     def test_a_new_leader_epoch_wakes_those_who_named_the_old_one(self, node: Node) -> None:
         waiting = ask(node, {"t": [wanted(current_leader_epoch=0)]}, max_wait_ms=500)
         node.loop.call_later(0.1, node.elect, "t", 1)
