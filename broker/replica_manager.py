@@ -122,11 +122,18 @@ class ReplicaManager:
             self._purgatory.wake(partition)
 
     def delete_records(self, partition: Partition, offset: int) -> int:
-        """Delete what lies before `offset`, for good; return which offset was meant. KafkaError if it may not."""
+        """Delete what lies before `offset`; return which offset was meant. KafkaError if it may not.
+
+        It is for good, and may be answered, once `save_log_starts` has succeeded.
+        """
         target = partition.deletion_target(offset)
         self._logs.delete_records(partition.log, target)
         self._log_start_moved(partition)
         return target
+
+    def save_log_starts(self) -> None:
+        """Let deletions outlast a crash; KafkaError if they may not."""
+        self._logs.save_log_starts()
 
     def note_retention(self) -> None:
         """Tell the waiting of the logs that retention made start later; called after each pass of it."""

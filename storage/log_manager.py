@@ -65,6 +65,8 @@ class LogManager:
         self._pending_deletes: list[tuple[int, LogDirectory, str]] = []
         # Partitions without a log that checkpoint files still name: a new log must not be taken for the old one.
         self._stale: set[TopicPartition] = set()
+        # Directories whose file of log starts is behind.
+        self._unsaved: set[LogDirectory] = set()
         # Partitions whose log is on disk but could not be opened: only the next start may try again, with recovery.
         # Until then their lines in the checkpoint files, by the files' names, are kept as they were.
         self._unopened: dict[TopicPartition, _Unopened] = {}
@@ -242,10 +244,19 @@ class LogManager:
         return target
 
     def delete_records(self, log: Log, offset: int) -> None:
-        """Let `log` begin at `offset`, and remember that through a crash; errors as `Log.advance_log_start`."""
+        """Let `log` begin at `offset`, through a crash only from `save_log_starts` on.
+
+        Errors as `Log.advance_log_start`.
+        """
         if log.advance_log_start(offset):
-            directory = self.directory_of(log)
-            self._write_offsets(directory, LOG_STARTS, self._log_starts(directory), sync=False)
+            self._unsaved.add(self.directory_of(log))
+
+    def save_log_starts(self) -> None:
+        """Make what `delete_records` did last; once for many logs, since a file tells of all. KafkaError if not."""
+        for directory in self.online:
+            if directory in self._unsaved:
+                self._write_offsets(directory, LOG_STARTS, self._log_starts(directory), sync=False)
+                self._unsaved.discard(directory)
 
     # Upkeep
 

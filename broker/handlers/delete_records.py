@@ -59,12 +59,25 @@ def handle(
             for topic in request.topics
         ]
     )
+    try:
+        broker.replicas.save_log_starts()
+    except KafkaError as error:
+        return _refuse(response, error.code)
     if not behind:
         return response
     answered: asyncio.Future[DeleteRecordsResponse] = broker.loop.create_future()
     waiting = _Waiting(broker, response, behind, answered)
     broker.purgatory.expire_at(waiting, broker.loop.time() + request.timeout_ms / 1000)
     return answered
+
+
+def _refuse(response: DeleteRecordsResponse, code: ErrorCode) -> DeleteRecordsResponse:
+    """Take back every success: records that are deleted now may be there again after a crash."""
+    for topic in response.topics:
+        for answer in topic.partitions:
+            answer.error_code = answer.error_code or code
+            answer.low_watermark = NO_OFFSET
+    return response
 
 
 class _Waiting:

