@@ -2,7 +2,8 @@
 
 AlterConfigs gives the whole set that a resource shall have: whatever it does not name is removed.
 IncrementalAlterConfigs sets, removes, appends to and subtracts from single ones. Both are operations on the resource's
-settings, from which the records follow, and both take a resource as a whole or not at all.
+settings, from which the records follow, and both take a resource as a whole or not at all. One that a request names
+twice is refused each time.
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ def alter_configs(
     """Give resources exactly the settings in the request; where it only asks to validate, no records."""
     records: list[ConfigRecord] = []
     response = AlterConfigsResponse(responses=[])
+    times = Counter((asked.resource_type, asked.resource_name) for asked in request.resources)
     for asked in request.resources:
         resource = _Resource(asked.resource_type, asked.resource_name)
         answer = AlterConfigsResponse.Resource(
@@ -63,6 +65,7 @@ def alter_configs(
         response.responses.append(answer)
         changes = [_Change(config.name, Operation.SET, config.value) for config in asked.configs]
         try:
+            _check_times(times[resource])
             records += _alter(image, settings, resource, changes, base={})
         except KafkaError as error:
             answer.error_code, answer.error_message = error.code, error.message
@@ -75,6 +78,7 @@ def incremental_alter_configs(
     """Perform the operations in the request; where it only asks to validate, no records."""
     records: list[ConfigRecord] = []
     response = IncrementalAlterConfigsResponse(responses=[])
+    times = Counter((asked.resource_type, asked.resource_name) for asked in request.resources)
     for asked in request.resources:
         resource = _Resource(asked.resource_type, asked.resource_name)
         answer = IncrementalAlterConfigsResponse.Resource(
@@ -83,10 +87,16 @@ def incremental_alter_configs(
         response.responses.append(answer)
         changes = [_Change(config.name, config.config_operation, config.value) for config in asked.configs]
         try:
+            _check_times(times[resource])
             records += _alter(image, settings, resource, changes, base=image.configs(*resource))
         except KafkaError as error:
             answer.error_code, answer.error_message = error.code, error.message
     return Decision(() if request.validate_only else tuple(records), response)
+
+
+def _check_times(times: int) -> None:
+    if times > 1:
+        raise _invalid_request("Each resource must appear at most once.")
 
 
 def _alter(

@@ -154,3 +154,30 @@ def test_what_a_broker_cannot_have_says_why(cluster: Cluster, name: str, key: st
 def test_settings_unknown_to_the_broker_are_kept_for_whoever_knows_them(cluster: Cluster) -> None:
     assert change(cluster, BROKER, "1", ("some.plugin.setting", SET, "5")) == (0, None)
     assert cluster.image.configs(BROKER, "1") == {"some.plugin.setting": "5"}
+
+
+@pytest.mark.parametrize(
+    ("command", "Request", "how"),
+    [
+        (alter_configs, AlterConfigsRequest, {}),
+        (incremental_alter_configs, IncrementalAlterConfigsRequest, {"config_operation": SET}),
+    ],
+)
+def test_a_resource_may_be_named_once_in_a_request(cluster: Cluster, command, Request, how) -> None:  # noqa: N803
+    cluster.create("u")
+    names = ["t", "u", "t"]
+    resources = [
+        Request.Resource(
+            resource_type=TOPIC,
+            resource_name=name,
+            configs=[Request.Resource.Config(name="retention.ms", value=str(number), **how)],
+        )
+        for number, name in enumerate(names)
+    ]
+    request = Request(resources=resources, validate_only=False)
+    answers = cluster.apply(partial(command, request=request, settings=cluster.settings)).responses
+    refused = (ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+    assert [answer.resource_name for answer in answers] == names
+    assert [(answer.error_code, answer.error_message) for answer in answers] == [refused, (0, None), refused]
+    assert topic_configs(cluster) == {}
+    assert dict(cluster.image.configs(TOPIC, "u")) == {"retention.ms": "1"}
