@@ -7,10 +7,13 @@ metrics write `.` as `_`, two topics whose names differ only in those cannot bot
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
 from itertools import product
+from typing import TYPE_CHECKING
 
 from protocol.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from controller.image import MetadataImage
 
 CONSUMER_OFFSETS = "__consumer_offsets"
 TRANSACTION_STATE = "__transaction_state"
@@ -20,6 +23,7 @@ CLUSTER_METADATA = "__cluster_metadata"
 INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE})
 
 _MAX_LENGTH = 249
+_FEW_PARTS = 4
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
@@ -38,20 +42,28 @@ def check_topic_name(name: str) -> None:
     raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")
 
 
-def colliding_topic(name: str, existing: Collection[str]) -> str | None:
-    """Return a topic among `existing` that differs from `name` only in where it has `.` and where `_`.
+def plain_form(name: str) -> str:
+    """Return what metrics make of a name: no two topics may have it in common."""
+    return name.replace(".", "_")
 
-    `existing` is looked up in, not gone through, unless the name has so many of those characters that it is shorter.
+
+def colliding_topic(name: str, image: MetadataImage) -> str | None:
+    """Return the topic that differs from `name` only in where it has `.` and where `_`.
+
+    Where there are few ways to write the name, each is looked up; for other names all topics are indexed, once for an
+    image.
     """
     parts = re.split("[._]", name)
-    ways = 1 << len(parts) - 1
-    if ways == 1:
+    if len(parts) == 1:
         return None
-    if ways > len(existing):
-        plain = name.replace(".", "_")
-        return next((other for other in existing if other != name and other.replace(".", "_") == plain), None)
+    if len(parts) > _FEW_PARTS:
+        by_plain_form = image.memo.get(plain_form)
+        if by_plain_form is None:
+            by_plain_form = image.memo[plain_form] = {plain_form(topic): topic for topic in image.topics_by_name()}
+        found: str | None = by_plain_form.get(plain_form(name))
+        return found if found != name else None
     for separators in product("._", repeat=len(parts) - 1):
         other = parts[0] + "".join(separator + part for separator, part in zip(separators, parts[1:], strict=True))
-        if other != name and other in existing:
+        if other != name and image.topic(other) is not None:
             return other
     return None

@@ -7,7 +7,7 @@ request for more partitions than one batch of the metadata log should hold is re
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from controller.commands.assignment import check_assignment, new_partition
@@ -17,7 +17,7 @@ from controller.configs.effective import StaticSettings, effective_text, topic_c
 from controller.configs.topic import TOPIC_CONFIGS
 from controller.image import MetadataImage, ResourceType, TopicImage
 from controller.placement import place_replicas, usable_brokers
-from controller.topic_names import CLUSTER_METADATA, check_topic_name, colliding_topic
+from controller.topic_names import CLUSTER_METADATA, check_topic_name, colliding_topic, plain_form
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
@@ -40,7 +40,7 @@ def create_topics(
     times = Counter(topic.name for topic in request.topics)
     records: list[Message] = []
     answers: dict[str, CreateTopicsResponse.Topic] = {}
-    created: set[str] = set()
+    created: dict[str, str] = {}
     excessive = _count_partitions(request.topics, settings) > MAX_PARTITIONS_PER_REQUEST
     for topic in request.topics:
         try:
@@ -48,15 +48,14 @@ def create_topics(
                 raise KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
             if times[topic.name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            for existing in (image.topics_by_name(), created):
-                _check_new_name(topic.name, existing)
+            _check_new_name(topic.name, image, created)
             topic_records, answers[topic.name] = _create_topic(image, topic, settings, random)
         except KafkaError as error:
             answers[topic.name] = CreateTopicsResponse.Topic(
                 name=topic.name, error_code=error.code, error_message=error.message
             )
         else:
-            created.add(topic.name)
+            created[plain_form(topic.name)] = topic.name
             records += topic_records
     if request.validate_only:
         records = []
@@ -72,13 +71,14 @@ def _count_partitions(topics: Sequence[CreateTopicsRequest.Topic], settings: Sta
     )
 
 
-def _check_new_name(name: str, existing: Collection[str]) -> None:
+def _check_new_name(name: str, image: MetadataImage, created: Mapping[str, str]) -> None:
+    """Raise KafkaError if no topic can be called so, beside those there are and those `created`, by plain form."""
     if name == CLUSTER_METADATA:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
     check_topic_name(name)
-    if name in existing:
+    if image.topic(name) is not None:
         raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-    other = colliding_topic(name, existing)
+    other = colliding_topic(name, image) or created.get(plain_form(name))
     if other is not None:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
 

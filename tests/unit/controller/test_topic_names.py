@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
+from controller.image import MetadataImage, TopicImage
 from controller.topic_names import check_topic_name, colliding_topic
 from protocol.errors import ErrorCode, KafkaError
+
+
+def image_of(*topics: str) -> MetadataImage:
+    return MetadataImage(cluster_id="cluster", topics={name: TopicImage(name, bytes(16), {}) for name in topics})
 
 
 @pytest.mark.parametrize("name", ["a", "A-9._x", "x" * 249, "__consumer_offsets", "..."])
@@ -38,5 +45,20 @@ def test_illegal_names(name: str) -> None:
 def test_names_that_differ_only_in_dots_and_underscores_collide(
     name: str, existing: str, collides: bool, others: int
 ) -> None:
-    topics = {existing, *(f"other{number}" for number in range(others))}
-    assert colliding_topic(name, topics) == (existing if collides else None)
+    image = image_of(existing, *(f"other{number}" for number in range(others)))
+    assert colliding_topic(name, image) == (existing if collides else None)
+
+
+def test_topics_are_gone_through_once_for_many_names_of_many_parts() -> None:
+    class Topics(dict[str, TopicImage]):
+        times = 0
+
+        def __iter__(self) -> Iterator[str]:
+            Topics.times += 1
+            return super().__iter__()
+
+    image = MetadataImage(cluster_id="cluster", topics=Topics(image_of("a_b.c.d.e").topics_by_name()))
+    for _ in range(100):
+        assert colliding_topic("a.b.c.d.e", image) == "a_b.c.d.e"
+        assert colliding_topic("a.b.c.d.f", image) is None
+    assert Topics.times == 1
