@@ -10,13 +10,12 @@ the header of a batch alone can show is checked by `record_batch.check_batch` an
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from protocol.compression import Compression
 from protocol.errors import ErrorCode, KafkaError
-from protocol.record import Record
 from protocol.record_batch import BatchHeader, build_batch, iter_records
+from protocol.record_scan import scan_records
 
 if TYPE_CHECKING:
     from storage.log import LogConfig
@@ -53,19 +52,15 @@ def prepare(records: memoryview, header: BatchHeader, config: LogConfig, validat
     keep = codec is None or codec is header.compression
     if keep and not needs_keys and not validate:
         return records
-    if keep and not validate:
-        _check_keys(iter_records(records))
-        return records
-    unpacked = list(iter_records(records))
     if needs_keys:
-        _check_keys(unpacked)
+        _check_keys(records)
     if validate:
-        _check_header(unpacked, header)
+        _check_records(records, header)
     if codec is None or keep:
         return records
     return memoryview(
         build_batch(
-            unpacked,
+            iter_records(records),
             compression=codec,
             producer_id=header.producer_id,
             producer_epoch=header.producer_epoch,
@@ -75,20 +70,22 @@ def prepare(records: memoryview, header: BatchHeader, config: LogConfig, validat
     )
 
 
-def _check_keys(records: Iterable[Record]) -> None:
+def _check_keys(records: memoryview) -> None:
     reason = "a compacted topic takes no record without a key"
-    keyless = [(at, reason) for at, record in enumerate(records) if record.key is None]
+    keyless = [(at, reason) for at, (_, _, keyed) in enumerate(scan_records(records)) if not keyed]
     if keyless:
         raise InvalidRecordsError(keyless)
 
 
-def _check_header(records: list[Record], header: BatchHeader) -> None:
-    misplaced = [
-        (at, f"its offset delta is {record.offset}") for at, record in enumerate(records) if record.offset != at
-    ]
+def _check_records(records: memoryview, header: BatchHeader) -> None:
+    misplaced = []
+    largest = -(1 << 63)
+    for at, record in enumerate(iter_records(records)):
+        if record.offset != at:
+            misplaced.append((at, f"its offset delta is {record.offset}"))
+        largest = max(largest, record.timestamp)
     if misplaced:
         raise InvalidRecordsError(misplaced)
-    largest = max(record.timestamp for record in records)
     if largest != header.max_timestamp:
         raise KafkaError(
             ErrorCode.INVALID_RECORD,

@@ -20,8 +20,8 @@
 Neither patched field is under the CRC, so a batch goes from socket to disk and back as the bytes that
 arrived. The hot path is `check_batch` and `assign`, on a view and without a copy; records are decoded only
 where a rule demands it, and never to more than a bound. Sources: KIP-98 (the format), KIP-534 (delete
-horizon). One record's encoding lives in `record.py`, codecs in `compression.py`, and what a producer may
-append next in `storage/producer_state.py`.
+horizon). One record's encoding lives in `record.py`, a look at all of a batch's without decoding them in
+`record_scan.py`, codecs in `compression.py`, and what a producer may append next in `storage/producer_state.py`.
 """
 
 from collections.abc import Iterable, Iterator
@@ -253,6 +253,16 @@ def iter_batches(buf: Buffer) -> Iterator[tuple[int, BatchHeader]]:
         at = following
 
 
+def unpack(batch: Buffer, header: BatchHeader, max_bytes: int = MAX_INFLATED_BYTES) -> bytes:
+    """Return the records' bytes of the batch that begins `batch`, at most `max_bytes` of them; KafkaError."""
+    try:
+        return decompress(header.compression, memoryview(batch)[HEADER_BYTES : header.size_bytes], max_bytes)
+    except CompressionError as error:
+        raise invalid(f"records cannot be unpacked: {error}") from None
+    except ValueError as error:
+        raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, str(error)) from None
+
+
 def iter_records(batch: Buffer, max_bytes: int = MAX_INFLATED_BYTES) -> Iterator[Record]:
     """Yield the records of the one batch that begins `batch`, inflating at most `max_bytes`.
 
@@ -260,13 +270,7 @@ def iter_records(batch: Buffer, max_bytes: int = MAX_INFLATED_BYTES) -> Iterator
     that.
     """
     header = read_header(batch)
-    try:
-        payload = memoryview(batch)[HEADER_BYTES : header.size_bytes]
-        data = decompress(header.compression, payload, max_bytes)
-    except CompressionError as error:
-        raise invalid(f"records cannot be unpacked: {error}") from None
-    except ValueError as error:
-        raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, str(error)) from None
+    data = unpack(batch, header, max_bytes)
     append_time = header.max_timestamp if header.log_append_time else None
     at = 0
     for _ in range(header.record_count):

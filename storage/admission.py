@@ -8,7 +8,8 @@ Kafka.
 from typing import NamedTuple
 
 from protocol.errors import ErrorCode, KafkaError
-from protocol.record_batch import NO_TIMESTAMP, BatchHeader, crc_matches, iter_batches, iter_records
+from protocol.record_batch import NO_TIMESTAMP, BatchHeader, crc_matches, iter_batches
+from protocol.record_scan import scan_records
 from storage.log_config import FOREVER, LogConfig
 
 Buffer = bytes | bytearray | memoryview
@@ -54,12 +55,11 @@ def check_timestamps(records: Buffer, header: BatchHeader, config: LogConfig, no
     if config.message_timestamp_before_max_ms == FOREVER:
         return
     earliest = now_ms - config.message_timestamp_before_max_ms
-    for record in iter_records(records):
-        if NO_TIMESTAMP != record.timestamp < earliest:
+    for _, timestamp, _ in scan_records(records):
+        if NO_TIMESTAMP != timestamp < earliest:
             raise KafkaError(
                 ErrorCode.INVALID_TIMESTAMP,
-                f"timestamp {record.timestamp} is before {earliest}, "
-                "the first allowed by message.timestamp.before.max.ms",
+                f"timestamp {timestamp} is before {earliest}, the first allowed by message.timestamp.before.max.ms",
             )
 
 

@@ -17,7 +17,8 @@ from struct import Struct
 from typing import NamedTuple
 
 from protocol.errors import ErrorCode, KafkaError
-from protocol.record_batch import HEADER_BYTES, NO_TIMESTAMP, BatchHeader, iter_records, read_header
+from protocol.record_batch import HEADER_BYTES, NO_TIMESTAMP, BatchHeader, read_header
+from protocol.record_scan import scan_records
 from storage.disk import Buffer, Disk, File
 from storage.index import OffsetIndex, TimeIndex
 
@@ -353,9 +354,9 @@ class Segment:
             return TimestampOffset(
                 header.max_timestamp, max(header.base_offset, from_offset), header.partition_leader_epoch
             )
-        for record in iter_records(batch):
-            if record.timestamp >= timestamp and record.offset >= from_offset:
-                return TimestampOffset(record.timestamp, record.offset, header.partition_leader_epoch)
+        for offset, found, _ in scan_records(batch):
+            if found >= timestamp and offset >= from_offset:
+                return TimestampOffset(found, offset, header.partition_leader_epoch)
         return None
 
     def waited_ms(self, now_ms: int, timestamp: int) -> int:

@@ -1,0 +1,71 @@
+import pytest
+
+from protocol.compression import Compression
+from protocol.errors import ErrorCode, KafkaError
+from protocol.record import Record
+from protocol.record_batch import build_batch, iter_records, set_log_append_time
+from protocol.record_scan import scan_records
+
+# Deltas whose varints are of one byte, two, three and more.
+DELTAS = (0, -1, 63, 64, -65, 8_191, 8_192, 1_048_575, 1_048_576, -(1 << 40))
+RECORDS = [
+    Record(0, 1_700_000_000_000 + delta, b"k" if number % 2 else None, number * 20 * b"v", ((b"h", None),))
+    for number, delta in enumerate(DELTAS)
+]
+
+
+def seen(batch: bytearray) -> list[tuple[int, int, bool]]:
+    return [(record.offset, record.timestamp, record.key is not None) for record in iter_records(batch)]
+
+
+@pytest.mark.parametrize("codec", list(Compression))
+def test_a_scan_tells_what_decoding_would(codec: Compression) -> None:
+    batch = build_batch(RECORDS, base_offset=7, compression=codec)
+    found = list(scan_records(batch))
+    assert found == seen(batch)
+    assert [timestamp - 1_700_000_000_000 for _, timestamp, _ in found] == list(DELTAS)
+
+
+@pytest.mark.parametrize("count", [100, 10_000])
+def test_offsets_of_many_records_are_told(count: int) -> None:
+    batch = build_batch([(b"k", b"v")] * count, timestamp_ms=5)
+    assert [offset for offset, _, _ in scan_records(batch)] == list(range(count))
+
+
+def test_an_empty_key_is_one() -> None:
+    assert [keyed for _, _, keyed in scan_records(build_batch([(b"", b"v"), (None, b"v")]))] == [True, False]
+
+
+def test_with_log_append_time_the_timestamp_is_the_batchs() -> None:
+    batch = build_batch(RECORDS)
+    set_log_append_time(batch, 42)
+    assert {timestamp for _, timestamp, _ in scan_records(batch)} == {42}
+
+
+@pytest.mark.parametrize("size", range(61, len(build_batch(RECORDS[:2]))))
+def test_records_that_end_early_are_refused(size: int) -> None:
+    batch = build_batch(RECORDS[:2])
+    batch[8:12] = (size - 12).to_bytes(4, "big")
+    with pytest.raises(KafkaError) as refused:
+        list(scan_records(batch[:size]))
+    assert refused.value.code is ErrorCode.INVALID_RECORD
+
+
+def test_bytes_after_the_last_record_and_endless_numbers_are_refused() -> None:
+    batch = build_batch(RECORDS[:2])
+    longer = batch + b"\x00"
+    longer[8:12] = (len(longer) - 12).to_bytes(4, "big")
+    endless = batch[:61] + b"\xff" * (len(batch) - 61)
+    for broken in (longer, endless):
+        with pytest.raises(KafkaError) as refused:
+            list(scan_records(broken))
+        assert refused.value.code is ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize(("base_offset", "timestamp"), [((1 << 63) - 1, 0), (0, (1 << 63) - 1)])
+def test_a_record_beyond_64_bits_is_refused(base_offset: int, timestamp: int) -> None:
+    batch = build_batch([Record(0, 0, None, None), Record(0, 1, None, None)])
+    batch[:8] = base_offset.to_bytes(8, "big")
+    batch[27:35] = timestamp.to_bytes(8, "big")
+    with pytest.raises(KafkaError, match="a record with offset"):
+        list(scan_records(batch))
