@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from broker.connection import Connection, Disconnect, Slot
 from broker.outbox import Outbox
+from protocol.api import ApiKey
 from protocol.errors import DecodeError
 from protocol.framing import FrameReader
 from protocol.primitives import Part, part_size
@@ -54,6 +55,7 @@ class Channel(asyncio.BufferedProtocol):
         "_finishing",
         "_listener",
         "_outbox",
+        "_parked",
         "_reader",
         "_reading",
         "_resuming",
@@ -70,6 +72,7 @@ class Channel(asyncio.BufferedProtocol):
         self._listener = listener
         self._reader = FrameReader(listener.server.scratch, listener.server.limits.max_request_bytes)
         self._backlog: deque[memoryview] | None = None  # frames that are held back; none, for its size, if empty
+        self._parked: set[asyncio.Future[list[Part] | None]] | None = None  # fetches that wait for data
         self._reading = True
         self._resuming = False
         self._finishing = False
@@ -100,9 +103,11 @@ class Channel(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
-        """Forget the client; requests that still wait are answered to nobody."""
+        """Forget the client; its fetches wait no more, other requests that do are answered to nobody."""
         self._closing = True
         self._backlog = None
+        for fetch in self._parked or ():
+            fetch.cancel()
         self._outbox.discard()
         self._listener.server.forget(self)
 
@@ -165,6 +170,9 @@ class Channel(asyncio.BufferedProtocol):
         if isinstance(outcome, Waiting):
             slot = connection.wait(outcome.api_key)
             outcome.response.add_done_callback(partial(self._answered, slot))
+            if outcome.api_key == ApiKey.FETCH:
+                self._parked = self._parked or set()
+                self._parked.add(outcome.response)
             return 1
         leaving += connection.answer(outcome)
         return 1 + part_size(outcome[0]) // _REQUEST_BYTES  # what follows the first part are files' contents
@@ -179,6 +187,8 @@ class Channel(asyncio.BufferedProtocol):
         """Fill the slot of a request that waited, and take up what it held back."""
         if self._closing or response.cancelled():
             return
+        if self._parked is not None:
+            self._parked.discard(response)
         if reason := response.exception():
             self._close([], reason)
             return

@@ -117,6 +117,7 @@ class _Fetch:
         """Wait for more to read, and return the answer to come."""
         loop = self._broker.loop
         self._response = loop.create_future()
+        self._response.add_done_callback(self._dropped)
         self._session.park(self)
         self._broker.purgatory.expire_at(self, loop.time() + wait_s)
         return self._response
@@ -147,6 +148,11 @@ class _Fetch:
         if not self.done:
             code = ErrorCode.INVALID_FETCH_SESSION_EPOCH
             self._response.set_result(FetchResponse(error_code=code, session_id=self._session.session_id, responses=[]))
+
+    def _dropped(self, response: asyncio.Future[FetchResponse]) -> None:
+        """Watch nothing any more for a client that has gone: its time may be long, and nothing may ever come."""
+        if response.cancelled():
+            self._session.unpark(self)
 
     def _finish(self, *, final: bool) -> None:
         if self.done:

@@ -224,6 +224,27 @@ def test_a_frame_above_the_limit_closes_the_connection(run, serving, caplog):
     assert "frame of 1001 bytes; the limit is 1000" in caplog.text
 
 
+def test_the_fetch_of_a_client_that_has_gone_waits_no_more_but_its_produce_does(run, serving):
+    async def body():
+        async with serving() as served:
+            later = served.script.answer = Later()
+            client = await served.connect()
+            client.send(b"FETCH 1", b"PRODUCE 2", b"FETCH 3")
+            await until(lambda: len(later.pending) == 3)
+            answered = later.pending[b"FETCH 1"]
+            later.give(b"FETCH 1")
+            await client.receive()
+            client.writer.close()
+            await until(lambda: not served.server.connections)
+            assert not answered.cancelled()
+            assert {request: later.pending[request].cancelled() for request in later.pending} == {
+                b"PRODUCE 2": False,
+                b"FETCH 3": True,
+            }
+
+    run(body())
+
+
 def test_an_answer_to_a_client_that_has_gone_is_dropped(run, serving):
     async def body():
         async with serving() as served:
