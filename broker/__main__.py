@@ -20,6 +20,7 @@ from typing import NamedTuple
 from broker import logs
 from broker.broker import Broker
 from broker.data_directories import CannotStart
+from broker.descriptors import connections_within, raise_limit
 from broker.settings import Option, Settings, SettingsError, check_settings, read_option, read_properties
 from controller.topic_names import check_topic_name
 from protocol.errors import InvariantError, KafkaError
@@ -66,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 async def _serve(settings: Settings, disk: Disk, topics: list[NewTopic]) -> int:
     loop = asyncio.get_running_loop()
     stop: asyncio.Future[int] = loop.create_future()
-    broker = Broker(settings, disk, loop)
+    broker = Broker(settings, disk, loop, max_descriptors=connections_within(raise_limit()))
 
     def end(status: int) -> None:
         if not stop.done():

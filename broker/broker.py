@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import sys
 import time
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -77,7 +78,9 @@ class Broker:
         *,
         now_ms: Callable[[], int] = wall_clock_ms,
         random: Random | None = None,
+        max_descriptors: int = sys.maxsize,
     ) -> None:
+        """Take the parts; clients get at most `max_descriptors` connections, so that the logs have files to open."""
         self.settings = settings
         self.node_id = settings.node_id
         self.loop = loop
@@ -112,6 +115,7 @@ class Broker:
         self.producer_ids = ProducerIds(self._allocate_producer_ids)
         self.controller: RaftDriver
         self._disk = disk
+        self._max_descriptors = max_descriptors
         self._server = Server(loop, self._limits(MetadataImage(cluster_id="")), self.metrics)
         self._dispatchers: dict[str, Dispatcher] = {}
         self._bound: list[str] = []
@@ -354,6 +358,7 @@ class Broker:
             max_connections=effective_broker_config(image, settings, "max.connections"),
             max_connections_per_ip=effective_broker_config(image, settings, "max.connections.per.ip"),
             max_idle_s=settings["connections.max.idle.ms"] / 1000,
+            max_descriptors=self._max_descriptors,
         )
 
     def _follow_limits(self, _old: MetadataImage, new: MetadataImage, records: tuple[Message, ...]) -> None:

@@ -14,6 +14,7 @@ import errno
 import logging
 import os
 import socket
+import sys
 from collections import Counter
 from functools import partial
 from itertools import count
@@ -48,6 +49,7 @@ class Limits(NamedTuple):
     max_connections: int
     max_connections_per_ip: int
     max_idle_s: float
+    max_descriptors: int = sys.maxsize
 
 
 class Listener:
@@ -138,6 +140,8 @@ class Server:
         host = channel.connection.client_host
         if len(self.connections) >= self.limits.max_connections:
             limit = f"max.connections={self.limits.max_connections}"
+        elif len(self.connections) >= self.limits.max_descriptors:
+            limit = f"the number of connections that the limit of open files allows, {self.limits.max_descriptors},"
         elif self._per_host[host] >= self.limits.max_connections_per_ip:
             limit = f"max.connections.per.ip={self.limits.max_connections_per_ip}"
         else:

@@ -6,7 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,10 +15,10 @@ ROOT = Path(__file__).parents[3]
 
 
 @contextmanager
-def serve(*arguments, **environment):
-    """Run the program; it is killed if the test leaves it running."""
+def serve(*arguments, by=(), **environment):
+    """Run the program, started `by` another one or at once; it is killed if the test leaves it running."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "broker", *arguments],
+        [*by, sys.executable, "-m", "broker", *arguments],
         cwd=ROOT,
         env=os.environ | environment,
         stdout=subprocess.PIPE,
@@ -286,6 +286,27 @@ def test_what_is_advertised_may_differ_from_where_it_listens(place):
     with serve(*place, "--advertise", "broker.example.org:1234") as process:
         assert process.stdout.readline() == "ready: broker.example.org:1234\n"
         assert stopped(process)[0] == 0
+
+
+def test_clients_cannot_use_up_the_descriptors_that_logs_need(place):
+    """The hard limit counts, and half of so low a one is for connections."""
+    few_files = ("sh", "-c", 'ulimit -Sn 100; ulimit -Hn 200; exec "$0" "$@"')
+    ask_versions = bytes.fromhex("0000000a 0012 0000 00000001 ffff")
+    with serve(*place, by=few_files) as process, ExitStack() as clients:
+        port = ready_port(process)
+        answers = []
+        for _ in range(110):
+            client = clients.enter_context(socket.create_connection(("127.0.0.1", port)))
+            try:
+                client.sendall(ask_versions)
+                answers.append(client.recv(4))
+            except ConnectionError:
+                answers.append(b"")
+        assert [bool(answer) for answer in answers] == [True] * 100 + [False] * 10
+        clients.close()
+        status, _, log = stopped(process)
+    assert status == 0
+    assert "the limit of open files allows, 100, is reached" in log
 
 
 def test_the_log_can_be_json(place):

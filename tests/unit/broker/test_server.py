@@ -97,6 +97,18 @@ def test_connections_above_the_limit_are_closed(run, serving, caplog):
     assert "max.connections=2 is reached" in caplog.text
 
 
+def test_connections_are_refused_before_the_logs_want_descriptors(run, serving, caplog):
+    async def body():
+        async with serving(max_descriptors=1) as served:
+            kept = await served.connect()
+            kept.send(b"x")
+            await kept.receive()
+            assert await (await served.connect()).closed()
+
+    run(body())
+    assert "the limit of open files allows, 1, is reached" in caplog.text
+
+
 def test_connections_of_one_host_are_limited(run, serving, caplog):
     async def body():
         async with serving(max_connections_per_ip=1) as served:
