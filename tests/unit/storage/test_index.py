@@ -67,6 +67,7 @@ def test_a_timestamp_is_looked_for_from_the_entry_before_it(timestamp: int, offs
 
 @pytest.mark.parametrize("timestamp", [-1, 70, 71])
 def test_a_timestamp_that_is_not_larger_makes_no_entry(timestamp: int, times: TimeIndex) -> None:
+    """Rule 21."""
     times.maybe_append(timestamp, 1050)
     assert times.last() == (71, 1035)
     assert times.entry_count == 3

@@ -1,5 +1,6 @@
 from collections.abc import Iterable
 from pathlib import Path
+from struct import iter_unpack
 
 import pytest
 
@@ -168,6 +169,32 @@ def test_records_are_found_by_timestamp(tmp_path: Path) -> None:
     after = segment.find_timestamp(10, BASE + 2)
     assert after is not None
     assert (after.timestamp, after.offset) == (20, 102)
+
+
+@pytest.mark.parametrize("cut", ["not at all", "in the log", "in the file"])
+def test_the_time_index_rises_whatever_the_timestamps_and_finds_what_is_left(cut: str, tmp_path: Path) -> None:
+    """Rule 21: of producers whose clocks disagree, with the log truncated or the index file cut short."""
+    times = [50, 10, 90, 20, 20, 95, 1, 94, 96, 30]
+    segment = Segment.create(OsDisk(), str(tmp_path), 0, NOW_MS)
+    for offset, time in enumerate(times):
+        records = stamped([time])
+        assign(records, offset, 0)
+        segment.append(records, [read_header(records)], 0)
+    if cut == "in the log":
+        segment.truncate_to(6)
+        del times[6:]
+    segment.seal()
+    path = tmp_path / f"{0:020d}.timeindex"
+    entries = list(iter_unpack(">qi", path.read_bytes()))
+    assert [time for time, _ in entries] == sorted({time for time, _ in entries})
+    assert entries[-1] == (max(times), times.index(max(times)))
+    if cut == "in the file":
+        path.write_bytes(path.read_bytes()[:12])
+    again = Segment(OsDisk(), str(tmp_path), 0, NOW_MS)
+    for wanted in range(100):
+        expected = next(((time, offset) for offset, time in enumerate(times) if time >= wanted), None)
+        found = again.find_timestamp(wanted, 0)
+        assert (found and (found.timestamp, found.offset)) == expected
 
 
 def test_the_largest_timestamp_is_the_first_record_that_has_it(tmp_path: Path) -> None:

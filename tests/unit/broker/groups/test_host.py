@@ -107,7 +107,7 @@ class TestCommitted:
 
 
 class TestNotWritten:
-    """An append that fails changes nothing."""
+    """Rule 29: an append that fails changes nothing, whatever the kind of its records."""
 
     @pytest.fixture
     def failing(self, group_node: GroupNode) -> GroupNode:
@@ -191,6 +191,31 @@ class TestNotWritten:
 
 
 class TestLoading:
+    """Rule 17."""
+
+    @pytest.mark.parametrize(
+        "ask",
+        [
+            lambda node, member: node.join(),
+            lambda node, member: node.sync(member, 1),
+            lambda node, member: node.leave(member),
+            lambda node, member: node.commit(5, member_id=member, generation=1),
+            lambda node, member: node.groups.settled("g"),
+            lambda node, member: node.groups.delete_group("g"),
+            lambda node, member: node.groups.delete_offsets("g", [("t", 0)]),
+        ],
+        ids=["join", "sync", "leave", "commit", "read", "delete the group", "delete offsets"],
+    )
+    def test_who_comes_too_early_is_told_to_come_again(self, group_node: GroupNode, ask):
+        group_node.host()
+        member = group_node.stable_member()
+        group_node.restart()
+        with pytest.raises(KafkaError, match="COORDINATOR_LOAD_IN_PROGRESS"):
+            group_node.wait(ask(group_node, member))
+        group_node.settle()
+        assert group_node.state() == "Stable"
+        assert group_node.wait(group_node.commit(5, member_id=member, generation=1)) == [ErrorCode.NONE]
+
     def test_groups_members_and_offsets_are_there_again(self, group_node: GroupNode):
         group_node.host()
         member = group_node.stable_member()

@@ -150,6 +150,7 @@ def test_an_error_at_acks_0_closes_the_connection(node: Node) -> None:
     ids=["null", "empty", "two batches", "control", "corrupt", "transactional", "future", "too large"],
 )
 def test_what_may_not_be_appended_is_refused_and_not_written(node: Node, batch: bytes, code: ErrorCode) -> None:
+    """Rule 30."""
     node.create("t")
     refused = produced(node, batch)
     assert (refused.error_code, refused.base_offset) == (code, -1)
@@ -157,17 +158,22 @@ def test_what_may_not_be_appended_is_refused_and_not_written(node: Node, batch: 
     assert node.stored("t") == []
 
 
-def test_a_batch_of_magic_1_is_refused(node: Node) -> None:
+@pytest.mark.parametrize("magic", [0, 1])
+def test_a_batch_of_an_older_magic_is_refused(node: Node, magic: int) -> None:
+    """Rule 30."""
     node.create("t")
     old = build()
-    old[16] = 1
+    old[16] = magic
     assert produced(node, old).error_code == ErrorCode.INVALID_RECORD
+    assert node.stored("t") == []
 
 
 @pytest.mark.parametrize(("version", "code"), [(6, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE), (7, ErrorCode.NONE)])
 def test_zstd_needs_version_7(node: Node, version: int, code: ErrorCode) -> None:
+    """Rule 30."""
     node.create("t")
     assert produced(node, build(compression=Compression.ZSTD), version=version).error_code == code
+    assert len(node.stored("t")) == (code is ErrorCode.NONE)
 
 
 @pytest.mark.parametrize("codec", list(Compression))
@@ -327,21 +333,27 @@ class TestAcksAll:
         assert len(node.stored("t")) == 1
 
     def test_too_small_an_isr_is_refused_before_the_append(self, node: Node) -> None:
+        """Rule 5."""
         node.shrink("t", [1])
         assert produced(node, build(), acks=-1).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
         assert node.stored("t") == []
         assert produced(node, build(), acks=1).error_code == 0
 
     def test_an_isr_that_shrinks_before_the_batch_is_committed_ends_in_a_time_out(self, node: Node) -> None:
+        """Rule 5: the high watermark does not pass it while the ISR is too small, and the record stays."""
         waiting = send(node, build(), acks=-1)
         node.loop.call_later(0.1, node.shrink, "t", [1])
         assert self.finish(node, waiting).error_code == ErrorCode.REQUEST_TIMED_OUT
+        assert node.partition("t").high_watermark == 0
+        assert len(node.stored("t")) == 1
 
     def test_an_isr_that_shrinks_after_the_batch_is_committed_is_said(self, node: Node) -> None:
+        """Rule 5: the record stays."""
         waiting = send(node, build(), acks=-1)
         node.replicas.acknowledge(node.partition("t"), 2, 1, 0)
         node.shrink("t", [1])
         assert self.finish(node, waiting).error_code == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        assert len(node.stored("t")) == 1
 
     def test_losing_the_leadership_ends_the_wait(self, node: Node) -> None:
         waiting = send(node, build(), acks=-1)
