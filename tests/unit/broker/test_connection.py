@@ -39,9 +39,7 @@ def test_a_waiting_request_without_a_response_leaves_nothing_behind(connection: 
 
 
 @pytest.mark.parametrize("api", [ApiKey.PRODUCE, ApiKey.FETCH])
-def test_a_waiting_produce_or_fetch_does_not_hold_back_those_behind_it(
-    connection: Connection, api: ApiKey
-) -> None:
+def test_a_waiting_produce_or_fetch_does_not_hold_back_those_behind_it(connection: Connection, api: ApiKey) -> None:
     connection.wait(api)
     assert connection.may_handle
 
