@@ -437,6 +437,13 @@ def test_what_closing_syncs_can_be_synced_by_threads_before(tmp_path: Path) -> N
     assert [log.log_end_offset for log in Manager(tmp_path, seed=2).start()] == [2, 2, 2]
 
 
+def test_a_directory_in_which_something_else_broke_does_not_take_the_others_with_it(manager: Manager) -> None:
+    """As the one whose metadata log could not be closed."""
+    first, second = manager.directories
+    assert not manager.close(broken=[first])
+    assert [Path(each.path, ".kafka_cleanshutdown").exists() for each in (first, second)] == [False, True]
+
+
 @pytest.mark.parametrize("ahead", [True, False])
 def test_a_directory_whose_log_cannot_be_closed_is_not_marked_clean(ahead: bool, tmp_path: Path) -> None:
     disk = FaultyDisk()
