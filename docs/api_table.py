@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from broker.dispatch import served_apis
+from docs.generated import Generated
 from protocol.api import APIS, FEATURES
 
 PAGE = Path(__file__).with_name("COMPAT.md")
@@ -40,23 +41,8 @@ def _span(first: int, last: int) -> str:
     return str(first) if first == last else f"{first}-{last}"
 
 
-def with_tables(page: str) -> str:
-    """Return the page with its tables as the code has them."""
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{tables()}\n{END}{after}"
-
-
-def main(arguments: list[str]) -> int:
-    """Bring the page up to date, or say whether it is."""
-    page = PAGE.read_text(encoding="utf-8")
-    current = with_tables(page)
-    if arguments == ["--check"]:
-        print("up to date" if page == current else "stale: run python -m docs.api_table")
-        return int(page != current)
-    PAGE.write_text(current, encoding="utf-8")
-    return 0
+GENERATED = Generated(PAGE, BEGIN, END, tables)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(GENERATED.main(sys.argv[1:], "python -m docs.api_table"))

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from docs.generated import Generated
+
 PAGE = Path(__file__).with_name("ARCHITECTURE.md")
 ROOT = PAGE.parent.parent
 BEGIN = "<!-- written by python -m docs.file_map -->\n"
@@ -48,23 +50,8 @@ def first_line(module: Path) -> str:
     return docstring.partition("\n")[0].replace("|", "\\|")
 
 
-def with_map(page: str) -> str:
-    """Return the page with the map as the code has it."""
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{file_map()}\n{END}{after}"
-
-
-def main(arguments: list[str]) -> int:
-    """Bring the page up to date, or say whether it is."""
-    page = PAGE.read_text(encoding="utf-8")
-    current = with_map(page)
-    if arguments == ["--check"]:
-        print("up to date" if page == current else "stale: run python -m docs.file_map")
-        return int(page != current)
-    PAGE.write_text(current, encoding="utf-8")
-    return 0
+GENERATED = Generated(PAGE, BEGIN, END, file_map)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(GENERATED.main(sys.argv[1:], "python -m docs.file_map"))

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 READY = "ready: "
+CLOSING_RECORDS = 3  # a batch closes windows by the watermark of the batch before it, so one may not be enough
 
 
 def main() -> int:
@@ -67,8 +68,9 @@ def _run(bootstrap: str, output: str, seconds: float) -> int:
     took = time.monotonic() - started
     _say(f"topic flights: {sent:,} records sent in {took:.1f} s" if sent else "topic flights: complete already")
     query.processAllAvailable()
-    while not _last_day_is_out(spark, output):
-        # A batch closes windows by the watermark of the batch before it, so it may take two closing records.
+    for _ in range(CLOSING_RECORDS):
+        if _last_day_is_out(spark, output):
+            break
         replay.send_closing_record(bootstrap)
         query.processAllAvailable()
     query.stop()

@@ -19,7 +19,7 @@ from broker.groups.journal import Journal
 from broker.groups.partitioning import partition_for
 from broker.groups.timers import Timers
 from broker.groups.turn import GroupSettings, Join, Joined, Leaving, Left, Sync, Synced, Turn
-from protocol.errors import DecodeError, ErrorCode, KafkaError
+from protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from random import Random
@@ -196,7 +196,7 @@ class GroupCoordinator:
     async def _load(self, host: ShardHost) -> None:
         try:
             await host.load()
-        except (KafkaError, OSError, DecodeError):
+        except Exception:  # whatever it is: a shard that stays half loaded would turn its clients away for ever
             index = host.shard.partition
             _log.exception("The groups of %s-%d cannot be loaded", OFFSETS_TOPIC, index)
             if self._hosts.get(index) is host:

@@ -1,17 +1,19 @@
 from pathlib import Path
 
-from docs.file_map import PAGE, ROOT, file_map, first_line, with_map
+from docs.file_map import GENERATED, PAGE, ROOT, file_map, first_line
 
 
 def test_the_architecture_page_is_up_to_date():
     page = PAGE.read_text(encoding="utf-8")
-    assert page == with_map(page), "run python -m docs.file_map"
+    assert page == GENERATED.brought_up_to_date(page), "run python -m docs.file_map"
 
 
 def test_only_the_map_is_rewritten():
     page = PAGE.read_text(encoding="utf-8")
-    assert with_map(page.replace("(../storage/disk.py)", "(../storage/disc.py)")) == with_map(page)
-    assert with_map(page).startswith("# Architecture\n")
+    assert GENERATED.brought_up_to_date(
+        page.replace("(../storage/disk.py)", "(../storage/disc.py)")
+    ) == GENERATED.brought_up_to_date(page)
+    assert GENERATED.brought_up_to_date(page).startswith("# Architecture\n")
 
 
 def test_a_module_is_told_by_the_first_line_of_its_docstring(tmp_path: Path):
