@@ -14,7 +14,7 @@ def generated(tmp_path: Path) -> Generated:
 
 def test_only_the_part_between_the_marks_is_written(generated: Generated):
     assert generated.main([], "the command") == 0
-    assert generated.page.read_text() == "by hand\n<begin>\nnew\n<end>\nby hand too\n"
+    assert generated.page.read_text() == "by hand\n<begin>\n\nnew\n<end>\nby hand too\n"
 
 
 def test_checking_writes_nothing_and_names_the_command_for_a_stale_page(
