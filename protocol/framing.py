@@ -6,8 +6,8 @@ read brings no more small ones than can be handled before others get their turn.
 arrived whole gets a buffer of its own, exactly as large as the frame. That buffer is never resized: views of it may be
 alive, and a `bytearray` would raise BufferError. A large frame is given its buffer in growing steps as its bytes
 arrive, because a size alone is a claim: four bytes must not make the broker allocate a hundred megabytes, nor
-thousands of connections a megabyte each. The first step is `SMALL_READ_BYTES`, or as much as the connection's largest
-frame had so far, at most `FIRST_ALLOCATION_BYTES`.
+thousands of connections a megabyte each. The first step is a few times what has arrived, and at least
+`SMALL_READ_BYTES` or as much as the connection's largest frame had so far, at most `FIRST_ALLOCATION_BYTES`.
 
 The contract with the event loop is that of `asyncio.BufferedProtocol`: `buffer()` directly before each read,
 `received(n)` directly after it. Nothing here touches a socket; what a frame means is told by
@@ -88,7 +88,8 @@ class FrameReader:
             at += _SIZE_BYTES
             if end - at < size:
                 self._size, self._filled = size, end - at
-                self._body = _copy_into(min(size, max(self._first_bytes, end - at)), scratch[at:end])
+                # Always more than has arrived: an empty buffer for the next read would be an error.
+                self._body = _copy_into(min(size, max(self._first_bytes, _GROWTH * (end - at))), scratch[at:end])
                 return
             yield scratch[at : at + size]
             at += size

@@ -21,6 +21,7 @@ def feed(frames: FrameReader, data: bytes, *, read_bytes: int = 1 << 30) -> list
     out = []
     while data:
         buffer = frames.buffer()
+        assert buffer, "an event loop takes an empty buffer for an error"
         count = min(len(buffer), len(data), read_bytes)
         buffer[:count] = data[:count]
         out += [bytes(frame) for frame in frames.received(count)]
@@ -44,6 +45,22 @@ def test_frames_that_arrive_together_are_cut_apart() -> None:
 def test_any_cut_of_the_stream_gives_the_same_frames(bodies: list[bytes], scratch_bytes: int, read_bytes: int) -> None:
     frames = reader(scratch_bytes=scratch_bytes)
     assert feed(frames, framed(*bodies), read_bytes=read_bytes) == bodies
+
+
+@given(
+    sizes=st.lists(st.integers(0, 400_000), max_size=8),
+    read_bytes=st.sampled_from((1 << 10, 1 << 16, 100_000, 1 << 20)),
+)
+def test_any_cut_of_large_frames_gives_the_same_frames(sizes: list[int], read_bytes: int) -> None:
+    bodies = [bytes([number]) * size for number, size in enumerate(sizes)]
+    frames = reader(scratch_bytes=SCRATCH_BYTES)
+    assert feed(frames, framed(*bodies), read_bytes=read_bytes) == bodies
+
+
+def test_a_frame_of_which_more_than_a_first_step_has_arrived_goes_on() -> None:
+    frames = reader(scratch_bytes=SCRATCH_BYTES)
+    assert feed(frames, framed(bytes(LARGE_FRAME_BYTES))) == [bytes(LARGE_FRAME_BYTES)]
+    assert feed(frames, framed(bytes(130_000)), read_bytes=100_000) == [bytes(130_000)]
 
 
 @given(
