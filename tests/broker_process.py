@@ -63,6 +63,12 @@ class BrokerProcess:
         finally:
             self._forget()
 
+    def check_log(self) -> None:
+        """Fail if a client made the broker write a traceback, or the event loop complain."""
+        log = self.log.read_text()
+        assert "Traceback" not in log, log
+        assert "ERROR asyncio" not in log, log
+
     def __enter__(self) -> "BrokerProcess":
         return self.start()
 

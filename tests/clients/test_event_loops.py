@@ -16,7 +16,7 @@ def asyncio_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerP
         with BrokerProcess(tmp_path_factory.mktemp("asyncio"), QUICK_GROUPS) as running:
             yield running
             assert running.stop() == 0
-    assert "Traceback" not in running.log.read_text()
+    running.check_log()
 
 
 # Topics are made by the first request for them here; kafka-go alone does not wait for that.
