@@ -26,6 +26,7 @@ from broker.dispatch import Dispatcher
 from broker.fetch_sessions import FetchSessions
 from broker.housekeeping import Housekeeping, SpaceWatch
 from broker.listeners import join_host_port
+from broker.live_settings import LiveSettings
 from broker.metrics import Metrics
 from broker.producer_ids import ProducerIds
 from broker.purgatory_driver import PurgatoryDriver
@@ -36,13 +37,13 @@ from broker.server import BindError, Limits, Server
 from controller.commands.brokers import Registration, register_broker, unfence_broker
 from controller.commands.producer_ids import allocate_producer_ids
 from controller.configs import BROKER_CONFIGS
-from controller.configs.effective import effective_broker_config, effective_topic_config
+from controller.configs.effective import effective_topic_config
 from controller.configs.log_config import log_config, topic_log_config
 from controller.image import Endpoint, MetadataImage
 from controller.topic_names import CONSUMER_OFFSETS
 from protocol.compression import Compression
 from protocol.errors import ErrorCode, InvariantError, KafkaError
-from protocol.records.metadata import ConfigRecord, RemoveTopicRecord
+from protocol.records.metadata import RemoveTopicRecord
 from storage.log_manager import LogManager
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ class Broker:
     ) -> None:
         """Take the parts; clients get at most `max_descriptors` connections, so that the logs have files to open."""
         self.settings = settings
+        self.live = LiveSettings(settings)
         self.node_id = settings.node_id
         self.loop = loop
         self.now_ms = now_ms
@@ -116,7 +118,7 @@ class Broker:
         self.controller: RaftDriver
         self._disk = disk
         self._max_descriptors = max_descriptors
-        self._server = Server(loop, self._limits(MetadataImage(cluster_id="")), self.metrics)
+        self._server = Server(loop, self._limits(), self.metrics)
         self._dispatchers: dict[str, Dispatcher] = {}
         self._bound: list[str] = []
         self._chores = Housekeeping(loop)
@@ -259,11 +261,12 @@ class Broker:
             self.broker_epoch = await controller.submit(lambda image: register_broker(image, registration))
         except KafkaError as error:
             raise CannotStart(f"the cluster refuses this broker: {error.message}") from error
+        self.live.follow(("max.connections", "max.connections.per.ip"), self._follow_limits)
+        self.live.load(controller.image)
+        controller.subscribe(self.live.apply)
         self.replicas.load(controller.image)
         controller.subscribe(self.replicas.apply)
         controller.subscribe(self._forget_topics)
-        controller.subscribe(self._follow_limits)
-        self._server.limits = self._limits(controller.image)
         self.replicas.on_leadership(CONSUMER_OFFSETS, self._lead_groups)
         await controller.submit(lambda image: unfence_broker(image, self.node_id, self.broker_epoch))
 
@@ -351,19 +354,18 @@ class Broker:
         if topics and self._has_groups:
             self.groups.topics_deleted(topics)
 
-    def _limits(self, image: MetadataImage) -> Limits:
-        settings = self.settings
+    def _limits(self) -> Limits:
+        settings, live = self.settings, self.live
         return Limits(
             max_request_bytes=settings["socket.request.max.bytes"],
-            max_connections=effective_broker_config(image, settings, "max.connections"),
-            max_connections_per_ip=effective_broker_config(image, settings, "max.connections.per.ip"),
+            max_connections=live["max.connections"],
+            max_connections_per_ip=live["max.connections.per.ip"],
             max_idle_s=settings["connections.max.idle.ms"] / 1000,
             max_descriptors=self._max_descriptors,
         )
 
-    def _follow_limits(self, _old: MetadataImage, new: MetadataImage, records: tuple[Message, ...]) -> None:
-        if any(isinstance(record, ConfigRecord) for record in records):
-            self._server.limits = self._limits(new)
+    def _follow_limits(self) -> None:
+        self._server.limits = self._limits()
 
     async def _tidy(self) -> None:
         await housekeeping.tidy(self.logs, self.now_ms())

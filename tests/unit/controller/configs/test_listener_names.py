@@ -1,0 +1,26 @@
+"""Settings of single listeners."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.configs.listener_names import listener_prefix, without_listener
+
+
+@pytest.mark.parametrize(
+    ("name", "setting"),
+    [
+        ("max.connections", "max.connections"),
+        ("listener.name.external.max.connections", "max.connections"),
+        ("listener.name.external.scram-sha-256.sasl.jaas.config", "sasl.jaas.config"),
+        ("listener.name.external", ""),
+        ("listener.security.protocol.map", "listener.security.protocol.map"),
+    ],
+)
+def test_the_setting_behind_a_listener_s_own(name: str, setting: str) -> None:
+    assert without_listener(name) == setting
+
+
+def test_listeners_are_named_in_small_letters() -> None:
+    assert without_listener(listener_prefix("EXTERNAL") + "max.connections") == "max.connections"
+    assert listener_prefix("EXTERNAL") == "listener.name.external."
