@@ -9,10 +9,11 @@ is `snapshot.py`'s business.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from enum import IntEnum
+from operator import itemgetter
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 NO_LEADER = -1
 
@@ -85,6 +86,15 @@ class TopicImage(NamedTuple):
 
 NO_CONFIGS: Mapping[str, str] = MappingProxyType({})
 
+# Whom a quota is for: (entity type, name) in the order of the types; no name stands for the type's default (KIP-546).
+QuotaEntity: TypeAlias = tuple[tuple[str, str | None], ...]
+NO_QUOTAS: Mapping[str, float] = MappingProxyType({})
+
+
+def quota_entity(parts: Iterable[tuple[str, str | None]]) -> QuotaEntity:
+    """Return whom a quota is for, from its (entity type, name) in any order."""
+    return tuple(sorted(parts, key=itemgetter(0)))
+
 
 class MetadataImage:
     """The cluster's metadata up to and including the record at `offset`, written in `epoch`.
@@ -97,6 +107,7 @@ class MetadataImage:
         "_topics",
         "_topics_by_id",
         "brokers",
+        "client_quotas",
         "cluster_id",
         "epoch",
         "features",
@@ -115,6 +126,7 @@ class MetadataImage:
         topics: Mapping[str, TopicImage] | None = None,
         topics_by_id: Mapping[bytes, TopicImage] | None = None,
         configs: Mapping[tuple[int, str], Mapping[str, str]] | None = None,
+        client_quotas: Mapping[QuotaEntity, Mapping[str, float]] | None = None,
         features: Mapping[str, int] | None = None,
         next_producer_id: int = 0,
     ) -> None:
@@ -125,6 +137,7 @@ class MetadataImage:
         self._topics: Mapping[str, TopicImage] = topics or {}
         self._topics_by_id: Mapping[bytes, TopicImage] = topics_by_id or {}
         self._configs: Mapping[tuple[int, str], Mapping[str, str]] = configs or {}
+        self.client_quotas: Mapping[QuotaEntity, Mapping[str, float]] = client_quotas or {}
         self.features: Mapping[str, int] = features or {}
         self.next_producer_id = next_producer_id
         self.memo: dict[Any, Any] = {}

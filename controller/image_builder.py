@@ -12,13 +12,16 @@ from typing import Any
 
 from controller.image import (
     NO_CONFIGS,
+    NO_QUOTAS,
     UNASSIGNED_DIRECTORY,
     BrokerImage,
     Endpoint,
     MetadataImage,
     PartitionImage,
+    QuotaEntity,
     ResourceType,
     TopicImage,
+    quota_entity,
 )
 from protocol.errors import InvariantError
 from protocol.records.metadata import (
@@ -26,6 +29,7 @@ from protocol.records.metadata import (
     BeginTransactionRecord,
     BrokerRegistrationChangeRecord,
     ClearElrRecord,
+    ClientQuotaRecord,
     ConfigRecord,
     EndTransactionRecord,
     FeatureLevelRecord,
@@ -65,6 +69,7 @@ class ImageBuilder:
         # The partitions that are this builder's own copy already, by topic id.
         self._own_partitions: dict[bytes, dict[int, PartitionImage]] = {}
         self._configs: dict[tuple[int, str], Mapping[str, str]] | None = None
+        self._client_quotas: dict[QuotaEntity, Mapping[str, float]] | None = None
         self._features: dict[str, int] | None = None
         self._next_producer_id = base.next_producer_id
 
@@ -86,6 +91,7 @@ class ImageBuilder:
             topics=base.topics_by_name() if self._topics is None else self._topics,
             topics_by_id=base.topics_by_id() if self._topics_by_id is None else self._topics_by_id,
             configs=base.configured() if self._configs is None else self._configs,
+            client_quotas=base.client_quotas if self._client_quotas is None else self._client_quotas,
             features=base.features if self._features is None else self._features,
             next_producer_id=self._next_producer_id,
         )
@@ -202,6 +208,20 @@ class ImageBuilder:
         else:
             self._own_configs().pop(key, None)
 
+    def _set_quota(self, record: ClientQuotaRecord) -> None:
+        if self._client_quotas is None:
+            self._client_quotas = dict(self._base.client_quotas)
+        entity = quota_entity((part.entity_type, part.entity_name) for part in record.entity)
+        values = dict(self._client_quotas.get(entity, NO_QUOTAS))
+        if record.remove:
+            values.pop(record.key, None)
+        else:
+            values[record.key] = record.value
+        if values:
+            self._client_quotas[entity] = values
+        else:
+            self._client_quotas.pop(entity, None)
+
     def _set_feature(self, record: FeatureLevelRecord) -> None:
         if self._features is None:
             self._features = dict(self._base.features)
@@ -296,6 +316,7 @@ _REPLAY: dict[type, Callable[[ImageBuilder, Any], None]] = {
     PartitionChangeRecord: ImageBuilder._change_partition,
     RemoveTopicRecord: ImageBuilder._remove_topic,
     ConfigRecord: ImageBuilder._set_config,
+    ClientQuotaRecord: ImageBuilder._set_quota,
     FeatureLevelRecord: ImageBuilder._set_feature,
     ProducerIdsRecord: ImageBuilder._set_producer_ids,
     # A batch of the log is applied as a whole, and this broker never spreads a transaction over several.

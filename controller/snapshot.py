@@ -28,6 +28,7 @@ from protocol.records.control import (
     VotersRecord,
 )
 from protocol.records.metadata import (
+    ClientQuotaRecord,
     ConfigRecord,
     FeatureLevelRecord,
     ProducerIdsRecord,
@@ -117,5 +118,9 @@ def image_records(image: MetadataImage) -> Iterator[Message]:
     for (resource_type, resource_name), values in image.configured().items():
         for name, value in values.items():
             yield ConfigRecord(resource_type=resource_type, resource_name=resource_name, name=name, value=value)
+    for entity, quotas in image.client_quotas.items():
+        parts = [ClientQuotaRecord.Entity(entity_type=kind, entity_name=name) for kind, name in entity]
+        for key, quota in quotas.items():
+            yield ClientQuotaRecord(entity=parts, key=key, value=quota, remove=False)
     if image.next_producer_id:
         yield ProducerIdsRecord(broker_id=-1, broker_epoch=-1, next_producer_id=image.next_producer_id)

@@ -8,6 +8,7 @@
     assignment     replicas of a new partition, placed or assigned by hand
     topic_configs  which settings a topic can have
     alter_configs  configurations of topics and brokers
+    client_quotas  quotas of users, clients and addresses
     producer_ids   blocks of producer ids
 
 A command decides on an image and changes nothing; its records hold once they are committed. What is wrong with a

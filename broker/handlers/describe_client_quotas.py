@@ -1,0 +1,80 @@
+"""DescribeClientQuotas: the quotas of the users, clients and addresses that match a filter (KIP-546).
+
+Behaviour
+- A component asks for one entity type: by an exact name, by the default (a null name), or by any of both. An entity
+  matches if it has every type that is asked for; with `strict`, and no other.
+- INVALID_REQUEST for a filter that names a type twice or none, gives a name where none belongs or none where one does,
+  or asks for addresses together with users or clients; UNSUPPORTED_VERSION for a type that does not exist.
+
+Version notes
+- Both versions say the same; 1 and later are flexible.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controller.commands.client_quotas import ENTITY_TYPES, IP
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.describe_client_quotas import DescribeClientQuotasRequest, DescribeClientQuotasResponse
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.connection import RequestContext
+    from controller.image import QuotaEntity
+
+_EXACT, _DEFAULT, _ANY = range(3)
+
+_Entry = DescribeClientQuotasResponse.Entry
+_Component = DescribeClientQuotasRequest.Component
+
+
+def handle(
+    broker: Broker, _context: RequestContext, request: DescribeClientQuotasRequest
+) -> DescribeClientQuotasResponse:
+    """List the entities that match, with their quotas."""
+    wanted = _filter(request.components)
+    return DescribeClientQuotasResponse(
+        entries=[
+            _Entry(
+                entity=[_Entry.Entity(entity_type=kind, entity_name=name) for kind, name in entity],
+                values=[_Entry.Value(key=key, value=value) for key, value in quotas.items()],
+            )
+            for entity, quotas in broker.image.client_quotas.items()
+            if _matches(entity, wanted, request.strict)
+        ]
+    )
+
+
+def _filter(components: list[_Component]) -> dict[str, _Component]:
+    """Return what is asked of each entity type; KafkaError where that cannot be."""
+    wanted: dict[str, _Component] = {}
+    for component in components:
+        kind, how = component.entity_type, component.match_type
+        if not kind:
+            raise _invalid_request("Invalid empty entity type.")
+        if kind in wanted:
+            raise _invalid_request(f"Entity type {kind} cannot appear more than once in the filter.")
+        if kind not in ENTITY_TYPES:
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {kind}")
+        if how not in (_EXACT, _DEFAULT, _ANY):
+            raise _invalid_request(f"Unknown match type {how}")
+        if (component.match is not None) != (how == _EXACT):
+            raise _invalid_request(f"Match type {how} needs {'a' if how == _EXACT else 'no'} match string.")
+        wanted[kind] = component
+    if IP in wanted and len(wanted) > 1:
+        raise _invalid_request("An ip cannot be asked for together with a user or client-id.")
+    return wanted
+
+
+def _matches(entity: QuotaEntity, wanted: dict[str, _Component], strict: bool) -> bool:
+    names = dict(entity)
+    return (
+        wanted.keys() <= names.keys()
+        and not (strict and len(names) > len(wanted))
+        and all(component.match_type == _ANY or component.match == names[kind] for kind, component in wanted.items())
+    )
+
+
+def _invalid_request(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, message)

@@ -1,0 +1,116 @@
+"""Quotas of users, clients and addresses are set and removed while the cluster runs (KIP-546).
+
+An entity is a user, a client id, both together, or an address; each by its name or as the default of its type. What it
+names is taken as a whole or refused as a whole, and an entity that a request names twice is refused. A quota is a
+positive number. Who resolves the names of hosts is the caller, since that takes time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+
+from controller.commands.decision import Decision
+from controller.image import NO_QUOTAS, MetadataImage, QuotaEntity, quota_entity
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
+from protocol.records.metadata import ClientQuotaRecord
+
+USER, CLIENT_ID, IP = "user", "client-id", "ip"
+ENTITY_TYPES = (USER, CLIENT_ID, IP)
+
+# The largest value of each quota, which is a whole number; infinity where it may be a fraction.
+_RATES = {
+    "producer_byte_rate": float((1 << 63) - 1),
+    "consumer_byte_rate": float((1 << 63) - 1),
+    "request_percentage": float("inf"),
+    "controller_mutation_rate": float("inf"),
+}
+_IP_RATES = {"connection_creation_rate": float((1 << 31) - 1)}
+_WHOLE_WITHIN = 1e-6
+
+_Op = AlterClientQuotasRequest.Entry.Op
+
+
+def alter_client_quotas(
+    image: MetadataImage, request: AlterClientQuotasRequest, unknown_hosts: Collection[str] = ()
+) -> Decision[AlterClientQuotasResponse]:
+    """Set and remove quotas; an `ip` among `unknown_hosts` is refused. Where it only asks to validate, no records."""
+    records: list[ClientQuotaRecord] = []
+    answers: dict[QuotaEntity, AlterClientQuotasResponse.Entry] = {}
+    entities = [
+        quota_entity((part.entity_type, part.entity_name) for part in entry.entity) for entry in request.entries
+    ]
+    times = Counter(entities)
+    for entity, entry in zip(entities, request.entries, strict=True):
+        answer = AlterClientQuotasResponse.Entry(
+            entity=[
+                AlterClientQuotasResponse.Entry.Entity(entity_type=part.entity_type, entity_name=part.entity_name)
+                for part in entry.entity
+            ]
+        )
+        answers[entity] = answer
+        try:
+            if times[entity] > 1:
+                raise _invalid_request("Each quota entity must appear at most once.")
+            _check_entity(entity, unknown_hosts)
+            records += _alter(image, entity, entry.ops)
+        except KafkaError as error:
+            answer.error_code, answer.error_message = error.code, error.message
+    response = AlterClientQuotasResponse(entries=list(answers.values()))
+    return Decision(() if request.validate_only else tuple(records), response)
+
+
+def _check_entity(entity: QuotaEntity, unknown_hosts: Collection[str]) -> None:
+    if not entity:
+        raise _invalid_request("Invalid empty client quota entity")
+    for kind, name in entity:
+        if kind not in ENTITY_TYPES:
+            raise _invalid_request(f"Unhandled client quota entity type: {kind}")
+        if name == "":
+            raise _invalid_request(f"Empty {kind} not supported")
+    names = dict(entity)
+    if len(names) < len(entity):
+        raise _invalid_request("Invalid client quota entity, an entity type appears twice")
+    if IP in names:
+        if len(names) > 1:
+            raise _invalid_request("Invalid quota entity combination, IP entity should not be combined with others")
+        if names[IP] in unknown_hosts:
+            raise _invalid_request(f"{names[IP]} is not a valid IP or resolvable host.")
+
+
+def _alter(image: MetadataImage, entity: QuotaEntity, ops: list[_Op]) -> list[ClientQuotaRecord]:
+    """Return the records of what changes."""
+    limits = _IP_RATES if entity[0][0] == IP else _RATES
+    current = image.client_quotas.get(entity, NO_QUOTAS)
+    parts = [ClientQuotaRecord.Entity(entity_type=kind, entity_name=name) for kind, name in entity]
+    records = []
+    seen = set()
+    for op in ops:
+        if op.key in seen:
+            raise _invalid_request(f"Duplicate quota key {op.key}")
+        seen.add(op.key)
+        if op.remove:
+            if op.key in current:
+                records.append(ClientQuotaRecord(entity=parts, key=op.key, value=0.0, remove=True))
+            continue
+        _check_value(op.key, op.value, limits)
+        if current.get(op.key) != op.value:
+            records.append(ClientQuotaRecord(entity=parts, key=op.key, value=op.value, remove=False))
+    return records
+
+
+def _check_value(key: str, value: float, limits: dict[str, float]) -> None:
+    limit = limits.get(key)
+    if limit is None:
+        raise _invalid_request(f"Invalid configuration key {key}")
+    if not value > 0:  # NaN neither
+        raise _invalid_request(f"Quota {key} must be greater than 0")
+    if value > limit:
+        raise _invalid_request(f"Proposed value for {key} is too large.")
+    if limit != float("inf") and value % 1 > _WHOLE_WITHIN:
+        raise _invalid_request(f"{key} cannot be a fractional value.")
+
+
+def _invalid_request(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, message)
