@@ -91,6 +91,12 @@ def wait_for_answer(process: subprocess.Popen[bytes], port: int) -> None:
     raise RuntimeError(f"no answer from {process.args!r}")
 
 
+def resident_mb(pid: int) -> float:
+    """Return the resident memory of a process, in MiB."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS:")) / 1024
+
+
 def measure(command: Command) -> Start:
     """Start one broker on an empty directory."""
     with tempfile.TemporaryDirectory() as directory:
@@ -101,9 +107,7 @@ def measure(command: Command) -> Start:
             wait_for_answer(process, port)
             seconds = time.perf_counter() - begun
             time.sleep(SETTLING_S)
-            status = Path(f"/proc/{process.pid}/status").read_text()
-            resident_kb = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS:"))
-    return Start(seconds, resident_kb / 1024)
+            return Start(seconds, resident_mb(process.pid))
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from broker.metadata_log import MetadataLog, Retention
@@ -40,8 +40,12 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-# Told of each committed batch: the image before, the image after, and the records between them.
-Subscriber: TypeAlias = Callable[[MetadataImage, MetadataImage, tuple[Message, ...]], None]
+# Told of each committed batch: the image before, the image after, and the records between them. What takes long comes
+# back as steps, which are taken a few at a time while the loop serves clients in between.
+Subscriber: TypeAlias = Callable[[MetadataImage, MetadataImage, tuple[Message, ...]], Iterable[None] | None]
+
+# How long the steps of a subscriber may hold the loop at once.
+_SLICE_S = 0.01
 
 
 _log = logging.getLogger("broker.controller")
@@ -210,7 +214,7 @@ class RaftDriver:
                     self._refuse(decided, error)
                     continue
                 for command in decided:
-                    self._tell(command)
+                    await self._tell(command)
             self._take_snapshot_if_due()
         except Exception as error:
             self._fail(error, [command.answer for command in decided])
@@ -268,11 +272,15 @@ class RaftDriver:
             if not command.answer.done():
                 command.answer.set_exception(error)
 
-    def _tell(self, command: _Decided) -> None:
+    async def _tell(self, command: _Decided) -> None:
         if command.records:
             before, self.image = self.image, command.image
             for subscriber in self._subscribers:
-                subscriber(before, command.image, command.records)
+                slice_ends = self._loop.time() + _SLICE_S
+                for _ in subscriber(before, command.image, command.records) or ():
+                    if self._loop.time() >= slice_ends:
+                        await asyncio.sleep(0)
+                        slice_ends = self._loop.time() + _SLICE_S
         if not command.answer.done():
             command.answer.set_result(command.response)
 

@@ -13,7 +13,7 @@ deletion, are told to the purgatory. Rules of one replica are `broker.partition`
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from broker.acknowledgement import Acknowledgement
@@ -95,9 +95,9 @@ class ReplicaManager:
             return found
         known = self._image.topic(topic) if self._image is not None else None
         state = known.partitions.get(index) if known is not None else None
-        if state is None:
+        if known is None or state is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no partition {topic}-{index}")
-        if self._node_id in state.replicas:
+        if (known.topic_id, index) in self._unserved:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{topic}-{index} has no log directory")
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {state.leader} leads {topic}-{index}")
 
@@ -180,15 +180,15 @@ class ReplicaManager:
             for state in topic.partitions.values():
                 self._place(image, topic, state)
 
-    def apply(self, _old: MetadataImage, new: MetadataImage, records: Iterable[object]) -> None:
-        """Follow the changes, `records`, that led to `new`."""
+    def apply(self, _old: MetadataImage, new: MetadataImage, records: Iterable[object]) -> Iterator[None]:
+        """Follow the changes, `records`, that led to `new`: one replica a step."""
         self._image = new
         touched: dict[tuple[bytes, int], None] = {}
         for record in records:
             if isinstance(record, (PartitionRecord, PartitionChangeRecord)):
                 touched[record.topic_id, record.partition_id] = None
             elif isinstance(record, RemoveTopicRecord):
-                self._remove_topic(record.topic_id)
+                yield from self._remove_topic(record.topic_id)
             elif isinstance(record, ConfigRecord):
                 self._reconfigure(new, record)
         for topic_id, index in touched:
@@ -196,6 +196,7 @@ class ReplicaManager:
             state = topic.partitions.get(index) if topic is not None else None
             if topic is not None and state is not None:
                 self._place(new, topic, state)
+                yield
 
     def retry(self) -> None:
         """Try again to serve what could not be, for want of space or of descriptors."""
@@ -259,9 +260,10 @@ class ReplicaManager:
                 "Topic %s has cleanup.policy=compact, but nothing is compacted yet: it keeps all records", topic
             )
 
-    def _remove_topic(self, topic_id: bytes) -> None:
+    def _remove_topic(self, topic_id: bytes) -> Iterator[None]:
         for partition in tuple(self._by_topic.get(topic_id, {}).values()):
             self._remove(partition)
+            yield
 
     def _remove(self, partition: Partition) -> None:
         """Stop serving a replica, and delete its log."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import selectors
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Iterator
 from importlib import import_module
 from random import Random
 from typing import Any
@@ -121,10 +121,14 @@ class Node:
     # What the controller decides.
 
     def commit(self, *records: object) -> None:
+        for _ in self.commit_in_steps(*records):
+            pass
+
+    def commit_in_steps(self, *records: object) -> Iterator[None]:
         old = self.image
         self.image = apply_records(old, records, offset=old.offset + len(records), epoch=1)
         if self._opened:
-            self.replicas.apply(old, self.image, records)
+            yield from self.replicas.apply(old, self.image, records)
 
     def create(
         self,

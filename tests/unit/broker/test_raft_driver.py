@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -187,6 +188,27 @@ def test_a_subscriber_that_fails_stops_the_broker(controlled: ControllerNode) ->
     with pytest.raises(InvariantError):
         create(controlled, "t")
     assert len(controlled.failures) == 1
+
+
+def test_the_loop_serves_others_between_the_steps_of_a_subscriber(controlled: ControllerNode) -> None:
+    loop, order = controlled.loop, list[str]()
+
+    def long_step(name: str) -> None:
+        order.append(name)
+        loop.call_soon(order.append, "somebody else")
+        ends = loop.time() + 0.02
+        while loop.time() < ends:
+            pass
+
+    def subscriber(*_: object) -> Iterator[None]:
+        for name in ("first step", "second step"):
+            long_step(name)
+            yield
+
+    controlled.controller.subscribe(subscriber)
+    create(controlled, "t")
+    order.append("answer")
+    assert order == ["first step", "somebody else", "second step", "somebody else", "answer"]
 
 
 def test_a_snapshot_is_taken_when_the_log_has_grown(stopped_controller: ControllerNode) -> None:

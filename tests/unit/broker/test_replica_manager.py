@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from protocol.errors import ErrorCode, KafkaError
-from protocol.records.metadata import PartitionChangeRecord
+from protocol.records.metadata import PartitionChangeRecord, PartitionRecord, TopicRecord
 from storage.log_config import LogConfig
-from tests.unit.broker.node import Node
+from tests.unit.broker.node import NODE_ID, Node
 
 
 def directories(tmp_path: Path) -> set[str]:
@@ -49,6 +49,33 @@ class TestPlacement:
         with pytest.raises(KafkaError) as refused:
             node.partition("t")
         assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def test_partitions_not_created_yet_are_asked_for_again_by_clients(self, node: Node) -> None:
+        topic_id = bytes(range(16))
+        partitions = [
+            PartitionRecord(
+                partition_id=index,
+                topic_id=topic_id,
+                replicas=[NODE_ID],
+                isr=[NODE_ID],
+                removing_replicas=[],
+                adding_replicas=[],
+                leader=NODE_ID,
+                leader_epoch=0,
+                partition_epoch=0,
+                directories=[bytes(16)],
+            )
+            for index in range(2)
+        ]
+        node.configs["t"] = LogConfig()
+        steps = node.commit_in_steps(TopicRecord(name="t", topic_id=topic_id), *partitions)
+        next(steps)
+        assert node.partition("t", 0).is_leader
+        with pytest.raises(KafkaError) as refused:
+            node.partition("t", 1)
+        assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        next(steps)
+        assert node.partition("t", 1).is_leader
 
     def test_partitions_that_do_not_exist_are_unknown(self, node: Node) -> None:
         node.create("t")
