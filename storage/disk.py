@@ -128,6 +128,10 @@ class Disk(Protocol):
         """Return how much may still be written to the file system that `path` is on."""
         ...
 
+    def total_bytes(self, path: str) -> int:
+        """Return how much the file system that `path` is on holds when it is full."""
+        ...
+
     def sync_dir(self, path: str) -> None:
         """Make creations, renames and deletions in a directory durable."""
         ...
@@ -276,6 +280,10 @@ class OsDisk:
     def free_bytes(self, path: str) -> int:
         found = os.statvfs(path)
         return found.f_bavail * found.f_frsize
+
+    def total_bytes(self, path: str) -> int:
+        found = os.statvfs(path)
+        return found.f_blocks * found.f_frsize
 
     def sync_dir(self, path: str) -> None:
         fd = os.open(path or ".", os.O_RDONLY | os.O_CLOEXEC)

@@ -13,7 +13,7 @@ or lost one costs time in recovery, never acknowledged records.
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from errno import ENOENT
-from typing import Final
+from typing import Final, NamedTuple
 
 from protocol.errors import ErrorCode, KafkaError
 from storage.checkpoint import (
@@ -43,6 +43,13 @@ _ROOM_BYTES = 2 << 20
 
 DELETED: Final = FileNotFoundError(ENOENT, "the log is deleted")
 """The failure of the directory that a deleted log is in from then on."""
+
+
+class Space(NamedTuple):
+    """How much a volume holds, and how much of it may still be written."""
+
+    total_bytes: int
+    usable_bytes: int
 
 
 class LogDirectory:
@@ -129,6 +136,11 @@ class LogDirectory:
             room = self._disk.free_bytes(self.path) >= _ROOM_BYTES
         self.full = self.full or not room
         return room
+
+    def space(self) -> Space:
+        """Return the size of the volume; KafkaError KAFKA_STORAGE_ERROR if the directory has failed."""
+        with self.storage_errors():
+            return Space(self._disk.total_bytes(self.path), self._disk.free_bytes(self.path))
 
     def give_up(self, error: OSError) -> KafkaError:
         """Take the directory offline, whatever the error, and return what callers raise."""

@@ -141,4 +141,5 @@ def test_a_disk_that_is_full_can_still_be_locked(tmp_path: Path) -> None:
 
 def test_free_space_is_that_of_the_file_system(tmp_path: Path) -> None:
     found = os.statvfs(tmp_path)
-    assert 0 <= OsDisk().free_bytes(str(tmp_path)) <= found.f_blocks * found.f_frsize
+    assert OsDisk().total_bytes(str(tmp_path)) == found.f_blocks * found.f_frsize
+    assert 0 <= OsDisk().free_bytes(str(tmp_path)) <= OsDisk().total_bytes(str(tmp_path))

@@ -140,3 +140,15 @@ def test_a_directory_without_room_is_full_before_a_write_fails(tmp_path: Path) -
     disk.full = True
     assert not directory.has_room()
     assert directory.full
+
+
+def test_the_space_of_the_volume_is_told_until_the_directory_fails(tmp_path: Path) -> None:
+    disk = OsDisk()
+    directory = opened(tmp_path)
+    assert directory.space().total_bytes == disk.total_bytes(str(tmp_path))
+    assert 0 <= directory.space().usable_bytes <= directory.space().total_bytes
+    directory.give_up(OSError(errno.EIO, "broken"))
+    with pytest.raises(KafkaError) as refused:
+        directory.space()
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    directory.close(clean=False)

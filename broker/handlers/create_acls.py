@@ -1,0 +1,28 @@
+"""CreateAcls: access rules are added.
+
+Behaviour
+- Without an authorizer each is refused with SECURITY_DISABLED, as in Kafka.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from protocol.errors import ErrorCode
+from protocol.messages.create_acls import CreateAclsRequest, CreateAclsResponse
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.connection import RequestContext
+
+
+def handle(_broker: Broker, _context: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse:
+    """Refuse each rule."""
+    return CreateAclsResponse(
+        results=[
+            CreateAclsResponse.Result(
+                error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured."
+            )
+            for _ in request.creations
+        ]
+    )

@@ -1,0 +1,28 @@
+"""DeleteAcls: access rules go.
+
+Behaviour
+- Without an authorizer each filter is refused with SECURITY_DISABLED, as in Kafka.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from protocol.errors import ErrorCode
+from protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.connection import RequestContext
+
+
+def handle(_broker: Broker, _context: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:
+    """Refuse each filter."""
+    return DeleteAclsResponse(
+        filter_results=[
+            DeleteAclsResponse.Result(
+                error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured.", matching_acls=[]
+            )
+            for _ in request.filters
+        ]
+    )

@@ -1,0 +1,25 @@
+"""DescribeAcls: which access rules there are.
+
+Behaviour
+- Without an authorizer there are none to have: SECURITY_DISABLED, as in Kafka.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from protocol.errors import ErrorCode
+from protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.connection import RequestContext
+
+
+def handle(_broker: Broker, _context: RequestContext, _request: DescribeAclsRequest) -> DescribeAclsResponse:
+    """Say that nobody is authorized here."""
+    return DescribeAclsResponse(
+        error_code=ErrorCode.SECURITY_DISABLED,
+        error_message="No Authorizer is configured on the broker",
+        resources=[],
+    )

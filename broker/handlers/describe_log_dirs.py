@@ -1,0 +1,67 @@
+"""DescribeLogDirs: the data directories, and how large the logs in them are (KIP-113).
+
+Behaviour
+- One result a directory; one that has failed is KAFKA_STORAGE_ERROR and says nothing else.
+- Sizes are of records, without indexes. How far a log is behind is what it lacks below the high watermark.
+- Of partitions that were not asked for, or are not here, nothing is said. The metadata log is not among them.
+
+Version notes
+- 4 and later tell the volume's size and what is left of it for unprivileged users (KIP-827).
+- 5 and later can say that a directory is cordoned; none ever is here.
+"""
+
+from __future__ import annotations
+
+import os.path
+from typing import TYPE_CHECKING
+
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from broker.broker import Broker
+    from broker.connection import RequestContext
+    from storage.log import Log
+    from storage.log_directory import LogDirectory
+
+_Result = DescribeLogDirsResponse.Result
+
+
+def handle(broker: Broker, _context: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+    """Describe every directory with those of its logs that were asked for."""
+    asked = (
+        None
+        if request.topics is None
+        else {(topic.topic, index) for topic in request.topics for index in topic.partitions}
+    )
+    found: dict[LogDirectory, list[Log]] = {directory: [] for directory in broker.logs.directories}
+    for log in broker.logs:
+        if asked is None or (log.topic, log.partition) in asked:
+            found[broker.logs.directory_of(log)].append(log)
+    return DescribeLogDirsResponse(results=[_describe(directory, logs) for directory, logs in found.items()])
+
+
+def _describe(directory: LogDirectory, logs: Collection[Log]) -> _Result:
+    path = os.path.abspath(directory.path)
+    try:
+        space = directory.space()
+    except KafkaError:
+        return _Result(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path, topics=[])
+    topics: dict[str, list[_Result.Topic.Partition]] = {}
+    for log in logs:
+        topics.setdefault(log.topic, []).append(
+            _Result.Topic.Partition(
+                partition_index=log.partition,
+                partition_size=log.size_bytes,
+                offset_lag=max(log.high_watermark - log.log_end_offset, 0),
+                is_future_key=False,
+            )
+        )
+    return _Result(
+        log_dir=path,
+        topics=[_Result.Topic(name=name, partitions=partitions) for name, partitions in topics.items()],
+        total_bytes=space.total_bytes,
+        usable_bytes=space.usable_bytes,
+    )

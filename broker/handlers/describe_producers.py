@@ -1,0 +1,59 @@
+"""DescribeProducers: who has been writing to partitions with a producer id (KIP-664).
+
+Behaviour
+- Every producer that the partition's leader remembers, until `producer.id.expiration.ms` after its last batch: with its
+  last sequence and timestamp, and where its open transaction begins, -1 if it has none.
+- Only the leader answers: NOT_LEADER_OR_FOLLOWER; INVALID_TOPIC_EXCEPTION for a name that no topic can have.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controller.topic_names import check_topic_name
+from protocol.errors import KafkaError
+from protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.connection import RequestContext
+    from storage.producer_state import ProducerEntry
+
+_Partition = DescribeProducersResponse.Topic.Partition
+_NO_SEQUENCE = -1
+
+
+def handle(broker: Broker, _context: RequestContext, request: DescribeProducersRequest) -> DescribeProducersResponse:
+    """Describe the producers of each partition."""
+    return DescribeProducersResponse(
+        topics=[
+            DescribeProducersResponse.Topic(
+                name=topic.name, partitions=[_describe(broker, topic.name, index) for index in topic.partition_indexes]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _describe(broker: Broker, topic: str, index: int) -> _Partition:
+    try:
+        check_topic_name(topic)
+        partition = broker.replicas.partition(topic, index)
+        partition.check()
+    except KafkaError as error:
+        return _Partition(
+            partition_index=index, error_code=error.code, error_message=error.message or None, active_producers=[]
+        )
+    producers = partition.log.producers.producers
+    return _Partition(partition_index=index, active_producers=[_producer(*producer) for producer in producers.items()])
+
+
+def _producer(producer_id: int, entry: ProducerEntry) -> _Partition.Producer:
+    return _Partition.Producer(
+        producer_id=producer_id,
+        producer_epoch=entry.epoch,
+        last_sequence=entry.batches[-1].last_sequence if entry.batches else _NO_SEQUENCE,
+        last_timestamp=entry.last_timestamp,
+        coordinator_epoch=entry.coordinator_epoch,
+        current_txn_start_offset=entry.txn_first_offset,
+    )

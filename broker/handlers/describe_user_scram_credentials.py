@@ -1,0 +1,55 @@
+"""DescribeUserScramCredentials: which users can log in with SCRAM (KIP-554).
+
+Behaviour
+- None can: credentials cannot be stored yet (AlterUserScramCredentials is not served). Asked for all users, that is an
+  empty list; a user asked for by name is RESOURCE_NOT_FOUND, one named twice DUPLICATE_RESOURCE.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from protocol.errors import ErrorCode
+from protocol.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+)
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.connection import RequestContext
+
+
+def handle(
+    _broker: Broker, _context: RequestContext, request: DescribeUserScramCredentialsRequest
+) -> DescribeUserScramCredentialsResponse:
+    """Find nobody."""
+    times = Counter(user.name for user in request.users or ())
+    return DescribeUserScramCredentialsResponse(
+        error_message=None,
+        results=[
+            _not_found(user)
+            if count == 1
+            else _refused(
+                user,
+                ErrorCode.DUPLICATE_RESOURCE,
+                f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}",
+            )
+            for user, count in times.items()
+        ],
+    )
+
+
+def _not_found(user: str) -> DescribeUserScramCredentialsResponse.Result:
+    return _refused(
+        user,
+        ErrorCode.RESOURCE_NOT_FOUND,
+        f"Attempt to describe a user credential that does not exist: {user}",
+    )
+
+
+def _refused(user: str, code: ErrorCode, message: str) -> DescribeUserScramCredentialsResponse.Result:
+    return DescribeUserScramCredentialsResponse.Result(
+        user=user, error_code=code, error_message=message, credential_infos=[]
+    )

@@ -1,0 +1,65 @@
+"""DescribeProducers, as a client sees it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from protocol.api import ApiKey
+from protocol.errors import ErrorCode
+from protocol.messages.describe_producers import DescribeProducersRequest
+from tests.unit.broker.node import START_MS, Node
+
+
+def describe(node: Node, topic: str = "t", index: int = 0) -> Any:
+    topics = [DescribeProducersRequest.Topic(name=topic, partition_indexes=[index])]
+    [answer] = node.answer(ApiKey.DESCRIBE_PRODUCERS, 0, topics=topics).topics
+    [partition] = answer.partitions
+    assert (answer.name, partition.partition_index) == (topic, index)
+    return partition
+
+
+def test_each_producer_is_told_with_its_last_batch(node: Node) -> None:
+    node.create("t")
+    records = [(None, b"v")] * 3
+    node.append("t", *records, producer_id=7, producer_epoch=2, base_sequence=0)
+    node.append("t", *records, producer_id=7, producer_epoch=2, base_sequence=3)
+    node.append("t")
+    [found] = describe(node).active_producers
+    assert (found.producer_id, found.producer_epoch, found.last_sequence) == (7, 2, 5)
+    assert (found.last_timestamp, found.coordinator_epoch, found.current_txn_start_offset) == (START_MS, -1, -1)
+
+
+def test_an_open_transaction_says_where_it_begins(node: Node) -> None:
+    node.create("t")
+    node.append("t")
+    for sequence in range(2):
+        node.append("t", producer_id=7, producer_epoch=0, base_sequence=sequence, is_transactional=True)
+    [found] = describe(node).active_producers
+    assert found.current_txn_start_offset == 1
+
+
+def test_a_producer_that_expired_is_forgotten(node: Node) -> None:
+    node.create("t")
+    node.append("t", producer_id=7, producer_epoch=0, base_sequence=0)
+    node.partition("t").log.producers.expire(START_MS + 1000, 1000)
+    assert describe(node).active_producers == []
+
+
+@pytest.mark.parametrize(
+    ("topic", "index", "code"),
+    [
+        ("t", 1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("missing", 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("b@d", 0, ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ("followed", 0, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        ("elsewhere", 0, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+    ],
+)
+def test_who_does_not_lead_says_so(node: Node, topic: str, index: int, code: ErrorCode) -> None:
+    node.create("t")
+    node.create("followed", replicas=[1, 2], leader=2)
+    node.create("elsewhere", replicas=[2], leader=2)
+    answer = describe(node, topic, index)
+    assert (answer.error_code, answer.active_producers) == (code, [])

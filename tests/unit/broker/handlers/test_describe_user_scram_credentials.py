@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import pytest
+
+from protocol.api import ApiKey
+from protocol.errors import ErrorCode
+from protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
+from tests.unit.broker.node import Node
+
+
+def describe(node: Node, users: list[str] | None) -> list[tuple[str, int]]:
+    asked = users and [DescribeUserScramCredentialsRequest.User(name=user) for user in users]
+    response = node.answer(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, users=asked)
+    assert response.error_code == ErrorCode.NONE
+    return [(result.user, result.error_code) for result in response.results]
+
+
+@pytest.mark.parametrize("everybody", [None, []])
+def test_nobody_has_credentials(node: Node, everybody: list[str] | None) -> None:
+    assert describe(node, everybody) == []
+
+
+def test_a_user_asked_for_by_name_is_not_found(node: Node) -> None:
+    assert describe(node, ["me"]) == [("me", ErrorCode.RESOURCE_NOT_FOUND)]
+
+
+def test_a_user_named_twice_is_refused(node: Node) -> None:
+    assert describe(node, ["me", "me", "you"]) == [
+        ("me", ErrorCode.DUPLICATE_RESOURCE),
+        ("you", ErrorCode.RESOURCE_NOT_FOUND),
+    ]
