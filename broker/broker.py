@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from barnabas import __version__
 from broker import housekeeping
+from broker.connection_counts import ConnectionLimits, parse_overrides
 from broker.data_directories import CannotStart, claim_directories, leave_directories, mark_directories
 from broker.dispatch import Dispatcher
 from broker.fetch_sessions import FetchSessions
@@ -44,6 +45,7 @@ from controller.topic_names import CONSUMER_OFFSETS
 from protocol.compression import Compression
 from protocol.errors import ErrorCode, InvariantError, KafkaError
 from protocol.records.metadata import RemoveTopicRecord
+from protocol.request_memory import UNLIMITED
 from storage.log_manager import LogManager
 
 if TYPE_CHECKING:
@@ -59,6 +61,8 @@ if TYPE_CHECKING:
 _STOP_TIMEOUT_S = 10.0
 _SYNC_INTERVAL_S = 1.0
 _SPACE_INTERVAL_S = 1.0
+_IDLE_INTERVAL_S = 10.0
+_STALL_INTERVAL_S = 1.0
 
 _log = logging.getLogger("broker")
 
@@ -261,8 +265,11 @@ class Broker:
             self.broker_epoch = await controller.submit(lambda image: register_broker(image, registration))
         except KafkaError as error:
             raise CannotStart(f"the cluster refuses this broker: {error.message}") from error
-        self.live.follow(("max.connections", "max.connections.per.ip"), self._follow_limits)
+        self.live.follow(
+            ("max.connections", "max.connections.per.ip", "max.connections.per.ip.overrides"), self._follow_limits
+        )
         self.live.load(controller.image)
+        self._follow_limits()
         controller.subscribe(self.live.apply)
         self.replicas.load(controller.image)
         controller.subscribe(self.replicas.apply)
@@ -278,7 +285,9 @@ class Broker:
         chores.every(settings["log.flush.offset.checkpoint.interval.ms"] / 1000, self._checkpoint)
         idle_s = settings["connections.max.idle.ms"] / 1000
         if idle_s > 0:
-            chores.every(idle_s / 10, self._close_idle)
+            chores.every(min(idle_s / 10, _IDLE_INTERVAL_S), self._close_idle)
+        if settings["queued.max.request.bytes"] > 0:
+            chores.every(_STALL_INTERVAL_S, self._close_stalled)
 
     async def create_topic(self, name: str, partitions: int | None) -> None:
         """Create a topic unless it exists; `CannotStart` if that is impossible."""
@@ -356,16 +365,25 @@ class Broker:
 
     def _limits(self) -> Limits:
         settings, live = self.settings, self.live
+        queued_bytes = settings["queued.max.request.bytes"]
         return Limits(
+            ConnectionLimits(
+                max_connections=live["max.connections"],
+                max_connections_per_ip=live["max.connections.per.ip"],
+                overrides=parse_overrides(live["max.connections.per.ip.overrides"]),
+                of_listeners={
+                    endpoint.listener: live.of_listener(endpoint.listener, "max.connections")
+                    for endpoint in settings.listeners
+                },
+                max_descriptors=self._max_descriptors,
+            ),
             max_request_bytes=settings["socket.request.max.bytes"],
-            max_connections=live["max.connections"],
-            max_connections_per_ip=live["max.connections.per.ip"],
             max_idle_s=settings["connections.max.idle.ms"] / 1000,
-            max_descriptors=self._max_descriptors,
+            max_queued_bytes=queued_bytes if queued_bytes > 0 else UNLIMITED,
         )
 
     def _follow_limits(self) -> None:
-        self._server.limits = self._limits()
+        self._server.limit(self._limits())
 
     async def _tidy(self) -> None:
         await housekeeping.tidy(self.logs, self.now_ms())
@@ -382,6 +400,9 @@ class Broker:
 
     async def _close_idle(self) -> None:
         self._server.close_idle()
+
+    async def _close_stalled(self) -> None:
+        self._server.close_stalled()
 
 
 def _unknown(name: str) -> str:

@@ -2,9 +2,10 @@
 
 A frame that lies in the shared scratch buffer is handled before the next read of any connection; what must
 wait is copied into the backlog. The channel does not read while requests are held back, while too many are
-in flight, and while the client does not take its responses: what a client can make the broker remember is
-bounded by one scratch buffer of requests, one frame, and the responses of `connection.MAX_IN_FLIGHT`
-requests, with `outbox.READ_AHEAD_BYTES` of file contents among them.
+in flight, while too much memory is used by the requests of all connections, and while the client does not take
+its responses: what a client can make the broker remember is bounded by one scratch buffer of requests, one frame,
+and about `connection.MAX_HELD_BYTES` of responses that wait for those before them and `outbox.READ_AHEAD_BYTES` of
+those that leave.
 
 The order of responses is `broker.connection`'s, the meaning of a frame `broker.dispatch`'s, sending
 `broker.outbox`'s, limits on connections `broker.server`'s.
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -70,8 +71,9 @@ class Channel(asyncio.BufferedProtocol):
 
     def __init__(self, listener: Listener) -> None:
         self._listener = listener
-        self._reader = FrameReader(listener.server.scratch, listener.server.limits.max_request_bytes)
-        self._backlog: deque[memoryview] | None = None  # frames that are held back; none, for its size, if empty
+        server = listener.server
+        self._reader = FrameReader(server.scratch, server.limits.max_request_bytes, server.request_memory)
+        self._backlog: Iterator[memoryview] | None = None  # frames that are held back
         self._parked: set[asyncio.Future[list[Part] | None]] | None = None  # fetches that wait for data
         self._reading = True
         self._resuming = False
@@ -88,6 +90,15 @@ class Channel(asyncio.BufferedProtocol):
     def backed_up(self) -> bool:
         """Say whether the client lags behind in taking its responses."""
         return self._outbox.backed_up
+
+    @property
+    def reader(self) -> FrameReader:
+        """Return what cuts this connection's bytes into requests."""
+        return self._reader
+
+    @property
+    def _may_handle(self) -> bool:
+        return self.connection.may_handle and not self._outbox.backed_up
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin, if the server has room for another client."""
@@ -106,6 +117,7 @@ class Channel(asyncio.BufferedProtocol):
         """Forget the client; its fetches wait no more, other requests that do are answered to nobody."""
         self._closing = True
         self._backlog = None
+        self._reader.discard()
         for fetch in self._parked or ():
             fetch.cancel()
         self._outbox.discard()
@@ -127,10 +139,10 @@ class Channel(asyncio.BufferedProtocol):
         left = TURN_REQUESTS
         try:
             for frame in self._reader.received(nbytes):
-                if self._backlog is None and connection.may_handle and left > 0:
-                    left -= self._handle(frame, leaving)
-                else:
-                    self._keep(frame)
+                left -= self._handle(frame, leaving)
+                if left <= 0 or not connection.may_handle:
+                    self._backlog = self._reader.rest()
+                    break
         except (DecodeError, Disconnect) as reason:
             self._close(leaving, reason)
             return
@@ -177,12 +189,6 @@ class Channel(asyncio.BufferedProtocol):
         leaving += connection.answer(outcome)
         return 1 + part_size(outcome[0]) // _REQUEST_BYTES  # what follows the first part are files' contents
 
-    def _keep(self, frame: memoryview) -> None:
-        """Copy a frame that has to wait; into writable memory, since records are patched where they lie."""
-        if self._backlog is None:
-            self._backlog = deque()
-        self._backlog.append(memoryview(bytearray(frame)))
-
     def _answered(self, slot: Slot, response: asyncio.Future[list[Part] | None]) -> None:
         """Fill the slot of a request that waited, and take up what it held back."""
         if self._closing or response.cancelled():
@@ -199,13 +205,15 @@ class Channel(asyncio.BufferedProtocol):
         leaving = leaving or []
         left = TURN_REQUESTS
         try:
-            while self._backlog and self.connection.may_handle and not self._outbox.backed_up and left > 0:
-                left -= self._handle(self._backlog.popleft(), leaving)
+            while self._backlog is not None and left > 0 and self._may_handle:
+                frame = next(self._backlog, None)
+                if frame is None:
+                    self._backlog = None
+                else:
+                    left -= self._handle(frame, leaving)
         except (DecodeError, Disconnect) as reason:
             self._close(leaving, reason)
             return
-        if not self._backlog:
-            self._backlog = None
         if leaving:
             self._outbox.send(leaving)
         self._steer()
@@ -215,6 +223,11 @@ class Channel(asyncio.BufferedProtocol):
         self._resuming = False
         self._go_on()
 
+    def _take_room(self) -> None:
+        """Read on: there is memory for more of the request."""
+        self._reader.grow()
+        self._steer()
+
     def _steer(self) -> None:
         """Read exactly while another request could be handled; close when the last one is answered."""
         if self._closing:
@@ -223,12 +236,15 @@ class Channel(asyncio.BufferedProtocol):
             self._closing = True
             self._transport.close()  # what the transport still holds is sent first
             return
-        if self._backlog and self.connection.may_handle and not self._outbox.backed_up and not self._resuming:
-            self._resuming = True
-            self._listener.server.loop.call_soon(self._resume)
-        may_read = (
-            self._backlog is None and self.connection.may_handle and not self._outbox.backed_up and not self._finishing
-        )
+        may_read = self._may_handle and not self._finishing
+        if self._backlog is not None:
+            if self._may_handle and not self._resuming:
+                self._resuming = True
+                self._listener.server.loop.call_soon(self._resume)
+            may_read = False
+        elif may_read and self._reader.starved:
+            self._listener.server.request_memory.wait(self._reader, self._take_room)
+            may_read = not self._reader.starved
         if may_read != self._reading:
             self._reading = may_read
             if may_read:

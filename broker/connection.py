@@ -10,7 +10,7 @@ request *holds back* those behind it until it is answered, as in Kafka, so that 
 OffsetCommit and an OffsetFetch reads what it wrote.
 
     event                     call           then
-    a request may be taken    may_handle     True unless held back or at `MAX_IN_FLIGHT`
+    a request may be taken    may_handle     True unless held back, at `MAX_IN_FLIGHT` or at `MAX_HELD_BYTES`
     it was answered at once   answer()       the parts that may leave now
     its answer will come      wait()         its slot, to be filled
     the answer came           fill()         the parts that may leave now
@@ -29,6 +29,9 @@ from protocol.primitives import Part
 
 MAX_IN_FLIGHT = 128
 """The requests of one connection that may wait; when so many do, the connection is not read from."""
+
+MAX_HELD_BYTES = 1024 * 1024
+"""The bytes of responses that may wait for those before them; what lies in files takes none of them."""
 
 ANONYMOUS = "User:ANONYMOUS"
 
@@ -66,7 +69,16 @@ class Slot:
 class Connection:
     """Who is at the other end, and the order in which it is answered."""
 
-    __slots__ = ("_held_back", "_slots", "client_host", "connection_id", "listener", "may_handle", "principal")
+    __slots__ = (
+        "_held_back",
+        "_held_bytes",
+        "_slots",
+        "client_host",
+        "connection_id",
+        "listener",
+        "may_handle",
+        "principal",
+    )
 
     def __init__(self, connection_id: int, listener: str, client_host: str) -> None:
         """`connection_id` is unique in the process; `listener` is the name of the one that accepted it."""
@@ -76,6 +88,7 @@ class Connection:
         self.principal = ANONYMOUS
         self._slots: deque[Slot] | None = None  # none while nothing waits: an empty deque is 600 bytes
         self._held_back = False
+        self._held_bytes = 0
         self.may_handle = True
         """Whether the next request may be handled now."""
 
@@ -90,6 +103,7 @@ class Connection:
             return response
         slot = Slot(holds_back=False)
         slot.filled, slot.response = True, response
+        self._held_bytes += _bytes_in_memory(response)
         self._append(slot)
         return []
 
@@ -109,16 +123,26 @@ class Connection:
         slot.filled, slot.response = True, response or []
         if slot.holds_back:
             self._held_back = False
+        self._held_bytes += _bytes_in_memory(slot.response)
         leaving: list[Part] = []
         while self._slots and self._slots[0].filled:
-            leaving += self._slots.popleft().response
+            first = self._slots.popleft().response
+            self._held_bytes -= _bytes_in_memory(first)
+            leaving += first
         if not self._slots:
             self._slots = None
-        self.may_handle = not self._held_back and self.in_flight < MAX_IN_FLIGHT
+        self._decide()
         return leaving
 
     def _append(self, slot: Slot) -> None:
         if self._slots is None:
             self._slots = deque()
         self._slots.append(slot)
-        self.may_handle = not self._held_back and len(self._slots) < MAX_IN_FLIGHT
+        self._decide()
+
+    def _decide(self) -> None:
+        self.may_handle = not self._held_back and self.in_flight < MAX_IN_FLIGHT and self._held_bytes < MAX_HELD_BYTES
+
+
+def _bytes_in_memory(response: list[Part]) -> int:
+    return sum(len(part) for part in response if isinstance(part, (bytes, bytearray, memoryview)))

@@ -1,4 +1,4 @@
-"""What is said once and not with every request: a bounded memory of what has been said."""
+"""What is said once, or once in a while, and not with every request: a bounded memory of what has been said."""
 
 from __future__ import annotations
 
@@ -20,3 +20,22 @@ class SaidOnce:
             return False
         self._keys.add(key)
         return True
+
+
+class SaidLately:
+    """How often something came since it was last said; for a few keys, such as the names of limits."""
+
+    __slots__ = ("_interval_s", "_said")
+
+    def __init__(self, interval_s: float) -> None:
+        self._interval_s = interval_s
+        self._said: dict[str, tuple[float, int]] = {}
+
+    def count(self, key: str, now: float) -> int:
+        """Return how often `key` came, this time included, if it is time to say so, and 0 otherwise."""
+        said_at, times = self._said.get(key, (float("-inf"), 0))
+        if now - said_at < self._interval_s:
+            self._said[key] = said_at, times + 1
+            return 0
+        self._said[key] = now, 0
+        return times + 1

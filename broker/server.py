@@ -14,14 +14,16 @@ import errno
 import logging
 import os
 import socket
-import sys
-from collections import Counter
+from contextlib import suppress
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
 from broker.channel import Channel, Waiting
+from broker.connection_counts import ConnectionCounts, ConnectionLimits
+from broker.said_once import SaidLately
 from protocol.framing import SCRATCH_BYTES
+from protocol.request_memory import UNLIMITED, RequestMemory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
     Dispatch = Callable[[memoryview, Connection], list[Part] | Waiting | None]
 
 _BACKLOG = 512
+_SAID_INTERVAL_S = 10.0
+_STALLED_BYTES = 64 * 1024
 _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - what an empty host asks for
 
 _log = logging.getLogger("broker.server")
@@ -45,11 +49,10 @@ class BindError(Exception):
 class Limits(NamedTuple):
     """What clients may ask of the server."""
 
+    connections: ConnectionLimits
     max_request_bytes: int
-    max_connections: int
-    max_connections_per_ip: int
     max_idle_s: float
-    max_descriptors: int = sys.maxsize
+    max_queued_bytes: int = UNLIMITED
 
 
 class Listener:
@@ -70,11 +73,16 @@ class Server:
         self.loop = loop
         self.metrics = metrics
         self.limits = limits
+        self.request_memory = RequestMemory(limits.max_queued_bytes)
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.next_connection_id = partial(next, count(1))
         self._sockets: list[asyncio.Server] = []
         self.connections: set[Channel] = set()
-        self._per_host: Counter[str] = Counter()
+        self.counts = ConnectionCounts()
+        self._refused = SaidLately(_SAID_INTERVAL_S)
+        self._progress: tuple[object, int] = (None, 0)
+        self._looking_up: asyncio.Task[None] | None = None
+        self._stopping = False
         self._all_gone: asyncio.Future[None] | None = None
 
     async def bind(self, name: str, host: str, port: int, dispatch: Dispatch) -> int:
@@ -116,6 +124,7 @@ class Server:
 
     async def stop(self, timeout_s: float) -> None:
         """Accept no more, answer what has been received, close; cut off what is left after `timeout_s`."""
+        self._stopping = True  # sockets that were accepted in this turn of the loop are yet to come
         for server in self._sockets:
             server.close()
         if self.connections:
@@ -135,22 +144,57 @@ class Server:
             if channel.used_at < deadline and (channel.idle or channel.backed_up):
                 channel.abort()
 
+    def close_stalled(self) -> None:
+        """Close the connection whose large request others wait for, if little of it has come since the last call."""
+        reader, known_bytes = self._progress
+        waited_for = self.request_memory.let_through
+        if waited_for is None:
+            self._progress = None, 0
+            return
+        if waited_for is reader and waited_for.progress_bytes < known_bytes + _STALLED_BYTES:
+            (channel,) = (channel for channel in self.connections if channel.reader is waited_for)
+            _log.warning(
+                "Closing the connection from %s on %s: it sends too slowly while queued.max.request.bytes is reached",
+                channel.connection.client_host,
+                channel.connection.listener,
+            )
+            channel.abort()
+        self._progress = waited_for, waited_for.progress_bytes
+
+    def limit(self, limits: Limits) -> None:
+        """Go by other limits from now on; what `overrides` calls by name, once its addresses are known."""
+        self.limits = limits
+        names = [host for host in limits.connections.overrides if not _is_address(host)]
+        if names:
+            self._looking_up = self.loop.create_task(self._look_up(limits, names))
+
+    async def _look_up(self, limits: Limits, names: list[str]) -> None:
+        overrides = dict(limits.connections.overrides)
+        for name in names:
+            try:
+                found = await self.loop.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+            except OSError as error:
+                _log.warning("max.connections.per.ip.overrides has no effect on %s: %s", name, error.strerror or error)
+            else:
+                overrides.update((str(address[0]), overrides[name]) for *_, address in found)
+        if self.limits is limits:
+            self.limits = limits._replace(connections=limits.connections._replace(overrides=overrides))
+
     def admit(self, channel: Channel) -> bool:
         """Count a new connection; False if there are too many already."""
-        host = channel.connection.client_host
-        if len(self.connections) >= self.limits.max_connections:
-            limit = f"max.connections={self.limits.max_connections}"
-        elif len(self.connections) >= self.limits.max_descriptors:
-            limit = f"the number of connections that the limit of open files allows, {self.limits.max_descriptors},"
-        elif self._per_host[host] >= self.limits.max_connections_per_ip:
-            limit = f"max.connections.per.ip={self.limits.max_connections_per_ip}"
-        else:
+        if self._stopping:
+            return False
+        host, listener = channel.connection.client_host, channel.connection.listener
+        limit = self.counts.reached(self.limits.connections, listener, host)
+        if limit is None:
             self.connections.add(channel)
-            self._per_host[host] += 1
+            self.counts.add(listener, host)
             self.metrics.connections_accepted += 1
             return True
         self.metrics.connections_refused += 1
-        _log.warning("Refusing a connection from %s on %s: %s is reached", host, channel.connection.listener, limit)
+        if times := self._refused.count(f"{listener} {limit}", self.loop.time()):
+            more = f" ({times - 1} others since this was last said)" if times > 1 else ""
+            _log.warning("Refusing a connection from %s on %s: %s is reached%s", host, listener, limit, more)
         return False
 
     def forget(self, channel: Channel) -> None:
@@ -158,12 +202,16 @@ class Server:
         if channel not in self.connections:
             return
         self.connections.remove(channel)
-        host = channel.connection.client_host
-        self._per_host[host] -= 1
-        if not self._per_host[host]:
-            del self._per_host[host]
+        self.counts.remove(channel.connection.listener, channel.connection.client_host)
         if self._all_gone is not None and not self.connections and not self._all_gone.done():
             self._all_gone.set_result(None)
+
+
+def _is_address(host: str) -> bool:
+    for family in (socket.AF_INET, socket.AF_INET6):
+        with suppress(OSError):
+            return bool(socket.inet_pton(family, host))
+    return False
 
 
 def _why(host: str, port: int, error: OSError) -> str:

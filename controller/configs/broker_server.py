@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from controller.configs.definition import ConfigDef, ConfigType, UpdateMode, at_least, between, subset_of
+from controller.configs.definition import (
+    ConfigDef,
+    ConfigType,
+    UpdateMode,
+    at_least,
+    between,
+    connections_per_host,
+    subset_of,
+)
 
 _BOOLEAN, _STRING, _INT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT
 _LONG, _LIST = ConfigType.LONG, ConfigType.LIST
@@ -115,6 +123,14 @@ SERVER_CONFIGS = (
         _MAX_INT,
         "The most connections that the broker accepts from one address.",
         at_least(0),
+        UpdateMode.CLUSTER_WIDE,
+    ),
+    ConfigDef(
+        "max.connections.per.ip.overrides",
+        _STRING,
+        "",
+        "What counts instead of max.connections.per.ip for single addresses or names of hosts, as host:number,...",
+        connections_per_host,
         UpdateMode.CLUSTER_WIDE,
     ),
     ConfigDef(
@@ -251,6 +267,12 @@ SERVER_CONFIGS = (
         "broker,controller",
         "What this process is: a broker, a controller, or both.",
         subset_of("broker", "controller"),
+    ),
+    ConfigDef(
+        "queued.max.request.bytes",
+        _LONG,
+        "-1",
+        "The bytes that requests may take which have come in part, or cannot be handled yet; no limit if negative.",
     ),
     ConfigDef(
         "socket.request.max.bytes",

@@ -165,3 +165,12 @@ def throttled_replicas(value: tuple[str, ...]) -> str | None:
     if all(len(pair) == 2 and all(part.isascii() and part.isdigit() for part in pair) for pair in pairs):
         return None
     return "Value must be the literal '*' or a list of replicas in the form partition:broker,partition:broker"
+
+
+def connections_per_host(value: str) -> str | None:
+    """Accept host:number pairs; the host may be an IPv6 address, in brackets or not."""
+    for pair in filter(None, map(str.strip, value.split(","))):
+        host, _, number = pair.rpartition(":")
+        if not (host.strip() and number.strip().isascii() and number.strip().isdigit()):
+            return "Value must be a list of the form host:number,host:number"
+    return None

@@ -13,6 +13,7 @@ import uvloop
 
 from broker.channel import Waiting
 from broker.connection import Connection
+from broker.connection_counts import ConnectionLimits
 from broker.metrics import Metrics
 from broker.server import Limits, Server
 from protocol.primitives import Part
@@ -78,8 +79,8 @@ class Served:
 @pytest.fixture
 def serving() -> Callable[..., AbstractAsyncContextManager[Served]]:
     @asynccontextmanager
-    async def serving(**limits: float) -> AsyncIterator[Served]:
-        defaults = Limits(1 << 20, max_connections=100, max_connections_per_ip=100, max_idle_s=600.0)
+    async def serving(connections: ConnectionLimits | None = None, **limits: float) -> AsyncIterator[Served]:
+        defaults = Limits(connections or ConnectionLimits(100, 100), max_request_bytes=1 << 20, max_idle_s=600.0)
         server = Server(asyncio.get_running_loop(), defaults._replace(**limits), Metrics())
         script = Script()
         served = Served(server, script, await server.bind("PLAINTEXT", "127.0.0.1", 0, script))

@@ -1,12 +1,14 @@
 import asyncio
 import logging
+import tracemalloc
 
 import pytest
 
 from broker.channel import TURN_REQUESTS, Waiting
-from broker.connection import MAX_IN_FLIGHT, Disconnect
+from broker.connection import MAX_HELD_BYTES, MAX_IN_FLIGHT, Disconnect
 from protocol.api import ApiKey
 from protocol.errors import DecodeError
+from protocol.framing import LARGE_FRAME_BYTES
 
 
 def framed(body):
@@ -275,5 +277,90 @@ def test_nagle_is_off(run, serving):
             (channel,) = served.server.connections
             sock = channel._transport.get_extra_info("socket")
             assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+    run(body())
+
+
+def test_a_flood_of_tiny_requests_behind_one_that_waits_takes_no_more_memory_than_its_bytes(run, serving):
+    async def body():
+        async with serving() as served:
+            later = served.script.answer = Later()
+            client = await served.connect()
+            large, tiny = b"FETCH " + bytes(LARGE_FRAME_BYTES), [b""] * 100_000
+            client.send(large)  # from now on much is read at once
+            await until(lambda: large in later.pending)
+            tracemalloc.start()
+            try:
+                client.send(b"JOIN_GROUP 1", *tiny)
+                await until(lambda: b"JOIN_GROUP 1" in later.pending)
+                held_bytes = served.server.request_memory.used_bytes
+                kept_bytes = sum(
+                    found.size
+                    for found in tracemalloc.take_snapshot().statistics("filename")
+                    if found.traceback[0].filename.endswith(("framing.py", "channel.py"))
+                )
+            finally:
+                tracemalloc.stop()
+            assert 0 < held_bytes <= 4 * len(tiny)
+            assert kept_bytes < held_bytes + 10_000
+
+    run(body())
+
+
+def test_requests_behind_large_responses_that_wait_are_not_handled(run, serving):
+    async def body():
+        async with serving() as served:
+            later = Later()
+            served.script.answer = lambda request, connection: (
+                later(request, connection) if request == b"FETCH" else [framed(bytes(MAX_HELD_BYTES // 4))]
+            )
+            client = await served.connect()
+            client.send(b"FETCH", *[b"large"] * 20)
+            await until(lambda: served.script.seen.count(b"large") == 4)
+            for _ in range(10):
+                await asyncio.sleep(0)
+            assert served.script.seen.count(b"large") == 4
+            later.give(b"FETCH")
+            assert await client.receive() == b"FETCH"
+            for _ in range(20):
+                assert len(await client.receive()) == MAX_HELD_BYTES // 4
+
+    run(body())
+
+
+def test_large_requests_wait_for_each_other_where_memory_is_short_and_small_ones_do_not(run, serving):
+    async def body():
+        async with serving(max_queued_bytes=1000) as served:
+            memory = served.server.request_memory
+            large = [await served.connect() for _ in range(4)]
+            small = await served.connect()
+            halves = [framed(bytes([number]) * 500_000) for number in range(4)]
+            for client, request in zip(large, halves, strict=True):
+                client.writer.write(request[:250_000])
+            await until(lambda: memory.let_through)
+            small.send(b"small")
+            assert await small.receive() == b"small"
+            for client, request in zip(large, halves, strict=True):
+                client.writer.write(request[250_000:])
+            for number in (3, 1, 0, 2):
+                assert await large[number].receive() == bytes([number]) * 500_000
+            assert memory.used_bytes == 0
+            assert memory.let_through is None
+
+    run(body())
+
+
+def test_a_connection_that_waits_for_memory_is_closed_when_its_client_goes_or_the_server_stops(run, serving):
+    async def body():
+        async with serving(max_queued_bytes=1000) as served:
+            memory = served.server.request_memory
+            clients = [await served.connect() for _ in range(3)]
+            for client in clients:
+                client.writer.write(framed(bytes(500_000))[:250_000])
+            await until(lambda: memory.let_through and memory._waiting)
+            for client in clients:
+                client.writer.transport.abort()
+            await served.server.stop(10.0)
+            assert memory.used_bytes == 0
 
     run(body())

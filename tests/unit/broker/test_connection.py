@@ -1,6 +1,6 @@
 import pytest
 
-from broker.connection import MAX_IN_FLIGHT, Connection
+from broker.connection import MAX_HELD_BYTES, MAX_IN_FLIGHT, Connection
 from protocol.api import ApiKey
 from protocol.errors import InvariantError
 
@@ -76,3 +76,30 @@ def test_a_second_answer_is_a_bug(connection: Connection) -> None:
     connection.fill(slot, [b"a"])
     with pytest.raises(InvariantError):
         connection.fill(slot, [b"a"])
+
+
+def test_no_more_requests_are_handled_when_too_many_bytes_of_responses_wait(connection: Connection) -> None:
+    produce = connection.wait(ApiKey.PRODUCE)
+    connection.answer([bytes(MAX_HELD_BYTES - 1)])
+    assert connection.may_handle
+    connection.answer([b"x"])
+    assert not connection.may_handle
+    connection.fill(produce, [b"a"])
+    assert connection.may_handle
+
+
+def test_a_response_that_comes_later_counts_while_it_waits_for_those_before_it(connection: Connection) -> None:
+    first, second = connection.wait(ApiKey.PRODUCE), connection.wait(ApiKey.FETCH)
+    connection.fill(second, [bytes(MAX_HELD_BYTES)])
+    assert not connection.may_handle
+    connection.fill(first, [bytes(MAX_HELD_BYTES)])
+    assert connection.may_handle
+
+
+def test_contents_of_files_take_no_memory_while_they_wait(connection: Connection) -> None:
+    class Slice:
+        size_bytes = 10 * MAX_HELD_BYTES
+
+    connection.wait(ApiKey.PRODUCE)
+    connection.answer([b"head", Slice()])
+    assert connection.may_handle

@@ -1,14 +1,16 @@
 import asyncio
 import socket
+from contextlib import suppress
 
 import pytest
 
 from broker.channel import Waiting
+from broker.connection_counts import ConnectionLimits
 from broker.metrics import Metrics
 from broker.server import BindError, Limits, Server
 from protocol.api import ApiKey
 
-LIMITS = Limits(1 << 20, max_connections=10, max_connections_per_ip=10, max_idle_s=600.0)
+LIMITS = Limits(ConnectionLimits(10, 10), max_request_bytes=1 << 20, max_idle_s=600.0)
 
 
 def framed(body):
@@ -83,7 +85,7 @@ def test_an_empty_host_listens_on_every_interface_at_one_port(run):
 
 def test_connections_above_the_limit_are_closed(run, serving, caplog):
     async def body():
-        async with serving(max_connections=2) as served:
+        async with serving(ConnectionLimits(2, 10)) as served:
             kept = [await served.connect() for _ in range(2)]
             await until(lambda: len(served.server.connections) == 2)
             assert await (await served.connect()).closed()
@@ -99,7 +101,7 @@ def test_connections_above_the_limit_are_closed(run, serving, caplog):
 
 def test_connections_are_refused_before_the_logs_want_descriptors(run, serving, caplog):
     async def body():
-        async with serving(max_descriptors=1) as served:
+        async with serving(ConnectionLimits(10, 10, max_descriptors=1)) as served:
             kept = await served.connect()
             kept.send(b"x")
             await kept.receive()
@@ -111,7 +113,7 @@ def test_connections_are_refused_before_the_logs_want_descriptors(run, serving, 
 
 def test_connections_of_one_host_are_limited(run, serving, caplog):
     async def body():
-        async with serving(max_connections_per_ip=1) as served:
+        async with serving(ConnectionLimits(10, 1)) as served:
             kept = await served.connect()
             kept.send(b"x")
             await kept.receive()
@@ -211,3 +213,82 @@ def test_stopping_does_not_wait_for_ever(run, serving, caplog):
 
     run(body())
     assert "Closing 1 connections that did not take their responses" in caplog.text
+
+
+def test_refused_connections_are_told_of_once_in_a_while(run, serving, caplog):
+    async def body():
+        async with serving(ConnectionLimits(0, 10)) as served:
+            for _ in range(20):
+                assert await (await served.connect()).closed()
+            assert served.server.metrics.connections_refused == 20
+
+    run(body())
+    assert [record.getMessage() for record in caplog.records if record.name == "broker.server"] == [
+        "Refusing a connection from 127.0.0.1 on PLAINTEXT: max.connections=0 is reached"
+    ]
+
+
+def test_other_limits_hold_for_those_that_come_after(run, serving):
+    async def body():
+        async with serving(ConnectionLimits(10, 10)) as served:
+            kept = await served.connect()
+            limits = ConnectionLimits(10, 1, overrides={"localhost": 2})
+            served.server.limit(served.server.limits._replace(connections=limits))
+            await until(lambda: "127.0.0.1" in served.server.limits.connections.overrides)
+            for client in (kept, await served.connect()):
+                client.send(b"x")
+                assert await client.receive() == b"x"
+            assert await (await served.connect()).closed()
+
+    run(body())
+
+
+def test_a_name_without_an_address_is_told_of_and_nothing_else(run, serving, caplog):
+    async def body():
+        async with serving() as served:
+            limits = ConnectionLimits(10, 10, overrides={"no.such.host.invalid": 2, "127.0.0.1": 3})
+            served.server.limit(served.server.limits._replace(connections=limits))
+            await until(lambda: caplog.records)
+            assert served.server.limits.connections.overrides["127.0.0.1"] == 3
+
+    run(body())
+    assert "max.connections.per.ip.overrides has no effect on no.such.host.invalid: " in caplog.text
+
+
+def test_stopping_does_not_wait_for_a_socket_that_was_accepted_in_the_same_turn(run, serving):
+    async def body():
+        async with serving() as served:
+            (listening,) = served.server._sockets[0].sockets
+            loop = asyncio.get_running_loop()
+            known = await served.connect()
+            await until(lambda: served.server.connections)
+            with socket.create_connection(listening.getsockname()) as late:
+                late.setblocking(False)
+                begun = loop.time()
+                await served.server.stop(20.0)
+                assert loop.time() - begun < 10
+                assert await known.closed()
+                with suppress(ConnectionResetError):
+                    assert await asyncio.wait_for(loop.sock_recv(late, 1), 10) == b""
+            assert not served.server.connections
+
+    run(body())
+
+
+def test_a_large_request_that_others_wait_for_has_to_come_in_time(run, serving, caplog):
+    async def body():
+        async with serving(max_queued_bytes=1, max_request_bytes=1 << 30) as served:
+            server = served.server
+            idle, slow, other = [await served.connect() for _ in range(3)]
+            idle.writer.write((1 << 20).to_bytes(4, "big") + b"begun")
+            await until(lambda: server.request_memory.full)
+            slow.writer.write((1 << 20).to_bytes(4, "big") + b"begun")
+            await until(lambda: server.request_memory.let_through)
+            other.send(bytes(1 << 19))
+            server.close_stalled()
+            server.close_stalled()
+            assert await slow.closed()
+            assert len(await other.receive()) == 1 << 19
+
+    run(body())
+    assert "it sends too slowly while queued.max.request.bytes is reached" in caplog.text

@@ -10,10 +10,11 @@ from protocol.framing import (
     SMALL_READ_BYTES,
     FrameReader,
 )
+from protocol.request_memory import RequestMemory
 
 
 def reader(*, max_bytes: int = 1 << 30, scratch_bytes: int = 64) -> FrameReader:
-    return FrameReader(memoryview(bytearray(scratch_bytes)), max_bytes)
+    return FrameReader(memoryview(bytearray(scratch_bytes)), max_bytes, RequestMemory())
 
 
 def feed(frames: FrameReader, data: bytes, *, read_bytes: int = 1 << 30) -> list[bytes]:
@@ -71,7 +72,7 @@ def test_readers_that_share_a_scratch_buffer_do_not_disturb_each_other(
     bodies: list[tuple[bool, bytes]], read_bytes: int
 ) -> None:
     scratch = memoryview(bytearray(32))
-    readers = FrameReader(scratch, 1000), FrameReader(scratch, 1000)
+    readers = [FrameReader(scratch, 1000, RequestMemory()) for _ in range(2)]
     sent = [framed(*(body for which, body in bodies if which is side)) for side in (False, True)]
     got: list[list[bytes]] = [[], []]
     while any(sent):
@@ -128,3 +129,63 @@ def test_only_a_connection_with_large_frames_is_read_in_large_pieces() -> None:
     assert len(frames.buffer()) == SCRATCH_BYTES
     feed(frames, framed(bytes(LARGE_FRAME_BYTES), b"small"))
     assert len(frames.buffer()) == SMALL_READ_BYTES
+
+
+@given(bodies=st.lists(st.binary(max_size=40), min_size=1, max_size=12), handled=st.integers(1, 12))
+def test_the_rest_of_a_read_outlives_the_next_read_of_another_connection(bodies: list[bytes], handled: int) -> None:
+    scratch, memory = memoryview(bytearray(2048)), RequestMemory()
+    frames = FrameReader(scratch, 1000, memory)
+    data = framed(*bodies) + (50).to_bytes(4, "big") + bytes(20)
+    frames.buffer()[: len(data)] = data
+    given_now = []
+    for frame in frames.received(len(data)):
+        given_now.append(bytes(frame))
+        if len(given_now) == handled:
+            break
+    rest = frames.rest()
+    scratch[:] = bytes(len(scratch))
+    if rest is not None:
+        assert memory.used_bytes
+        given_now += [bytes(frame) for frame in rest]
+    assert given_now == bodies
+    assert feed(frames, bytes(30) + framed(b"next")) == [bytes(50), b"next"]
+    assert memory.used_bytes == 0
+
+
+def test_all_that_is_kept_is_given_back_with_the_connection() -> None:
+    memory = RequestMemory()
+    frames = FrameReader(memoryview(bytearray(64)), 1000, memory)
+    assert feed(frames, framed(bytes(500))[:100]) == []
+    assert memory.used_bytes >= 100
+    frames.discard()
+    assert memory.used_bytes == 0
+
+
+def test_without_memory_to_spare_a_frame_that_has_come_in_part_waits_in_as_much_as_has_come() -> None:
+    memory = RequestMemory(10)
+    memory.take(10)
+    frames = FrameReader(memoryview(bytearray(64)), 1 << 20, memory)
+    assert feed(frames, framed(b"whole", bytes(1000))[:20]) == [b"whole"]
+    assert frames.starved
+    assert memory.used_bytes == 10 + 7
+    frames.grow()
+    assert feed(frames, bytes(993)) == [bytes(1000)]
+
+
+def test_without_memory_to_spare_reads_are_small() -> None:
+    memory = RequestMemory(10)
+    frames = FrameReader(memoryview(bytearray(SCRATCH_BYTES)), 1 << 20, memory)
+    assert len(frames.buffer()) == SMALL_READ_BYTES
+    memory.take(10)
+    assert len(frames.buffer()) < SMALL_READ_BYTES / 10
+
+
+def test_the_frame_that_is_let_through_grows_whatever_memory_there_is() -> None:
+    memory = RequestMemory(10)
+    memory.take(10)
+    frames = FrameReader(memoryview(bytearray(64)), 1 << 30, memory)
+    feed(frames, framed(bytes(1 << 20))[:20])
+    memory.wait(frames, frames.grow)
+    assert memory.let_through is frames
+    assert feed(frames, bytes((1 << 20) - 16)) == [bytes(1 << 20)]
+    assert memory.let_through is None

@@ -12,6 +12,7 @@ from controller.configs.definition import (
     ConfigType,
     at_least,
     between,
+    connections_per_host,
     either,
     one_of,
     parse_value,
@@ -80,6 +81,9 @@ def test_a_wrong_text_is_told_with_name_and_reason(kind: ConfigType, text: str, 
         (throttled_replicas, ("0:1", "12:345"), ("0:1", "x"), "Value must be the literal '*'"),
         (throttled_replicas, ("*",), ("*", "0:1"), "Value must be the literal '*'"),
         (throttled_replicas, (), ("0:1:2",), "Value must be the literal '*'"),
+        (connections_per_host, "", "10", "Value must be a list of the form host:number"),
+        (connections_per_host, "10.0.0.1:5, example.org:7", ":5", "Value must be a list of the form host:number"),
+        (connections_per_host, "[::1]:5", "10.0.0.1:-5", "Value must be a list of the form host:number"),
     ],
 )
 def test_checks(validator: Any, good: Any, bad: Any, problem: str) -> None:

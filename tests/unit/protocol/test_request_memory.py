@@ -1,0 +1,71 @@
+from protocol.request_memory import RequestMemory
+
+
+class Reader:
+    """Stands where a FrameReader does, with a frame that has come in part."""
+
+    unfinished = True
+
+
+def test_what_was_taken_and_given_back_is_not_used() -> None:
+    memory = RequestMemory(100)
+    memory.take(70)
+    memory.take(30)
+    assert memory.full
+    memory.give(1)
+    assert not memory.full
+    assert memory.used_bytes == 99
+
+
+def test_without_a_limit_it_is_never_full() -> None:
+    memory = RequestMemory()
+    memory.take(1 << 50)
+    assert not memory.full
+
+
+def test_who_waits_goes_on_at_once_where_there_is_room() -> None:
+    memory, went_on = RequestMemory(100), []
+    memory.wait(Reader(), lambda: went_on.append("a"))
+    assert went_on == ["a"]
+
+
+def test_one_is_let_through_and_the_others_go_on_in_turn_when_it_is_done() -> None:
+    memory, went_on = RequestMemory(100), []
+    memory.take(100)
+    readers = [Reader() for _ in range(3)]
+    for name, reader in zip("abc", readers, strict=True):
+        memory.wait(reader, lambda name=name: went_on.append(name))
+    assert went_on == ["a"]
+    memory.give(0)
+    assert went_on == ["a"]
+    readers[0].unfinished = False
+    memory.give(0)
+    assert went_on == ["a", "b"]
+    assert memory.let_through is readers[1]
+
+
+def test_those_that_wait_take_what_there_is_and_no_more() -> None:
+    memory, went_on = RequestMemory(100), []
+    memory.take(200)
+
+    def take(name: str) -> None:
+        went_on.append(name)
+        memory.take(40)
+
+    for name in "abcde":
+        memory.wait(Reader(), lambda name=name: take(name))
+    assert went_on == ["a"]  # is let through
+    memory.give(200)
+    assert went_on == ["a", "b", "c"]
+    assert memory.used_bytes == 120
+
+
+def test_who_is_gone_does_not_go_on() -> None:
+    memory, went_on = RequestMemory(100), []
+    memory.take(100)
+    first, second = Reader(), Reader()
+    memory.wait(first, lambda: went_on.append("first"))
+    memory.wait(second, lambda: went_on.append("second"))
+    memory.forget(second)
+    memory.give(100)
+    assert went_on == ["first"]
