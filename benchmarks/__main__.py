@@ -1,4 +1,4 @@
-"""`python -m benchmarks [NAME [OPTION...]]`: run one benchmark, or all of them one after the other."""
+"""`python -m benchmarks [NAME [OPTION...]]`: run a benchmark; without a name, the table beside Apache Kafka."""
 
 import importlib
 import pkgutil
@@ -10,11 +10,10 @@ import benchmarks
 def main() -> None:
     """Run what the command line names."""
     names = sorted(found.name for found in pkgutil.iter_modules(benchmarks.__path__) if not found.name.startswith("_"))
-    arguments = sys.argv[1:]
-    if arguments and arguments[0] not in names:
-        raise SystemExit(f"no such benchmark: {arguments[0]}; there are: {', '.join(names)}")
-    for name in arguments[:1] or names:
-        importlib.import_module(f"benchmarks.{name}").main(arguments[1:])
+    name, *options = sys.argv[1:] or ["beside_kafka"]
+    if name not in names:
+        raise SystemExit(f"no such benchmark: {name}; there are: {', '.join(names)}")
+    importlib.import_module(f"benchmarks.{name}").main(options)
 
 
 main()

@@ -16,11 +16,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.start import TIMEOUT_S, free_port, started, wait_for_answer
+from benchmarks.start import TIMEOUT_S, Command, free_port, started, wait_for_answer
 from protocol.api import ApiKey, request_class, response_class
 from protocol.headers import RequestHeader, decode_response_header, encode_request_header
 
 TOPIC = "benchmark"
+BROKER, BARE_LOOP = "Barnabas", "bare loop"
 PIPELINED = 5  # max.in.flight.requests.per.connection of Java's producer
 _RECEIVE_BYTES = 1 << 20
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -102,20 +103,26 @@ class Server(NamedTuple):
     process: subprocess.Popen[bytes]
     port: int
 
+    @property
+    def bootstrap(self) -> str:
+        """The address that clients are given."""
+        return f"127.0.0.1:{self.port}"
+
     def measure(self, frames: Sequence[bytes], count: int, in_flight: int = PIPELINED) -> Cost:
         """Send `count` frames in turn and return what they cost the process; after a few that do not count."""
         client = Client(self.port)
         client.pipeline(frames, max(len(frames), count // 10), in_flight)
-        user_s, system_s = self._cpu()
+        user_s, system_s = self.cpu()
         begun = time.perf_counter()
         received_bytes = client.pipeline(frames, count, in_flight)
         seconds = time.perf_counter() - begun
-        user_end_s, system_end_s = self._cpu()
+        user_end_s, system_end_s = self.cpu()
         client.close()
         sent_bytes = sum(len(frames[at % len(frames)]) for at in range(count))
         return Cost(count, max(sent_bytes, received_bytes), user_end_s - user_s, system_end_s - system_s, seconds)
 
-    def _cpu(self) -> tuple[float, float]:
+    def cpu(self) -> tuple[float, float]:
+        """Return the seconds of user and of system time that the process has taken so far."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return int(fields[11]) / _TICKS_PER_S, int(fields[12]) / _TICKS_PER_S
 
@@ -140,12 +147,11 @@ def create_topic(port: int, name: str, partitions: int) -> bytes:
 
 
 @contextlib.contextmanager
-def barnabas_server() -> Iterator[Server]:
+def running(command: Command) -> Iterator[Server]:
     """Run a broker of its own, on an empty directory."""
     with tempfile.TemporaryDirectory() as directory:
         port = free_port()
-        command = (sys.executable, "-m", "barnabas", "serve", "--listen", f"127.0.0.1:{port}", "--data-dir", directory)
-        with started(command) as process:
+        with started(command(Path(directory), port)) as process:
             wait_for_answer(process, port)
             yield Server(process, port)
 
@@ -166,14 +172,21 @@ def bare_server(*arguments: str) -> Iterator[Server]:
             yield Server(process, port)
 
 
-def compare(runs: int, measures: Mapping[str, Callable[[], Cost]]) -> None:
-    """Take all measurements in turn, some times, and print the cheapest of each: disturbances only add."""
+Costs = Mapping[str, Sequence[Cost]]
+
+
+def take_turns(runs: int, measures: Mapping[str, Callable[[], Cost]]) -> Costs:
+    """Take all measurements in turn, some times."""
     costs: dict[str, list[Cost]] = {name: [] for name in measures}
     for _ in range(runs):
         for name, measure in measures.items():
             costs[name].append(measure())
-    for name, found in costs.items():
-        print(row(name, min(found, key=lambda cost: cost.user_s)))
+    return costs
+
+
+def cheapest(costs: Sequence[Cost]) -> Cost:
+    """Return the measurement with the least user time: disturbances only add."""
+    return min(costs, key=lambda cost: cost.user_s)
 
 
 HEADINGS = f"{'':<34}{'user s/GB':>11}{'system s/GB':>13}{'user us/request':>17}{'MB/s':>8}{'requests/s':>12}"

@@ -10,16 +10,22 @@ from collections.abc import Sequence
 from functools import partial
 
 from benchmarks._loopback import (
+    BARE_LOOP,
+    BROKER,
     HEADINGS,
     TOPIC,
     Client,
+    Costs,
     bare_server,
-    barnabas_server,
-    compare,
+    cheapest,
     create_topic,
     request_frame,
+    row,
+    running,
+    take_turns,
 )
 from benchmarks.produce_cpu import SMALL_BYTES, produce_frames
+from benchmarks.start import barnabas
 from protocol.api import ApiKey
 from protocol.messages.fetch import FetchRequest
 
@@ -52,34 +58,37 @@ def fetch_frames(topic_id: bytes, partitions: int, answer_bytes: int) -> list[by
     ]
 
 
+def measure(runs: int, answer_bytes: int, count: int, partitions: int = 6) -> Costs:
+    """Let the broker and the bare loop give `count` answers of that size, in turn; return what they cost."""
+    with running(barnabas) as broker, bare_server("fetch", str(answer_bytes)) as bare:
+        topic_id = create_topic(broker.port, TOPIC, partitions)
+        # As many batches as fill one answer, so that every request finds that much.
+        batch_bytes = min(answer_bytes, 100_000)
+        writer = Client(broker.port)
+        writer.pipeline(
+            produce_frames(topic_id, partitions, batch_bytes), partitions * -(-answer_bytes // batch_bytes), in_flight=1
+        )
+        writer.close()
+        frames = fetch_frames(topic_id, partitions, answer_bytes)
+        return take_turns(
+            runs,
+            {
+                BROKER: partial(broker.measure, frames, count),
+                BARE_LOOP: partial(bare.measure, frames, count),
+            },
+        )
+
+
 def main(arguments: Sequence[str]) -> None:
-    """Print what each size costs the broker and the bare loop, measured in turn."""
+    """Print what each size costs the broker and the bare loop."""
     parser = argparse.ArgumentParser(prog="fetch_cpu", description=__doc__)
     parser.add_argument("--runs", type=int, default=5, metavar="N")
     parser.add_argument("--partitions", type=int, default=6, metavar="N")
     options = parser.parse_args(arguments)
     print(HEADINGS)
     for answer_bytes, count in ((LARGE_BYTES, 3000), (SMALL_BYTES, 20_000)):
-        with barnabas_server() as barnabas, bare_server("fetch", str(answer_bytes)) as bare:
-            topic_id = create_topic(barnabas.port, TOPIC, options.partitions)
-            # As many batches as fill one answer, so that every request finds that much.
-            batch_bytes = min(answer_bytes, 100_000)
-            writer = Client(barnabas.port)
-            writer.pipeline(
-                produce_frames(topic_id, options.partitions, batch_bytes),
-                options.partitions * -(-answer_bytes // batch_bytes),
-                in_flight=1,
-            )
-            writer.close()
-            frames = fetch_frames(topic_id, options.partitions, answer_bytes)
-            what = f"answers of {answer_bytes // 1000} KB"
-            compare(
-                options.runs,
-                {
-                    f"Barnabas, {what}": partial(barnabas.measure, frames, count),
-                    f"bare loop, {what}": partial(bare.measure, frames, count),
-                },
-            )
+        for name, costs in measure(options.runs, answer_bytes, count, options.partitions).items():
+            print(row(f"{name}, answers of {answer_bytes // 1000} KB", cheapest(costs)))
 
 
 if __name__ == "__main__":

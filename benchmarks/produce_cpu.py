@@ -9,7 +9,21 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 
-from benchmarks._loopback import HEADINGS, TOPIC, bare_server, barnabas_server, compare, create_topic, request_frame
+from benchmarks._loopback import (
+    BARE_LOOP,
+    BROKER,
+    HEADINGS,
+    TOPIC,
+    Costs,
+    bare_server,
+    cheapest,
+    create_topic,
+    request_frame,
+    row,
+    running,
+    take_turns,
+)
+from benchmarks.start import barnabas
 from protocol.api import ApiKey
 from protocol.messages.produce import ProduceRequest
 from protocol.record_batch import build_batch
@@ -41,25 +55,29 @@ def produce_frames(topic_id: bytes, partitions: int, batch_bytes: int) -> list[b
     ]
 
 
+def measure(runs: int, batch_bytes: int, count: int, partitions: int = 6) -> Costs:
+    """Let the broker and the bare loop take `count` requests of one batch each, in turn; return what they cost."""
+    with running(barnabas) as broker, bare_server("produce") as bare:
+        frames = produce_frames(create_topic(broker.port, TOPIC, partitions), partitions, batch_bytes)
+        return take_turns(
+            runs,
+            {
+                BROKER: partial(broker.measure, frames, count),
+                BARE_LOOP: partial(bare.measure, frames, count),
+            },
+        )
+
+
 def main(arguments: Sequence[str]) -> None:
-    """Print what each size costs the broker and the bare loop, measured in turn."""
+    """Print what each size costs the broker and the bare loop."""
     parser = argparse.ArgumentParser(prog="produce_cpu", description=__doc__)
     parser.add_argument("--runs", type=int, default=5, metavar="N")
     parser.add_argument("--partitions", type=int, default=6, metavar="N")
     options = parser.parse_args(arguments)
-    with barnabas_server() as barnabas, bare_server("produce") as bare:
-        topic_id = create_topic(barnabas.port, TOPIC, options.partitions)
-        print(HEADINGS)
-        for batch_bytes, count in ((LARGE_BYTES, 3000), (SMALL_BYTES, 30_000)):
-            frames = produce_frames(topic_id, options.partitions, batch_bytes)
-            what = f"batches of {batch_bytes // 1024} KB"
-            compare(
-                options.runs,
-                {
-                    f"Barnabas, {what}": partial(barnabas.measure, frames, count),
-                    f"bare loop, {what}": partial(bare.measure, frames, count),
-                },
-            )
+    print(HEADINGS)
+    for batch_bytes, count in ((LARGE_BYTES, 3000), (SMALL_BYTES, 30_000)):
+        for name, costs in measure(options.runs, batch_bytes, count, options.partitions).items():
+            print(row(f"{name}, batches of {batch_bytes // 1024} KB", cheapest(costs)))
 
 
 if __name__ == "__main__":

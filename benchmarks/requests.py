@@ -10,7 +10,7 @@ import argparse
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from broker.connection import Connection
 from broker.dispatch import Dispatcher
@@ -102,11 +102,8 @@ class Bench:
         return make
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks requests", description=__doc__)
-    parser.add_argument("--count", type=int, default=10_000, help="requests of each kind")
-    count = parser.parse_args(arguments).count
+def measure(count: int) -> Mapping[str, Sequence[float]]:
+    """Return the CPU microseconds of each kind of request, with each number of `PARTITIONS` on the broker."""
     rows: defaultdict[str, list[float]] = defaultdict(list)
     for partitions in PARTITIONS:
         with tempfile.TemporaryDirectory() as directory:
@@ -119,6 +116,14 @@ def main(arguments: Sequence[str]) -> None:
             rows["fetch up to 50 KB"] += [bench.measure(count, bench.fetch(50_000))]
             rows["fetch, idle session of all partitions"] += [bench.measure(count, bench.idle_session())]
             bench.node.stop()
+    return rows
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks requests", description=__doc__)
+    parser.add_argument("--count", type=int, default=10_000, help="requests of each kind")
+    count = parser.parse_args(arguments).count
     print(f"{'CPU time of a request, us':42}" + "".join(f"{f'{number} partitions':>18}" for number in PARTITIONS))
-    for name, costs in rows.items():
+    for name, costs in measure(count).items():
         print(f"{name:42}" + "".join(f"{cost:18.1f}" for cost in costs))

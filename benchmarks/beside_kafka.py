@@ -1,0 +1,192 @@
+"""One table of Barnabas beside Apache Kafka, on the same machine in one run: what `make bench` prints and keeps.
+
+Both brokers get every load in turn, in pairs that alternate who goes first: whoever writes first gets the dearer pages
+of the page cache. Between two brokers the machine rests. The table has medians, what is asked of the ratio, and whether
+it holds; it is kept in `benchmarks/results/` with the machine, the versions, the command and the figures of each run.
+What no other broker can be asked (memory of a connection, the least that Python could do) follows in the same table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks import _loads, fetch_cpu, idle_connections, many_partitions, produce_cpu, requests, start
+from benchmarks._loopback import BARE_LOOP, BROKER, Costs, cheapest, running
+
+RESULTS = Path(__file__).parent / "results"
+KAFKA = "Apache Kafka"
+BROKERS = {BROKER: start.barnabas, KAFKA: start.apache_kafka}
+
+
+class Asked(NamedTuple):
+    """What a figure has to be: at least, or at most, `bound` times the other's; without another, `bound` itself."""
+
+    at_least: bool
+    bound: float
+
+    def __str__(self) -> str:
+        return f"{'>=' if self.at_least else '<='} {self.bound:g}"
+
+    def holds(self, ours: float, theirs: float | None) -> bool:
+        """Say whether it is so."""
+        limit = self.bound * (1 if theirs is None else theirs)
+        return ours >= limit if self.at_least else ours <= limit
+
+
+def at_least(bound: float) -> Asked:
+    """Ask for more."""
+    return Asked(True, bound)
+
+
+def at_most(bound: float) -> Asked:
+    """Ask for less."""
+    return Asked(False, bound)
+
+
+ASKED: Mapping[str, Asked] = {
+    "produce acks=1, MB/s": at_least(1.4),
+    "produce acks=1, user s/GB": at_most(0.15),
+    "produce acks=1, CPU s/GB": at_most(0.65),
+    "produce acks=all, MB/s": at_least(1.4),
+    "produce acks=all, user s/GB": at_most(0.15),
+    "produce acks=all, CPU s/GB": at_most(0.65),
+    "consume, MB/s": at_least(1.2),
+    "consume, CPU s/GB": at_most(0.6),
+    "one record a request, requests/s": at_least(1.3),
+    "end to end, mean ms": at_most(1.0),
+    "end to end, p99 ms": at_most(1.0),
+    "crowd, records/s": at_least(1.0),
+    "crowd, p99 ms": at_most(1.0),
+    "first answer after the start, s": at_most(0.15),
+    "idle memory, MB": at_most(0.15),
+}
+
+
+class Row(NamedTuple):
+    """A line of the table: our figures and the other's, one for each run."""
+
+    name: str
+    asked: Asked
+    ours: Sequence[float]
+    theirs: Sequence[float] = ()
+    other: str = KAFKA
+
+    def __str__(self) -> str:
+        ours = statistics.median(self.ours)
+        theirs = statistics.median(self.theirs) if self.theirs else None
+        beside = "" if theirs is None else f"{theirs:.3g} ({self.other})"
+        ratio = "" if not theirs else f"{ours / theirs:.2f}"
+        holds = "yes" if self.asked.holds(ours, theirs) else "NO"
+        return f"| {self.name} | {ours:.3g} | {beside} | {ratio} | {self.asked} | {holds} |"
+
+
+HEADINGS = "| | Barnabas | beside | ratio | asked | holds |\n|---|---|---|---|---|---|"
+
+
+def beside_kafka(pairs: int, rest_s: float) -> list[Row]:
+    """Give both brokers every load, `pairs` times."""
+    figures: dict[str, defaultdict[str, list[float]]] = {name: defaultdict(list) for name in BROKERS}
+    filled: dict[str, list[many_partitions.Filled]] = {name: [] for name in BROKERS}
+    for pair in range(pairs):
+        for name in list(BROKERS)[:: -1 if pair % 2 else 1]:
+            print(f"pair {pair + 1}: {name}", file=sys.stderr, flush=True)
+            time.sleep(rest_s)
+            with running(BROKERS[name]) as server:
+                found = dict(_loads.everything(server))
+            begun = start.measure(BROKERS[name])
+            found |= {"first answer after the start, s": begun.seconds, "idle memory, MB": begun.resident_mb}
+            filled[name].append(many_partitions.measure(BROKERS[name]))
+            for what, figure in found.items():
+                figures[name][what].append(figure)
+    rows = [Row(name, asked, figures[BROKER][name], figures[KAFKA][name]) for name, asked in ASKED.items()]
+    seconds, memory_mb = (
+        {name: [measure(run) for run in runs] for name, runs in filled.items()}
+        for measure in (lambda run: run.create_s + run.produce_s, lambda run: run.resident_mb)
+    )
+    rows.append(Row("2,000 partitions: create and write to, s", at_most(3), seconds[BROKER]))
+    rows.append(Row("the same, beside Apache Kafka", at_most(0.25), seconds[BROKER], seconds[KAFKA]))
+    rows.append(Row("2,000 partitions: memory, MB", at_most(120), memory_mb[BROKER]))
+    rows.append(Row("the same, beside Apache Kafka", at_most(0.15), memory_mb[BROKER], memory_mb[KAFKA]))
+    return rows
+
+
+def by_itself(runs: int) -> list[Row]:
+    """Measure what has nothing to be compared with in Apache Kafka."""
+    print("connections, costs of a request, bare loops", file=sys.stderr, flush=True)
+    idle = [idle_connections.measure() for _ in range(runs)]
+    rows = [
+        Row("5,000 idle connections: accepting them, s", at_most(5), [one.seconds for one in idle]),
+        Row("5,000 idle connections: memory of each, KB", at_most(40), [one.kb_each for one in idle]),
+    ]
+    costs = [requests.measure(5000) for _ in range(runs)]
+    for name in ("produce 1 KB, acks=1", "fetch up to 50 KB"):
+        few, many = ([cost[name][column] for cost in costs] for column in (0, 1))
+        rows.append(Row(f"{name}: us, with 5,000 partitions", at_most(1.3), many, few, "with 10"))
+    produced = produce_cpu.measure(runs, produce_cpu.LARGE_BYTES, 5000)
+    rows.append(_beside_bare_loop("produce, 128-KB batches, MB/s", 0.7, produced))
+    rows.append(Row("the same, user s/GB", at_most(0.25), [cheapest(produced[BROKER]).user_s_per_gb]))
+    fetched = fetch_cpu.measure(runs, fetch_cpu.LARGE_BYTES, 5000)
+    rows.append(_beside_bare_loop("fetch, 1-MB answers, MB/s", 0.8, fetched))
+    return rows
+
+
+def _beside_bare_loop(name: str, ratio: float, costs: Costs) -> Row:
+    ours, theirs = ([cost.size_bytes / cost.seconds / 1e6 for cost in costs[which]] for which in (BROKER, BARE_LOOP))
+    return Row(name, at_least(ratio), ours, theirs, BARE_LOOP)
+
+
+def report(rows: Sequence[Row], when: datetime, arguments: Sequence[str]) -> str:
+    """Return the page that is kept."""
+    commit = subprocess.run(("git", "rev-parse", "--short", "HEAD"), capture_output=True, text=True, check=False)
+    model = next(line.split(": ")[1] for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line)
+    memory_gb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
+    facts = {
+        "Command": f"python -m benchmarks beside_kafka {' '.join(arguments)}".strip(),
+        "Machine": f"{os.cpu_count()} x {model}, {memory_gb:.0f} GB, {platform.system()} {platform.release()}",
+        "Barnabas": f"commit {commit.stdout.strip() or 'unknown'}, Python {platform.python_version()}, "
+        f"uvloop {version('uvloop')}",
+        **_loads.versions(),
+    }
+    runs = "\n".join(
+        f"| {row.name} | {' '.join(f'{figure:.3g}' for figure in row.ours)} | "
+        f"{' '.join(f'{figure:.3g}' for figure in row.theirs)} |"
+        for row in rows
+    )
+    return (
+        f"# {when:%Y-%m-%d %H:%M} UTC\n\n"
+        + "\n".join(f"- {name}: {fact}" for name, fact in facts.items())
+        + f"\n\nMedians:\n\n{HEADINGS}\n"
+        + "\n".join(map(str, rows))
+        + f"\n\nEach run:\n\n| | Barnabas | beside |\n|---|---|---|\n{runs}\n"
+    )
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Measure, print the table, and keep it."""
+    parser = argparse.ArgumentParser(prog="beside_kafka", description=__doc__)
+    parser.add_argument("--pairs", type=int, default=3, metavar="N", help="how often each broker gets every load")
+    parser.add_argument("--rest", type=float, default=30, metavar="SECONDS", help="how long the machine rests before")
+    options = parser.parse_args(arguments)
+    when = datetime.now(UTC)
+    page = report(beside_kafka(options.pairs, options.rest) + by_itself(options.pairs), when, arguments)
+    RESULTS.mkdir(exist_ok=True)
+    kept = RESULTS / f"{when:%Y-%m-%dT%H%M}.md"
+    kept.write_text(page)
+    print(page)
+    print(f"kept as {kept}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
