@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     Dispatch = Callable[[memoryview, Connection], list[Part] | Waiting | None]
 
-_BACKLOG = 512
+_BACKLOG = 4096  # the kernel takes less if it has to; where it overflows, a client waits a second to try again
 _SAID_INTERVAL_S = 10.0
 _STALLED_BYTES = 64 * 1024
 _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - what an empty host asks for
