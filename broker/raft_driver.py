@@ -23,7 +23,7 @@ from controller.commands.bootstrap import bootstrap
 from controller.commands.decision import Command, Decision
 from controller.image import MetadataImage
 from controller.image_builder import ImageBuilder, apply_records
-from controller.raft import Entry, RaftNode
+from controller.raft import Entry, Quorum, RaftNode
 from controller.snapshot import SnapshotId, encode_snapshot, image_records
 from controller.voters import Voter, VoterSet
 from protocol.errors import ErrorCode, InvariantError, KafkaError
@@ -171,6 +171,15 @@ class RaftDriver:
     def is_only_voter(self) -> bool:
         """Say whether this node is the whole quorum."""
         return len(self._voters.by_id) == 1
+
+    @property
+    def kraft_version(self) -> int:
+        """Return the level of the feature by which the quorum's voters can change."""
+        return self._kraft_version
+
+    def quorum(self) -> Quorum:
+        """Return what this node, as the leader, knows of the quorum; KafkaError if another leads."""
+        return self._node.quorum()
 
     def subscribe(self, subscriber: Subscriber) -> None:
         """Tell `subscriber` of every batch that is committed from now on."""

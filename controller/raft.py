@@ -27,7 +27,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple
 
-from controller.voters import NO_DIRECTORY, VoterSet
+from controller.voters import NO_DIRECTORY, Voter, VoterSet
 from protocol.errors import ErrorCode, InvariantError, KafkaError
 from protocol.records.control import KRaftVersionRecord, LeaderChangeMessage
 from protocol.schema import Message
@@ -71,6 +71,15 @@ class Ready(NamedTuple):
     quorum_state: QuorumState | None
     entries: tuple[Entry, ...]
     high_watermark: int
+
+
+class Quorum(NamedTuple):
+    """What the leader knows of its quorum; `voters` are the voters, each with the end of what it has stored."""
+
+    leader_id: int
+    epoch: int
+    high_watermark: int
+    voters: tuple[tuple[Voter, int], ...]
 
 
 class RaftNode:
@@ -121,6 +130,13 @@ class RaftNode:
     def end_offset(self) -> int:
         """Return the offset that the next proposed record gets."""
         return self._end_offset
+
+    def quorum(self) -> Quorum:
+        """Return what this leader knows; KafkaError NOT_LEADER_OR_FOLLOWER if it is none."""
+        if self.role is not Role.LEADER:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"node {self.node_id} does not lead the quorum")
+        voters = tuple((voter, self._stored.get(voter_id, 0)) for voter_id, voter in self.voters.by_id.items())
+        return Quorum(self.node_id, self.epoch, self.high_watermark, voters)
 
     def campaign(self) -> None:
         """Ask to lead, in a new epoch."""

@@ -271,10 +271,12 @@ class Feature(NamedTuple):
 
 METADATA_VERSION = 30
 METADATA_VERSION_NAME = "4.3-IV0"
+# The quorum's own feature: its level is kept in control records of the metadata log, not in metadata records.
+KRAFT_VERSION = "kraft.version"
 
 FEATURES: dict[str, Feature] = {
     "metadata.version": Feature(METADATA_VERSION, METADATA_VERSION, METADATA_VERSION),
-    "kraft.version": Feature(0, 1, 1),
+    KRAFT_VERSION: Feature(0, 1, 1),
     "transaction.version": Feature(0, 0, 0),
     "group.version": Feature(0, 0, 0),
     "share.version": Feature(0, 0, 0),

@@ -46,12 +46,14 @@ def new_partition(image: MetadataImage, topic_id: bytes, partition: int, replica
         leader=choose_leader(replicas, isr, isr.__contains__),
         leader_epoch=0,
         partition_epoch=0,
-        directories=tuple(_directory(image.brokers[replica].directories, topic_id, partition) for replica in replicas),
+        directories=tuple(
+            choose_directory(image.brokers[replica].directories, topic_id, partition) for replica in replicas
+        ),
     )
     return partition_record(topic_id, state)
 
 
-def _directory(directories: Sequence[bytes], topic_id: bytes, partition: int) -> bytes:
+def choose_directory(directories: Sequence[bytes], topic_id: bytes, partition: int) -> bytes:
     """Return one of a broker's directories: partitions of a topic go round them, from a random one on.
 
     Apache Kafka lets a broker with several choose, and be asked to say so later (KIP-858).

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from controller.commands.decision import Decision
 from controller.image import MetadataImage
-from protocol.api import FEATURES
+from protocol.api import FEATURES, KRAFT_VERSION
 from protocol.records.metadata import BeginTransactionRecord, EndTransactionRecord, FeatureLevelRecord
 from protocol.schema import Message
 
-# The quorum's own feature is kept in control records, not in metadata records.
-KRAFT_VERSION = "kraft.version"
 METADATA_VERSION = "metadata.version"
 
 

@@ -18,7 +18,7 @@ from controller.placement import choose_leader
 from controller.records import broker_record
 from protocol.api import FEATURES
 from protocol.errors import ErrorCode, KafkaError
-from protocol.records.metadata import BrokerRegistrationChangeRecord, PartitionChangeRecord
+from protocol.records.metadata import BrokerRegistrationChangeRecord, PartitionChangeRecord, UnregisterBrokerRecord
 from protocol.schema import Message
 
 _UNFENCED = -1
@@ -77,16 +77,32 @@ def unfence_broker(image: MetadataImage, broker_id: int, broker_epoch: int) -> D
     return Decision((change, *_leaders_with(image, broker_id)), None)
 
 
+def unregister_broker(image: MetadataImage, broker_id: int) -> Decision[None]:
+    """Forget a broker until it registers again; what it led is led by others, or by nobody.
+
+    KafkaError BROKER_ID_NOT_REGISTERED if it is not known.
+    """
+    broker = image.brokers.get(broker_id)
+    if broker is None:
+        raise _unknown(broker_id)
+    gone = UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=broker.epoch)
+    return Decision((*_leaders_without(image, broker_id), gone), None)
+
+
 def _registered(image: MetadataImage, broker_id: int, broker_epoch: int) -> BrokerImage:
     broker = image.brokers.get(broker_id)
     if broker is None:
-        raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {broker_id} is not registered")
+        raise _unknown(broker_id)
     if broker.epoch != broker_epoch:
         raise KafkaError(
             ErrorCode.STALE_BROKER_EPOCH,
             f"broker {broker_id} is registered in epoch {broker.epoch}, not {broker_epoch}",
         )
     return broker
+
+
+def _unknown(broker_id: int) -> KafkaError:
+    return KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {broker_id} is not registered")
 
 
 def _leaders_without(image: MetadataImage, broker_id: int) -> Iterator[Message]:

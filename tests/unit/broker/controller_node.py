@@ -43,9 +43,13 @@ class ControllerNode:
         self.settings = check_settings({})
         self.node_id = self.settings.node_id
         self.controller: RaftDriver
+        self.endpoints: dict[str, Endpoint] = {}
         # Looked at for space only.
-        self.logs = LogManager(self.disk, [path], LogConfig(), now_ms=lambda: self.now, random=self.random)
+        self.logs = LogManager(self.disk, [path], LogConfig(), now_ms=self.now_ms, random=self.random)
         self.directory: LogDirectory | None = None
+
+    def now_ms(self) -> int:
+        return self.now
 
     @property
     def image(self) -> MetadataImage:

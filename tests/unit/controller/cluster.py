@@ -7,7 +7,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from controller.commands.brokers import Registration, register_broker, unfence_broker
+from controller.commands.brokers import SUPPORTED_FEATURES, Registration, register_broker, unfence_broker
 from controller.commands.decision import Decision
 from controller.commands.partitions import create_partitions
 from controller.commands.topics import create_topics, delete_topics
@@ -57,13 +57,22 @@ class Cluster:
     def replay(self, records: Sequence[Message]) -> None:
         self.image = apply_records(self.image, records, offset=self.image.offset + len(records), epoch=1)
 
-    def add_broker(self, broker_id: int, *, rack: str | None = None, directories: int = 1, fenced: bool = False) -> int:
+    def add_broker(
+        self,
+        broker_id: int,
+        *,
+        rack: str | None = None,
+        directories: int = 1,
+        fenced: bool = False,
+        features: Mapping[str, tuple[int, int]] = SUPPORTED_FEATURES,
+    ) -> int:
         registration = Registration(
             broker_id,
             self.random.randbytes(16),
             {"PLAINTEXT": Endpoint(f"host{broker_id}", 9092)},
             tuple(directory(broker_id, number) for number in range(directories)),
             rack,
+            features,
         )
         epoch: int = self.apply(lambda image: register_broker(image, registration))
         if not fenced:

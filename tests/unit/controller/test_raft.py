@@ -82,3 +82,18 @@ def test_what_newer_proposals_follow_cannot_be_taken_back() -> None:
     given = node.ready().entries
     node.propose([NoOpRecord()])
     assert not node.withdraw(given)
+
+
+def test_the_leader_knows_how_far_each_voter_is() -> None:
+    node = working_leader()
+    node.propose([NoOpRecord()])
+    node.advance(node.ready())
+    quorum = node.quorum()
+    assert (quorum.leader_id, quorum.epoch, quorum.high_watermark) == (1, 1, node.end_offset)
+    assert quorum.voters == ((Voter(1), node.end_offset),)
+
+
+def test_who_does_not_lead_knows_nothing_of_the_quorum() -> None:
+    with pytest.raises(KafkaError) as refused:
+        voter().quorum()
+    assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.commands.brokers import unfence_broker
+from controller.commands.brokers import unfence_broker, unregister_broker
 from controller.image import NO_LEADER
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.metadata import FeatureLevelRecord, PartitionChangeRecord
@@ -111,3 +111,22 @@ def test_a_broker_that_does_not_know_what_the_cluster_uses_cannot_join(feature: 
     with pytest.raises(KafkaError, match=feature) as unsupported:
         cluster.add_broker(2)
     assert unsupported.value.code is ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_an_unregistered_broker_is_forgotten_and_others_lead_in_its_place() -> None:
+    cluster = Cluster(brokers=2)
+    cluster.create("t", assignments={0: [1, 2]})
+    cluster.create("u", assignments={0: [1]})
+    cluster.apply(lambda image: unregister_broker(image, 1))
+    assert list(cluster.image.brokers) == [2]
+    assert (cluster.partition("t").leader, cluster.partition("t").isr) == (2, (2,))
+    # Its replica alone has every record, and leads again when it comes back.
+    assert (cluster.partition("u").leader, cluster.partition("u").isr) == (NO_LEADER, (1,))
+    cluster.add_broker(1)
+    assert cluster.partition("u").leader == 1
+
+
+def test_a_broker_that_is_not_known_cannot_be_unregistered() -> None:
+    with pytest.raises(KafkaError) as refused:
+        Cluster(brokers=1).apply(lambda image: unregister_broker(image, 2))
+    assert refused.value.code is ErrorCode.BROKER_ID_NOT_REGISTERED

@@ -1,0 +1,99 @@
+"""DescribeQuorum: who leads the metadata log, and how far the voters have stored it (KIP-595).
+
+Behaviour
+- There is one such log: a request for anything else than partition 0 of `__cluster_metadata`, and it alone, is
+  UNKNOWN_TOPIC_OR_PARTITION in each of its partitions.
+- The leader has always caught up with itself. There are no other voters yet, and no observers.
+
+Version notes
+- 1 and later tell when each replica last fetched, and was last caught up (KIP-836).
+- 2 and later tell the voters' directories, zeros where they do not count (kraft.version 0), and where the controllers
+  listen (KIP-853).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controller.topic_names import CLUSTER_METADATA
+from protocol.errors import ErrorCode
+from protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse, ReplicaState
+from protocol.primitives import ZERO_UUID
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.connection import RequestContext
+
+_Topic = DescribeQuorumResponse.Topic
+_NODES_FROM_VERSION = 2
+
+_Node = DescribeQuorumResponse.Node
+
+
+def handle(broker: Broker, context: RequestContext, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+    """Describe the quorum."""
+    asked = [
+        (topic.topic_name, [partition.partition_index for partition in topic.partitions]) for topic in request.topics
+    ]
+    if asked != [(CLUSTER_METADATA, [0])]:
+        return DescribeQuorumResponse(
+            topics=[
+                _Topic(topic_name=name, partitions=[_unknown(index) for index in indexes]) for name, indexes in asked
+            ]
+        )
+    with_nodes = context.api_version >= _NODES_FROM_VERSION
+    return DescribeQuorumResponse(
+        topics=[
+            _Topic(
+                topic_name=CLUSTER_METADATA,
+                partitions=[_describe(broker, with_directories=with_nodes and broker.controller.kraft_version > 0)],
+            )
+        ],
+        nodes=[_this_node(broker)] if with_nodes else [],
+    )
+
+
+def _describe(broker: Broker, *, with_directories: bool) -> _Topic.Partition:
+    now_ms = broker.now_ms()
+    quorum = broker.controller.quorum()
+    return _Topic.Partition(
+        partition_index=0,
+        leader_id=quorum.leader_id,
+        leader_epoch=quorum.epoch,
+        high_watermark=quorum.high_watermark,
+        current_voters=[
+            ReplicaState(
+                replica_id=voter.voter_id,
+                replica_directory_id=voter.directory_id if with_directories else ZERO_UUID,
+                log_end_offset=end_offset,
+                last_fetch_timestamp=now_ms,
+                last_caught_up_timestamp=now_ms,
+            )
+            for voter, end_offset in quorum.voters
+        ],
+        observers=[],
+    )
+
+
+def _unknown(index: int) -> _Topic.Partition:
+    return _Topic.Partition(
+        partition_index=index,
+        error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        error_message="There is no such partition of the metadata log.",
+        leader_id=0,
+        leader_epoch=0,
+        high_watermark=0,
+        current_voters=[],
+        observers=[],
+    )
+
+
+def _this_node(broker: Broker) -> _Node:
+    return _Node(
+        node_id=broker.node_id,
+        listeners=[
+            _Node.Listener(name=name, host=endpoint.host, port=endpoint.port)
+            for name, endpoint in broker.endpoints.items()
+            if name in broker.settings.controller_listeners
+        ],
+    )

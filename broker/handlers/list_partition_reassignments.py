@@ -1,0 +1,26 @@
+"""ListPartitionReassignments: which partitions are on their way to other replicas (KIP-455).
+
+Behaviour
+- Partitions that are not, or do not exist, are left out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controller.commands.reassignments import list_reassignments
+from protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.connection import RequestContext
+
+
+def handle(
+    broker: Broker, _context: RequestContext, request: ListPartitionReassignmentsRequest
+) -> ListPartitionReassignmentsResponse:
+    """Look them up in the metadata."""
+    return list_reassignments(broker.image, request)

@@ -1,0 +1,91 @@
+"""Levels of features are raised and lowered for the whole cluster (KIP-584, KIP-778).
+
+All updates of a request hold, or none. A level can be had if every broker supports it. It goes up with the type of an
+upgrade and down with that of a downgrade; to keep it is always possible.
+
+The level of `kraft.version` is not in the image but in control records of the metadata log; it can be kept, and not
+changed yet. Nor can `metadata.version`: there is one level of it that this version of the broker can write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+
+from controller.commands.decision import Decision
+from controller.image import MetadataImage
+from protocol.api import FEATURES, KRAFT_VERSION
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
+from protocol.records.metadata import FeatureLevelRecord
+
+
+class UpgradeType(IntEnum):
+    """Which way a level may go; the numbers are those of UpdateFeatures."""
+
+    UPGRADE = 1
+    SAFE_DOWNGRADE = 2
+    UNSAFE_DOWNGRADE = 3
+
+
+def update_features(
+    image: MetadataImage, request: UpdateFeaturesRequest, kraft_version: int
+) -> Decision[UpdateFeaturesResponse]:
+    """Set the levels of features; where the request only asks to validate, without records.
+
+    KafkaError INVALID_UPDATE_VERSION with the first that cannot be had: then none is set.
+    """
+    levels = {**image.features, KRAFT_VERSION: kraft_version}
+    # A feature that is named twice is updated as the last says.
+    updates = {update.feature: update for update in request.feature_updates}
+    for update in updates.values():
+        why = _why_not(image, update, levels.get(update.feature, 0))
+        if why:
+            raise KafkaError(
+                ErrorCode.INVALID_UPDATE_VERSION,
+                "The update failed for all features since the following feature had an error: "
+                f"Invalid update version {update.max_version_level} for feature {update.feature}. {why}",
+            )
+    records = [
+        FeatureLevelRecord(name=name, feature_level=update.max_version_level)
+        for name, update in updates.items()
+        if update.max_version_level != levels.get(name, 0)
+    ]
+    results = [UpdateFeaturesResponse.Result(feature=name, error_message=None) for name in updates]
+    return Decision(
+        () if request.validate_only else tuple(records), UpdateFeaturesResponse(error_message=None, results=results)
+    )
+
+
+def _why_not(image: MetadataImage, update: UpdateFeaturesRequest.Update, current: int) -> str:
+    """Return why a feature cannot have a level; empty if it can."""
+    name, wanted = update.feature, update.max_version_level
+    kind = UpgradeType.SAFE_DOWNGRADE if update.allow_downgrade else update.upgrade_type
+    if kind not in set(UpgradeType):
+        return "The controller does not support the given upgrade type."
+    if wanted < 0:
+        return "A feature version cannot be less than 0."
+    here = {known: (feature.min_level, feature.max_level) for known, feature in FEATURES.items()}
+    unsupported = _unsupported("The controller", here, name, wanted) or next(
+        filter(None, (_unsupported(f"Broker {b.broker_id}", b.features, name, wanted) for b in image.brokers.values())),
+        "",
+    )
+    if unsupported:
+        return unsupported
+    if wanted < current and kind == UpgradeType.UPGRADE:
+        return (
+            "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe "
+            "downgrade."
+        )
+    if wanted > current and kind != UpgradeType.UPGRADE:
+        return "Can't downgrade to a newer version."
+    if wanted != current and name == KRAFT_VERSION:
+        return f"This controller cannot change it from {current} yet."
+    return ""
+
+
+def _unsupported(who: str, features: Mapping[str, tuple[int, int]], name: str, level: int) -> str:
+    if name not in features:
+        return f"{who} does not support this feature."
+    low, high = features[name]
+    return "" if low <= level <= high else f"{who} only supports versions {low}-{high}"

@@ -1,0 +1,77 @@
+"""DescribeQuorum, as a client sees it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controller.image import Endpoint
+from protocol.api import ApiKey
+from protocol.errors import ErrorCode
+from protocol.messages.describe_quorum import DescribeQuorumRequest
+from protocol.primitives import ZERO_UUID
+from tests.unit.broker.controller_node import ControllerNode
+
+METADATA = "__cluster_metadata"
+STATIC = {"controller.quorum.voters": "1@localhost:9093", "node.id": "1"}
+
+
+def ask(node: ControllerNode, version: int, *asked: tuple[str, list[int]]) -> Any:
+    _Topic = DescribeQuorumRequest.Topic  # noqa: N806
+    topics = [
+        _Topic(topic_name=name, partitions=[_Topic.Partition(partition_index=index) for index in indexes])
+        for name, indexes in asked
+    ]
+    return node.ask(ApiKey.DESCRIBE_QUORUM, version, topics=topics)
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_the_only_voter_leads_and_has_everything(controlled: ControllerNode, version: int) -> None:
+    response = ask(controlled, version, (METADATA, [0]))
+    [topic] = response.topics
+    [partition] = topic.partitions
+    [voter] = partition.current_voters
+    end_offset = controlled.image.offset + 1
+    assert (response.error_code, partition.error_code, partition.observers) == (ErrorCode.NONE, ErrorCode.NONE, [])
+    assert (partition.leader_id, partition.leader_epoch, partition.high_watermark) == (1, 1, end_offset)
+    assert (voter.replica_id, voter.log_end_offset) == (1, end_offset)
+    assert voter.last_fetch_timestamp == voter.last_caught_up_timestamp == (controlled.now if version else -1)
+    assert voter.replica_directory_id == (b"directory-number" if version == 2 else ZERO_UUID)
+
+
+def test_directories_do_not_count_among_static_voters(stopped_controller: ControllerNode) -> None:
+    stopped_controller.start(STATIC)
+    [voter] = ask(stopped_controller, 2, (METADATA, [0])).topics[0].partitions[0].current_voters
+    assert voter.replica_directory_id == ZERO_UUID
+
+
+def test_nodes_tell_where_the_controllers_listen(stopped_controller: ControllerNode) -> None:
+    stopped_controller.start({"controller.listener.names": "CONTROLLER"})
+    stopped_controller.endpoints = {"PLAINTEXT": Endpoint("here", 9092), "CONTROLLER": Endpoint("here", 9093)}
+    [node] = ask(stopped_controller, 2, (METADATA, [0])).nodes
+    assert node.node_id == 1
+    assert [(point.name, point.host, point.port) for point in node.listeners] == [("CONTROLLER", "here", 9093)]
+
+
+@pytest.mark.parametrize("version", [0, 2])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        [("t", [0])],
+        [(METADATA, [1])],
+        [(METADATA, [0, 1])],
+        [(METADATA, [0]), ("t", [0])],
+        [(METADATA, [0])] * 2,
+    ],
+    ids=str,
+)
+def test_anything_but_the_metadata_log_is_unknown(
+    controlled: ControllerNode, version: int, asked: list[tuple[str, list[int]]]
+) -> None:
+    response = ask(controlled, version, *asked)
+    found = [(topic.topic_name, [one.partition_index for one in topic.partitions]) for topic in response.topics]
+    assert found == asked
+    codes = {one.error_code for topic in response.topics for one in topic.partitions}
+    assert codes == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert response.nodes == []

@@ -1,0 +1,21 @@
+"""UnregisterBroker, as a client sees it."""
+
+from __future__ import annotations
+
+import pytest
+
+from protocol.api import ApiKey
+from protocol.errors import ErrorCode, KafkaError
+from tests.unit.broker.controller_node import ControllerNode
+
+
+def test_a_broker_is_forgotten(controlled: ControllerNode) -> None:
+    controlled.register(2)
+    assert controlled.ask(ApiKey.UNREGISTER_BROKER, 0, broker_id=2).error_code == ErrorCode.NONE
+    assert list(controlled.image.brokers) == [1]
+
+
+def test_a_broker_that_is_not_known_cannot_be(controlled: ControllerNode) -> None:
+    with pytest.raises(KafkaError) as refused:
+        controlled.ask(ApiKey.UNREGISTER_BROKER, 0, broker_id=2)
+    assert refused.value.code is ErrorCode.BROKER_ID_NOT_REGISTERED

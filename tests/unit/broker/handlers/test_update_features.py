@@ -1,0 +1,44 @@
+"""UpdateFeatures, as a client sees it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from protocol.api import ApiKey
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.update_features import UpdateFeaturesRequest
+from tests.unit.broker.controller_node import ControllerNode
+
+
+def update(node: ControllerNode, version: int, **levels: int) -> Any:
+    updates = [
+        UpdateFeaturesRequest.Update(feature=name.replace("_", "."), max_version_level=level)
+        for name, level in levels.items()
+    ]
+    return node.ask(ApiKey.UPDATE_FEATURES, version, feature_updates=updates)
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_what_is_at_its_highest_level_can_be_raised_to_it(controlled: ControllerNode, version: int) -> None:
+    response = update(controlled, version, metadata_version=30, kraft_version=1)
+    assert response.error_code == ErrorCode.NONE
+    named = [(result.feature, result.error_code) for result in response.results]
+    assert named == ([("metadata.version", 0), ("kraft.version", 0)] if version < 2 else [])
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_what_is_not_built_cannot_be_raised(controlled: ControllerNode, version: int) -> None:
+    with pytest.raises(KafkaError, match=r"share\.version") as refused:
+        update(controlled, version, share_version=1)
+    assert refused.value.code is ErrorCode.INVALID_UPDATE_VERSION
+    assert "share.version" not in controlled.image.features
+
+
+def test_the_voters_of_a_static_quorum_stay_static(stopped_controller: ControllerNode) -> None:
+    stopped_controller.start({"controller.quorum.voters": "1@localhost:9093", "node.id": "1"})
+    assert update(stopped_controller, 2, kraft_version=0).error_code == ErrorCode.NONE
+    with pytest.raises(KafkaError) as refused:
+        update(stopped_controller, 2, kraft_version=1)
+    assert refused.value.code is ErrorCode.INVALID_UPDATE_VERSION

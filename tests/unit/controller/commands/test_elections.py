@@ -1,0 +1,137 @@
+"""Leaders are elected at somebody's request."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+from controller.commands.brokers import unregister_broker
+from controller.commands.elections import ElectionType, elect_leaders
+from controller.image import NO_LEADER
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.elect_leaders import ElectLeadersRequest
+from protocol.records.metadata import BrokerRegistrationChangeRecord, PartitionChangeRecord
+from tests.unit.controller.cluster import Cluster
+
+PREFERRED, UNCLEAN = ElectionType.PREFERRED, ElectionType.UNCLEAN
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    """A topic on brokers 1, 2 and 3, led by 1."""
+    cluster = Cluster(brokers=3)
+    cluster.create("t", assignments={0: [1, 2, 3]})
+    return cluster
+
+
+def change(cluster: Cluster, **fields: Any) -> None:
+    topic = cluster.image.topic("t")
+    assert topic is not None
+    cluster.replay([PartitionChangeRecord(partition_id=0, topic_id=topic.topic_id, **fields)])
+
+
+def fence(cluster: Cluster, *brokers: int) -> None:
+    for broker in brokers:
+        epoch = cluster.image.brokers[broker].epoch
+        cluster.replay([BrokerRegistrationChangeRecord(broker_id=broker, broker_epoch=epoch, fenced=1)])
+
+
+def ask(cluster: Cluster, election: int, **partitions: list[int]) -> dict[str, list[tuple[int, int]]]:
+    """Elect leaders of the partitions named, by topic, or of all; return the error code of each."""
+    topics = [ElectLeadersRequest.Topic(topic=topic, partitions=indexes) for topic, indexes in partitions.items()]
+    request = ElectLeadersRequest(election_type=election, topic_partitions=topics or None)
+    results = cluster.apply(partial(elect_leaders, request=request)).replica_election_results
+    return {topic.topic: [(one.partition_id, one.error_code) for one in topic.partition_result] for topic in results}
+
+
+def elect(cluster: Cluster, election: ElectionType) -> int:
+    [(_, code)] = ask(cluster, election, t=[0])["t"]
+    return code
+
+
+def test_leadership_goes_back_to_the_preferred_replica(cluster: Cluster) -> None:
+    change(cluster, leader=2)
+    epoch = cluster.partition("t").leader_epoch
+    assert elect(cluster, PREFERRED) == ErrorCode.NONE
+    after = cluster.partition("t")
+    assert (after.leader, after.leader_epoch, after.isr) == (1, epoch + 1, (1, 2, 3))
+
+
+@pytest.mark.parametrize("election", ElectionType)
+def test_a_partition_that_is_led_as_wanted_needs_no_election(cluster: Cluster, election: ElectionType) -> None:
+    assert elect(cluster, election) == ErrorCode.ELECTION_NOT_NEEDED
+    assert cluster.records == ()
+
+
+def test_a_preferred_replica_out_of_sync_cannot_lead(cluster: Cluster) -> None:
+    change(cluster, leader=2, isr=[2, 3])
+    assert elect(cluster, PREFERRED) == ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    assert cluster.partition("t").leader == 2
+
+
+def test_a_preferred_replica_on_a_fenced_broker_cannot_lead(cluster: Cluster) -> None:
+    change(cluster, leader=2)
+    fence(cluster, 1)
+    assert elect(cluster, PREFERRED) == ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+
+
+def test_where_nobody_leads_another_in_sync_is_as_good_as_the_preferred(cluster: Cluster) -> None:
+    change(cluster, leader=NO_LEADER, isr=[3])
+    assert elect(cluster, PREFERRED) == ErrorCode.NONE
+    assert cluster.partition("t").leader == 3
+
+
+def test_an_unclean_election_prefers_who_is_in_sync(cluster: Cluster) -> None:
+    change(cluster, leader=NO_LEADER, isr=[3])
+    assert elect(cluster, UNCLEAN) == ErrorCode.NONE
+    after = cluster.partition("t")
+    assert (after.leader, after.isr, after.leader_recovery_state) == (3, (3,), 0)
+
+
+def test_an_unclean_election_takes_whoever_lives_and_forgets_the_others(cluster: Cluster) -> None:
+    change(cluster, leader=NO_LEADER, isr=[3])
+    fence(cluster, 1, 3)
+    assert elect(cluster, UNCLEAN) == ErrorCode.NONE
+    after = cluster.partition("t")
+    assert (after.leader, after.isr, after.leader_recovery_state) == (2, (2,), 1)
+
+
+def test_nobody_is_elected_where_nobody_lives(cluster: Cluster) -> None:
+    change(cluster, leader=NO_LEADER)
+    fence(cluster, 1, 3)
+    cluster.apply(partial(unregister_broker, broker_id=2))
+    assert elect(cluster, UNCLEAN) == ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+    assert elect(cluster, PREFERRED) == ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+
+
+def test_with_an_empty_isr_who_is_known_to_have_everything_is_elected_cleanly(cluster: Cluster) -> None:
+    change(cluster, leader=NO_LEADER, isr=[], eligible_leader_replicas=[2, 3], last_known_elr=[1])
+    assert elect(cluster, PREFERRED) == ErrorCode.NONE
+    after = cluster.partition("t")
+    assert (after.leader, after.isr, after.leader_recovery_state) == (2, (2,), 0)
+    assert (after.eligible_leader_replicas, after.last_known_elr) == ((3,), ())
+
+
+def test_what_does_not_exist_is_unknown(cluster: Cluster) -> None:
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert ask(cluster, PREFERRED, t=[7], missing=[0]) == {"t": [(7, unknown)], "missing": [(0, unknown)]}
+
+
+def test_of_all_partitions_those_that_needed_it_are_named(cluster: Cluster) -> None:
+    cluster.create("u", assignments={0: [3], 1: [3]})
+    change(cluster, leader=2)
+    assert ask(cluster, PREFERRED) == {"t": [(0, ErrorCode.NONE)], "u": []}
+
+
+def test_a_partition_named_twice_is_elected_once(cluster: Cluster) -> None:
+    change(cluster, leader=2)
+    assert ask(cluster, PREFERRED, t=[0, 0]) == {"t": [(0, ErrorCode.NONE)] * 2}
+    assert len(cluster.records) == 1
+
+
+def test_an_unknown_type_of_election_is_refused(cluster: Cluster) -> None:
+    with pytest.raises(KafkaError) as refused:
+        ask(cluster, 2, t=[0])
+    assert refused.value.code is ErrorCode.INVALID_REQUEST

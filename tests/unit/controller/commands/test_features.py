@@ -1,0 +1,115 @@
+"""Levels of features go up and down."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+from controller.commands.features import UpgradeType, update_features
+from protocol import api
+from protocol.api import Feature
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.update_features import UpdateFeaturesRequest
+from tests.unit.controller.cluster import Cluster
+
+UP, DOWN, UNSAFE = UpgradeType.UPGRADE, UpgradeType.SAFE_DOWNGRADE, UpgradeType.UNSAFE_DOWNGRADE
+NAME = "transaction.version"
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """A cluster that knows a feature up to level 2, and has it at 1."""
+    monkeypatch.setitem(api.FEATURES, NAME, Feature(0, 2, 2))
+    cluster = Cluster(brokers=0)
+    register(cluster, 1, highest=2)
+    update(cluster, (NAME, 1, UP))
+    return cluster
+
+
+def register(cluster: Cluster, broker_id: int, *, highest: int) -> None:
+    features = {name: (feature.min_level, feature.max_level) for name, feature in api.FEATURES.items()}
+    cluster.add_broker(broker_id, features=features | {NAME: (0, highest)})
+
+
+def update(cluster: Cluster, *updates: tuple[str, int, int], kraft_version: int = 1, **options: Any) -> Any:
+    request = UpdateFeaturesRequest(
+        feature_updates=[
+            UpdateFeaturesRequest.Update(feature=name, max_version_level=level, upgrade_type=kind)
+            for name, level, kind in updates
+        ],
+        **options,
+    )
+    return cluster.apply(partial(update_features, request=request, kraft_version=kraft_version))
+
+
+def test_a_feature_is_raised(cluster: Cluster) -> None:
+    response = update(cluster, (NAME, 2, UP))
+    assert [(result.feature, result.error_code) for result in response.results] == [(NAME, ErrorCode.NONE)]
+    assert cluster.image.features[NAME] == 2
+
+
+@pytest.mark.parametrize("kind", [DOWN, UNSAFE])
+def test_a_feature_is_lowered_by_a_downgrade(cluster: Cluster, kind: UpgradeType) -> None:
+    update(cluster, (NAME, 0, kind))
+    assert NAME not in cluster.image.features
+
+
+def test_the_permission_of_the_first_version_is_that_of_a_downgrade(cluster: Cluster) -> None:
+    lower = UpdateFeaturesRequest.Update(feature=NAME, max_version_level=0, allow_downgrade=True)
+    request = UpdateFeaturesRequest(feature_updates=[lower])
+    cluster.apply(partial(update_features, request=request, kraft_version=1))
+    assert NAME not in cluster.image.features
+
+
+@pytest.mark.parametrize("kind", UpgradeType)
+def test_the_level_that_it_has_can_be_kept_by_any_type(cluster: Cluster, kind: UpgradeType) -> None:
+    update(cluster, (NAME, 1, kind), ("kraft.version", 1, kind), ("group.version", 0, kind))
+    assert cluster.records == ()
+
+
+def test_validation_alone_writes_nothing(cluster: Cluster) -> None:
+    assert update(cluster, (NAME, 2, UP), validate_only=True).error_code == ErrorCode.NONE
+    assert cluster.records == ()
+
+
+def test_a_feature_named_twice_is_updated_as_the_last_says(cluster: Cluster) -> None:
+    update(cluster, (NAME, 9, UP), (NAME, 2, UP))
+    assert cluster.image.features[NAME] == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "kind", "why"),
+    [
+        (NAME, 0, UP, "Can't downgrade the version of this feature without"),
+        (NAME, 2, DOWN, "Can't downgrade to a newer version"),
+        (NAME, 3, UP, "only supports versions 0-2"),
+        (NAME, -1, UP, "cannot be less than 0"),
+        (NAME, 2, 0, "upgrade type"),
+        (NAME, 2, 9, "upgrade type"),
+        ("metadata.version", 29, UNSAFE, "only supports versions 30-30"),
+        ("group.version", 1, UP, "only supports versions 0-0"),
+        ("kraft.version", 0, DOWN, "cannot change it from 1"),
+        ("nonsense", 1, UP, "does not support this feature"),
+        ("nonsense", 0, UP, "does not support this feature"),
+    ],
+)
+def test_what_cannot_be_had_says_why(cluster: Cluster, name: str, level: int, kind: int, why: str) -> None:
+    with pytest.raises(KafkaError) as refused:
+        update(cluster, (name, level, kind))
+    assert refused.value.code is ErrorCode.INVALID_UPDATE_VERSION
+    assert f"Invalid update version {level} for feature {name}" in refused.value.message
+    assert why in refused.value.message
+
+
+def test_every_broker_has_to_support_the_level(cluster: Cluster) -> None:
+    register(cluster, 2, highest=1)
+    with pytest.raises(KafkaError, match="Broker 2 only supports versions 0-1"):
+        update(cluster, (NAME, 2, UP))
+
+
+def test_all_hold_or_none(cluster: Cluster) -> None:
+    with pytest.raises(KafkaError):
+        update(cluster, (NAME, 2, UP), ("nonsense", 1, UP))
+    assert cluster.image.features[NAME] == 1

@@ -1,0 +1,172 @@
+"""Partitions move to other replicas."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+from controller.commands.reassignments import alter_reassignments, list_reassignments
+from controller.image import PartitionImage
+from protocol.errors import ErrorCode
+from protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from protocol.records.metadata import BrokerRegistrationChangeRecord, PartitionChangeRecord
+from tests.unit.controller.cluster import Cluster, directory
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    """A topic on brokers 1 and 2 of four, led by 1."""
+    cluster = Cluster(brokers=4)
+    cluster.create("t", assignments={0: [1, 2]})
+    return cluster
+
+
+def alter(cluster: Cluster, replicas: list[int] | None, name: str = "t", index: int = 0, **options: Any) -> Any:
+    """Reassign one partition and return its answer."""
+    asked = AlterPartitionReassignmentsRequest.Topic
+    topics = [asked(name=name, partitions=[asked.Partition(partition_index=index, replicas=replicas)])]
+    request = AlterPartitionReassignmentsRequest(topics=topics, **options)
+    response = cluster.apply(partial(alter_reassignments, request=request, settings=cluster.settings))
+    assert response.error_code == ErrorCode.NONE
+    return response.responses[0].partitions[0]
+
+
+def moved(cluster: Cluster, replicas: list[int] | None) -> PartitionImage:
+    """Reassign the partition, which has to be possible, and return what it is then."""
+    assert alter(cluster, replicas).error_code == ErrorCode.NONE
+    return cluster.partition("t")
+
+
+def change(cluster: Cluster, **fields: Any) -> None:
+    topic = cluster.image.topic("t")
+    assert topic is not None
+    cluster.replay([PartitionChangeRecord(partition_id=0, topic_id=topic.topic_id, **fields)])
+
+
+def listed(cluster: Cluster, **asked: list[int]) -> list[tuple[str, int, list[int], list[int], list[int]]]:
+    topics = [ListPartitionReassignmentsRequest.Topic(name=name, partition_indexes=at) for name, at in asked.items()]
+    response = list_reassignments(cluster.image, ListPartitionReassignmentsRequest(topics=topics or None))
+    return [
+        (topic.name, one.partition_index, one.replicas, one.adding_replicas, one.removing_replicas)
+        for topic in response.topics
+        for one in topic.partitions
+    ]
+
+
+def test_the_replicas_that_it_has_change_nothing(cluster: Cluster) -> None:
+    assert alter(cluster, [1, 2]).error_code == ErrorCode.NONE
+    assert cluster.records == ()
+
+
+def test_another_order_holds_at_once_and_leaves_the_leader(cluster: Cluster) -> None:
+    before = cluster.partition("t")
+    after = moved(cluster, [2, 1])
+    assert (after.replicas, after.isr, after.leader) == ((2, 1), before.isr, 1)
+    assert after.leader_epoch == before.leader_epoch
+    assert after.directories == before.directories[::-1]
+
+
+def test_new_replicas_are_added_before_the_old_are_removed(cluster: Cluster) -> None:
+    after = moved(cluster, [3, 4])
+    assert after.replicas == (3, 4, 1, 2)
+    assert (after.adding_replicas, after.removing_replicas) == ((3, 4), (1, 2))
+    assert (after.isr, after.leader) == ((1, 2), 1)
+    assert after.directories[:2] == (directory(3), directory(4))
+    assert listed(cluster) == [("t", 0, [3, 4, 1, 2], [3, 4], [1, 2])]
+
+
+def test_to_remove_replicas_needs_no_waiting(cluster: Cluster) -> None:
+    before = cluster.partition("t")
+    after = moved(cluster, [2])
+    assert (after.replicas, after.isr, after.leader) == ((2,), (2,), 2)
+    assert after.leader_epoch == before.leader_epoch + 1
+    assert (after.adding_replicas, after.removing_replicas) == ((), ())
+
+
+def test_a_leader_that_stays_leads_a_new_epoch_without_the_removed(cluster: Cluster) -> None:
+    before = cluster.partition("t")
+    after = moved(cluster, [1])
+    assert (after.replicas, after.leader, after.leader_epoch) == ((1,), 1, before.leader_epoch + 1)
+
+
+def test_nobody_leads_where_the_only_replica_left_is_on_a_fenced_broker(cluster: Cluster) -> None:
+    epoch = cluster.image.brokers[2].epoch
+    cluster.replay([BrokerRegistrationChangeRecord(broker_id=2, broker_epoch=epoch, fenced=1)])
+    assert moved(cluster, [2]).leader == -1
+
+
+def test_it_is_complete_when_the_new_replicas_are_in_sync(cluster: Cluster) -> None:
+    moved(cluster, [2, 3])
+    change(cluster, isr=[1, 2, 3])
+    after = moved(cluster, [2, 3])
+    assert (after.replicas, after.isr, after.leader) == ((2, 3), (2, 3), 2)
+    assert listed(cluster) == []
+
+
+def test_it_can_be_taken_back(cluster: Cluster) -> None:
+    before = cluster.partition("t")
+    moved(cluster, [3, 4])
+    after = moved(cluster, None)
+    assert (after.replicas, after.isr, after.directories) == ((1, 2), before.isr, before.directories)
+    assert (after.adding_replicas, after.removing_replicas) == ((), ())
+    assert after.leader_epoch == before.leader_epoch + 1
+
+
+@pytest.mark.parametrize("unclean", ["false", "true"])
+def test_it_is_taken_back_uncleanly_only_where_the_topic_allows_it(unclean: str) -> None:
+    cluster = Cluster({"unclean.leader.election.enable": unclean}, brokers=4)
+    cluster.create("t", assignments={0: [1, 2]})
+    moved(cluster, [3, 4])
+    change(cluster, isr=[3], leader=3)
+    code = alter(cluster, None).error_code
+    after = cluster.partition("t")
+    if unclean == "true":
+        assert (code, after.replicas, after.isr, after.leader) == (ErrorCode.NONE, (1, 2), (1,), 1)
+    else:
+        assert (code, after.isr) == (ErrorCode.INVALID_REPLICA_ASSIGNMENT, (3,))
+
+
+@pytest.mark.parametrize(
+    ("replicas", "name", "index", "code"),
+    [
+        (None, "t", 0, ErrorCode.NO_REASSIGNMENT_IN_PROGRESS),
+        ([], "t", 0, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ([1, 9], "t", 0, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ([1, 1], "t", 0, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ([1], "t", 7, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ([1], "missing", 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ],
+)
+def test_what_cannot_be_says_why(
+    cluster: Cluster, replicas: list[int] | None, name: str, index: int, code: ErrorCode
+) -> None:
+    assert alter(cluster, replicas, name, index).error_code == code
+    assert cluster.records == ()
+
+
+def test_the_number_of_replicas_can_be_held_fast(cluster: Cluster) -> None:
+    refused = alter(cluster, [1, 2, 3], allow_replication_factor_change=False)
+    assert refused.error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+    assert alter(cluster, [3, 4], allow_replication_factor_change=False).error_code == ErrorCode.NONE
+    # Those that are leaving do not count.
+    assert alter(cluster, [1, 4], allow_replication_factor_change=False).error_code == ErrorCode.NONE
+
+
+def test_a_partition_named_twice_becomes_what_the_last_says(cluster: Cluster) -> None:
+    asked = AlterPartitionReassignmentsRequest.Topic
+    partitions = [asked.Partition(partition_index=0, replicas=replicas) for replicas in ([3], [2, 1])]
+    request = AlterPartitionReassignmentsRequest(topics=[asked(name="t", partitions=partitions)])
+    cluster.apply(partial(alter_reassignments, request=request, settings=cluster.settings))
+    assert cluster.partition("t").replicas == (2, 1)
+
+
+def test_only_what_is_moving_is_listed(cluster: Cluster) -> None:
+    cluster.create("u", assignments={0: [1], 1: [2]})
+    moved(cluster, [3])
+    moving = [("t", 0, [3, 1, 2], [3], [1, 2])]
+    assert listed(cluster) == moving
+    assert listed(cluster, t=[0, 7], u=[0], missing=[0]) == moving
+    assert listed(cluster, u=[0, 1]) == []
