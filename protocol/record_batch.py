@@ -223,6 +223,11 @@ def assign(records: bytearray | memoryview, base_offset: int, leader_epoch: int)
     _INT32.pack_into(records, _LEADER_EPOCH_AT, leader_epoch)
 
 
+def assigned(header: BatchHeader, base_offset: int, leader_epoch: int) -> BatchHeader:
+    """Return the header that a batch has after `assign`, without reading it again."""
+    return _batch_header((base_offset, header[1], leader_epoch, *header[3:]))
+
+
 def set_log_append_time(records: bytearray | memoryview, timestamp_ms: int) -> None:
     """Make `timestamp_ms` the timestamp of all records of the one batch in `records`, with a new CRC."""
     (attributes,) = _INT16.unpack_from(records, _ATTRIBUTES_AT)

@@ -99,10 +99,12 @@ class SparseIndex:
         self._saved_bytes = self.size_bytes = 0
 
     def _add(self, first: int, second: int) -> None:
-        data = self._loaded()
+        data = self._data
+        if data is None:
+            data = self._loaded()
         data += self.ENTRY.pack(first, second)
-        self.size_bytes = len(data)
-        if len(data) - self._saved_bytes >= _SAVE_AT_BYTES and not self._rebuilding:
+        self.size_bytes = size = len(data)
+        if size - self._saved_bytes >= _SAVE_AT_BYTES and not self._rebuilding:
             # The batch is in the log already, so a failure waits for `seal` or the next flush to tell.
             with suppress(OSError):
                 self.save()
@@ -172,12 +174,25 @@ class TimeIndex(SparseIndex):
     """From which offset on timestamps larger than a given one are found."""
 
     ENTRY = Struct(">qi")
-    __slots__ = ()
+    __slots__ = ("_largest",)
+
+    def __init__(self, disk: Disk, path: str, base_offset: int) -> None:
+        super().__init__(disk, path, base_offset)
+        self._largest: int | None = None  # the last entry's timestamp, as far as it was asked for
 
     def maybe_append(self, timestamp: int, offset: int) -> None:
         """Note the largest timestamp so far and its batch's last offset, unless it is noted already."""
-        if timestamp > self.last()[0]:
+        largest = self._largest
+        if largest is None:
+            largest = self._largest = self.last()[0]
+        if timestamp > largest:
             self._add(timestamp, offset - self.base_offset)
+            self._largest = timestamp
+
+    def rebuild(self) -> None:
+        """Begin anew without an entry."""
+        super().rebuild()
+        self._largest = None
 
     def last(self) -> tuple[int, int]:
         """Return the largest timestamp and its batch's last offset; (-1, base offset) if there is none."""
@@ -196,3 +211,4 @@ class TimeIndex(SparseIndex):
     def truncate_to(self, offset: int) -> None:
         """Drop the entries at or after `offset`."""
         self._keep(bisect_left(range(self.entry_count), offset - self.base_offset, key=self._column(1)))
+        self._largest = None

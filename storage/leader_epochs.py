@@ -36,10 +36,12 @@ _UNKNOWN = EpochEnd(NO_EPOCH, NO_OFFSET)
 class LeaderEpochs:
     """The leader epochs of one log, oldest first."""
 
-    __slots__ = ("_entries",)
+    __slots__ = ("_entries", "latest")
 
     def __init__(self, entries: Iterable[EpochEntry] = ()) -> None:
         self._entries: list[EpochEntry] = []
+        self.latest: int | None = None
+        """The newest epoch; every append asks for it."""
         for entry in entries:
             self.assign(entry.epoch, entry.start_offset)
 
@@ -47,11 +49,6 @@ class LeaderEpochs:
     def entries(self) -> tuple[EpochEntry, ...]:
         """All entries, oldest first."""
         return tuple(self._entries)
-
-    @property
-    def latest(self) -> int | None:
-        """The newest epoch."""
-        return self._entries[-1].epoch if self._entries else None
 
     def assign(self, epoch: int, start_offset: int) -> bool:
         """Note that records from `start_offset` on are of `epoch`; return whether that changed anything.
@@ -66,6 +63,7 @@ class LeaderEpochs:
         while entries and (entries[-1].epoch >= epoch or entries[-1].start_offset >= start_offset):
             entries.pop()
         entries.append(EpochEntry(epoch, start_offset))
+        self.latest = epoch
         return True
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEnd:
@@ -93,6 +91,7 @@ class LeaderEpochs:
         changed = end_offset >= 0 and kept < len(self._entries)
         if changed:
             del self._entries[kept:]
+            self.latest = self._entries[-1].epoch if self._entries else None
         return changed
 
     def truncate_from_start(self, start_offset: int) -> bool:
@@ -106,6 +105,7 @@ class LeaderEpochs:
     def clear(self) -> None:
         """Forget every epoch."""
         self._entries.clear()
+        self.latest = None
 
 
 def _epoch(entry: EpochEntry) -> int:

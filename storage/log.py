@@ -12,16 +12,19 @@ replication and isolation levels are the broker's. How a log is opened is in `re
 in `retention.py`, what a segment is in `segment.py`.
 """
 
+from collections.abc import Sequence
+
 from protocol.errors import ErrorCode, KafkaError
 from protocol.primitives import ZERO_UUID
 from protocol.record_batch import (
     BatchHeader,
     assign,
+    assigned,
     end_txn_marker,
     read_header,
     set_log_append_time,
 )
-from storage.admission import AppendInfo, check_size, check_timestamps, take_batches
+from storage.admission import AppendInfo, append_info, check_size, check_timestamps, take_batches
 from storage.checkpoint import CheckpointError
 from storage.disk import Disk
 from storage.flush import Flush
@@ -164,9 +167,10 @@ class Log:
 
     def update_high_watermark(self, offset: int) -> int:
         """Set the high watermark, held between the log's start and end, and return it."""
-        self.high_watermark = max(self.log_start_offset, min(offset, self.log_end_offset))
-        self.producers.high_watermark_moved(self.high_watermark)
-        return self.high_watermark
+        offset = min(offset, self.log_end_offset)
+        self.high_watermark = offset = max(offset, self.log_start_offset)
+        self.producers.high_watermark_moved(offset)
+        return offset
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
         """Return the largest known epoch up to `epoch` and where it ends here, both -1 if unknown (KIP-101)."""
@@ -212,16 +216,18 @@ class Log:
                 )
         base_offset = self.log_end_offset
         assign(records, base_offset, leader_epoch)
-        header = read_header(records)
-        self._write(records, [header], now_ms)
-        return AppendInfo(
-            base_offset,
-            self.log_end_offset - 1,
-            header.max_timestamp,
-            append_time_ms,
-            self.log_start_offset,
-            leader_epoch,
-            False,
+        header = assigned(header, base_offset, leader_epoch)
+        self._write(records, (header,), now_ms)
+        return append_info(
+            (
+                base_offset,
+                self.log_end_offset - 1,
+                header.max_timestamp,
+                append_time_ms,
+                self.log_start_offset,
+                leader_epoch,
+                False,
+            )
         )
 
     def append_as_follower(self, records: bytes | bytearray | memoryview, leader_epoch: int, now_ms: int) -> AppendInfo:
@@ -237,29 +243,30 @@ class Log:
         max_timestamp = max((header.max_timestamp for header in headers), default=-1)
         return AppendInfo(base_offset, last_offset, max_timestamp, -1, self.log_start_offset, leader_epoch, False)
 
-    def _write(self, records: bytearray | memoryview, headers: list[BatchHeader], now_ms: int) -> None:
+    def _write(self, records: bytearray | memoryview, headers: Sequence[BatchHeader], now_ms: int) -> None:
         """Append whole batches and count them; the log is unchanged if it raises KafkaError."""
         directory = self._directory
         if directory.failure is not None:
             raise directory.offline()
         segments, config = self._segments, self.config
         last = headers[-1]
-        next_offset = last.next_offset
+        last_offset = last.base_offset + last.last_offset_delta
         try:
-            if segments.must_roll(config, len(records), next_offset - 1, last.max_timestamp, now_ms):
+            if segments.must_roll(config, len(records), last_offset, last.max_timestamp, now_ms):
                 self._roll(headers[0].base_offset, now_ms)
-            active = segments.active
-            active.append(records, headers, config.index_interval_bytes)
+            segments.active.append(records, headers, config.index_interval_bytes)
         except OSError as error:
             raise self._append_failed(error) from error
-        self.log_end_offset = next_offset
-        at = 0
+        self.log_end_offset = next_offset = last_offset + 1
+        producers, at = self.producers, 0
         for header in headers:
             if header.partition_leader_epoch != self.leader_epochs.latest:
                 self._assign_epoch(header.partition_leader_epoch, header.base_offset)
             marker = end_txn_marker(records[at : at + header.size_bytes]) if header.is_control else None
-            self.producers.update(header, marker)
+            if header.producer_id >= 0:
+                producers.update(header, marker)
             at += header.size_bytes
+        producers.end_offset = next_offset
         if next_offset - self.recovery_point >= config.flush_messages:
             self.flush(now_ms)
 

@@ -168,32 +168,46 @@ class Segment:
         OSError if the disk does not take them. The segment then counts none of them, and what was written lies
         beyond `size_bytes`, for the caller to `cut_back`.
         """
-        self.file.pwrite(records, self.size_bytes)
+        file = self._file
+        if file is None:
+            file = self.file
+        file.pwrite(records, self.size_bytes)
         for header in headers:
             self.add(header, interval)
 
     def add(self, header: BatchHeader, interval: int) -> None:
         """Count a batch that lies in the file right behind those that are counted already."""
-        position, last_offset = self.size_bytes, header.last_offset
-        self.size_bytes = position + header.size_bytes
-        indexed = position - self._indexed_position > interval
-        if indexed:
-            self._drop_tail()
+        position, base_offset = self.size_bytes, header.base_offset
+        last_offset = base_offset + header.last_offset_delta
+        self.size_bytes = position + LENGTH_COVERS_FROM + header.batch_length
+        if position - self._indexed_position > interval:
             self._indexed_position = position
-        self._note(position, header.base_offset, last_offset, header.max_timestamp)
-        if indexed:
+            self._tail_from = base_offset
+            self._tail_last_offsets = [last_offset]
+            self._tail_positions = [position]
+            largest = self._note_timestamp(position, last_offset, header.max_timestamp)
             self.offset_index.append(last_offset, position)
-            self.time_index.maybe_append(*self.max_timestamp)
+            self.time_index.maybe_append(*largest)
+        else:
+            self._note(position, base_offset, last_offset, header.max_timestamp)
 
     def _note(self, position: int, base_offset: int, last_offset: int, max_timestamp: int) -> None:
         if self._tail_from == _NO_TAIL:
             self._tail_from = base_offset
         self._tail_last_offsets.append(last_offset)
         self._tail_positions.append(position)
-        if max_timestamp > self.max_timestamp[0]:
-            self._max_timestamp = (max_timestamp, last_offset)
+        self._note_timestamp(position, last_offset, max_timestamp)
+
+    def _note_timestamp(self, position: int, last_offset: int, timestamp: int) -> tuple[int, int]:
+        """Take in a batch's largest timestamp; return the segment's, as `max_timestamp` does."""
         if position == 0:
-            self._first_timestamp = max_timestamp
+            self._first_timestamp = timestamp
+        largest = self._max_timestamp
+        if largest is None:
+            largest = self.max_timestamp
+        if timestamp > largest[0]:
+            largest = self._max_timestamp = (timestamp, last_offset)
+        return largest
 
     def _drop_tail(self) -> None:
         self._tail_from = _NO_TAIL
@@ -361,8 +375,10 @@ class Segment:
 
     def waited_ms(self, now_ms: int, timestamp: int) -> int:
         """Return how long the segment has been filling when a record of `timestamp` arrives."""
-        first = self.first_timestamp
-        return timestamp - first if self.size_bytes and first >= 0 else now_ms - self._created_ms
+        first = self._first_timestamp
+        if first is None:
+            first = self.first_timestamp
+        return timestamp - first if first >= 0 and self.size_bytes else now_ms - self._created_ms
 
     def retention_timestamp(self) -> int:
         """Return the largest timestamp, or when the file was last written if records have none."""

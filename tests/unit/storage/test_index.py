@@ -73,6 +73,16 @@ def test_a_timestamp_that_is_not_larger_makes_no_entry(timestamp: int, times: Ti
     assert times.entry_count == 3
 
 
+def test_what_was_cut_off_or_rebuilt_is_no_reason_against_an_entry(times: TimeIndex) -> None:
+    times.maybe_append(60, 1050)
+    times.truncate_to(1020)
+    times.maybe_append(60, 1020)
+    assert times.last() == (60, 1020)
+    times.rebuild()
+    times.maybe_append(7, 1005)
+    assert times.last() == (7, 1005)
+
+
 def test_an_empty_index_answers_with_the_start(tmp_path: Path) -> None:
     offsets, times = offset_index(tmp_path, b""), time_index(tmp_path, b"")
     assert (offsets.lookup(5000), offsets.position_before(10), offsets.last_position()) == (0, 0, 0)
