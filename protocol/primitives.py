@@ -109,11 +109,16 @@ def read_varint(buf: Buffer, at: int) -> tuple[int, int]:
             raise DecodeError("a varint is longer than ten bytes")
 
 
+# How many tagged fields a section may have; Apache Kafka's largest has 11. Each costs time, so there is a limit.
+MAX_TAGGED_FIELDS = 64
+
+
 def skip_tagged_fields(buf: Buffer, at: int) -> int:
     """Return the position after a section of tagged fields, none of which is known here."""
-    count, at = read_uvarint(buf, at)
-    if count > len(buf) - at:
-        raise DecodeError(f"{count} tagged fields do not fit into {len(buf) - at} bytes")
+    count = buf[at]
+    at += 1
+    if count > MAX_TAGGED_FIELDS:
+        raise DecodeError(f"more than {MAX_TAGGED_FIELDS} tagged fields")
     for _ in range(count):
         _, at = read_uvarint(buf, at)
         size, at = read_uvarint(buf, at)

@@ -64,6 +64,24 @@ def test_a_count_of_numbers_is_checked_likewise(order):
         order.decode(struct.pack(">ihbihi", 5, 0, -1, 1, 0, 1_000_000) + bytes(100), 0)
 
 
+def test_more_elements_than_can_be_decoded_in_time_are_refused_however_small(order):
+    def lines(count, each):
+        return struct.pack(">ihbi", 5, 0, -1, count) + struct.pack(">hi", 0, each) * count + bytes(4 * each * count)
+
+    with pytest.raises(DecodeError, match=r"Order\.lines: more than 200000 elements in one message"):
+        order.decode(lines(200_001, 0), 0)
+    with pytest.raises(DecodeError, match=r"Order\.lines\.counts: more than 200000 elements in one message"):
+        order.decode(struct.pack(">ihbi", 5, 0, -1, 2) + (struct.pack(">hi", 0, 100_000) + bytes(400_000)) * 2, 0)
+
+
+def test_more_tagged_fields_than_anybody_needs_are_refused(order, data):
+    tag = bytes.fromhex("63 00")
+    assert order.decode(data[3][:-1] + bytes([64]) + tag * 64, 3).parent == -1
+    for count in (b"\x41", b"\x80\x01"):
+        with pytest.raises(DecodeError, match="64 tagged fields in one place"):
+            order.decode(data[3][:-1] + count + tag * 200, 3)
+
+
 def test_a_tagged_field_must_fill_its_size(order, data):
     wrong = data[3][:-1] + bytes.fromhex("01 00 09 0000000000000002 00")
     with pytest.raises(DecodeError, match=r"Order\.parent ends at byte"):

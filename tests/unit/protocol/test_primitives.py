@@ -63,9 +63,10 @@ def test_tagged_fields_are_skipped():
     assert skip_tagged_fields(b"\x02" + b"\x00\x03abc" + b"\x05\x00" + b"rest", 0) == 8
 
 
-def test_more_tagged_fields_than_bytes_are_refused_before_they_are_read():
-    with pytest.raises(DecodeError):
-        skip_tagged_fields(b"\xff\xff\xff\xff\x07" + bytes(50), 0)
+@pytest.mark.parametrize("count", [b"\x41", b"\xff\xff\xff\xff\x07"])
+def test_more_tagged_fields_than_anybody_needs_are_refused_before_they_are_read(count):
+    with pytest.raises(DecodeError, match="more than 64 tagged fields"):
+        skip_tagged_fields(count + bytes(200), 0)
 
 
 def test_a_uuid_is_unpadded_url_safe_base64():
