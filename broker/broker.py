@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from broker.groups.journal import PartitionJournal
     from broker.groups.turn import GroupSettings
     from broker.settings import Settings
+    from broker.telemetry.telemetry import Telemetry
     from protocol.api import Api, ApiKey
     from protocol.schema import Message
     from storage.disk import Disk
@@ -62,7 +63,7 @@ _STOP_TIMEOUT_S = 10.0
 _SYNC_INTERVAL_S = 1.0
 _SPACE_INTERVAL_S = 1.0
 _IDLE_INTERVAL_S = 10.0
-_STALL_INTERVAL_S = 1.0
+_SLOW_INTERVAL_S = 1.0
 
 _log = logging.getLogger("broker")
 
@@ -150,6 +151,13 @@ class Broker:
         )
         groups.start()
         return groups
+
+    @cached_property
+    def telemetry(self) -> Telemetry:
+        """Return what is known of clients that push metrics, begun with the first of them."""
+        from broker.telemetry.telemetry import Telemetry
+
+        return Telemetry(self.random, self.settings["telemetry.max.bytes"])
 
     @property
     def bootstrap(self) -> str:
@@ -287,7 +295,7 @@ class Broker:
         if idle_s > 0:
             chores.every(min(idle_s / 10, _IDLE_INTERVAL_S), self._close_idle)
         if settings["queued.max.request.bytes"] > 0:
-            chores.every(_STALL_INTERVAL_S, self._close_stalled)
+            chores.every(_SLOW_INTERVAL_S, self._close_slow)
 
     async def create_topic(self, name: str, partitions: int | None) -> None:
         """Create a topic unless it exists; `CannotStart` if that is impossible."""
@@ -401,8 +409,8 @@ class Broker:
     async def _close_idle(self) -> None:
         self._server.close_idle()
 
-    async def _close_stalled(self) -> None:
-        self._server.close_stalled()
+    async def _close_slow(self) -> None:
+        self._server.close_slow()
 
 
 def _unknown(name: str) -> str:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _BACKLOG = 4096  # the kernel takes less if it has to; where it overflows, a client waits a second to try again
 _SAID_INTERVAL_S = 10.0
-_STALLED_BYTES = 64 * 1024
+_SLOW_BYTES = 16 * 1024
 _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - what an empty host asks for
 
 _log = logging.getLogger("broker.server")
@@ -80,7 +80,7 @@ class Server:
         self.connections: set[Channel] = set()
         self.counts = ConnectionCounts()
         self._refused = SaidLately(_SAID_INTERVAL_S)
-        self._progress: tuple[object, int] = (None, 0)
+        self._progress: dict[Channel, tuple[int, int]] = {}
         self._looking_up: asyncio.Task[None] | None = None
         self._stopping = False
         self._all_gone: asyncio.Future[None] | None = None
@@ -144,22 +144,24 @@ class Server:
             if channel.used_at < deadline and (channel.idle or channel.backed_up):
                 channel.abort()
 
-    def close_stalled(self) -> None:
-        """Close the connection whose large request others wait for, if little of it has come since the last call."""
-        reader, known_bytes = self._progress
-        waited_for = self.request_memory.let_through
-        if waited_for is None:
-            self._progress = None, 0
+    def close_slow(self) -> None:
+        """Where memory for requests is short, close those that have room and sent little since the last call."""
+        known, self._progress = self._progress, {}
+        if not self.request_memory.full:
             return
-        if waited_for is reader and waited_for.progress_bytes < known_bytes + _STALLED_BYTES:
-            (channel,) = (channel for channel in self.connections if channel.reader is waited_for)
-            _log.warning(
-                "Closing the connection from %s on %s: it sends too slowly while queued.max.request.bytes is reached",
-                channel.connection.client_host,
-                channel.connection.listener,
-            )
-            channel.abort()
-        self._progress = waited_for, waited_for.progress_bytes
+        for channel in list(self.connections):
+            reader = channel.reader
+            if not reader.unfinished or reader.starved:
+                continue
+            completed, filled_bytes = self._progress[channel] = reader.progress
+            if channel in known and (completed, filled_bytes - _SLOW_BYTES) < known[channel]:
+                _log.warning(
+                    "Closing the connection from %s on %s: its request comes slowly, and %s is reached",
+                    channel.connection.client_host,
+                    channel.connection.listener,
+                    "queued.max.request.bytes",
+                )
+                channel.abort()
 
     def limit(self, limits: Limits) -> None:
         """Go by other limits from now on; what `overrides` calls by name, once its addresses are known."""

@@ -43,6 +43,7 @@ class FrameReader:
     __slots__ = (
         "_at",
         "_body",
+        "_completed",
         "_end",
         "_filled",
         "_first_bytes",
@@ -67,6 +68,7 @@ class FrameReader:
         self._at = self._end = 0  # what has not been given yet of the buffer that is being cut
         self._rest_bytes = 0
         self._body: bytearray | None = None
+        self._completed = 0
         self._filled = 0
         self._size = 0
         self.starved = False
@@ -78,9 +80,9 @@ class FrameReader:
         return self._body is not None
 
     @property
-    def progress_bytes(self) -> int:
-        """Return how much of the unfinished frame has come."""
-        return self._filled
+    def progress(self) -> tuple[int, int]:
+        """Return how many large frames have come whole, and the bytes that have come of the unfinished one."""
+        return self._completed, self._filled
 
     def buffer(self) -> memoryview:
         """Return where the next read must go; only good for the read that follows at once."""
@@ -113,6 +115,7 @@ class FrameReader:
                 self.grow()
             return ()
         body, self._body = self._body, None
+        self._completed += 1
         self._at = self._end = 0
         self._memory.give(len(body))
         if self._size > self._first_bytes:

@@ -3,8 +3,8 @@
 Only memory of a frame's own counts (`protocol.framing`): whatever comes whole in one read is handled where it lies. At
 the limit, `queued.max.request.bytes`, frames that would need more than they have must wait, and reads are small, so
 that small requests go on. One frame is always let through, however large: requests that wait for it, or for one
-another, would otherwise wait for ever. Whoever is let through and does not send is for the owner of the connections
-to close (`let_through`).
+another, would otherwise wait for ever. Those that hold memory and do not send are for the owner of the connections
+to close.
 """
 
 from __future__ import annotations
