@@ -106,8 +106,8 @@ class Channel(asyncio.BufferedProtocol):
         self._transport = cast("asyncio.Transport", transport)
         self.used_at = server.loop.time()
         peer = transport.get_extra_info("peername")
-        host = peer[0] if peer else ""
-        self.connection = Connection(server.next_connection_id(), self._listener.name, host)
+        host, port = peer[:2] if peer else ("", 0)
+        self.connection = Connection(server.next_connection_id(), self._listener.name, host, port)
         self._outbox = Outbox(server.loop, self._transport, server.metrics, self._go_on)
         if not server.admit(self):
             self._closing = True
@@ -116,6 +116,7 @@ class Channel(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         """Forget the client; its fetches wait no more, other requests that do are answered to nobody."""
         self._closing = True
+        self.connection.close()
         self._backlog = None
         self._reader.discard()
         for fetch in self._parked or ():

@@ -35,6 +35,9 @@ MAX_HELD_BYTES = 1024 * 1024
 
 ANONYMOUS = "User:ANONYMOUS"
 
+UNKNOWN_SOFTWARE = ("unknown", "unknown")
+"""Name and version of a client's software, until its ApiVersions says them."""
+
 _PIPELINED = frozenset({ApiKey.PRODUCE, ApiKey.FETCH})
 
 
@@ -53,6 +56,7 @@ class RequestContext(NamedTuple):
     listener: str
     client_host: str
     principal: str = ANONYMOUS
+    connection: Connection | None = None
 
 
 class Slot:
@@ -74,17 +78,23 @@ class Connection:
         "_held_bytes",
         "_slots",
         "client_host",
+        "client_port",
+        "client_software",
+        "closed",
         "connection_id",
         "listener",
         "may_handle",
         "principal",
     )
 
-    def __init__(self, connection_id: int, listener: str, client_host: str) -> None:
+    def __init__(self, connection_id: int, listener: str, client_host: str, client_port: int = 0) -> None:
         """`connection_id` is unique in the process; `listener` is the name of the one that accepted it."""
         self.connection_id = connection_id
         self.listener = listener
         self.client_host = client_host
+        self.client_port = client_port
+        self.client_software = UNKNOWN_SOFTWARE
+        self.closed = False
         self.principal = ANONYMOUS
         self._slots: deque[Slot] | None = None  # none while nothing waits: an empty deque is 600 bytes
         self._held_back = False
@@ -133,6 +143,11 @@ class Connection:
             self._slots = None
         self._decide()
         return leaving
+
+    def close(self) -> None:
+        """Note that the client has gone, and let go of what it was to be sent."""
+        self.closed = True
+        self._slots = None
 
     def _append(self, slot: Slot) -> None:
         if self._slots is None:

@@ -84,6 +84,7 @@ class Dispatcher:
             connection.listener,
             connection.client_host,
             connection.principal,
+            connection,
         )
         try:
             outcome = handle(self._broker, context, request)

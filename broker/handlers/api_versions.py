@@ -15,6 +15,7 @@ Version notes
 from __future__ import annotations
 
 import re
+import sys
 from typing import TYPE_CHECKING
 
 from protocol.api import APIS, FEATURES, ApiKey
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _SOFTWARE_FROM_VERSION = 3
+_SOFTWARE_KEPT = 64
 _LEVEL_0_FROM_VERSION = 4
 
 _ApiVersion = ApiVersionsResponse.ApiVersion
@@ -39,6 +41,11 @@ def handle(broker: Broker, context: RequestContext, request: ApiVersionsRequest)
         _SOFTWARE.fullmatch(request.client_software_name) and _SOFTWARE.fullmatch(request.client_software_version)
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
+    if context.connection is not None and context.api_version >= _SOFTWARE_FROM_VERSION:
+        context.connection.client_software = (  # of all connections, the same few
+            sys.intern(request.client_software_name[:_SOFTWARE_KEPT]),
+            sys.intern(request.client_software_version[:_SOFTWARE_KEPT]),
+        )
     image = broker.image
     return ApiVersionsResponse(
         api_keys=[_listed(api) for api in broker.served_apis(context.listener).values()],

@@ -35,6 +35,7 @@ def handle(
     """List the entities that match, with their quotas."""
     wanted = _filter(request.components)
     return DescribeClientQuotasResponse(
+        error_message=None,
         entries=[
             _Entry(
                 entity=[_Entry.Entity(entity_type=kind, entity_name=name) for kind, name in entity],
@@ -42,7 +43,7 @@ def handle(
             )
             for entity, quotas in broker.image.client_quotas.items()
             if _matches(entity, wanted, request.strict)
-        ]
+        ],
     )
 
 

@@ -44,10 +44,11 @@ def alter_client_quotas(
     times = Counter(entities)
     for entity, entry in zip(entities, request.entries, strict=True):
         answer = AlterClientQuotasResponse.Entry(
+            error_message=None,
             entity=[
                 AlterClientQuotasResponse.Entry.Entity(entity_type=part.entity_type, entity_name=part.entity_name)
                 for part in entry.entity
-            ]
+            ],
         )
         answers[entity] = answer
         try:

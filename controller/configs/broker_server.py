@@ -281,4 +281,11 @@ SERVER_CONFIGS = (
         "The largest request that is read; a larger one closes its connection.",
         at_least(1),
     ),
+    ConfigDef(
+        "telemetry.max.bytes",
+        _INT,
+        "1048576",
+        "The most bytes of metrics that a client may push at once, packed and unpacked.",
+        at_least(1),
+    ),
 )

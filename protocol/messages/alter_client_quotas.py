@@ -39,7 +39,7 @@ class AlterClientQuotasResponse(Message):
     @struct
     class Entry:
         error_code: Int16 = wire(default=0)
-        error_message: String | None = wire(default=None)
+        error_message: String | None
         entity: list[Entity]
 
         @struct

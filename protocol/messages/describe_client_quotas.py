@@ -25,7 +25,7 @@ class DescribeClientQuotasResponse(Message):
 
     throttle_time_ms: Int32 = wire(default=0)
     error_code: Int16 = wire(default=0)
-    error_message: String | None = wire(default=None)
+    error_message: String | None
     entries: list[Entry] | None
 
     @struct

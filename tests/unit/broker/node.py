@@ -20,6 +20,7 @@ from broker.producer_ids import ProducerIds
 from broker.purgatory_driver import PurgatoryDriver
 from broker.replica_manager import ReplicaManager
 from broker.said_once import SaidOnce
+from broker.telemetry.telemetry import Telemetry
 from controller.image import Endpoint, MetadataImage
 from controller.image_builder import apply_records
 from protocol.api import APIS, ApiKey, request_class
@@ -80,6 +81,7 @@ class Node:
         self.image = MetadataImage(cluster_id="test")
         self._opened = False
         self.refused_transactions = SaidOnce()
+        self.telemetry = Telemetry(self.random, 1 << 20)
         self.allocated = 0
         self.producer_ids = ProducerIds(self._allocate)
         self.replicas = self._replicas(slots=4)

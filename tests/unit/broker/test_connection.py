@@ -103,3 +103,13 @@ def test_contents_of_files_take_no_memory_while_they_wait(connection: Connection
     connection.wait(ApiKey.PRODUCE)
     connection.answer([b"head", Slice()])
     assert connection.may_handle
+
+
+def test_a_connection_that_is_closed_keeps_nothing_that_was_to_be_sent() -> None:
+    connection = Connection(1, "PLAINTEXT", "127.0.0.1")
+    connection.fill(connection.wait(ApiKey.FETCH), None)
+    connection.wait(ApiKey.FETCH)
+    connection.answer([b"response"])
+    connection.close()
+    assert connection.closed
+    assert connection.in_flight == 0

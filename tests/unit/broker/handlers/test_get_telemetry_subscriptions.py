@@ -1,0 +1,25 @@
+"""GetTelemetrySubscriptions, as a client sees it."""
+
+from __future__ import annotations
+
+from protocol.api import ApiKey
+from protocol.compression import Compression
+from protocol.records.metadata import ConfigRecord
+from tests.unit.broker.node import Node
+
+
+def test_a_client_is_told_what_to_push(node: Node) -> None:
+    node.commit(ConfigRecord(resource_type=16, resource_name="all", name="metrics", value="a.,b."))
+    response = node.answer(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, client_instance_id=b"i" * 16)
+    assert response.client_instance_id == b"i" * 16
+    assert response.requested_metrics == ["a.", "b."]
+    assert response.push_interval_ms == 300_000
+    assert response.telemetry_max_bytes == 1 << 20
+    assert response.delta_temporality
+    assert set(response.accepted_compression_types) == set(Compression) - {Compression.NONE}
+
+
+def test_without_a_subscription_nothing_is_asked_for(node: Node) -> None:
+    response = node.answer(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, client_instance_id=bytes(16))
+    assert response.client_instance_id != bytes(16)
+    assert response.requested_metrics == []
