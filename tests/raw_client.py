@@ -26,12 +26,20 @@ class RawClient:
         self._stream.close()
         self._socket.close()
 
-    def call(self, key: ApiKey, version: int, **fields: Any) -> Any:
+    def call(self, key: ApiKey, version: int, /, **fields: Any) -> Any:
         """Send one request and return its response; ConnectionError if the broker closes instead."""
+        self.send(key, version, **fields)
+        return self.receive(key, version)
+
+    def send(self, key: ApiKey, version: int, /, **fields: Any) -> None:
+        """Send one request; its response has to be received before another is sent."""
         self._requests += 1
         header = encode_request_header(RequestHeader(key, version, self._requests, "raw"))
         frame = header + request_class(key)(**fields).encode(version)
         self._socket.sendall(_SIZE.pack(len(frame)) + frame)
+
+    def receive(self, key: ApiKey, version: int) -> Any:
+        """Return the response to the request that was sent; ConnectionError if the broker closes instead."""
         frame = self._read(_SIZE.unpack(self._read(_SIZE.size))[0])
         body_at = skip_tagged_fields(frame, 4) if APIS[key].is_flexible(version) else 4
         return response_class(key).decode(memoryview(bytearray(frame)), version, body_at)

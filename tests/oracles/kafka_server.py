@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import subprocess
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from protocol.api import ApiKey
@@ -18,7 +19,8 @@ CLUSTER_ID = "WV5yoIVIQ7q2wIB0pOwZQg"
 class KafkaServer:
     """A running Apache Kafka on a data directory of its own; `bootstrap` is its address."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, more: Mapping[str, object] | None = None) -> None:
+        """Start it; `more` is what else it is to be set to."""
         folder.mkdir()
         port, controller_port = _free_ports(2)
         self.bootstrap = f"127.0.0.1:{port}"
@@ -34,6 +36,7 @@ log.dirs={folder / "data"}
 offsets.topic.replication.factor=1
 offsets.topic.num.partitions=1
 """
+            + "".join(f"{name}={value}\n" for name, value in (more or {}).items())
         )
         run(*kafka_tool("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties)))
         with open(folder / "server.log", "w") as log:
