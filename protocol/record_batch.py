@@ -39,7 +39,8 @@ from protocol.record import Record, decode_record, invalid, put_record
 
 HEADER_BYTES = 61
 MAGIC = 2
-MAX_INFLATED_BYTES = 128 * 1024 * 1024
+# No batch of a client makes the broker larger than this by itself.
+MAX_INFLATED_BYTES = 48 * 1024 * 1024
 MAX_RECORDS = 1_000_000
 NO_PRODUCER_ID = -1
 NO_SEQUENCE = -1

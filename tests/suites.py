@@ -13,7 +13,12 @@ import time
 from typing import NamedTuple
 
 SUITES = ("unit", "scripts", "properties", "repo", "oracles", "clients", "chaos", "spark")
-FULL_FIGURES = {"BARNABAS_TEST_KILLS": "20", "BARNABAS_TEST_NEW_TOPICS": "1000", "HYPOTHESIS_PROFILE": "full"}
+FULL_FIGURES = {
+    "BARNABAS_TEST_DROPPED_CONNECTIONS": "10000",
+    "BARNABAS_TEST_KILLS": "20",
+    "BARNABAS_TEST_NEW_TOPICS": "1000",
+    "HYPOTHESIS_PROFILE": "full",
+}
 # What `make test` hands down would change what a test's own `make` does and prints.
 OF_THE_OUTER_MAKE = {"ARGS", "MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS"}
 OUTCOMES = re.compile(r"(\d+) (passed|failed|skipped|error)")

@@ -1,0 +1,340 @@
+"""What clients should never send, on real sockets to a real broker: it answers or hangs up, stays small and goes on.
+
+While each kind of abuse lasts, a well-behaved neighbour is served on a connection of its own, and afterwards the
+broker's largest resident size is within what it may keep for requests, and 64 MB, of before.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from protocol.api import ApiKey
+from protocol.checksum import crc32c
+from protocol.errors import ErrorCode
+from protocol.headers import RequestHeader, encode_request_header
+from protocol.messages.create_topics import CreateTopicsRequest
+from protocol.messages.fetch import FetchRequest
+from protocol.messages.produce import ProduceRequest
+from protocol.primitives import put_uvarint
+from protocol.record_batch import build_batch
+from tests.broker_process import BrokerProcess
+from tests.raw_client import RawClient
+
+QUEUED_BYTES = 32 << 20
+MORE_BYTES = QUEUED_BYTES + (64 << 20)
+CONNECTIONS = int(os.environ.get("BARNABAS_TEST_DROPPED_CONNECTIONS", "2000"))
+CRC_AT, CRC_FROM, ATTRIBUTES_AT, MAGIC_AT, LAST_DELTA_AT, COUNT_AT = 17, 21, 21, 16, 23, 57
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """A broker of these tests alone, in whose log no traceback may be at the end."""
+    settings = {"queued.max.request.bytes": QUEUED_BYTES, "auto.create.topics.enable": "false"}
+    with BrokerProcess(tmp_path_factory.mktemp("abused"), settings) as running:
+        warm_up(running)
+        yield running
+        assert running.stop() == 0
+    running.check_log()
+
+
+@pytest.fixture
+def abused(broker: BrokerProcess) -> Iterator[BrokerProcess]:
+    """The broker, with a neighbour who must be served, and a limit to how large it may grow."""
+    with neighbour(broker.bootstrap) as served:
+        before = resident_bytes(broker.pid)
+        yield broker
+        served_then = served[0]
+        deadline = time.monotonic() + 10
+        while served[0] < served_then + 3 and time.monotonic() < deadline:
+            time.sleep(0.001)
+        assert served[0] >= served_then + 3
+    assert resident_bytes(broker.pid, peak=True) < before + MORE_BYTES
+
+
+@contextmanager
+def neighbour(bootstrap: str) -> Iterator[list[int]]:
+    """Ask for metadata again and again in a thread; yield how often an answer came. Every one must come."""
+    answers, stop, failures = [0], threading.Event(), list[Exception]()
+
+    def ask() -> None:
+        client = RawClient(bootstrap, timeout_s=5)
+        try:
+            while not stop.is_set():
+                client.call(ApiKey.METADATA, 12, topics=[])
+                answers[0] += 1
+        except OSError as error:
+            failures.append(error)
+        finally:
+            client.close()
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    try:
+        yield answers
+    finally:
+        stop.set()
+        thread.join()
+    assert not failures
+
+
+def warm_up(broker: BrokerProcess) -> None:
+    """Create the topics, and let the broker import what these tests ask of it."""
+    client = RawClient(broker.bootstrap)
+    for name, configs in (("plain", {}), ("packed", {"compression.type": "gzip"})):
+        settings = [CreateTopicsRequest.Topic.Config(name=key, value=value) for key, value in configs.items()]
+        topics = [
+            CreateTopicsRequest.Topic(
+                name=name, num_partitions=1, replication_factor=1, assignments=[], configs=settings
+            )
+        ]
+        client.call(ApiKey.CREATE_TOPICS, 5, topics=topics, timeout_ms=10_000)
+        assert produce(broker, batch(), topic=name) == ErrorCode.NONE
+    client.close()
+
+
+def resident_bytes(pid: int, *, peak: bool = False) -> int:
+    """Return the resident size now, or the largest since it was last asked for without `peak`."""
+    if sys.platform != "linux":
+        return 0
+    if not peak:
+        Path(f"/proc/{pid}/clear_refs").write_text("5")
+    status = Path(f"/proc/{pid}/status").read_text()
+    wanted = "VmHWM:" if peak else "VmRSS:"
+    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith(wanted)) * 1024
+
+
+def connect(broker: BrokerProcess, timeout_s: float = 20) -> socket.socket:
+    host, _, port = broker.bootstrap.rpartition(":")
+    return socket.create_connection((host, int(port)), timeout_s)
+
+
+def frame(body: bytes) -> bytes:
+    return struct.pack(">i", len(body)) + body
+
+
+def head(key: ApiKey, version: int) -> bytes:
+    return encode_request_header(RequestHeader(key, version, 1, "hostile"))
+
+
+def is_closed(client: socket.socket) -> bool:
+    """Wait until the broker hangs up."""
+    with suppress(ConnectionResetError, BrokenPipeError):
+        while client.recv(1 << 16):
+            pass
+    return True
+
+
+def hang_ups(broker: BrokerProcess, *requests: bytes) -> int:
+    """Send each on a connection of its own, until the broker hangs up; return the lines that it logged of them."""
+    before = len(broker.log.read_text().splitlines())
+    for request in requests:
+        with connect(broker) as client:
+            with suppress(ConnectionResetError, BrokenPipeError):
+                client.sendall(request)
+            assert is_closed(client)
+    return len(broker.log.read_text().splitlines()) - before
+
+
+def batch(*values: bytes, **options: int) -> bytearray:
+    return bytearray(build_batch([(b"key", value) for value in values or (b"value",)], timestamp_ms=0, **options))
+
+
+def sealed(data: bytearray) -> bytearray:
+    """Make the CRC right for what the batch has become."""
+    struct.pack_into(">I", data, CRC_AT, crc32c(memoryview(data)[CRC_FROM:]))
+    return data
+
+
+def produce(broker: BrokerProcess, records: bytes, topic: str = "plain") -> ErrorCode:
+    """Send one batch and return what it is answered."""
+    client = RawClient(broker.bootstrap)
+    partition = ProduceRequest.Topic.Partition(index=0, records=records)
+    topics = [ProduceRequest.Topic(name=topic, partition_data=[partition])]
+    answer = client.call(ApiKey.PRODUCE, 9, acks=1, timeout_ms=5000, topic_data=topics)
+    client.close()
+    return ErrorCode(answer.responses[0].partition_responses[0].error_code)
+
+
+def test_random_bytes_are_hung_up_on_with_a_line_each(abused: BrokerProcess) -> None:
+    random = Random(1)
+    requests = [frame(random.randbytes(random.randrange(200))) for _ in range(50)]
+    assert hang_ups(abused, *requests) == len(requests)
+
+
+@pytest.mark.parametrize("size", [2**31 - 1, -1, -(2**31), 101 << 20], ids=str)
+def test_a_length_that_cannot_be_is_hung_up_on(abused: BrokerProcess, size: int) -> None:
+    assert hang_ups(abused, struct.pack(">i", size) + bytes(100)) == 1
+
+
+def test_a_frame_that_never_ends_takes_no_memory_that_it_did_not_bring(abused: BrokerProcess) -> None:
+    clients = [connect(abused) for _ in range(100)]
+    for client in clients:
+        client.sendall(struct.pack(">i", 100 << 20) + head(ApiKey.METADATA, 12))
+    for client in clients:
+        client.close()
+
+
+LYING = {
+    "topics": (ApiKey.METADATA, 8, struct.pack(">i", 2**31 - 1)),
+    "fewer topics than none": (ApiKey.PRODUCE, 7, struct.pack(">hhii", -1, 1, 100, -5)),
+    "topics, flexible": (ApiKey.METADATA, 12, b"\xff\xff\xff\xff\x07"),
+    "partitions": (ApiKey.PRODUCE, 7, struct.pack(">hhiihi", -1, 1, 100, 1, 0, 2**30)),
+    "tagged fields": (ApiKey.METADATA, 12, b"\x00\x00\x00\xff\xff\xff\xff\x07"),
+    "bytes of records": (ApiKey.PRODUCE, 7, struct.pack(">hhiihiii", -1, 1, 100, 1, 0, 1, 0, 2**31 - 1)),
+}
+
+
+@pytest.mark.parametrize("what", LYING)
+def test_a_count_that_lies_is_hung_up_on(abused: BrokerProcess, what: str) -> None:
+    key, version, body = LYING[what]
+    assert hang_ups(abused, frame(head(key, version) + body + bytes(50))) == 1
+
+
+def test_thirty_million_elements_of_one_byte_are_hung_up_on(abused: BrokerProcess) -> None:
+    body = bytearray(head(ApiKey.METADATA, 9))
+    put_uvarint(body, 30_000_001)
+    assert hang_ups(abused, frame(bytes(body) + b"\x01" * 30_000_000)) == 1
+
+
+@pytest.mark.parametrize(("key", "version"), [(999, 0), (-1, 0), (3, 99), (0, 2), (1, -1)])
+def test_an_api_or_a_version_that_does_not_exist_is_hung_up_on(abused: BrokerProcess, key: int, version: int) -> None:
+    assert hang_ups(abused, frame(struct.pack(">hhih", key, version, 1, -1) + bytes(20))) == 1
+
+
+def test_an_unknown_version_of_api_versions_is_told_what_there_is(abused: BrokerProcess) -> None:
+    with connect(abused) as client:
+        client.sendall(frame(struct.pack(">hhih", ApiKey.API_VERSIONS, 99, 7, -1) + b"\0"))
+        (size,) = struct.unpack(">i", client.recv(4, socket.MSG_WAITALL))
+        answer = client.recv(size, socket.MSG_WAITALL)
+    assert struct.unpack_from(">ihi", answer)[:2] == (7, ErrorCode.UNSUPPORTED_VERSION)
+    assert struct.unpack_from(">ihi", answer)[2] > 0
+
+
+def changed(change: Callable[[bytearray], object], *, seal: bool = True) -> bytearray:
+    data = batch(b"one", b"two", b"three")
+    change(data)
+    return sealed(data) if seal else data
+
+
+BAD_BATCHES = {
+    "a corrupt CRC": (changed(lambda data: data.__setitem__(-1, 1), seal=False), ErrorCode.CORRUPT_MESSAGE),
+    "magic 0": (changed(lambda data: data.__setitem__(MAGIC_AT, 0)), ErrorCode.INVALID_RECORD),
+    "magic 1": (changed(lambda data: data.__setitem__(MAGIC_AT, 1)), ErrorCode.INVALID_RECORD),
+    "magic 3": (changed(lambda data: data.__setitem__(MAGIC_AT, 3)), ErrorCode.CORRUPT_MESSAGE),
+    "fewer records than it counts": (
+        changed(lambda data: struct.pack_into(">i", data, COUNT_AT, 1000)),
+        ErrorCode.INVALID_RECORD,
+    ),
+    "a count that is negative": (
+        changed(lambda data: struct.pack_into(">i", data, COUNT_AT, -3)),
+        ErrorCode.INVALID_RECORD,
+    ),
+    "a gap before its last offset": (
+        changed(lambda data: struct.pack_into(">i", data, LAST_DELTA_AT, 7)),
+        ErrorCode.INVALID_RECORD,
+    ),
+    "a control batch": (changed(lambda data: data.__setitem__(ATTRIBUTES_AT + 1, 0x20)), ErrorCode.INVALID_RECORD),
+    "a codec that does not exist": (
+        changed(lambda data: data.__setitem__(ATTRIBUTES_AT + 1, 7)),
+        ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+    ),
+    "two batches": (batch() + batch(), ErrorCode.INVALID_RECORD),
+    "half a batch": (batch()[:-5], ErrorCode.INVALID_RECORD),
+    "no batch": (bytearray(b"nonsense"), ErrorCode.INVALID_RECORD),
+}
+
+
+@pytest.mark.parametrize("what", BAD_BATCHES)
+def test_a_bad_batch_is_refused_with_kafkas_code(abused: BrokerProcess, what: str) -> None:
+    records, expected = BAD_BATCHES[what]
+    assert produce(abused, bytes(records)) == expected
+    assert produce(abused, batch()) == ErrorCode.NONE
+
+
+def zstd_of_zeros(size: int) -> bytes:
+    """Return a zstd frame that unpacks to that many bytes, made of blocks of one repeated byte (RFC 8878)."""
+    block = 128 << 10
+    whole, rest = divmod(size, block)
+    sizes = [block] * whole + ([rest] if rest else [])
+    magic_and_window = bytes.fromhex("28b52ffd 00 38")
+    blocks = (
+        ((one << 3) | (1 << 1) | (at == len(sizes) - 1)).to_bytes(3, "little") + b"\0" for at, one in enumerate(sizes)
+    )
+    return magic_and_window + b"".join(blocks)
+
+
+def packed(content: bytes, codec: int, count: int = 1) -> bytes:
+    """Return a batch whose records are `content`, whatever that is."""
+    data = batch()[: COUNT_AT + 4]
+    data[ATTRIBUTES_AT + 1] = codec
+    struct.pack_into(">i", data, LAST_DELTA_AT, count - 1)
+    struct.pack_into(">i", data, COUNT_AT, count)
+    data += content
+    struct.pack_into(">i", data, 8, len(data) - 12)
+    return bytes(sealed(data))
+
+
+def test_a_batch_that_unpacks_to_ten_gigabytes_is_refused_where_it_has_to_be_unpacked(abused: BrokerProcess) -> None:
+    bomb = packed(zstd_of_zeros(10 << 30), codec=4)
+    assert len(bomb) < 400_000
+    assert produce(abused, bomb, topic="packed") in {ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD}
+
+
+def test_a_packed_batch_that_lies_about_its_count_is_refused_where_it_has_to_be_unpacked(
+    abused: BrokerProcess,
+) -> None:
+    for count in (2, 100_000):
+        assert produce(abused, packed(zstd_of_zeros(1000), codec=4, count=count), topic="packed") == (
+            ErrorCode.INVALID_RECORD
+        )
+
+
+def test_thousands_of_connections_opened_and_dropped(abused: BrokerProcess) -> None:
+    for _ in range(CONNECTIONS):
+        connect(abused).close()
+
+
+def test_clients_that_send_byte_by_byte_are_waited_for(abused: BrokerProcess) -> None:
+    request = frame(head(ApiKey.API_VERSIONS, 3) + b"\x02a\x02b\x00")
+    clients = [connect(abused) for _ in range(50)]
+    for at in range(len(request)):
+        for client in clients:
+            client.sendall(request[at : at + 1])
+    for client in clients:
+        (size,) = struct.unpack(">i", client.recv(4, socket.MSG_WAITALL))
+        assert struct.unpack_from(">ih", client.recv(size, socket.MSG_WAITALL)) == (1, ErrorCode.NONE)
+        client.close()
+
+
+def test_clients_that_never_read_their_fetches_cost_no_more_than_is_held_for_each(abused: BrokerProcess) -> None:
+    for _ in range(20):
+        assert produce(abused, bytes(batch(bytes(900_000)))) == ErrorCode.NONE
+    partition = FetchRequest.Topic.Partition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    request = FetchRequest(
+        max_wait_ms=0,
+        min_bytes=1,
+        max_bytes=50 << 20,
+        topics=[FetchRequest.Topic(topic="plain", partitions=[partition])],
+    )
+    one = frame(head(ApiKey.FETCH, 11) + request.encode(11))
+    clients = [connect(abused) for _ in range(20)]
+    for client in clients:
+        client.setblocking(False)
+        with suppress(BlockingIOError):
+            client.send(one * 200)
+    with neighbour(abused.bootstrap) as served:
+        while served[0] < 20:
+            time.sleep(0.001)
+    for client in clients:
+        client.close()
