@@ -20,6 +20,9 @@ test: $(VENV)/.dev ## Run every test at a size that fits into 20 minutes
 prove: $(VENV)/.dev ## Run the same proofs at their full figures
 	$(BIN)/python -m tests.suites --full $(ARGS)
 
+conformance: $(VENV)/.dev ## Run the test suites of Kafka's clients and tools (ARGS=kgo runs one)
+	$(BIN)/python -m tests.clients.conformance $(ARGS)
+
 check: $(VENV)/.dev ## Format, lint, types, import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -63,4 +66,4 @@ $(VENV)/.run $(VENV)/.dev: $(VENV)/.%: requirements/%.txt pyproject.toml | $(BIN
 	@$(BIN)/python -m compileall -q barnabas broker controller protocol storage  # so that even the first start is quick
 	@touch $@
 
-.PHONY: help run test prove check fix demo bench lock clean
+.PHONY: help run test prove conformance check fix demo bench lock clean

@@ -18,6 +18,7 @@ COMMANDS = {
     "run": ["barnabas serve"],
     "test": ["python -m tests.suites"],
     "prove": ["python -m tests.suites --full"],
+    "conformance": ["python -m tests.clients.conformance"],
     "check": ["ruff format --check .", "ruff check .", "mypy", "lint-imports --no-cache"],
     "fix": ["ruff format .", "ruff check --fix ."],
     "demo": ["python -m spark_jobs.demo"],

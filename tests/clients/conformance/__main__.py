@@ -1,0 +1,107 @@
+"""The suites that others wrote for their clients and tools, run against Barnabas: `make conformance`.
+
+    python -m tests.clients.conformance [SUITE [TEST...]]
+
+Each suite gets a fresh broker. What fails is tried once more by itself, because some tests fail now and then when
+others run beside them; what fails again has to be listed in ``expected/SUITE.txt``. The status is 1 if anything fails,
+or is skipped, that is not listed there.
+"""
+
+import argparse
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.broker_process import BrokerProcess
+from tests.clients.conformance.outcomes import NOTHING, Expectation, Outcome, Verdict, expectations, judge
+from tests.clients.conformance.registry import SUITES
+from tests.clients.conformance.suite import Order, Suite
+
+
+class Line(NamedTuple):
+    """A suite's line in the table."""
+
+    suite: Suite
+    verdict: Verdict
+    seconds: float
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.clients.conformance")
+    parser.add_argument("suite", nargs="?", choices=[suite.name for suite in SUITES], help="default: all")
+    parser.add_argument("test", nargs="*", help="only these of its tests")
+    options = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="conformance-"))
+    chosen = [suite for suite in SUITES if options.suite in (None, suite.name)]
+    lines = [verdict_of(suite, options.test, folder / suite.name) for suite in chosen]
+    tell(lines)
+    print(f"\nOutput of the suites and logs of the brokers: {folder}")
+    return 1 if any(line.verdict.unexpected for line in lines) else 0
+
+
+def verdict_of(suite: Suite, only: Sequence[str], folder: Path) -> Line:
+    """Run a suite and judge it, with the seconds that it took after its set-up."""
+    print(f"=== {suite.name}", flush=True)
+    expected = expectations(suite.name)
+    without = () if only else tuple(line.pattern for line in expected if line.result == "unrun")
+    suite.set_up()
+    started = time.monotonic()
+    outcomes = run_twice(suite, Order("", folder, tuple(only), without), expected)
+    verdict = judge(outcomes, expected, whole=not only)
+    if not outcomes:
+        verdict.unexpected.append(Outcome("(the suite itself)", "failed", "not a single test"))
+    for outcome in verdict.unexpected:
+        print(f"{outcome.result.upper()} {outcome.name}", *outcome.detail.splitlines()[:12], sep="\n    ", flush=True)
+    return Line(suite, verdict, time.monotonic() - started)
+
+
+def run_twice(suite: Suite, order: Order, expected: Sequence[Expectation]) -> list[Outcome]:
+    """Run a suite on a fresh broker, then what failed and is not listed once more, one by one."""
+    outcomes = run_once(suite, order._replace(folder=order.folder / "all"))
+    for at, outcome in enumerate(outcomes):
+        listed = any(line.fits(outcome.name) for line in expected)
+        if outcome.result == "failed" and not listed and not outcome.name.startswith("("):
+            alone = order._replace(folder=order.folder / f"again-{at}", only=(outcome.name,), without=())
+            again = [one for one in run_once(suite, alone) if one.name == outcome.name]
+            if again and again[0].result == "passed":
+                print(f"{outcome.name} passed by itself, after: {outcome.detail[:300]}", flush=True)
+                outcomes[at] = again[0]
+    return outcomes
+
+
+def run_once(suite: Suite, order: Order) -> list[Outcome]:
+    order.folder.mkdir(parents=True)
+    if suite.settings is None:
+        return suite.run(order)
+    # Brokers are told what to advertise, and a test asks for that; so the port has to be known before.
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    settings = {"advertised.listeners": f"PLAINTEXT://{address}", **suite.settings}
+    broker = BrokerProcess(order.folder / "broker", settings)
+    broker.bootstrap = address
+    with broker:
+        return suite.run(order._replace(bootstrap=address))
+
+
+def tell(lines: Sequence[Line]) -> None:
+    """Print what waits for what, what need not be listed any more, and the table."""
+    for line in lines:
+        waiting = [f"    {o.name}: {e.waits_for} ({e.why})" for o, e in line.verdict.waiting if e.waits_for != NOTHING]
+        waiting += [f"    {e.pattern}, not run: {e.waits_for} ({e.why})" for e in line.verdict.unrun]
+        obsolete = [f"    {e.pattern}" for e in line.verdict.obsolete]
+        for title, named in (("waits for", waiting), ("listed, and did not need to be", obsolete)):
+            if named:
+                print(f"\n{line.suite.name}, {title}:", *named, sep="\n")
+    print(f"\n{'suite':<20}{'passed':>8}{'failed':>8}{'waits':>8}{'skips':>8}{'seconds':>9}  on Apache Kafka 4.3.1")
+    for suite, verdict, seconds in lines:
+        waits = len(verdict.waiting) + len(verdict.unrun)
+        counts = (len(verdict.passed), len(verdict.unexpected), waits, len(verdict.by_itself))
+        print(f"{suite.name:<20}" + "".join(f"{count:>8}" for count in counts) + f"{seconds:>9.0f}  {suite.on_kafka}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,80 @@
+"""Apache Kafka's own integration tests of its Java clients, each on a fresh broker that ``ext-cluster`` starts.
+
+Their clusters normally live inside their own virtual machine; ``pins/kafka-it/java`` takes the place of that. Each test runs
+under the classic and, where it has one, under the new group protocol.
+"""
+
+import shutil
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+from tests.clients.conformance.outcomes import Outcome, from_junit
+from tests.clients.conformance.suite import PINS, Order, nothing_told, run_logged
+from tests.oracles.apache_kafka import JVM
+from tests.setups import prepared, require, run
+
+CLIENTS = "org.apache.kafka.clients"
+CLASSES = {
+    name.rpartition(".")[2]: f"{CLIENTS}.{name}"
+    for name in (
+        "consumer.PlaintextConsumerAssignTest",
+        "consumer.PlaintextConsumerCommitTest",
+        "consumer.PlaintextConsumerFetchTest",
+        "consumer.PlaintextConsumerPollTest",
+        "producer.ProducerCompressionTest",
+        "admin.AdminFenceProducersTest",
+        "admin.DeleteTopicTest",
+        "admin.DynamicGroupConfigIntegrationTest",
+        "admin.ListOffsetsIntegrationTest",
+        "TransactionsExpirationTest",
+    )
+}
+EXT_CLUSTER = Path(__file__).parents[1] / "ext-cluster"
+JAVA = PINS / "kafka-it" / "java"
+POM = PINS / "kafka-it" / "pom.xml"
+TIMEOUT_S = 1800
+RUNS_ALREADY = "runs already"
+
+
+def run_tests(order: Order) -> list[Outcome]:
+    """Run the tests of the names given (``Class.method``, or a whole class), or those of every class."""
+    built = set_up()
+    reports = order.folder / "reports"
+    shutil.rmtree(reports, ignore_errors=True)
+    command = (
+        *(part if part != "-Xmx256m" else "-Xmx1g" for part in JVM),
+        *("-Dorg.slf4j.simpleLogger.defaultLogLevel=error", f"-Djava.io.tmpdir={order.folder}"),
+        *("-cp", f"{built / 'classes'}:{built / 'lib'}/*", "org.junit.platform.console.ConsoleLauncher", "execute"),
+        *("--disable-banner", "--disable-ansi-colors", "--details=tree", f"--reports-dir={reports}"),
+        *(selector(name) for name in order.only or CLASSES),
+    )
+    printed = run_logged(order, command, TIMEOUT_S, EXT_CMD=str(EXT_CLUSTER), EXT_MAX_BROKERS="1")
+    found = from_junit(reports.glob("TEST-junit-jupiter.xml"), name_of)
+    return [outcome for outcome in found if RUNS_ALREADY not in outcome.detail] or nothing_told(order, printed)
+
+
+def selector(name: str) -> str:
+    """Return the launcher's option for a test or a class of tests."""
+    class_name, _, method = name.partition(".")
+    if not method:
+        return f"--select-class={CLASSES[class_name]}"
+    return f"--select-method={CLASSES[class_name]}#{method.partition('[')[0]}"
+
+
+def name_of(case: ElementTree.Element) -> str:
+    class_name = case.attrib["classname"].rpartition(".")[2]
+    method, _, run_number = case.attrib["name"].partition("(")
+    number = run_number.rpartition("[")[2].rstrip("]")
+    return f"{class_name}.{method}" + (f"[{number}]" if number not in ("", "1", ")") else "")
+
+
+def set_up() -> Path:
+    """Fetch the tests with all that they need, and compile what stands in for their clusters."""
+    require("java", "javac", "mvn")
+
+    def build(folder: Path) -> None:
+        target = f"-DoutputDirectory={folder / 'lib'}"
+        run("mvn", "-q", "-B", "-f", POM, "dependency:copy-dependencies", target, "-DincludeScope=runtime")
+        run("javac", "-nowarn", "-d", folder / "classes", "-cp", f"{folder / 'lib'}/*", *JAVA.glob("*.java"))
+
+    return prepared("kafka-it", [POM, *JAVA.glob("*.java")], build)

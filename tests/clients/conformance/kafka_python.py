@@ -1,0 +1,64 @@
+"""kafka-python's integration tests: admin calls, groups, idempotent and transactional producers.
+
+They are in its source distribution, but for one helper, ``pins/kafka-python/service.py``. They run on the kafka-python
+that is installed beside pytest, which has the same version.
+"""
+
+import re
+import shutil
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+from tests.clients.conformance.outcomes import Outcome, from_junit
+from tests.clients.conformance.suite import PINS, Order, nothing_told, run_logged
+from tests.setups import prepared, run
+
+REQUIREMENTS = Path(__file__).parents[3] / "requirements" / "run.txt"
+HELPER = PINS / "kafka-python" / "service.py"
+TIMEOUT_S = 600
+
+
+def run_tests(order: Order) -> list[Outcome]:
+    """Run the tests of the names given (``module::test``), or all of them."""
+    sources = set_up()
+    report = order.folder / "report.xml"
+    environment = {
+        "KAFKA_ROOT": str(sources),
+        "KAFKA_VERSION": "4.3.1",
+        "KAFKA_URI": f"kafka://{order.bootstrap}",
+        "PYTHONPATH": str(sources),
+        "PYTHONWARNINGS": "default",
+    }
+    tests = [f"test/integration/{name}" for name in order.only] or ["test/integration"]
+    left_out = [f"--deselect=test/integration/{name}" for name in order.without]
+    options = ("-q", "-o", "addopts=", "-o", "junit_logging=no", "-p", "no:cacheprovider", "-p", "no:logging")
+    command = (sys.executable, "-m", "pytest", *tests, *left_out, *options, f"--junitxml={report}")
+    printed = run_logged(order, command, TIMEOUT_S, sources, **environment)
+    return from_junit([report], name_of) if report.exists() else nothing_told(order, printed)
+
+
+def name_of(case: ElementTree.Element) -> str:
+    module = case.attrib["classname"].removeprefix("test.integration.")
+    return f"{module.replace('.', '.py::', 1) if '.' in module else module + '.py'}::{case.attrib['name']}"
+
+
+def set_up() -> Path:
+    """Fetch kafka-python's source distribution in the version, and with the hashes, of our own requirements."""
+    return prepared("kafka-python", [REQUIREMENTS, HELPER, Path(__file__)], build)
+
+
+def build(folder: Path) -> None:
+    pin = re.search(r"^kafka-python==\S+( \\\n +--hash=\S+)+", REQUIREMENTS.read_text(encoding="utf-8"), re.MULTILINE)
+    if pin is None:
+        raise RuntimeError(f"{REQUIREMENTS} pins no kafka-python")
+    (folder / "pin.txt").write_text(pin[0] + "\n")
+    # An environment of our own may have been made without pip.
+    run(sys.executable, "-m", "venv", folder / "pip")
+    python = folder / "pip" / "bin" / "python"
+    source_only = ("--no-deps", "--no-binary", ":all:", "--require-hashes", "-r", folder / "pin.txt")
+    run(python, "-m", "pip", "download", "-q", "--disable-pip-version-check", *source_only, cwd=folder)
+    (archive,) = folder.glob("kafka_python-*.tar.gz")
+    run("tar", "xzf", archive, "--strip-components=1", "--wildcards", "*/test/*", cwd=folder)
+    shutil.copy(HELPER, folder / "test")
+    (folder / "test" / "__init__.py").touch()

@@ -1,0 +1,74 @@
+"""franz-go's tests of its client: producing, consuming, groups under every balancer, transactions.
+
+Tests and what of their subtests did not pass are told; the passed subtests count with their test.
+"""
+
+import json
+import re
+from pathlib import Path
+
+from tests.clients.conformance.outcomes import Outcome
+from tests.clients.conformance.suite import PINS, Order, nothing_told, run_logged
+from tests.setups import prepared, require, run
+
+PACKAGE = "github.com/twmb/franz-go/pkg/kgo"
+MODULE = PINS / "kgo"
+RECORDS = 50_000
+TIMEOUT_S = 900
+RESULTS = {"pass": "passed", "fail": "failed", "skip": "skipped"}
+
+
+def run_tests(order: Order) -> list[Outcome]:
+    """Run the tests of the names given, or all of them."""
+    program = set_up()
+    # The time-out of Go's own ends in a panic that names what was running.
+    options = [f"-test.timeout={TIMEOUT_S - 10}s"]
+    if order.only:
+        options.append(f"-test.run=^({'|'.join(sorted({name.partition('/')[0] for name in order.only}))})$")
+    if order.without:
+        options.append(f"-test.skip=^({'|'.join(order.without)})$")
+    environment = {
+        "KGO_SEEDS": order.bootstrap,
+        "KGO_TEST_RF": "1",
+        "KGO_LOG_LEVEL": "none",
+        "KGO_TEST_RECORDS": str(RECORDS),
+    }
+    command = ("go", "tool", "test2json", "-t", program, "-test.v=test2json", *options)
+    # Some look for their own sources.
+    sources = Path(run("go", "list", "-f", "{{.Dir}}", PACKAGE, cwd=MODULE).strip())
+    printed = run_logged(order, command, TIMEOUT_S, sources, **environment)
+    return outcomes(printed) or nothing_told(order, printed)
+
+
+def outcomes(printed: str) -> list[Outcome]:
+    """Read the events of ``test2json``; a test that began and never ended has failed."""
+    said: dict[str, list[str]] = {}
+    ended: dict[str, tuple[str, float]] = {}
+    for line in printed.splitlines():
+        if not line.startswith("{"):
+            continue
+        event = json.loads(line)
+        name, action = event.get("Test"), event["Action"]
+        if name is None:
+            continue
+        if action == "output":
+            said.setdefault(name, []).append(event["Output"])
+        elif action in RESULTS:
+            ended[name] = RESULTS[action], event["Elapsed"]
+    found = []
+    for name, lines in said.items():
+        result, seconds = ended.get(name, ("failed", 0.0))
+        if result != "passed" or "/" not in name:
+            words = "".join(line for line in lines if not re.match(r"\s*(===|---)", line))
+            found.append(Outcome(name, result, words[:1000], seconds))
+    return found
+
+
+def set_up() -> Path:
+    """Fetch franz-go and build its tests."""
+    require("go")
+
+    def build(folder: Path) -> None:
+        run("go", "test", "-c", "-o", folder / "kgo.test", PACKAGE, cwd=MODULE)
+
+    return prepared("kgo", list(MODULE.iterdir()), build) / "kgo.test"

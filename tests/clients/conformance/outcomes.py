@@ -1,0 +1,110 @@
+"""What became of each test of a suite, and whether that was to be expected.
+
+A suite's ``expected/NAME.txt`` lists its tests that do not pass, a line each, in four columns:
+
+    NAME      the test, or a pattern of names with ``*``; the first line that fits counts
+    OUTCOME   ``fails``, ``skips``, or ``unrun``: the suite is told to leave it out
+    WAITS FOR what it needs that is not there yet, ``nothing`` if it does not pass on Apache Kafka 4.3.1 either
+    WHY       in words
+
+Two blanks or more divide the columns; ``#`` begins a comment. Whatever is not listed has to pass, and whatever is
+listed and passes is told, so that the lists shrink.
+"""
+
+import re
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import NamedTuple
+
+EXPECTED = Path(__file__).parent / "expected"
+NOTHING = "nothing"
+OUTCOMES = {"fails": "failed", "skips": "skipped", "unrun": "unrun"}
+
+
+class Outcome(NamedTuple):
+    """One test: ``result`` is passed, failed or skipped, ``detail`` what it said."""
+
+    name: str
+    result: str
+    detail: str = ""
+    seconds: float = 0.0
+
+
+class Expectation(NamedTuple):
+    """One line of a list."""
+
+    pattern: str
+    result: str
+    waits_for: str
+    why: str
+
+    def fits(self, name: str) -> bool:
+        return fnmatchcase(name, self.pattern)
+
+
+@dataclass
+class Verdict:
+    """A suite's outcomes, sorted by what they mean."""
+
+    passed: list[Outcome] = field(default_factory=list)
+    unexpected: list[Outcome] = field(default_factory=list)
+    waiting: list[tuple[Outcome, Expectation]] = field(default_factory=list)
+    by_itself: list[Outcome] = field(default_factory=list)
+    unrun: list[Expectation] = field(default_factory=list)
+    obsolete: list[Expectation] = field(default_factory=list)
+
+
+def expectations(suite: str) -> list[Expectation]:
+    """Read a suite's list; ValueError names a line that is not four columns of known words."""
+    found = []
+    for line in (EXPECTED / f"{suite}.txt").read_text(encoding="utf-8").splitlines():
+        if not line.strip() or line.startswith("#"):
+            continue
+        columns = re.split(r" {2,}", line.strip())
+        if len(columns) != 4 or columns[1] not in OUTCOMES:
+            raise ValueError(f"{suite}.txt: not four columns: {line!r}")
+        pattern, outcome, waits_for, why = columns
+        # Names of parametrized tests hold brackets, which are no patterns here.
+        found.append(Expectation(re.sub(r"([\[?])", r"[\1]", pattern), OUTCOMES[outcome], waits_for, why))
+    return found
+
+
+def judge(outcomes: Iterable[Outcome], expected: Sequence[Expectation], whole: bool) -> Verdict:
+    """Compare outcomes with a list; of a ``whole`` run, lines that no outcome needed are obsolete."""
+    verdict = Verdict(unrun=[line for line in expected if line.result == "unrun"])
+    needed = set()
+    for outcome in outcomes:
+        line = next((line for line in expected if line.fits(outcome.name)), None)
+        if outcome.result == "passed":
+            verdict.passed.append(outcome)
+        elif line is None or line.result != outcome.result:
+            verdict.unexpected.append(outcome)
+        else:
+            needed.add(line)
+            if line.waits_for == NOTHING and outcome.result == "skipped":
+                verdict.by_itself.append(outcome)
+            else:
+                verdict.waiting.append((outcome, line))
+    if whole:
+        verdict.obsolete = [line for line in expected if line.result != "unrun" and line not in needed]
+    return verdict
+
+
+def from_junit(reports: Iterable[Path], name_of: Callable[[ElementTree.Element], str]) -> list[Outcome]:
+    """Read the reports that pytest and JUnit write."""
+    outcomes = []
+    for case in (case for report in reports for case in ElementTree.parse(report).iter("testcase")):
+        result, detail = "passed", ""
+        for child in case:
+            if child.tag in ("failure", "error"):
+                result = "failed"
+            elif child.tag == "skipped":
+                result = "skipped"
+            else:
+                continue
+            detail = (child.get("message") or "") + "\n" + (child.text or "")
+        outcomes.append(Outcome(name_of(case), result, detail.strip(), float(case.get("time", 0))))
+    return outcomes

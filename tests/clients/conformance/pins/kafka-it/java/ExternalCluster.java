@@ -1,0 +1,313 @@
+package org.apache.kafka.common.test.junit;
+
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.io.OutputStream;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Arrays;
+import java.util.Collection;
+import java.util.EnumSet;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Properties;
+import java.util.Set;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
+import kafka.server.ControllerServer;
+import kafka.server.KafkaBroker;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.FinalizedVersionRange;
+import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.admin.TopicDescription;
+import org.apache.kafka.clients.consumer.GroupProtocol;
+import org.apache.kafka.common.Node;
+import org.apache.kafka.common.acl.AccessControlEntry;
+import org.apache.kafka.common.acl.AclBinding;
+import org.apache.kafka.common.acl.AclBindingFilter;
+import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
+import org.apache.kafka.common.network.ListenerName;
+import org.apache.kafka.common.test.ClusterInstance;
+import org.apache.kafka.common.test.api.ClusterConfig;
+import org.apache.kafka.common.test.api.Type;
+import org.apache.kafka.server.authorizer.Authorizer;
+import org.apache.kafka.server.fault.FaultHandlerException;
+import org.apache.kafka.test.TestUtils;
+import org.opentest4j.TestAbortedException;
+
+/**
+ * A cluster that another program runs, seen as the tests see theirs.
+ *
+ * <p>{@code EXT_CMD DIR BROKERS PROPERTIES} starts it, prints its bootstrap servers as its first line, and is killed
+ * after the test. All that is known of the cluster is asked through an admin client; a test that reaches for a server's
+ * objects is aborted.
+ *
+ * <p>Where {@code EXT_MAX_BROKERS} is less than a test asks for, it gets as many, and as many replicas of its topics:
+ * most of these tests ask for three brokers and are as good with one.
+ */
+final class ExternalCluster implements ClusterInstance {
+
+    private static final long PATIENCE_MS = 30_000;
+
+    private final ClusterConfig config;
+    private final Type type;
+    private final int brokers;
+    private Process process;
+    private String bootstrap;
+    private boolean stopped;
+
+    ExternalCluster(ClusterConfig config, Type type) {
+        this.config = config;
+        this.type = type;
+        this.brokers = Math.min(config.numBrokers(), Integer.parseInt(System.getenv("EXT_MAX_BROKERS")));
+    }
+
+    @Override
+    public synchronized void start() {
+        if (process != null) {
+            return;
+        }
+        try {
+            Path directory = Files.createTempDirectory("external-cluster");
+            Path properties = store(directory.resolve("server.properties"), config.serverProperties());
+            for (Map.Entry<Integer, Map<String, String>> one : config.perServerOverrideProperties().entrySet()) {
+                store(directory.resolve("server-" + one.getKey() + ".properties"), one.getValue());
+            }
+            String count = Integer.toString(brokers);
+            process = new ProcessBuilder(System.getenv("EXT_CMD"), directory.toString(), count, properties.toString())
+                .redirectError(directory.resolve("stderr.log").toFile())
+                .start();
+            bootstrap = new BufferedReader(new InputStreamReader(process.getInputStream())).readLine();
+            if (bootstrap == null) {
+                String said = Files.readString(directory.resolve("stderr.log")).strip();
+                throw new IllegalStateException("the cluster did not start: " + said);
+            }
+            waitForReadyBrokers();
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        } catch (InterruptedException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
+    private static Path store(Path file, Map<String, String> settings) throws IOException {
+        Properties properties = new Properties();
+        properties.putAll(settings);
+        try (OutputStream out = Files.newOutputStream(file)) {
+            properties.store(out, null);
+        }
+        return file;
+    }
+
+    @Override
+    public boolean started() {
+        return process != null;
+    }
+
+    @Override
+    public synchronized void stop() {
+        stopped = true;
+        if (process == null) {
+            return;
+        }
+        process.destroy();
+        try {
+            if (!process.waitFor(10, TimeUnit.SECONDS)) {
+                process.destroyForcibly();
+            }
+        } catch (InterruptedException e) {
+            process.destroyForcibly();
+        }
+    }
+
+    @Override
+    public boolean stopped() {
+        return stopped;
+    }
+
+    @Override
+    public Type type() {
+        return type;
+    }
+
+    @Override
+    public ClusterConfig config() {
+        return config;
+    }
+
+    @Override
+    public String bootstrapServers() {
+        return bootstrap;
+    }
+
+    @Override
+    public ListenerName clientListener() {
+        return config.brokerListenerName();
+    }
+
+    @Override
+    public ListenerName controllerListenerName() {
+        return config.controllerListenerName();
+    }
+
+    @Override
+    public List<Integer> brokerBoundPorts() {
+        return Arrays.stream(bootstrap.split(",")).map(one -> Integer.valueOf(one.replaceFirst(".*:", ""))).toList();
+    }
+
+    @Override
+    public String clusterId() {
+        return ask(admin -> admin.describeCluster().clusterId().get());
+    }
+
+    @Override
+    public Set<Integer> brokerIds() {
+        return ask(admin -> admin.describeCluster().nodes().get()).stream().map(Node::id).collect(Collectors.toSet());
+    }
+
+    /** The new protocol counts from the day on which the cluster has it. */
+    @Override
+    public Set<GroupProtocol> supportedGroupProtocols() {
+        Map<String, FinalizedVersionRange> features =
+            ask(admin -> admin.describeFeatures().featureMetadata().get().finalizedFeatures());
+        FinalizedVersionRange groups = features.get("group.version");
+        return groups != null && groups.maxVersionLevel() > 0
+            ? EnumSet.of(GroupProtocol.CLASSIC, GroupProtocol.CONSUMER)
+            : EnumSet.of(GroupProtocol.CLASSIC);
+    }
+
+    @Override
+    public void waitForReadyBrokers() throws InterruptedException {
+        until("all brokers are there", () -> brokerIds().size() >= brokers);
+    }
+
+    @Override
+    public void createTopic(String topic, int partitions, short replicas) throws InterruptedException {
+        createTopic(topic, partitions, replicas, Map.of());
+    }
+
+    @Override
+    public void createTopic(String topic, int partitions, short replicas, Map<String, String> settings)
+        throws InterruptedException {
+        NewTopic created = new NewTopic(topic, partitions, (short) Math.min(replicas, brokers)).configs(settings);
+        ask(admin -> admin.createTopics(List.of(created)).all().get());
+        waitTopicCreation(topic, partitions);
+    }
+
+    @Override
+    public void createTopicWithAssignment(String topic, Map<Integer, List<Integer>> assignment)
+        throws InterruptedException {
+        ask(admin -> admin.createTopics(List.of(new NewTopic(topic, assignment))).all().get());
+        waitTopicCreation(topic, assignment.size());
+    }
+
+    @Override
+    public void waitTopicCreation(String topic, int partitions) throws InterruptedException {
+        until(topic + " is there", () -> {
+            TopicDescription seen = describe(topic).orElse(null);
+            return seen != null
+                && seen.partitions().size() == partitions
+                && seen.partitions().stream().allMatch(one -> one.leader() != null && !one.leader().isEmpty());
+        });
+    }
+
+    private Optional<TopicDescription> describe(String topic) throws InterruptedException, ExecutionException {
+        try (Admin admin = admin()) {
+            return Optional.of(admin.describeTopics(List.of(topic)).allTopicNames().get().get(topic));
+        } catch (ExecutionException e) {
+            if (e.getCause() instanceof UnknownTopicOrPartitionException) {
+                return Optional.empty();
+            }
+            throw e;
+        }
+    }
+
+    @Override
+    public void waitTopicDeletion(String topic) throws InterruptedException {
+        until(topic + " is gone", () -> !ask(admin -> admin.listTopics().names().get()).contains(topic));
+    }
+
+    @Override
+    public void waitAcls(AclBindingFilter filter, Collection<AccessControlEntry> entries) throws InterruptedException {
+        until("the entries are there", () -> ask(admin -> admin.describeAcls(filter).values().get()).stream()
+            .map(AclBinding::entry)
+            .collect(Collectors.toSet())
+            .equals(new HashSet<>(entries)));
+    }
+
+    /** What clients are told is all there is to agree on. */
+    @Override
+    public void ensureConsistentMetadata() {
+    }
+
+    @Override
+    public Optional<FaultHandlerException> firstFatalException() {
+        return Optional.empty();
+    }
+
+    @Override
+    public Optional<FaultHandlerException> firstNonFatalException() {
+        return Optional.empty();
+    }
+
+    @Override
+    public Map<Integer, KafkaBroker> brokers() {
+        throw inside("a broker's objects");
+    }
+
+    @Override
+    public Map<Integer, ControllerServer> controllers() {
+        throw inside("a controller's objects");
+    }
+
+    @Override
+    public List<Authorizer> authorizers() {
+        throw inside("an authorizer");
+    }
+
+    @Override
+    public Set<Integer> controllerIds() {
+        throw inside("the controllers' ids");
+    }
+
+    @Override
+    public String bootstrapControllers() {
+        throw inside("the controllers' addresses");
+    }
+
+    @Override
+    public void shutdownBroker(int broker) {
+        throw inside("to stop a single broker");
+    }
+
+    @Override
+    public void startBroker(int broker) {
+        throw inside("to start a single broker");
+    }
+
+    private static TestAbortedException inside(String what) {
+        return new TestAbortedException("needs " + what);
+    }
+
+    private static void until(String condition, Callable<Boolean> holds) throws InterruptedException {
+        TestUtils.waitForCondition(holds::call, PATIENCE_MS, condition);
+    }
+
+    private interface Question<T> {
+        T to(Admin admin) throws InterruptedException, ExecutionException;
+    }
+
+    private <T> T ask(Question<T> question) {
+        try (Admin admin = admin()) {
+            return question.to(admin);
+        } catch (InterruptedException | ExecutionException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+}

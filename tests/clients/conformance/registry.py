@@ -1,0 +1,18 @@
+"""The suites, with what each asks of its broker and what Apache Kafka itself comes to."""
+
+from tests.clients.conformance import command_line_tools, kafka_it, kafka_python, kgo, librdkafka
+from tests.clients.conformance.suite import GROUPS, Suite
+
+SUITES = (
+    Suite("kafka-python", "54 passed, 3 failed, 10 skipped", kafka_python.set_up, kafka_python.run_tests),
+    Suite("command-line-tools", "28 passed", command_line_tools.set_up, command_line_tools.run_tests),
+    Suite("kgo", "149 passed, 3 skipped", kgo.set_up, kgo.run_tests, {"num.partitions": 2, **GROUPS}),
+    Suite("kafka-it", "not all of them run on one broker", kafka_it.set_up, kafka_it.run_tests, settings=None),
+    Suite(
+        "librdkafka",
+        "96 passed, 8 failed (4 of them pass alone), 83 skipped",
+        librdkafka.set_up,
+        librdkafka.run_tests,
+        {"num.partitions": 4, **GROUPS},
+    ),
+)

@@ -1,0 +1,74 @@
+"""What a suite is: a name, the broker that it wants, and how it is fetched, built and run.
+
+Everything comes from a package registry by name and pinned version, through the registry's own client, and is kept in
+the cache of ``tests/setups.py``. The suites themselves are untouched: what they are told is where the broker is.
+"""
+
+import os
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.clients.conformance.outcomes import Outcome
+
+PINS = Path(__file__).parent / "pins"
+
+# What the suites expect of a broker's groups.
+GROUPS = {"group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 100}
+
+
+class Order(NamedTuple):
+    """What is to be run: on which broker, with which folder for files, which tests."""
+
+    bootstrap: str
+    folder: Path
+    only: Sequence[str] = ()
+    without: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A suite of somebody else's; ``set_up`` fetches and builds it if that has not been done.
+
+    Without ``settings`` a suite starts brokers of its own, by ``ext-cluster``.
+    """
+
+    name: str
+    on_kafka: str
+    set_up: Callable[[], Path]
+    run: Callable[[Order], list[Outcome]]
+    settings: Mapping[str, object] | None = field(default_factory=lambda: {"node.id": 0, **GROUPS})
+
+
+def run_logged(
+    order: Order, command: Sequence[str | Path], timeout_s: float, cwd: Path | None = None, **environment: str
+) -> str:
+    """Run a suite to its end, whatever its status, and return what it printed, which is kept in the folder too.
+
+    One that takes too long is killed, with what it has started, and what it printed until then is returned.
+    """
+    log = order.folder / "output.log"
+    with open(log, "wb") as output:
+        process = subprocess.Popen(
+            command,
+            cwd=cwd or order.folder,
+            env=os.environ | environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, 9)
+            process.wait()
+            output.write(f"\nstopped after {timeout_s:.0f} s\n".encode())
+    return log.read_text(encoding="utf-8", errors="replace")
+
+
+def nothing_told(order: Order, printed: str) -> list[Outcome]:
+    """Return the one outcome of a suite that did not come to tell any."""
+    return [Outcome("(the suite itself)", "failed", f"see {order.folder}\n{printed[-2000:]}")]

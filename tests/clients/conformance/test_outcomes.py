@@ -1,0 +1,68 @@
+"""How outcomes and expectations are compared, and that the lists can be read."""
+
+import pytest
+
+from tests.clients.conformance.outcomes import Expectation, Outcome, expectations, from_junit, judge
+from tests.clients.conformance.registry import SUITES
+
+FAILS = Expectation("waits", "failed", "transactions", "no transactions yet")
+SKIPS = Expectation("skips*", "skipped", "nothing", "wants something else")
+
+
+@pytest.mark.parametrize("suite", SUITES, ids=lambda suite: suite.name)
+def test_the_list_of_a_suite_names_a_reason_for_each_test(suite):
+    assert all(line.why and line.waits_for for line in expectations(suite.name))
+
+
+@pytest.mark.parametrize(
+    "outcome", [Outcome("other", "failed"), Outcome("other", "skipped"), Outcome("waits", "skipped")]
+)
+def test_what_does_not_pass_and_is_not_listed_so_is_unexpected(outcome: Outcome):
+    assert judge([outcome], [FAILS, SKIPS], whole=True).unexpected == [outcome]
+
+
+def test_what_is_listed_waits_or_skips_by_itself():
+    verdict = judge([Outcome("waits", "failed"), Outcome("skips-a", "skipped")], [FAILS, SKIPS], whole=True)
+    assert [line for _, line in verdict.waiting] == [FAILS]
+    assert [outcome.name for outcome in verdict.by_itself] == ["skips-a"]
+    assert not verdict.unexpected
+    assert not verdict.obsolete
+
+
+def test_what_is_listed_and_passes_is_told():
+    verdict = judge([Outcome("waits", "passed"), Outcome("skips-a", "skipped")], [FAILS, SKIPS], whole=True)
+    assert verdict.obsolete == [FAILS]
+
+
+def test_what_part_of_a_suite_leaves_out_is_not_told():
+    assert not judge([Outcome("other", "passed")], [FAILS], whole=False).obsolete
+
+
+def test_brackets_in_a_name_are_no_pattern(tmp_path, monkeypatch):
+    (tmp_path / "suite.txt").write_text("# A comment\ntest[a?b]*  fails  transactions  because\n")
+    monkeypatch.setattr("tests.clients.conformance.outcomes.EXPECTED", tmp_path)
+    (line,) = expectations("suite")
+    assert line.fits("test[a?b]-1")
+    assert not line.fits("testa")
+
+
+def test_a_line_that_is_not_four_columns_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "suite.txt").write_text("test  fails  because\n")
+    monkeypatch.setattr("tests.clients.conformance.outcomes.EXPECTED", tmp_path)
+    with pytest.raises(ValueError, match="four columns"):
+        expectations("suite")
+
+
+def test_reports_of_junit_are_read(tmp_path):
+    report = tmp_path / "report.xml"
+    report.write_text(
+        '<testsuites><testsuite><testcase name="a" time="0.5"/>'
+        '<testcase name="b"><failure message="no">trace</failure></testcase>'
+        '<testcase name="c"><skipped message="later"/><system-out>x</system-out></testcase></testsuite></testsuites>'
+    )
+    found = from_junit([report], lambda case: case.attrib["name"])
+    assert found == [
+        Outcome("a", "passed", "", 0.5),
+        Outcome("b", "failed", "no\ntrace"),
+        Outcome("c", "skipped", "later"),
+    ]
