@@ -15,7 +15,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -46,6 +46,7 @@ from protocol.compression import Compression
 from protocol.errors import ErrorCode, InvariantError, KafkaError
 from protocol.records.metadata import RemoveTopicRecord
 from protocol.request_memory import UNLIMITED
+from storage.log_directory import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from storage.log_manager import LogManager
 
 if TYPE_CHECKING:
@@ -103,7 +104,6 @@ class Broker:
             log_config(effective_topic_config(MetadataImage(cluster_id=""), settings, "")),
             now_ms=now_ms,
             random=self.random,
-            producer_id_expiration_ms=settings["producer.id.expiration.ms"],
         )
         self._waiting = PurgatoryDriver(loop)
         self.purgatory = self._waiting.purgatory
@@ -121,7 +121,7 @@ class Broker:
         self.refused_transactions = SaidOnce()
         self.producer_ids = ProducerIds(self._allocate_producer_ids)
         self.controller: RaftDriver
-        self._disk = disk
+        self.disk = disk
         self._max_descriptors = max_descriptors
         self._server = Server(loop, self._limits(), self.metrics)
         self._dispatchers: dict[str, Dispatcher] = {}
@@ -184,7 +184,7 @@ class Broker:
         self.logs.make_room()
         mark_directories(self.logs, self.cluster_id, self.node_id)
         self.controller = RaftDriver(
-            self._disk,
+            self.disk,
             self._metadata_directory(),
             self.settings,
             cluster_id=self.cluster_id,
@@ -287,10 +287,17 @@ class Broker:
 
     def _keep_house(self) -> None:
         settings, chores = self.settings, self._chores
-        chores.every(settings["log.retention.check.interval.ms"] / 1000, self._tidy)
+        first_s = settings["log.initial.task.delay.ms"] / 1000
+        chores.every(settings["log.retention.check.interval.ms"] / 1000, self._tidy, first_s=first_s)
+        chores.every(settings["producer.id.expiration.check.interval.ms"] / 1000, self._expire_producers)
         chores.every(_SPACE_INTERVAL_S, self._watch_space)
         chores.every(_SYNC_INTERVAL_S, lambda: housekeeping.sync(self.logs, self.loop, self.now_ms()))
-        chores.every(settings["log.flush.offset.checkpoint.interval.ms"] / 1000, self._checkpoint)
+        for name, interval_ms in (
+            (RECOVERY_POINTS, settings["log.flush.offset.checkpoint.interval.ms"]),
+            (LOG_STARTS, settings["log.flush.start.offset.checkpoint.interval.ms"]),
+            (HIGH_WATERMARKS, settings["replica.high.watermark.checkpoint.interval.ms"]),
+        ):
+            chores.every(interval_ms / 1000, partial(self._checkpoint, name), first_s=first_s)
         idle_s = settings["connections.max.idle.ms"] / 1000
         if idle_s > 0:
             chores.every(min(idle_s / 10, _IDLE_INTERVAL_S), self._close_idle)
@@ -314,7 +321,7 @@ class Broker:
 
     async def stop(self) -> bool:
         """Answer what was received, and leave the data as a clean stop leaves it; return whether that was possible."""
-        if self._has_groups:
+        if self.has_groups:
             self.groups.stop()
         self.purgatory.run(float("inf"))  # no more is coming that anybody could wait for
         await self._server.stop(_STOP_TIMEOUT_S)
@@ -339,7 +346,8 @@ class Broker:
     # What the parts ask of each other
 
     @property
-    def _has_groups(self) -> bool:
+    def has_groups(self) -> bool:
+        """Say whether the group coordinator has begun."""
         return "groups" in self.__dict__
 
     def _offsets_partitions(self) -> int:
@@ -368,7 +376,7 @@ class Broker:
     def _forget_topics(self, old: MetadataImage, _new: MetadataImage, records: tuple[Message, ...]) -> None:
         removed = (old.topic_by_id(record.topic_id) for record in records if isinstance(record, RemoveTopicRecord))
         topics = [(topic.name, topic.topic_id) for topic in removed if topic is not None]
-        if topics and self._has_groups:
+        if topics and self.has_groups:
             self.groups.topics_deleted(topics)
 
     def _limits(self) -> Limits:
@@ -402,8 +410,11 @@ class Broker:
             self.replicas.retry()
         await housekeeping.delete_files(self.logs, self.now_ms())
 
-    async def _checkpoint(self) -> None:
-        self.logs.checkpoint()
+    async def _expire_producers(self) -> None:
+        await housekeeping.expire_producers(self.logs, self.now_ms(), self.live["producer.id.expiration.ms"])
+
+    async def _checkpoint(self, name: str) -> None:
+        self.logs.checkpoint(name)
         housekeeping.report_problems(self.logs)
 
     async def _close_idle(self) -> None:
