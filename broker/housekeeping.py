@@ -32,9 +32,10 @@ class Housekeeping:
         self._loop = loop
         self._chores: list[asyncio.Task[None]] = []
 
-    def every(self, interval_s: float, chore: Callable[[], Awaitable[None]]) -> None:
-        """Run `chore` again and again, first after `interval_s`."""
-        self._chores.append(self._loop.create_task(self._repeat(interval_s, chore)))
+    def every(self, interval_s: float, chore: Callable[[], Awaitable[None]], *, first_s: float | None = None) -> None:
+        """Run `chore` again and again, first after `interval_s`, or after `first_s` if that is sooner."""
+        first_s = interval_s if first_s is None else min(first_s, interval_s)
+        self._chores.append(self._loop.create_task(self._repeat(first_s, interval_s, chore)))
 
     async def stop(self) -> None:
         """End all chores where they are."""
@@ -42,9 +43,11 @@ class Housekeeping:
             task.cancel()
         await asyncio.gather(*self._chores, return_exceptions=True)
 
-    async def _repeat(self, interval_s: float, chore: Callable[[], Awaitable[None]]) -> None:
+    async def _repeat(self, first_s: float, interval_s: float, chore: Callable[[], Awaitable[None]]) -> None:
+        wait_s = first_s
         while True:
-            await asyncio.sleep(interval_s)
+            await asyncio.sleep(wait_s)
+            wait_s = interval_s
             try:
                 await chore()
             except InvariantError as error:
@@ -60,6 +63,12 @@ async def tidy(logs: LogManager, now_ms: int) -> None:
             _log.error("%s", failure)
         await asyncio.sleep(0)
     report_problems(logs)
+
+
+async def expire_producers(logs: LogManager, now_ms: int, expiration_ms: int) -> None:
+    """Forget the producers that have not written for so long, one log's a turn of the loop."""
+    for _ in logs.expire_producers(now_ms, expiration_ms):
+        await asyncio.sleep(0)
 
 
 async def sync(logs: LogManager, loop: asyncio.AbstractEventLoop, now_ms: int) -> None:

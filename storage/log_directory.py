@@ -56,12 +56,14 @@ class LogDirectory:
     """A data directory, locked from `open` to `close`."""
 
     __slots__ = (
-        "_disk", "_lock", "clean", "failure", "full", "meta", "path", "previous_broker_epoch", "refused_writes",
+        "_disk", "_lock", "_written", "clean", "failure", "full", "meta", "path", "previous_broker_epoch",
+        "refused_writes",
     )  # fmt: skip
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
         self._lock: Lock | None = None
+        self._written: dict[str, Mapping[TopicPartition, int]] = {}
         self.path = path
         self.meta: MetaProperties | None = None
         self.failure: OSError | None = None
@@ -116,9 +118,11 @@ class LogDirectory:
         return {} if text is None else parse_offsets(text, f"{self.path}/{name}")
 
     def write_offsets(self, name: str, offsets: Mapping[TopicPartition, int], sync: bool = False) -> None:
-        """Replace a checkpoint file; with `sync`, durably."""
-        with self.storage_errors():
-            self._disk.replace_file(f"{self.path}/{name}", format_offsets(offsets).encode(), sync)
+        """Replace a checkpoint file, unless it says the same already; with `sync`, durably."""
+        if sync or self._written.get(name) != offsets:
+            with self.storage_errors():
+                self._disk.replace_file(f"{self.path}/{name}", format_offsets(offsets).encode(), sync)
+            self._written[name] = offsets
 
     def fail(self, error: OSError) -> KafkaError:
         """Return what callers raise for `error`, and give the directory up unless it is only full, or files are out."""

@@ -28,6 +28,8 @@ from storage.log_directory import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, 
 if TYPE_CHECKING:
     from random import Random
 
+CHECKPOINTS = (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS)
+
 _DELETE_SUFFIX = "-delete"
 _STRAY_SUFFIX = "-stray"
 _METADATA_TOPIC = "__cluster_metadata"
@@ -53,13 +55,11 @@ class LogManager:
         *,
         now_ms: Callable[[], int],
         random: Random,
-        producer_id_expiration_ms: int = 24 * 60 * 60 * 1000,
     ) -> None:
         self._disk = disk
         self._default_config = default_config
         self._now_ms = now_ms
         self._random = random
-        self._producer_id_expiration_ms = producer_id_expiration_ms
         self._logs: dict[TopicPartition, Log] = {}
         self._homes: dict[TopicPartition, LogDirectory] = {}
         self._pending_deletes: list[tuple[int, LogDirectory, str]] = []
@@ -167,7 +167,7 @@ class LogManager:
                 except KafkaError as error:
                     self.problems.append(str(error))
                     unclean.append(self._homes[key])
-            self._write_checkpoints(sync=True)
+            self._write_checkpoints(CHECKPOINTS, sync=True)
         for directory in self.directories:
             try:
                 directory.close(clean=directory not in unclean, broker_epoch=broker_epoch)
@@ -268,7 +268,7 @@ class LogManager:
                 yield flush
 
     def housekeeping(self, now_ms: int) -> Iterator[KafkaError | None]:
-        """Apply retention, expire producers, release idle files: one log a step.
+        """Apply retention, release idle files: one log a step.
 
         Yields what failed.
         """
@@ -276,11 +276,16 @@ class LogManager:
             try:
                 log.delete_old_segments(now_ms)
                 log.release()
-                log.producers.expire(now_ms, self._producer_id_expiration_ms)
             except KafkaError as error:
                 yield error
             else:
                 yield None
+
+    def expire_producers(self, now_ms: int, expiration_ms: int) -> Iterator[None]:
+        """Forget the producers that have written nothing for `expiration_ms`, one log a step."""
+        for log in self._online_logs():
+            log.producers.expire(now_ms, expiration_ms)
+            yield
 
     def delete_files(self, now_ms: int) -> Iterator[KafkaError | None]:
         """Delete the files of deleted logs and segments whose time has come, or whose space is needed now.
@@ -335,22 +340,28 @@ class LogManager:
                 ErrorCode.KAFKA_STORAGE_ERROR, f"No space left in {paths}: free some there, or delete topics."
             )
 
-    def checkpoint(self) -> None:
-        """Write recovery points, log starts and high watermarks of every directory that works."""
-        self._write_checkpoints(sync=False)
+    def checkpoint(self, *names: str) -> None:
+        """Write some of the checkpoint files, or all of them, of every directory that works."""
+        self._write_checkpoints(names or CHECKPOINTS, sync=False)
 
-    def _write_checkpoints(self, sync: bool) -> None:
+    def _write_checkpoints(self, names: Iterable[str], sync: bool) -> None:
         for directory in self.online:
             try:
-                logs = self._logs_in(directory)
-                points = {key: log.recovery_point for key, log in logs.items()}
-                high_watermarks = {key: log.high_watermark for key, log in logs.items()}
-                self._write_offsets(directory, RECOVERY_POINTS, points, sync)
-                self._write_offsets(directory, LOG_STARTS, self._log_starts(directory), sync)
-                self._write_offsets(directory, HIGH_WATERMARKS, high_watermarks, sync)
+                for name in names:
+                    self._write_offsets(directory, name, self._offsets_of(directory, name), sync)
             except KafkaError as error:
                 self.problems.append(str(error))
-        self._stale.clear()
+        if set(names) >= set(CHECKPOINTS):
+            self._stale.clear()
+
+    def _offsets_of(self, directory: LogDirectory, name: str) -> dict[TopicPartition, int]:
+        """Return what the checkpoint file `name` of a directory has to say."""
+        if name == LOG_STARTS:
+            return self._log_starts(directory)
+        logs = self._logs_in(directory).items()
+        if name == RECOVERY_POINTS:
+            return {key: log.recovery_point for key, log in logs}
+        return {key: log.high_watermark for key, log in logs}
 
     def _write_offsets(
         self, directory: LogDirectory, name: str, offsets: Mapping[TopicPartition, int], sync: bool

@@ -1,21 +1,31 @@
-"""DescribeConfigs: settings of topics and of this broker, and where each is set (KIP-133, KIP-226).
+"""DescribeConfigs: settings of topics, brokers, loggers, groups and client metrics, and where each is set (KIP-133).
 
 Behaviour
 - A topic has all of its configurations, this broker all of its own; the empty broker name has what is altered for all
   brokers, and nothing else. Null or empty keys ask for all of them.
-- Another broker's settings are that broker's to tell: INVALID_REQUEST.
+- A group and a client metrics subscription have all of their configurations, whether they exist or not.
+- Another broker's settings and loggers are that broker's to tell: INVALID_REQUEST.
 - Secrets are never told.
 
 Version notes
-- 1 and later return every place that sets a value, if asked.
+- 1 and later return every place that sets a value, if asked (KIP-226).
 - 3 and later return types, and documentation if asked (KIP-569).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from controller.configs.described import describe_all_brokers, describe_broker, describe_topic
+from controller.configs.described import (
+    Described,
+    describe_all_brokers,
+    describe_broker,
+    describe_client_metrics,
+    describe_group,
+    describe_topic,
+)
+from controller.configs.effective import ConfigSource
 from controller.image import ResourceType
 from controller.topic_names import check_topic_name
 from protocol.errors import ErrorCode, KafkaError
@@ -39,7 +49,7 @@ def handle(broker: Broker, _context: RequestContext, request: DescribeConfigsReq
             configs=[],
         )
         try:
-            result.configs = _describe(broker, resource)
+            result.configs = list(_describe(broker, resource))
         except KafkaError as error:
             result.error_code, result.error_message = error.code, error.message
         results.append(result)
@@ -52,27 +62,59 @@ def handle(broker: Broker, _context: RequestContext, request: DescribeConfigsReq
     return DescribeConfigsResponse(results=results)
 
 
-def _describe(broker: Broker, resource: DescribeConfigsRequest.Resource) -> list[_Result.Config]:
+def _describe(broker: Broker, resource: DescribeConfigsRequest.Resource) -> Iterable[Described]:
     image, settings = broker.image, broker.settings
-    name, names = resource.resource_name, resource.configuration_keys or None
-    if resource.resource_type == ResourceType.TOPIC:
+    kind, name, names = resource.resource_type, resource.resource_name, resource.configuration_keys or None
+    if kind == ResourceType.TOPIC:
         check_topic_name(name)
         if image.topic(name) is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return list(describe_topic(image, settings, name, names))
-    if resource.resource_type == ResourceType.BROKER:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
+        return describe_topic(image, settings, name, names)
+    if kind == ResourceType.BROKER:
         if not name:
-            return list(describe_all_brokers(image, names))
+            return describe_all_brokers(image, names)
+        _check_own_id(name, broker.node_id, " or empty string,")
+        return describe_broker(image, settings, names)
+    if kind == ResourceType.BROKER_LOGGER:
+        _check_given(name, "Broker id")
         _check_own_id(name, broker.node_id)
-        return list(describe_broker(image, settings, names))
-    raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type {resource.resource_type}")
+        return _describe_loggers(names)
+    if kind == ResourceType.CLIENT_METRICS:
+        _check_given(name, "Client metrics subscription name")
+        return describe_client_metrics(image, name, names)
+    if kind == ResourceType.GROUP:
+        _check_given(name, "Group name")
+        return describe_group(image, settings, name, names)
+    raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unexpected resource type {kind} for resource {name}")
 
 
-def _check_own_id(name: str, node_id: int) -> None:
+def _describe_loggers(names: list[str] | None) -> Iterable[Described]:
+    from broker import loggers
+
+    return (
+        Described(
+            name=name,
+            value=level,
+            read_only=False,
+            config_source=ConfigSource.BROKER_LOGGER,
+            is_sensitive=False,
+            synonyms=[],
+            documentation=None,
+        )
+        for name, level in loggers.levels().items()
+        if names is None or name in names
+    )
+
+
+def _check_given(name: str, what: str) -> None:
+    if not name:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{what} must not be empty")
+
+
+def _check_own_id(name: str, node_id: int, or_else: str = "") -> None:
     if not name.removeprefix("-").isdecimal():
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
     if name != str(node_id):
         raise KafkaError(
-            ErrorCode.INVALID_REQUEST,
-            f"Unexpected broker id, expected {node_id} or empty string, but received {name}",
+            ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {node_id}{or_else} but received {name}"
         )

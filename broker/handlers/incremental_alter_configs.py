@@ -2,7 +2,9 @@
 
 Behaviour
 - The controller decides each resource on its own (`controller.commands.alter_configs`).
-- Topics, this broker, and (with an empty name) all brokers have settings.
+- Topics, this broker, (with an empty name) all brokers, groups and client metrics subscriptions have settings.
+- This broker's loggers have levels: set and deleted at once, and only here (KIP-412). A resource with one that cannot
+  be is left as it was.
 
 Version notes
 - Both versions say the same; 1 and later are flexible.
@@ -13,17 +15,74 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from controller.commands.alter_configs import incremental_alter_configs
+from controller.commands.alter_configs import Operation, incremental_alter_configs
+from controller.image import ResourceType
+from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 
 if TYPE_CHECKING:
     from broker.broker import Broker
     from broker.connection import RequestContext
 
+_Resource = IncrementalAlterConfigsRequest.Resource
+
 
 async def handle(
     broker: Broker, _context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
-    """Submit the command and answer when it holds."""
+    """Submit the command and answer when it holds; then set the levels of loggers."""
     command = partial(incremental_alter_configs, request=request, settings=broker.settings)
-    return await broker.controller.submit(command)
+    response = await broker.controller.submit(command)
+    for asked, answer in zip(request.resources, response.responses, strict=True):
+        if asked.resource_type == ResourceType.BROKER_LOGGER and not answer.error_code:
+            try:
+                _alter_levels(broker, asked, validate_only=request.validate_only)
+            except KafkaError as error:
+                answer.error_code, answer.error_message = error.code, error.message
+    return response
+
+
+def _alter_levels(broker: Broker, asked: _Resource, *, validate_only: bool) -> None:
+    from broker import loggers
+
+    name = asked.resource_name
+    if not name.removeprefix("-").isdecimal():
+        raise _invalid_request(f"Node id must be an integer, but it is: {name}")
+    if name != str(broker.node_id):
+        raise _invalid_request(f"Unexpected node id. Expected {broker.node_id}, but received {name}")
+    levels: dict[str, str | None] = {}
+    for config in asked.configs:
+        levels[config.name] = _level(config)
+    if not validate_only:
+        for logger, level in levels.items():
+            loggers.set_level(logger, level)
+
+
+def _level(config: _Resource.Config) -> str | None:
+    """Return the level that a logger is to have, None for its parent's; KafkaError if it cannot."""
+    from broker import loggers
+
+    logger, operation, level = config.name, config.config_operation, config.value
+    if operation not in (Operation.SET, Operation.DELETE):
+        try:
+            problem = f"{Operation(operation).name} operation is not allowed for the BROKER_LOGGER resource"
+        except ValueError:
+            problem = f"Unknown operation {operation} for logger {logger}"
+        raise _invalid_request(problem)
+    if not loggers.exists(logger):
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Logger {logger} does not exist!")
+    if operation == Operation.DELETE:
+        if logger == loggers.ROOT:
+            raise _invalid_request("Removing the log level of the root logger is not allowed")
+        return None
+    if level not in loggers.LEVEL_NAMES:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"Cannot set the log level of {logger} to {level} as it is not a supported log level. "
+            f"Valid log levels are {', '.join(loggers.LEVEL_NAMES)}",
+        )
+    return level
+
+
+def _invalid_request(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, message)

@@ -1,22 +1,25 @@
-"""Configurations of topics and brokers are altered while the cluster runs (KIP-226, KIP-339).
+"""Configurations of topics, brokers, groups and client metrics subscriptions are altered (KIP-226, KIP-339).
 
 AlterConfigs gives the whole set that a resource shall have: whatever it does not name is removed.
 IncrementalAlterConfigs sets, removes, appends to and subtracts from single ones. Both are operations on the resource's
 settings, from which the records follow, and both take a resource as a whole or not at all. One that a request names
-twice is refused each time.
+twice is refused each time. What each kind of resource may have is the business of the modules `*_configs` beside this.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from enum import IntEnum
 from typing import NamedTuple
 
+from controller.commands.client_metrics_configs import check_client_metrics_configs
 from controller.commands.decision import Decision
+from controller.commands.group_configs import check_group_configs
 from controller.commands.topic_configs import check_topic_configs
+from controller.configs.alterations import check_alterations
 from controller.configs.broker import BROKER_CONFIGS
-from controller.configs.definition import ConfigDef, ConfigError, ConfigType, UpdateMode, parse_value, split_list
+from controller.configs.definition import ConfigError, ConfigType, split_list
 from controller.configs.effective import StaticSettings
 from controller.configs.topic import TOPIC_CONFIGS
 from controller.image import MetadataImage, ResourceType
@@ -66,6 +69,7 @@ def alter_configs(
         changes = [_Change(config.name, Operation.SET, config.value) for config in asked.configs]
         try:
             _check_times(times[resource])
+            _check_changes(changes)
             records += _alter(image, settings, resource, changes, base={})
         except KafkaError as error:
             answer.error_code, answer.error_message = error.code, error.message
@@ -88,7 +92,9 @@ def incremental_alter_configs(
         changes = [_Change(config.name, config.config_operation, config.value) for config in asked.configs]
         try:
             _check_times(times[resource])
-            records += _alter(image, settings, resource, changes, base=image.configs(*resource))
+            _check_changes(changes)
+            if resource.type != ResourceType.BROKER_LOGGER:  # whose levels are the process's and not recorded
+                records += _alter(image, settings, resource, changes, base=image.configs(*resource))
         except KafkaError as error:
             answer.error_code, answer.error_message = error.code, error.message
     return Decision(() if request.validate_only else tuple(records), response)
@@ -97,6 +103,14 @@ def incremental_alter_configs(
 def _check_times(times: int) -> None:
     if times > 1:
         raise _invalid_request("Each resource must appear at most once.")
+
+
+def _check_changes(changes: Sequence[_Change]) -> None:
+    if any(times > 1 for times in Counter(change.name for change in changes).values()):
+        raise _invalid_request("Error due to duplicate config keys")
+    nulls = [change.name for change in changes if change.value is None and change.operation != Operation.DELETE]
+    if nulls:
+        raise _invalid_request(f"Null value not supported for : {', '.join(nulls)}")
 
 
 def _alter(
@@ -108,17 +122,12 @@ def _alter(
     base: Mapping[str, str],
 ) -> list[ConfigRecord]:
     """Return the records that bring a resource's settings to `base` with the changes made to it."""
-    if any(times > 1 for times in Counter(change.name for change in changes).values()):
-        raise _invalid_request("Error due to duplicate config keys")
-    _check_resource(image, settings, resource)
-    definitions = TOPIC_CONFIGS if resource.type == ResourceType.TOPIC else BROKER_CONFIGS
+    if resource.type == ResourceType.BROKER:
+        _check_broker(settings, resource.name)
     new = dict(base)
     for change in changes:
-        _perform(change, new, definitions.get(change.name))
-    if resource.type == ResourceType.TOPIC:
-        check_topic_configs(new)
-    else:
-        _check_broker_configs({change.name: new.get(change.name) for change in changes}, resource.name)
+        _perform(change, new, resource.type)
+    _check(image, settings, resource, new, {change.name for change in changes})
     old = image.configs(*resource)
     return [
         ConfigRecord(resource_type=resource.type, resource_name=resource.name, name=name, value=new.get(name))
@@ -131,65 +140,68 @@ def _invalid_request(message: str) -> KafkaError:
     return KafkaError(ErrorCode.INVALID_REQUEST, message)
 
 
-def _check_resource(image: MetadataImage, settings: StaticSettings, resource: _Resource) -> None:
+def _check_broker(settings: StaticSettings, name: str) -> None:
+    if name and not name.removeprefix("-").isdecimal():
+        raise _invalid_request(f"Node id must be an integer, but it is: {name}")
+    if name not in ("", str(settings.node_id)):
+        raise _invalid_request(f"Unexpected broker id, expected {settings.node_id}, but received {name}")
+
+
+def _perform(change: _Change, configs: dict[str, str], resource_type: int) -> None:
+    name, operation, value = change
+    if operation == Operation.DELETE:
+        configs.pop(name, None)
+    elif operation == Operation.SET and value is not None:
+        configs[name] = value
+    elif operation in (Operation.APPEND, Operation.SUBTRACT) and value is not None:
+        default = _list_default(name, Operation(operation), resource_type)
+        items = dict.fromkeys(split_list(configs.get(name, default)))
+        for item in split_list(value):
+            if operation == Operation.APPEND:
+                items[item] = None
+            else:
+                items.pop(item, None)
+        configs[name] = ",".join(items)
+    else:
+        raise _invalid_request(f"Unknown operation {operation} for configuration {name}")
+
+
+def _list_default(name: str, operation: Operation, resource_type: int) -> str:
+    """Return what a list begins with; KafkaError INVALID_CONFIG if `name` is none."""
+    definition = None
+    if resource_type == ResourceType.TOPIC:
+        definition = TOPIC_CONFIGS.get(name)
+    elif resource_type == ResourceType.BROKER:
+        definition = BROKER_CONFIGS.get(name)
+        if definition is None:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown config name: {name}")
+    if definition is None or definition.type is not ConfigType.LIST:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG, f"Can't {operation.name} to key {name} because its type is not LIST."
+        )
+    return definition.default or ""
+
+
+def _check(
+    image: MetadataImage, settings: StaticSettings, resource: _Resource, new: Mapping[str, str], changed: Set[str]
+) -> None:
+    """Raise KafkaError unless the resource can have the settings `new`; a broker's are looked at where they change."""
     name = resource.name
     if resource.type == ResourceType.TOPIC:
         if not name:
             raise _invalid_request("Default topic resources are not allowed.")
         check_topic_name(name)
+        check_topic_configs(new)
         if image.topic(name) is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
     elif resource.type == ResourceType.BROKER:
-        if name and not name.removeprefix("-").isdecimal():
-            raise _invalid_request(f"Node id must be an integer, but it is: {name}")
-        if name not in ("", str(settings.node_id)):
-            raise _invalid_request(f"Unexpected broker id, expected {settings.node_id}, but received {name}")
+        try:
+            check_alterations(image, settings, {key: new[key] for key in new if key in changed}, name)
+        except ConfigError as error:
+            raise _invalid_request(str(error)) from None
+    elif resource.type == ResourceType.GROUP:
+        check_group_configs(image, settings, new, name)
+    elif resource.type == ResourceType.CLIENT_METRICS:
+        check_client_metrics_configs(new, name)
     else:
         raise _invalid_request(f"Unknown resource type {resource.type}")
-
-
-def _perform(change: _Change, configs: dict[str, str], definition: ConfigDef | None) -> None:
-    name, operation, value = change
-    if operation == Operation.DELETE:
-        configs.pop(name, None)
-        return
-    if value is None:
-        raise _invalid_request(f"Null value not supported for : {name}")
-    if operation == Operation.SET:
-        configs[name] = value
-        return
-    if operation not in (Operation.APPEND, Operation.SUBTRACT):
-        raise _invalid_request(f"Unknown operation {operation} for configuration {name}")
-    if definition is None or definition.type is not ConfigType.LIST:
-        raise KafkaError(
-            ErrorCode.INVALID_CONFIG,
-            f"Can't {Operation(operation).name} to key {name} because its type is not LIST.",
-        )
-    items = dict.fromkeys(split_list(configs.get(name, definition.default or "")))
-    for item in split_list(value):
-        if operation == Operation.APPEND:
-            items[item] = None
-        else:
-            items.pop(item, None)
-    configs[name] = ",".join(items)
-
-
-def _check_broker_configs(values: Mapping[str, str | None], broker: str) -> None:
-    """Raise KafkaError INVALID_REQUEST unless each value can be altered, of one broker or (the empty name) of all.
-
-    Names without a definition are stored as they come: they may belong to a plug-in, or to a later version.
-    """
-    definitions = [BROKER_CONFIGS[name] for name in values if name in BROKER_CONFIGS]
-    fixed = [definition.name for definition in definitions if definition.update_mode is UpdateMode.READ_ONLY]
-    if fixed:
-        raise _invalid_request(f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
-    single = [definition.name for definition in definitions if definition.update_mode is UpdateMode.PER_BROKER]
-    if single and not broker:
-        raise _invalid_request(
-            f"Cannot update these configs at default cluster level, broker id must be specified: [{', '.join(single)}]"
-        )
-    try:
-        for definition in definitions:
-            parse_value(definition, values[definition.name])
-    except ConfigError as error:
-        raise _invalid_request(str(error)) from None

@@ -6,12 +6,11 @@ Kafka's: they are accepted and shown, so that existing properties files and tool
 
 from __future__ import annotations
 
-from controller.configs.broker_log import COMPACTION_CONFIGS, LOG_CONFIGS
+from controller.configs.broker_log import LOG_CONFIGS
 from controller.configs.broker_server import SERVER_CONFIGS
 from controller.configs.definition import ConfigDef
 from controller.configs.reserved import RESERVED_CONFIGS
 
 BROKER_CONFIGS: dict[str, ConfigDef] = {
-    definition.name: definition
-    for definition in sorted((*LOG_CONFIGS, *COMPACTION_CONFIGS, *SERVER_CONFIGS, *RESERVED_CONFIGS))
+    definition.name: definition for definition in sorted((*LOG_CONFIGS, *SERVER_CONFIGS, *RESERVED_CONFIGS))
 }

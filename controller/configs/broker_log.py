@@ -8,6 +8,7 @@ from controller.configs.definition import (
     UpdateMode,
     at_least,
     between,
+    between_or,
     one_of,
     subset_of,
 )
@@ -31,6 +32,30 @@ LOG_CONFIGS = (
         "producer",
         "The codec of stored batches where the topic does not say; see the topic's compression.type.",
         one_of(*COMPRESSION_TYPES),
+        _DYNAMIC,
+    ),
+    ConfigDef(
+        "compression.gzip.level",
+        _INT,
+        "-1",
+        "The compression.gzip.level of topics that set none.",
+        between_or(1, 9, -1),
+        _DYNAMIC,
+    ),
+    ConfigDef(
+        "compression.lz4.level",
+        _INT,
+        "9",
+        "The compression.lz4.level of topics that set none.",
+        between(1, 17),
+        _DYNAMIC,
+    ),
+    ConfigDef(
+        "compression.zstd.level",
+        _INT,
+        "3",
+        "The compression.zstd.level of topics that set none.",
+        between(-131072, 22),
         _DYNAMIC,
     ),
     ConfigDef(
@@ -85,7 +110,7 @@ LOG_CONFIGS = (
         "log.flush.offset.checkpoint.interval.ms",
         _INT,
         "60000",
-        "How often recovery points, log start offsets and high watermarks of all logs are written down.",
+        "How often it is written down up to where each log is known to be on disk, where a recovery would begin.",
         at_least(0),
     ),
     ConfigDef(
@@ -93,6 +118,13 @@ LOG_CONFIGS = (
         _LONG,
         _MAX_LONG,
         "How often logs are looked at for records that flush.ms wants on disk.",
+    ),
+    ConfigDef(
+        "log.flush.start.offset.checkpoint.interval.ms",
+        _INT,
+        "60000",
+        "How often it is written down where each log starts.",
+        at_least(0),
     ),
     ConfigDef(
         "log.index.interval.bytes",
@@ -109,6 +141,14 @@ LOG_CONFIGS = (
         "The segment.index.bytes of topics that set none.",
         at_least(4),
         _DYNAMIC,
+    ),
+    ConfigDef(
+        "log.initial.task.delay.ms",
+        _LONG,
+        "30000",
+        "How long after the start retention and checkpoints run for the first time, unless it is their time earlier.",
+        at_least(0),
+        internal=True,
     ),
     ConfigDef(
         "log.message.timestamp.after.max.ms",
@@ -247,11 +287,26 @@ LOG_CONFIGS = (
         at_least(1),
     ),
     ConfigDef(
+        "producer.id.expiration.check.interval.ms",
+        _INT,
+        "600000",
+        "How often it is looked for producers whose time is over.",
+        at_least(1),
+        internal=True,
+    ),
+    ConfigDef(
         "producer.id.expiration.ms",
         _INT,
         "86400000",
         "How long the sequence numbers of a producer that stopped writing are remembered.",
         at_least(1),
+        _DYNAMIC,
+    ),
+    ConfigDef(
+        "replica.high.watermark.checkpoint.interval.ms",
+        _LONG,
+        "5000",
+        "How often it is written down up to where each replica is committed.",
     ),
     ConfigDef(
         "unclean.leader.election.enable",
@@ -261,39 +316,4 @@ LOG_CONFIGS = (
         None,
         _DYNAMIC,
     ),
-)
-
-# Of compaction, which this broker does not do yet; kept as the topics' defaults that Kafka's tools expect to see.
-COMPACTION_CONFIGS = tuple(
-    definition._replace(update_mode=_DYNAMIC, effective=False)
-    for definition in (
-        ConfigDef(
-            "log.cleaner.delete.retention.ms",
-            _LONG,
-            "86400000",
-            "The delete.retention.ms of topics that set none.",
-            at_least(0),
-        ),
-        ConfigDef(
-            "log.cleaner.max.compaction.lag.ms",
-            _LONG,
-            _MAX_LONG,
-            "The max.compaction.lag.ms of topics that set none.",
-            at_least(1),
-        ),
-        ConfigDef(
-            "log.cleaner.min.cleanable.ratio",
-            ConfigType.DOUBLE,
-            "0.5",
-            "The min.cleanable.dirty.ratio of topics that set none.",
-            between(0, 1),
-        ),
-        ConfigDef(
-            "log.cleaner.min.compaction.lag.ms",
-            _LONG,
-            "0",
-            "The min.compaction.lag.ms of topics that set none.",
-            at_least(0),
-        ),
-    )
 )

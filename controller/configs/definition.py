@@ -11,8 +11,16 @@ from collections.abc import Callable
 from enum import Enum, IntEnum
 from typing import Any, NamedTuple, TypeAlias
 
-# What is wrong with a parsed value, or None.
-Validator: TypeAlias = Callable[[Any], str | None]
+
+class Complaint(NamedTuple):
+    """What is wrong with a value, where that is not about all of it: the part that is, and the problem."""
+
+    part: str
+    problem: str
+
+
+# What is wrong with a parsed value, or None. `{name}` in a problem stands for the configuration's name.
+Validator: TypeAlias = Callable[[Any], "str | Complaint | None"]
 
 
 class ConfigType(IntEnum):
@@ -42,7 +50,11 @@ class ConfigError(ValueError):
 
 
 class ConfigDef(NamedTuple):
-    """The definition of one configuration. `default` is text, as a properties file would have it."""
+    """The definition of one configuration. `default` is text, as a properties file would have it.
+
+    `without_effect` says why this broker does not act on it, and is empty where it does. An `internal` one is shown
+    only where it is set.
+    """
 
     name: str
     type: ConfigType
@@ -51,7 +63,21 @@ class ConfigDef(NamedTuple):
     validator: Validator | None = None
     update_mode: UpdateMode = UpdateMode.READ_ONLY
     internal: bool = False
-    effective: bool = True
+    without_effect: str = ""
+
+    @property
+    def effective(self) -> bool:
+        """Say whether this broker acts on it."""
+        return not self.without_effect
+
+    @property
+    def told(self) -> str:
+        """Return the documentation that clients are told, which says it where there is no effect."""
+        return (
+            f"{self.documentation} Without effect here: {self.without_effect}."
+            if self.without_effect
+            else self.documentation
+        )
 
     @property
     def sensitive(self) -> bool:
@@ -72,11 +98,29 @@ def parse_value(definition: ConfigDef, text: str | None) -> Any:
         value = _PARSERS[definition.type](text)
     except ValueError as error:
         raise ConfigError(f"Invalid value {text} for configuration {name}: {error}") from None
+    if isinstance(value, tuple) and "" in value:
+        raise ConfigError(f"Configuration '{name}' values must not be empty.")
     if definition.validator is not None:
         complaint = definition.validator(value)
         if complaint is not None:
-            raise ConfigError(f"Invalid value {text} for configuration {name}: {complaint}")
+            part, problem = complaint if isinstance(complaint, Complaint) else (_shown(value), complaint)
+            raise ConfigError(f"Invalid value {part} for configuration {name}: {problem.replace('{name}', name)}")
     return value
+
+
+def _shown(value: Any) -> str:
+    return f"[{', '.join(value)}]" if isinstance(value, tuple) else str(value)
+
+
+def plain_text(value: Any) -> str | None:
+    """Return the text of a value, as Kafka writes it."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return ",".join(value)
+    return str(value).replace("e+", "E").replace("e", "E") if isinstance(value, float) else str(value)
 
 
 def split_list(text: str) -> tuple[str, ...]:
@@ -141,9 +185,15 @@ def between(low: float, high: float) -> Validator:
     return check
 
 
-def either(extra: object, check: Validator) -> Validator:
-    """Accept the one value `extra` beside what `check` accepts."""
-    return lambda value: None if value == extra else check(value)
+def between_or(low: int, high: int, extra: int) -> Validator:
+    """Accept numbers from `low` to `high`, both included, and the one value `extra` beside them."""
+    problem = f"Value must be between {low} and {high} or equal to {extra}"
+    return lambda value: None if value == extra or low <= value <= high else problem
+
+
+def named(value: str) -> str | None:
+    """Accept any text but the empty one."""
+    return None if value else "String must be non-empty"
 
 
 def one_of(*choices: str) -> Validator:
@@ -151,10 +201,16 @@ def one_of(*choices: str) -> Validator:
     return lambda value: None if value in choices else f"String must be one of: {', '.join(choices)}"
 
 
+def one_of_any_case(*choices: str) -> Validator:
+    """Accept one of the given strings, in capital or small letters."""
+    problem = f"String must be one of (case insensitive): {', '.join(choices)}"
+    return lambda value: None if value.upper() in choices else problem
+
+
 def subset_of(*choices: str) -> Validator:
     """Accept a list of some of the given strings."""
-    check = one_of(*choices)
-    return lambda value: next((check(item) for item in value if item not in choices), None)
+    problem = f"String must be one of: {', '.join(choices)}"
+    return lambda value: next((Complaint(item, problem) for item in value if item not in choices), None)
 
 
 def throttled_replicas(value: tuple[str, ...]) -> str | None:
@@ -164,7 +220,8 @@ def throttled_replicas(value: tuple[str, ...]) -> str | None:
     pairs = [item.split(":") for item in value]
     if all(len(pair) == 2 and all(part.isascii() and part.isdigit() for part in pair) for pair in pairs):
         return None
-    return "Value must be the literal '*' or a list of replicas in the form partition:broker,partition:broker"
+    form = "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
+    return f"{{name}} must be the literal '*' or a list of replicas in the following format: {form}"
 
 
 def connections_per_host(value: str) -> str | None:

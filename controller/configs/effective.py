@@ -2,17 +2,21 @@
 
 A topic's own value comes first; then those of the broker's configurations that it falls back to, each as altered for
 this broker, as altered for all brokers, and as in the properties file; then the default (KIP-226). A broker's
-configuration goes through the same places without the first.
+configuration goes through the same places without the first, a group's likewise.
+
+What was stored for a broker and cannot be altered there does not count: another version may have allowed it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import IntEnum
+from itertools import dropwhile
 from typing import Any, NamedTuple, Protocol
 
 from controller.configs.broker import BROKER_CONFIGS
-from controller.configs.definition import parse_value
+from controller.configs.definition import UpdateMode, parse_value
+from controller.configs.listener_names import without_listener
 from controller.configs.topic import BROKER_SYNONYMS, SYNONYM_UNITS, TOPIC_CONFIGS
 from controller.image import MetadataImage, ResourceType
 
@@ -43,6 +47,9 @@ class ConfigSource(IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
+    GROUP = 8
 
 
 class ConfigValue(NamedTuple):
@@ -55,18 +62,51 @@ class ConfigValue(NamedTuple):
 
 def broker_config_values(image: MetadataImage, settings: StaticSettings, name: str) -> Iterator[ConfigValue]:
     """Yield every place that sets the broker's configuration `name`, the one that counts first."""
-    layers = (
+    return _values(_layers(image, settings), [name])
+
+
+def broker_config_places(
+    image: MetadataImage, settings: StaticSettings, name: str, synonyms: Iterable[str]
+) -> Iterator[ConfigValue]:
+    """Yield every place that sets `name` or one of its `synonyms`, as DescribeConfigs tells them.
+
+    Layer by layer, from the first on that sets `name` itself: what goes before belongs to another name.
+    """
+    return dropwhile(lambda place: place.name != name, _values(_layers(image, settings), synonyms))
+
+
+def _layers(image: MetadataImage, settings: StaticSettings) -> tuple[tuple[Mapping[str, str], ConfigSource], ...]:
+    return (
         (image.configs(ResourceType.BROKER, str(settings.node_id)), ConfigSource.DYNAMIC_BROKER),
         (image.configs(ResourceType.BROKER, ""), ConfigSource.DYNAMIC_DEFAULT_BROKER),
         (settings.explicit, ConfigSource.STATIC_BROKER),
     )
+
+
+def _values(layers: Iterable[tuple[Mapping[str, str], ConfigSource]], names: Iterable[str]) -> Iterator[ConfigValue]:
+    names = tuple(names)
     for values, source in layers:
-        text = values.get(name)
-        if text is not None:
-            yield ConfigValue(name, text, source)
-    definition = BROKER_CONFIGS.get(name)
-    if definition is not None and definition.default is not None:
-        yield ConfigValue(name, definition.default, ConfigSource.DEFAULT)
+        for name in names:
+            text = values.get(name)
+            if text is not None and (source is ConfigSource.STATIC_BROKER or can_be_altered(name, source)):
+                yield ConfigValue(name, text, source)
+    for name in names:
+        definition = BROKER_CONFIGS.get(name)
+        if definition is not None and definition.default is not None:
+            yield ConfigValue(name, definition.default, ConfigSource.DEFAULT)
+
+
+def can_be_altered(name: str, source: ConfigSource) -> bool:
+    """Say whether a broker's configuration may be altered, for one broker or for all of them, by `source`.
+
+    Those without a definition may: they belong to a plug-in, or to a later version.
+    """
+    definition = BROKER_CONFIGS.get(without_listener(name))
+    if definition is None:
+        return True
+    if definition.update_mode is UpdateMode.PER_BROKER:
+        return source is ConfigSource.DYNAMIC_BROKER
+    return definition.update_mode is UpdateMode.CLUSTER_WIDE
 
 
 def topic_config_values(

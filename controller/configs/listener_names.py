@@ -21,9 +21,14 @@ def listener_prefix(listener: str) -> str:
     return f"{_PREFIX}{listener.lower()}."
 
 
+def listeners_own(name: str) -> bool:
+    """Say whether a setting is of a single listener."""
+    return name.startswith(_PREFIX)
+
+
 def without_listener(name: str) -> str:
     """Return the setting that is behind a listener's own; `name` itself where it is no listener's."""
-    if not name.startswith(_PREFIX):
+    if not listeners_own(name):
         return name
     _, _, rest = name.removeprefix(_PREFIX).partition(".")
     return next((setting for setting in _OF_MECHANISMS if rest.endswith(setting)), rest)

@@ -1,13 +1,18 @@
 """Kafka's configurations that this broker accepts and shows, and on which it does not act.
 
-A properties file written for Apache Kafka must not be refused, and tools list what Kafka lists; so each is known with its
-type, default and check, under the reason why it has no effect. One that gets an effect moves to the module of its subject.
-Here are those that belong to Kafka's own machinery; the larger subjects have modules of their own.
+A properties file written for Apache Kafka must not be refused, and tools list what Kafka lists; so each is known with
+its type, default and check, under the reason why it has no effect. One that gets an effect moves to the module of its
+subject. Here are those that belong to Kafka's own machinery; the larger subjects have modules of their own.
 """
 
 from __future__ import annotations
 
-from controller.configs.reserved_cluster import CLUSTER_CONFIGS, THROTTLE_CONFIGS, TIERED_CONFIGS
+from controller.configs.reserved_cluster import (
+    CLUSTER_CONFIGS,
+    REPLICATION_RATE_CONFIGS,
+    THROTTLE_CONFIGS,
+    TIERED_CONFIGS,
+)
 from controller.configs.reserved_groups import NEW_GROUP_CONFIGS, TRANSACTION_CONFIGS
 from controller.configs.reserved_security import SECURITY_CONFIGS
 from controller.configs.rows import table
@@ -118,16 +123,53 @@ _JAVA_CONFIGS = table(
 
 _OTHER_CONFIGS = table(
     """
-    group.coordinator.rebalance.protocols LIST classic,consumer,streams read-only
+    group.coordinator.rebalance.protocols LIST classic,consumer,streams read-only consumer,classic,share,streams
         The group protocols that the broker offers, where the cluster's features allow them.
     """,
     without_effect="classic groups are always there, and the other protocols are not there yet",
-) + table(
+)
+
+_INTERNAL_CONFIGS = table(
     """
-    telemetry.max.bytes INT 1048576 read-only 1..
-        The most bytes of metrics that a client may push at once.
+    controller.performance.always.log.threshold.ms LONG 2000 read-only 0..
+        From how long on each step of the controller is logged.
+    controller.performance.sample.period.ms LONG 60000 read-only 100..
+        How often it is logged how long the controller's steps take.
+    group.consumer.regex.refresh.interval.ms INT 600000 read-only 10000..
+        How often it is looked which topics fit the patterns of consumer groups.
+    group.share.initialize.retry.interval.ms INT 30000 read-only 1..
+        The wait before the state of a share group is tried to be made again.
+    group.share.persister.class.name STRING org.apache.kafka.server.share.persister.DefaultStatePersister read-only
+        The class that stores the state of share groups.
+    internal.metadata.delete.delay.millis LONG 60000 read-only
+        How long the files of deleted segments of the metadata log stay.
+    internal.metadata.log.segment.bytes INT null read-only
+        Takes the place of metadata.log.segment.bytes without its lower limit.
+    internal.metadata.max.batch.size.in.bytes INT 8388608 read-only
+        The largest batch of the metadata log.
+    remote.log.index.file.cache.ttl.ms LONG 900000 read-only -1..
+        How long copies of unused indexes of tiered storage are kept.
+    remote.log.manager.task.retry.backoff.max.ms LONG 30000 read-only 1..
+        The longest wait before failed work on tiered storage is tried again.
+    remote.log.manager.task.retry.backoff.ms LONG 500 read-only 1..
+        The first wait before failed work on tiered storage is tried again.
+    remote.log.manager.task.retry.jitter DOUBLE 0.2 read-only 0..1
+        The part of that wait that is left to chance.
+    server.max.startup.time.ms LONG 9223372036854775807 read-only 0..
+        How long a start may take.
+    share.coordinator.cold.partition.snapshot.interval.ms INT 300000 read-only 1..
+        How often the state of idle share groups is stored wholly.
+    share.coordinator.state.topic.prune.interval.ms INT 300000 read-only 1..
+        How often the topic of share groups is cleared of what nobody needs.
+    unclean.leader.election.interval.ms LONG 300000 read-only 1..
+        How often partitions without a leader are given one that is not in sync, where that is allowed.
+    unstable.api.versions.enable BOOLEAN false read-only
+        Whether versions of APIs are offered that are not released.
+    unstable.feature.versions.enable BOOLEAN false read-only
+        Whether levels of features are offered that are not released.
     """,
-    without_effect="client telemetry is not there yet",
+    without_effect="it is there for Apache Kafka's own tests",
+    internal=True,
 )
 
 RESERVED_CONFIGS = (
@@ -136,6 +178,7 @@ RESERVED_CONFIGS = (
     *NEW_GROUP_CONFIGS,
     *CLUSTER_CONFIGS,
     *THROTTLE_CONFIGS,
+    *REPLICATION_RATE_CONFIGS,
     *TIERED_CONFIGS,
     *_CLEANER_CONFIGS,
     *_IDLE_QUORUM_CONFIGS,
@@ -143,4 +186,5 @@ RESERVED_CONFIGS = (
     *_SOCKET_CONFIGS,
     *_JAVA_CONFIGS,
     *_OTHER_CONFIGS,
+    *_INTERNAL_CONFIGS,
 )

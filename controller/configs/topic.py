@@ -1,7 +1,7 @@
 """Every configuration of a topic, and the brokers' configurations that it falls back to.
 
 Kafka 4.3's names, types and defaults. Configurations of tiered storage and throttling are listed because tools write
-and read them; `effective=False` marks what this broker stores and shows but does not act on.
+and read them; `without_effect` says why this broker stores and shows them but does not act on them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from controller.configs.definition import (
     ConfigType,
     at_least,
     between,
-    either,
+    between_or,
     one_of,
     subset_of,
     throttled_replicas,
@@ -20,6 +20,10 @@ from controller.configs.definition import (
 _MAX_LONG = str((1 << 63) - 1)
 _BOOLEAN, _STRING, _INT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT
 _LONG, _DOUBLE, _LIST = ConfigType.LONG, ConfigType.DOUBLE, ConfigType.LIST
+
+_COMPACTION = "compaction is not there yet"
+_THROTTLES = "there is no other broker to replicate to"
+_TIERED = "tiered storage is not there yet"
 
 COMPRESSION_TYPES = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
@@ -39,8 +43,7 @@ _DEFINITIONS = (
         _INT,
         "-1",
         "The level used where compression.type makes the broker write gzip.",
-        either(-1, between(1, 9)),
-        effective=False,
+        between_or(1, 9, -1),
     ),
     ConfigDef(
         "compression.lz4.level",
@@ -48,7 +51,6 @@ _DEFINITIONS = (
         "9",
         "The level used where compression.type makes the broker write lz4.",
         between(1, 17),
-        effective=False,
     ),
     ConfigDef(
         "compression.type",
@@ -64,7 +66,6 @@ _DEFINITIONS = (
         "3",
         "The level used where compression.type makes the broker write zstd.",
         between(-131072, 22),
-        effective=False,
     ),
     ConfigDef(
         "delete.retention.ms",
@@ -72,7 +73,7 @@ _DEFINITIONS = (
         "86400000",
         "How long a compacted topic keeps tombstones, so that a reader starting at the beginning still sees them.",
         at_least(0),
-        effective=False,
+        without_effect=_COMPACTION,
     ),
     ConfigDef(
         "file.delete.delay.ms",
@@ -102,7 +103,7 @@ _DEFINITIONS = (
         "",
         "Replicas whose fetching is throttled on the follower's side, as partition:broker pairs, or * for all.",
         throttled_replicas,
-        effective=False,
+        without_effect=_THROTTLES,
     ),
     ConfigDef(
         "index.interval.bytes",
@@ -117,7 +118,7 @@ _DEFINITIONS = (
         "",
         "Replicas whose fetching is throttled on the leader's side, as partition:broker pairs, or * for all.",
         throttled_replicas,
-        effective=False,
+        without_effect=_THROTTLES,
     ),
     ConfigDef(
         "local.retention.bytes",
@@ -125,7 +126,7 @@ _DEFINITIONS = (
         "-2",
         "With tiered storage, the bytes of a partition that stay on local disk; -2 stands for retention.bytes.",
         at_least(-2),
-        effective=False,
+        without_effect=_TIERED,
     ),
     ConfigDef(
         "local.retention.ms",
@@ -133,7 +134,7 @@ _DEFINITIONS = (
         "-2",
         "With tiered storage, the time that a segment stays on local disk; -2 stands for retention.ms.",
         at_least(-2),
-        effective=False,
+        without_effect=_TIERED,
     ),
     ConfigDef(
         "max.compaction.lag.ms",
@@ -141,7 +142,7 @@ _DEFINITIONS = (
         _MAX_LONG,
         "The longest time that a record of a compacted topic waits for compaction.",
         at_least(1),
-        effective=False,
+        without_effect=_COMPACTION,
     ),
     ConfigDef(
         "max.message.bytes",
@@ -177,7 +178,7 @@ _DEFINITIONS = (
         "0.5",
         "The part of a compacted log that must be uncompacted before the compactor takes it up.",
         between(0, 1),
-        effective=False,
+        without_effect=_COMPACTION,
     ),
     ConfigDef(
         "min.compaction.lag.ms",
@@ -185,7 +186,7 @@ _DEFINITIONS = (
         "0",
         "The shortest time that a record stays uncompacted.",
         at_least(0),
-        effective=False,
+        without_effect=_COMPACTION,
     ),
     ConfigDef(
         "min.insync.replicas",
@@ -205,21 +206,21 @@ _DEFINITIONS = (
         _BOOLEAN,
         "false",
         "With tiered storage, whether no more segments of the topic are uploaded.",
-        effective=False,
+        without_effect=_TIERED,
     ),
     ConfigDef(
         "remote.log.delete.on.disable",
         _BOOLEAN,
         "false",
         "Whether turning tiered storage off for the topic deletes what was uploaded.",
-        effective=False,
+        without_effect=_TIERED,
     ),
     ConfigDef(
         "remote.storage.enable",
         _BOOLEAN,
         "false",
         "Whether the topic's closed segments are kept in tiered storage.",
-        effective=False,
+        without_effect=_TIERED,
     ),
     ConfigDef(
         "retention.bytes",

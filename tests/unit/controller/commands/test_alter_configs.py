@@ -142,7 +142,13 @@ def test_one_broker_and_all_brokers_have_settings_of_their_own(cluster: Cluster)
         ("1", "node.id", "5", "Cannot update these configs dynamically: [node.id]"),
         ("1", "log.retention.ms", "x", "Not a number of type LONG"),
         ("", "log.segment.bytes", "5", "Value must be at least 1048576"),
-        ("", "ssl.keystore.type", "PKCS12", "broker id must be specified: [ssl.keystore.type]"),
+        ("", "sasl.enabled.mechanisms", "PLAIN", "broker id must be specified: [sasl.enabled.mechanisms]"),
+        ("", "listener.name.x.ssl.protocol", "TLS", "must be specified: [listener.name.x.ssl.protocol]"),
+        ("1", "ssl.keystore.type", "PKCS12", "only per-listener using the listener prefix: [ssl.keystore.type]"),
+        ("1", "listener.name.x.max.connections", "y", "Invalid value y for configuration max.connections:"),
+        ("1", "num.io.threads", "17", "not be greater than double the current value 8"),
+        ("1", "num.io.threads", "3", "at least half the current value 8"),
+        ("", "group.consumer.assignment.interval.ms", "20000", "group.consumer.max.assignment.interval.ms"),
     ],
 )
 def test_what_a_broker_cannot_have_says_why(cluster: Cluster, name: str, key: str, value: str, message: str) -> None:

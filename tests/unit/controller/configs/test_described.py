@@ -20,8 +20,15 @@ def test_a_topic_has_every_configuration_but_internal_ones() -> None:
 
 def test_a_topic_s_value_is_in_its_own_unit_and_its_places_are_as_they_were_set() -> None:
     [config] = describe_topic(image(), Settings({"log.retention.hours": "1"}), "t", ["retention.ms"])
-    assert (config.value, config.config_source, config.read_only) == ("3600000", 4, False)
+    assert (config.value, config.config_source, config.read_only) == ("3600000", 5, False)
+    assert config.synonyms == []
+    [config] = describe_topic(
+        image(retention_ms="+7"), Settings({"log.retention.hours": "1", "log.retention.ms": "8"}), "t", ["retention.ms"]
+    )
+    assert (config.value, config.config_source, config.read_only) == ("7", 1, False)
     assert [(place.name, place.value, place.source) for place in config.synonyms] == [
+        ("retention.ms", "7", 1),
+        ("log.retention.ms", "8", 4),
         ("log.retention.hours", "1", 4),
         ("log.retention.hours", "168", 5),
     ]
@@ -37,7 +44,7 @@ def test_an_empty_list_is_a_value() -> None:
 def test_a_broker_has_every_configuration_and_what_was_set_for_it_alone() -> None:
     given = image(ResourceType.BROKER, "1", some_plugin="x")
     configs = {config.name: config for config in describe_broker(given, Settings())}
-    assert configs.keys() == BROKER_CONFIGS.keys() | {"some.plugin"}
+    assert configs.keys() == {name for name, one in BROKER_CONFIGS.items() if not one.internal} | {"some.plugin"}
     assert configs["node.id"].read_only
     assert not configs["log.retention.ms"].read_only
     assert (configs["log.retention.ms"].value, configs["log.retention.ms"].config_source) == (None, 5)

@@ -1,0 +1,97 @@
+"""What may be altered for one broker, or for all of them, while they run (KIP-226)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from controller.configs.broker import BROKER_CONFIGS
+from controller.configs.definition import ConfigError, UpdateMode, parse_value
+from controller.configs.effective import StaticSettings, effective_broker_config
+from controller.configs.group import check_within_limits
+from controller.configs.listener_names import listeners_own, without_listener
+from controller.image import MetadataImage
+
+# Altered for single listeners only: stores of keys and what they say.
+_OF_LISTENERS = {
+    "ssl.key.password",
+    "ssl.keystore.certificate.chain",
+    "ssl.keystore.key",
+    "ssl.keystore.location",
+    "ssl.keystore.password",
+    "ssl.keystore.type",
+    "ssl.truststore.certificates",
+    "ssl.truststore.location",
+    "ssl.truststore.password",
+    "ssl.truststore.type",
+}
+
+# What a listener may have of its own for all brokers; everything else of a listener is one broker's.
+_OF_ALL_BROKERS_LISTENERS = {"max.connections", "max.connection.creation.rate", "num.network.threads"}
+
+# Not to be changed by more than half or double at once.
+_POOLS = (
+    "log.cleaner.threads",
+    "background.threads",
+    "num.io.threads",
+    "num.network.threads",
+    "num.recovery.threads.per.data.dir",
+    "num.replica.fetchers",
+)
+
+
+def check_alterations(image: MetadataImage, settings: StaticSettings, values: Mapping[str, str], broker: str) -> None:
+    """Raise ConfigError unless each value can be set, for one broker or (the empty name) for all.
+
+    Names without a definition are stored as they come: they may belong to a plug-in, or to a later version.
+    """
+    _check_places(values, broker)
+    parsed: dict[str, Any] = {}
+    for name, text in values.items():
+        definition = BROKER_CONFIGS.get(without_listener(name))
+        if definition is not None:
+            parsed[name] = parse_value(definition, text)
+    _check_together(image, settings, parsed)
+
+
+def _check_places(values: Mapping[str, str], broker: str) -> None:
+    known = {name: BROKER_CONFIGS[name].update_mode for name in values if name in BROKER_CONFIGS}
+    _refuse("Cannot update these configs dynamically", [name for name in known if known[name] is UpdateMode.READ_ONLY])
+    _refuse(
+        "These security configs can be dynamically updated only per-listener using the listener prefix",
+        [name for name in values if name in _OF_LISTENERS],
+    )
+    if not broker:
+        single = [name for name in known if known[name] is UpdateMode.PER_BROKER]
+        single += [
+            name for name in values if listeners_own(name) and without_listener(name) not in _OF_ALL_BROKERS_LISTENERS
+        ]
+        _refuse("Cannot update these configs at default cluster level, broker id must be specified", single)
+
+
+def _refuse(why: str, names: list[str]) -> None:
+    if names:
+        raise ConfigError(f"{why}: [{', '.join(names)}]")
+
+
+def _check_together(image: MetadataImage, settings: StaticSettings, parsed: Mapping[str, Any]) -> None:
+    """Raise ConfigError for values that are sound alone but not beside what holds already."""
+
+    def value(name: str) -> Any:
+        return parsed[name] if name in parsed else effective_broker_config(image, settings, name)
+
+    for name in _POOLS:
+        if name in parsed:
+            _check_pool(name, parsed[name], effective_broker_config(image, settings, name))
+    if any(name.startswith("group.") for name in parsed):
+        check_within_limits(value, value, "group.")
+
+
+def _check_pool(name: str, size: int, current: int) -> None:
+    if size < current // 2:
+        problem = f"value should be at least half the current value {current}"
+    elif size > current * 2:
+        problem = f"value should not be greater than double the current value {current}"
+    else:
+        return
+    raise ConfigError(f"Dynamic thread count update validation failed for {name}={size}, {problem}")

@@ -1,0 +1,179 @@
+"""Kafka's configurations of what a cluster of several brokers does, accepted without effect.
+
+Columns as `controller.configs.rows` has them; `reserved` says what becomes of them.
+"""
+
+from __future__ import annotations
+
+from controller.configs.rows import table
+
+CLUSTER_CONFIGS = table(
+    """
+    auto.leader.rebalance.enable BOOLEAN true read-only
+        Whether leadership goes back to the preferred replicas by itself.
+    broker.heartbeat.interval.ms INT 2000 read-only
+        How often a broker sends the controller a heartbeat.
+    broker.session.timeout.ms INT 9000 read-only
+        After how long without a heartbeat the controller takes a broker for gone.
+    controlled.shutdown.enable BOOLEAN true read-only
+        Whether a broker hands its leadership over before it stops.
+    controller.quorum.append.linger.ms INT 25 read-only 0..
+        How long the leader of the metadata log gathers records before it writes them.
+    controller.quorum.auto.join.enable BOOLEAN false read-only
+        Whether a controller makes itself a voter of a quorum that it is not in.
+    controller.quorum.bootstrap.servers LIST '' read-only
+        Where the quorum is asked for who leads it, as host:port.
+    controller.quorum.election.backoff.max.ms INT 1000 read-only 0..
+        The longest wait before another election after one without result.
+    controller.quorum.election.timeout.ms INT 1000 read-only 0..
+        How long a voter waits for the votes of the others.
+    controller.quorum.fetch.max.bytes INT 1048576 read-only 1..
+        The most bytes that one fetch of the metadata log asks for.
+    controller.quorum.fetch.snapshot.max.bytes INT 1048576 read-only 1..
+        The most bytes that one fetch of a metadata snapshot asks for.
+    controller.quorum.fetch.timeout.ms INT 2000 read-only 0..
+        After how long without its leader a voter wants to be elected, and without a majority the leader resigns.
+    controller.quorum.request.timeout.ms INT 2000 read-only 0..
+        How long a request between voters may take.
+    controller.quorum.retry.backoff.ms INT 20 read-only 0..
+        The wait before a failed request between voters is tried again.
+    controller.socket.timeout.ms INT 30000 read-only
+        How long a request of a broker to the controller may take.
+    cordoned.log.dirs LIST '' per-broker
+        Directories of log.dirs in which no new partitions are placed; * for all of them.
+    initial.broker.registration.timeout.ms INT 60000 read-only
+        How long a broker tries to register when it starts.
+    leader.imbalance.check.interval.seconds LONG 300 read-only 1..
+        How often it is looked whether leaders are the preferred replicas.
+    log.dir.failure.timeout.ms LONG 30000 read-only 1..
+        How long a broker goes on that cannot tell the controller of a failed directory.
+    num.replica.alter.log.dirs.threads INT null read-only
+        The threads that move replicas between directories.
+    num.replica.fetchers INT 1 cluster-wide 1..
+        The connections to each other broker from which replicas are fetched.
+    replica.fetch.backoff.ms INT 1000 read-only 0..
+        The wait before a failed fetch of a replica is tried again.
+    replica.fetch.max.bytes INT 1048576 read-only 0..
+        How many bytes of one partition a fetch of a replica asks for; the first batch is always whole.
+    replica.fetch.min.bytes INT 1 read-only
+        The bytes that a fetch of a replica waits for.
+    replica.fetch.response.max.bytes INT 10485760 read-only 0..
+        How many bytes one fetch of replicas asks for in all.
+    replica.fetch.wait.max.ms INT 500 read-only
+        How long a fetch of replicas waits for records.
+    replica.lag.time.max.ms LONG 30000 read-only
+        After how long behind the leader a replica is no longer in sync.
+    replica.selector.class STRING null read-only
+        The class that chooses from which replica a consumer reads.
+    replica.socket.receive.buffer.bytes INT 65536 read-only
+        The receive buffer of connections between brokers.
+    replica.socket.timeout.ms INT 30000 read-only
+        How long a request between brokers may take.
+    request.timeout.ms INT 30000 read-only
+        How long the broker waits for answers to its own requests.
+    socket.connection.setup.timeout.max.ms LONG 30000 read-only
+        The longest time that a connection to another broker may take to begin, after several failures.
+    socket.connection.setup.timeout.ms LONG 10000 read-only
+        The time that a connection to another broker may take to begin.
+    """,
+    without_effect="a cluster of several brokers is not there yet",
+)
+
+THROTTLE_CONFIGS = table(
+    """
+    alter.log.dirs.replication.quota.window.num INT 11 read-only 1..
+        The samples over which the rate of moves between directories is measured.
+    alter.log.dirs.replication.quota.window.size.seconds INT 1 read-only 1..
+        The length of one of these samples.
+    client.quota.callback.class CLASS null read-only
+        The class that says which quota a client has.
+    controller.quota.window.num INT 11 read-only 1..
+        The samples over which the rate of changes to topics is measured.
+    controller.quota.window.size.seconds INT 1 read-only 1..
+        The length of one of these samples.
+    quota.window.num INT 11 read-only 1..
+        The samples over which a client's use is measured.
+    quota.window.size.seconds INT 1 read-only 1..
+        The length of one of these samples.
+    replication.quota.window.num INT 11 read-only 1..
+        The samples over which the rate of replication is measured.
+    replication.quota.window.size.seconds INT 1 read-only 1..
+        The length of one of these samples.
+    """,
+    without_effect="nobody is throttled yet",
+)
+
+REPLICATION_RATE_CONFIGS = table(
+    """
+    follower.replication.throttled.rate LONG 9223372036854775807 cluster-wide 0..
+        The bytes a second that throttled replicas are fetched with, on the followers' side.
+    leader.replication.throttled.rate LONG 9223372036854775807 cluster-wide 0..
+        The bytes a second that throttled replicas are fetched with, on the leaders' side.
+    replica.alter.log.dirs.io.max.bytes.per.second LONG 9223372036854775807 cluster-wide 0..
+        The bytes a second that are moved between directories.
+    """,
+    without_effect="nobody is throttled yet",
+    internal=True,  # as in Kafka, where they are no settings of the file
+)
+
+TIERED_CONFIGS = table(
+    """
+    follower.fetch.last.tiered.offset.enable BOOLEAN false cluster-wide
+        Whether an empty follower begins behind what is in tiered storage already.
+    log.local.retention.bytes LONG -2 cluster-wide -2..
+        The local.retention.bytes of topics that set none.
+    log.local.retention.ms LONG -2 cluster-wide -2..
+        The local.retention.ms of topics that set none.
+    remote.fetch.max.wait.ms INT 500 cluster-wide 1..
+        How long a fetch waits for records from tiered storage.
+    remote.list.offsets.request.timeout.ms LONG 30000 cluster-wide 1..
+        How long a search for a timestamp waits for tiered storage.
+    remote.log.index.file.cache.total.size.bytes LONG 1073741824 cluster-wide 1..
+        The space for copies of the indexes of segments in tiered storage.
+    remote.log.manager.copier.thread.pool.size INT 10 cluster-wide 1..
+        The threads that upload segments.
+    remote.log.manager.copy.max.bytes.per.second LONG 9223372036854775807 cluster-wide 1..
+        The bytes a second that are uploaded.
+    remote.log.manager.copy.quota.window.num INT 11 read-only 1..
+        The samples over which the rate of uploads is measured.
+    remote.log.manager.copy.quota.window.size.seconds INT 1 read-only 1..
+        The length of one of these samples.
+    remote.log.manager.expiration.thread.pool.size INT 10 cluster-wide 1..
+        The threads that delete segments from tiered storage.
+    remote.log.manager.fetch.max.bytes.per.second LONG 9223372036854775807 cluster-wide 1..
+        The bytes a second that are read from tiered storage.
+    remote.log.manager.fetch.quota.window.num INT 11 read-only 1..
+        The samples over which the rate of reads is measured.
+    remote.log.manager.fetch.quota.window.size.seconds INT 1 read-only 1..
+        The length of one of these samples.
+    remote.log.manager.follower.thread.pool.size INT 2 cluster-wide 1..
+        The threads that do what followers have to do for tiered storage.
+    remote.log.manager.task.interval.ms LONG 30000 read-only 1..
+        How often it is looked for segments to upload and to delete.
+    remote.log.manager.thread.pool.size INT 2 read-only 1..
+        The threads that schedule the work on tiered storage.
+    remote.log.metadata.custom.metadata.max.bytes INT 128 read-only 0..
+        The most bytes that a storage plug-in may keep about a segment.
+    remote.log.metadata.manager.class.name STRING org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager read-only named
+        The class that remembers what is in tiered storage.
+    remote.log.metadata.manager.class.path STRING null read-only
+        Where that class is.
+    remote.log.metadata.manager.impl.prefix STRING rlmm.config. read-only named
+        What the names of that class's own settings begin with.
+    remote.log.metadata.manager.listener.name STRING null read-only named
+        The listener by which that class reaches the brokers.
+    remote.log.reader.max.pending.tasks INT 100 read-only 1..
+        How many reads from tiered storage may wait.
+    remote.log.reader.threads INT 10 cluster-wide 1..
+        The threads that read from tiered storage.
+    remote.log.storage.manager.class.name STRING null read-only named
+        The class that stores segments elsewhere.
+    remote.log.storage.manager.class.path STRING null read-only
+        Where that class is.
+    remote.log.storage.manager.impl.prefix STRING rsm.config. read-only named
+        What the names of that class's own settings begin with.
+    remote.log.storage.system.enable BOOLEAN false read-only
+        Whether the broker has tiered storage.
+    """,  # noqa: E501
+    without_effect="tiered storage is not there yet",
+)

@@ -1,0 +1,57 @@
+"""Definitions written as a table: two lines each, in a text.
+
+    group.max.size INT 2147483647 read-only 1..
+        The most members that one group may have.
+
+The first has the name, the type, the default (`null`: none; `''`: the empty text), where it may be altered while the
+broker runs, and, if not every value of its type will do, which: `1..` from 1 on, `1..10` up to 10, `a|b` one of these
+texts, `A|B~` in capital or small letters, `a,b` a list of these, `named` any text but the empty one. The second line
+documents it.
+"""
+
+from __future__ import annotations
+
+from controller.configs.definition import (
+    ConfigDef,
+    ConfigType,
+    UpdateMode,
+    Validator,
+    at_least,
+    between,
+    named,
+    one_of,
+    one_of_any_case,
+    subset_of,
+)
+
+
+def table(text: str, *, without_effect: str = "", internal: bool = False) -> tuple[ConfigDef, ...]:
+    """Return the definitions in `text`; `without_effect` says why this broker does not act on them."""
+    lines = [line.strip() for line in text.strip().splitlines()]
+    return tuple(
+        _definition(row, documentation)._replace(without_effect=without_effect, internal=internal)
+        for row, documentation in zip(lines[::2], lines[1::2], strict=True)
+    )
+
+
+def _definition(row: str, documentation: str) -> ConfigDef:
+    name, type_name, default, mode, *accepted = row.split()
+    return ConfigDef(
+        name,
+        ConfigType[type_name],
+        None if default == "null" else default.strip("'"),
+        documentation,
+        _validator(*accepted) if accepted else None,
+        UpdateMode(mode),
+    )
+
+
+def _validator(accepted: str) -> Validator:
+    if accepted == "named":
+        return named
+    low, dots, high = accepted.partition("..")
+    if dots:
+        return between(int(low), int(high)) if high else at_least(int(low))
+    if accepted.endswith("~"):
+        return one_of_any_case(*accepted[:-1].split("|"))
+    return subset_of(*accepted.split(",")) if "," in accepted else one_of(*accepted.split("|"))
