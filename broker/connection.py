@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 from protocol.api import ApiKey
 from protocol.errors import InvariantError
+from protocol.headers import RequestHeader
 from protocol.primitives import Part
 
 MAX_IN_FLIGHT = 128
@@ -57,6 +58,22 @@ class RequestContext(NamedTuple):
     client_host: str
     principal: str = ANONYMOUS
     connection: Connection | None = None
+
+
+def context_of(header: RequestHeader, connection: Connection) -> RequestContext:
+    """Return what the handler of a request may know."""
+    key, version, correlation_id, client_id = header
+    return RequestContext(
+        key,
+        version,
+        correlation_id,
+        client_id,
+        connection.connection_id,
+        connection.listener,
+        connection.client_host,
+        connection.principal,
+        connection,
+    )
 
 
 class Slot:

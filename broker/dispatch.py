@@ -3,7 +3,9 @@
 An API is served where `broker/handlers/` has a module of its name, on the listeners and in the versions of
 `protocol.api`. Handlers and messages are imported at the first request that needs them, so that a start does
 not pay for them. A handler answers at once, or returns an awaitable and is answered later; it is called while
-the frame is valid, so views of the frame (`Records`) are good until it returns, and no longer.
+the frame is valid, so views of the frame (`Records`) are good until it returns, and no longer. A handler's module may
+have a `handle_frame` besides, which answers the commonest shape of a request straight from its bytes to those of the
+response, and returns None, with nothing done, for every other, which `handle` then gets.
 
 Whatever goes wrong ends in one place:
 
@@ -26,7 +28,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from broker import handlers
 from broker.channel import Waiting
-from broker.connection import Connection, Disconnect, RequestContext
+from broker.connection import Connection, Disconnect, RequestContext, context_of
 from broker.error_responses import error_response
 from protocol.api import APIS, Api, ApiKey, request_class
 from protocol.errors import DecodeError, ErrorCode, InvariantError, KafkaError
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
     from broker.broker import Broker
 
 Handler: TypeAlias = Callable[["Broker", RequestContext, Any], "Message | Awaitable[Message | None] | None"]
+FrameHandler: TypeAlias = Callable[["Broker", RequestHeader, Connection, memoryview, int], "bytes | Message | None"]
+_Route: TypeAlias = tuple[range, type[Message], Handler, FrameHandler | None]
 
 _SIZE = Struct(">i")
 _ROOM_FOR_SIZE = bytes(_SIZE.size)
@@ -62,44 +66,41 @@ class Dispatcher:
         self._metrics = broker.metrics
         self._loop = broker.loop
         self.apis = served_apis(listener_type)
-        self._handlers: dict[ApiKey, tuple[range, type[Message], Handler]] = {}
+        self._handlers: dict[ApiKey, _Route] = {}
         # Tasks are only weakly held by the loop.
         self._tasks: set[asyncio.Task[list[Part] | None]] = set()
 
     def __call__(self, frame: memoryview, connection: Connection) -> list[Part] | Waiting | None:
         """Handle one request; `DecodeError` and `Disconnect` say that the connection has to be closed."""
         header, body_at = decode_request_header(frame)
-        key, version, correlation_id, client_id = header
-        versions, requests, handle = self._handlers.get(key) or self._find(key)
+        key, version, _, _ = header
+        versions, requests, handle, handle_frame = self._handlers.get(key) or self._find(key)
         self._metrics.requests += 1
         if version not in versions:
             return self._reject_version(header)
+        if handle_frame is not None:
+            try:
+                answer = handle_frame(self._broker, header, connection, frame, body_at)
+            except Exception as error:
+                return self._failed(header, requests.decode(frame, version, body_at), error)
+            if answer is not None:
+                return [answer] if isinstance(answer, bytes) else _encode_answer(header, answer)
         request = requests.decode(frame, version, body_at)
-        context = RequestContext(
-            key,
-            version,
-            correlation_id,
-            client_id,
-            connection.connection_id,
-            connection.listener,
-            connection.client_host,
-            connection.principal,
-            connection,
-        )
         try:
-            outcome = handle(self._broker, context, request)
+            outcome = handle(self._broker, context_of(header, connection), request)
             if isinstance(outcome, Message):
                 return _encode_answer(header, outcome)
             return None if outcome is None else Waiting(key, self._start(self._later(header, request, outcome)))
         except Exception as error:
             return self._failed(header, request, error)
 
-    def _find(self, key: ApiKey) -> tuple[range, type[Message], Handler]:
+    def _find(self, key: ApiKey) -> _Route:
         api = self.apis.get(key)
         if api is None:
             raise Disconnect(f"the API {APIS[key].name} is not served on this listener")
         module = import_module(f"broker.handlers.{api.module}")
-        found = self._handlers[key] = (api.versions, request_class(key), module.handle)
+        handle_frame = getattr(module, "handle_frame", None)
+        found = self._handlers[key] = (api.versions, request_class(key), module.handle, handle_frame)
         return found
 
     def _start(self, later: Coroutine[Any, Any, list[Part] | None]) -> asyncio.Task[list[Part] | None]:

@@ -186,7 +186,8 @@ class Partition:
         NOT_ENOUGH_REPLICAS, with nothing written, if `acks` is -1 and the ISR is too small; otherwise
         KafkaErrors of the log.
         """
-        self.check()
+        if self.unavailable or not self.is_leader:
+            self.check()
         if acks == ACKS_ALL and len(self.isr) < self.min_isr:
             raise KafkaError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
@@ -196,7 +197,7 @@ class Partition:
 
     def advance_high_watermark(self) -> bool:
         """Commit what the whole ISR has; say whether that was more than before."""
-        if len(self.isr) < self.min_isr:
+        if len(self.isr) < len(self.replicas) and len(self.isr) < self.min_isr:
             return False
         log = self.log
         committed = log.log_end_offset

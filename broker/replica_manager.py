@@ -88,6 +88,15 @@ class ReplicaManager:
         topic = self._image.topic_by_id(topic_id) if self._image is not None else None
         return None if topic is None else topic.name
 
+    def find(self, topic_id: bytes, index: int) -> Partition | None:
+        """Return the replica of a partition of the topic with that id, if there is one."""
+        hosted = self._by_topic.get(topic_id)
+        return None if hosted is None else hosted.get(index)
+
+    def find_named(self, topic: str, index: int) -> Partition | None:
+        """Return the replica, if there is one."""
+        return self._partitions.get((topic, index))
+
     def partition(self, topic: str, index: int) -> Partition:
         """Return the replica; KafkaError if there is no such partition, or this broker has none of it."""
         found = self._partitions.get((topic, index))

@@ -28,19 +28,22 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from broker.connection import Disconnect
+from broker.connection import Disconnect, context_of
 from broker.leader_hints import current_leader
 from broker.partition import ACKS_ALL, NO_OFFSET, Partition
 from broker.record_checks import InvalidRecordsError, prepare
 from controller.topic_names import INTERNAL_TOPICS
+from protocol import lone_batch
 from protocol.compression import Compression
 from protocol.errors import ErrorCode, KafkaError
+from protocol.lone_batch import lone_answer, read_lone_batch
 from protocol.messages.produce import ProduceRequest, ProduceResponse
 from protocol.record_batch import check_batch
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.connection import RequestContext
+    from broker.connection import Connection, RequestContext
+    from protocol.headers import RequestHeader
 
 _ADMIN_CLIENT_ID = "__admin_client"
 _ZSTD_FROM_VERSION = 7
@@ -65,6 +68,45 @@ def handle(
             raise Disconnect(f"a produce with acks=0 failed: {produce.first_error}")
         return None
     return produce.acknowledged(response, request.timeout_ms) if produce.uncommitted else response
+
+
+def handle_frame(
+    broker: Broker, header: RequestHeader, connection: Connection, frame: memoryview, body_at: int
+) -> bytes | ProduceResponse | None:
+    """Append the one batch of a request that holds one, and is answered at once, without decoding the whole.
+
+    None, with nothing done, for every other request, and where something is wrong already: `handle` says what.
+    """
+    version = header.api_version
+    lone = read_lone_batch(frame, body_at, version) if version >= lone_batch.FIRST_VERSION else None
+    if lone is None:
+        return None
+    acks, topic, index, records = lone
+    replicas = broker.replicas
+    if version >= _TOPIC_IDS_FROM_VERSION:
+        partition = replicas.find(topic, index)
+    else:
+        partition = replicas.find_named(str(topic[1:], "utf-8", "replace"), index)
+    if partition is None or partition.topic in INTERNAL_TOPICS:
+        return None
+    if acks != 1 and (acks != ACKS_ALL or partition.followers):
+        return None
+    try:
+        partition.check()
+        batch_header = check_batch(records)
+        batch = prepare(records, batch_header, partition.log.config, broker.settings["barnabas.validate.records"])
+    except KafkaError:
+        return None
+    if batch_header.is_transactional:
+        return None
+    try:
+        info = replicas.append(partition, batch, acks, batch_header if batch is records else None)
+    except KafkaError as error:
+        request = ProduceRequest.decode(frame, version, body_at)
+        return _Produce(broker, context_of(header, connection), acks).refusal(request, error)
+    return lone_answer(
+        header.correlation_id, topic, index, info.base_offset, info.log_append_time_ms, info.log_start_offset
+    )
 
 
 class _Produce:
@@ -93,8 +135,7 @@ class _Produce:
 
     def append_topic(self, topic: ProduceRequest.Topic) -> _Topic:
         """Append to the partitions of one topic."""
-        by_id = self.context.api_version >= _TOPIC_IDS_FROM_VERSION
-        name = self.replicas.topic_name(topic.topic_id) if by_id else topic.name
+        name = self._name(topic)
         answers = []
         for wanted in topic.partition_data:
             try:
@@ -134,6 +175,19 @@ class _Produce:
             else:
                 answer.error_code = outcome
         return answer
+
+    def refusal(self, request: ProduceRequest, error: KafkaError) -> ProduceResponse:
+        """Return the response that says that all of `request` failed with `error`."""
+        responses = []
+        for topic in request.topic_data:
+            name = self._name(topic)
+            answers = [self._refuse(name, wanted.index, error) for wanted in topic.partition_data]
+            responses.append(_Topic(name=topic.name, topic_id=topic.topic_id, partition_responses=answers))
+        return ProduceResponse(responses=responses, node_endpoints=self.node_endpoints)
+
+    def _name(self, topic: ProduceRequest.Topic) -> str | None:
+        by_id = self.context.api_version >= _TOPIC_IDS_FROM_VERSION
+        return self.replicas.topic_name(topic.topic_id) if by_id else topic.name
 
     def _refuse(self, name: str | None, index: int, error: KafkaError) -> _Appended:
         self.first_error = self.first_error or error

@@ -35,9 +35,9 @@ def event_loop():
     loop.close()
 
 
-def handled_by(dispatcher, handle, key=ApiKey.HEARTBEAT):
+def handled_by(dispatcher, handle, key=ApiKey.HEARTBEAT, handle_frame=None):
     """Put `handle` where the API's handler is."""
-    dispatcher._handlers[key] = (APIS[key].versions, request_class(key), handle)
+    dispatcher._handlers[key] = (APIS[key].versions, request_class(key), handle, handle_frame)
     return dispatcher
 
 
@@ -69,6 +69,42 @@ def test_the_handler_gets_the_request_and_who_sent_it(dispatcher):
     assert (context.api_key, context.api_version, context.correlation_id) == (ApiKey.HEARTBEAT, 4, 77)
     assert (context.client_id, context.client_host, context.listener) == ("me", "192.0.2.7", "PLAINTEXT")
     assert (context.connection_id, context.principal) == (5, "User:ANONYMOUS")
+
+
+def test_a_frame_that_is_handled_as_it_came_is_answered_with_those_bytes(dispatcher):
+    seen = []
+
+    def handle_frame(*arguments):
+        seen.append(arguments)
+        return b"answer"
+
+    frame = request(ApiKey.HEARTBEAT, 4, HEARTBEAT)
+    assert handled_by(dispatcher, None, handle_frame=handle_frame)(frame, CONNECTION) == [b"answer"]
+    ((broker, header, connection, got, body_at),) = seen
+    assert (broker, connection, got) == (dispatcher._broker, CONNECTION, frame)
+    assert header == RequestHeader(ApiKey.HEARTBEAT, 4, 77, "me")
+    assert HeartbeatRequest.decode(got, 4, body_at) == HEARTBEAT
+
+
+def test_a_frame_that_is_not_handled_as_it_came_is_decoded(dispatcher):
+    handled_by(dispatcher, lambda *_: HeartbeatResponse(error_code=27), handle_frame=lambda *_: None)
+    parts = dispatcher(request(ApiKey.HEARTBEAT, 4, HEARTBEAT), CONNECTION)
+    assert answer(parts, ApiKey.HEARTBEAT, 4).error_code == 27
+
+
+def test_a_frame_may_be_answered_with_a_response_to_be_encoded(dispatcher):
+    handled_by(dispatcher, None, handle_frame=lambda *_: HeartbeatResponse(error_code=27))
+    parts = dispatcher(request(ApiKey.HEARTBEAT, 4, HEARTBEAT), CONNECTION)
+    assert answer(parts, ApiKey.HEARTBEAT, 4).error_code == 27
+
+
+def test_what_goes_wrong_while_a_frame_is_handled_is_answered(dispatcher):
+    def handle_frame(*_):
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+
+    handled_by(dispatcher, None, handle_frame=handle_frame)
+    parts = dispatcher(request(ApiKey.HEARTBEAT, 4, HEARTBEAT), CONNECTION)
+    assert answer(parts, ApiKey.HEARTBEAT, 4).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_a_handler_that_waits_is_answered_later(dispatcher, event_loop):

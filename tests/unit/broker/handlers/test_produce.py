@@ -21,6 +21,12 @@ VALUE = [(None, b"value")]
 ALL_VERSIONS = range(3, 14)
 
 
+@pytest.fixture(autouse=True, params=[False, True], ids=["straight", "decoded"])
+def way(node: Node, request: pytest.FixtureRequest) -> None:
+    """Let requests take either way: what a client sees is the same."""
+    node.decodes_all = request.param
+
+
 def send(
     node: Node,
     batch: bytes | bytearray | None,
