@@ -39,6 +39,9 @@ demo: $(VENV)/.dev ## A year of flights through a broker and PySpark (RESET=1 be
 bench: $(VENV)/.dev ## Measure beside Apache Kafka, in one table
 	$(BIN)/python -m benchmarks $(ARGS)
 
+fuzz: $(VENV)/.dev ## Send a broker damaged requests (MINUTES=1)
+	$(BIN)/python -m tests.fuzz --minutes $(or $(MINUTES),1)
+
 lock: ## Pin the newest versions that pyproject.toml allows, with hashes
 	uv pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 \
 		pyproject.toml -o requirements/run.txt
@@ -66,4 +69,4 @@ $(VENV)/.run $(VENV)/.dev: $(VENV)/.%: requirements/%.txt pyproject.toml | $(BIN
 	@$(BIN)/python -m compileall -q barnabas broker controller protocol storage  # so that even the first start is quick
 	@touch $@
 
-.PHONY: help run test prove conformance check fix demo bench lock clean
+.PHONY: help run test prove conformance check fix demo bench fuzz lock clean

@@ -45,6 +45,8 @@ def _fill(struct: type, version: int, asked: Any, code: ErrorCode, message: str)
             value = message or None
         elif not field.is_list:
             value = getattr(asked, field.name, getattr(asked, _OTHER_NAMES.get(field.name, ""), value))
+            if value is None and version not in field.nullable:
+                value = field.default
         elif not own_code and version in field.versions and field.struct and _can_say(field.struct, version):
             value = [_entry(field.struct, version, item, code, message) for item in _first_list(asked, version)]
         setattr(answer, field.name, value)

@@ -9,7 +9,7 @@ from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.messages.describe_configs import DescribeConfigsRequest
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.heartbeat import HeartbeatRequest
-from protocol.messages.metadata import MetadataRequest
+from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from protocol.messages.offset_fetch import OffsetFetchRequest
 from protocol.messages.produce import ProduceRequest
 
@@ -52,6 +52,12 @@ def test_metadata_fails_topic_by_topic():
     response = error_response(ApiKey.METADATA, 9, request, CODE)
     assert [(topic.name, topic.error_code) for topic in response.topics] == [("a", CODE), ("b", CODE)]
     assert response.brokers == []
+
+
+def test_a_null_that_only_a_request_can_say_becomes_the_default():
+    asked = MetadataRequest(topics=[MetadataRequest.Topic(name=None)])
+    answer = error_response(ApiKey.METADATA, 11, asked, ErrorCode.INVALID_REQUEST)
+    assert [topic.name for topic in MetadataResponse.decode(answer.encode(11), 11).topics] == [""]
 
 
 def test_metadata_of_all_topics_fails_without_topics():

@@ -1,0 +1,161 @@
+"""A whole broker in this process, fed with frames that clients should never send, and what may become of them.
+
+A frame goes through framing's successor, the dispatcher, and its handler, as if it had come from a connection. It may
+be answered, left waiting, or end the connection (`DecodeError`, `Disconnect`). Anything else is a bug: a handler that
+raises what nobody expects, an invariant that breaks, a complaint of the event loop, a frame that takes too long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from random import Random
+from typing import Any
+
+from broker.broker import Broker
+from broker.connection import Connection, Disconnect
+from broker.settings import Option, check_settings
+from protocol.api import ApiKey, request_class
+from protocol.errors import DecodeError
+from protocol.headers import RequestHeader, encode_request_header
+from protocol.messages.produce import ProduceRequest
+from protocol.record_batch import build_batch
+from storage.disk import OsDisk
+from tests.declared import random_message
+
+LISTENER = "PLAINTEXT"
+TOPICS = ("a", "orders-7")  # of the names that `random_message` likes
+# CPU seconds, not those on the clock: much more than a tenth of one, as a busy machine is slower too.
+MOST_SECONDS = 1.0
+
+
+class MisbehavedError(AssertionError):
+    """The broker did what no client may make it do."""
+
+
+class HostileBroker:
+    """A broker on a directory and an event loop of its own."""
+
+    def __init__(self, directory: str) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._complaints: list[dict[str, Any]] = []
+        self.loop.set_exception_handler(lambda _, context: self._complaints.append(context))
+        settings = {
+            "listeners": f"{LISTENER}://127.0.0.1:0",
+            "log.dirs": directory,
+            "offsets.topic.num.partitions": "2",
+            "auto.create.topics.enable": "false",
+        }
+        self._broker = Broker(
+            check_settings({name: Option(text, "test") for name, text in settings.items()}),
+            OsDisk(),
+            self.loop,
+            random=Random(1),
+        )
+        self.wait(self._broker.start())
+        for topic in TOPICS:
+            self.wait(self._broker.create_topic(topic, 2))
+        self._dispatch = self._broker._dispatchers[LISTENER]
+
+    def wait(self, awaitable: Awaitable[Any]) -> Any:
+        return self.loop.run_until_complete(awaitable)
+
+    def stop(self) -> None:
+        """Stop as on SIGTERM; MisbehavedError if that is not clean."""
+        clean = self.wait(self._broker.stop())
+        self.loop.close()
+        if not clean or self._complaints:
+            raise MisbehavedError(f"stopped {'clean' if clean else 'unclean'}: {self._complaints}")
+
+    def requests(self) -> list[tuple[ApiKey, int]]:
+        """Return every API with each of its versions that is served."""
+        served = self._broker.served_apis(LISTENER)
+        return [(key, version) for key, api in served.items() for version in api.versions]
+
+    def handle(self, frame: bytes) -> str:
+        """Take a frame; return what became of it, or raise MisbehavedError."""
+        connection = Connection(1, LISTENER, "127.0.0.1")
+        failures = self._broker.metrics.handler_failures
+        begun = time.process_time()
+        try:
+            outcome = self._dispatch(memoryview(bytearray(frame)), connection)
+        except (DecodeError, Disconnect):
+            result = "closed"
+        except Exception as error:
+            raise MisbehavedError(f"{type(error).__name__} escaped: {error}") from error
+        else:
+            result = "nothing" if outcome is None else "answered" if isinstance(outcome, list) else "waits"
+        self.wait(asyncio.sleep(0))  # what it has set going
+        seconds = time.process_time() - begun
+        if self._broker.metrics.handler_failures != failures:
+            raise MisbehavedError("the handler failed: its traceback is in the log")
+        if self._complaints:
+            raise MisbehavedError(f"the event loop complains: {self._complaints}")
+        if seconds > MOST_SECONDS:
+            raise MisbehavedError(f"the loop was held for {seconds:.1f} s")
+        return result
+
+
+def good_frame(random: Random, key: ApiKey, version: int) -> bytes:
+    """Return a request that can be decoded, with arbitrary values in it."""
+    if key is ApiKey.PRODUCE and version >= 3 and random.random() < 0.5:
+        message = _produce(random, version)
+    else:
+        message = random_message(random, request_class(key), version)
+    return encode_request_header(RequestHeader(key, version, 7, "hostile")) + message.encode(version)
+
+
+def _produce(random: Random, version: int) -> ProduceRequest:
+    """Return a produce request that may succeed."""
+    records = build_batch([(b"key", random.randbytes(20))] * random.randrange(1, 4), timestamp_ms=0)
+    if random.random() < 0.5:
+        records[random.randrange(len(records))] ^= 1 << random.randrange(8)
+    partition = ProduceRequest.Topic.Partition(index=random.randrange(3), records=bytes(records))
+    name = {"name": random.choice(TOPICS)} if version < 13 else {"topic_id": bytes(16)}
+    topics = [ProduceRequest.Topic(**name, partition_data=[partition])]
+    return ProduceRequest(acks=random.choice((-1, 0, 1)), timeout_ms=10, topic_data=topics)
+
+
+def _flip(data: bytearray, random: Random) -> None:
+    data[random.randrange(len(data))] ^= 1 << random.randrange(8)
+
+
+def _set(data: bytearray, random: Random) -> None:
+    data[random.randrange(len(data))] = random.choice((0, 1, 0x7F, 0x80, 0xFF))
+
+
+def _number(data: bytearray, random: Random) -> None:
+    at = random.randrange(len(data))
+    data[at : at + 4] = random.choice((b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\x80\0\0\0", b"\xff\xff\xff\x0f"))
+
+
+def _cut(data: bytearray, random: Random) -> None:
+    del data[random.randrange(len(data)) :]
+
+
+def _drop(data: bytearray, random: Random) -> None:
+    at = random.randrange(len(data))
+    del data[at : at + random.randrange(1, 9)]
+
+
+def _insert(data: bytearray, random: Random) -> None:
+    at = random.randrange(len(data))
+    data[at:at] = random.randbytes(random.randrange(1, 9))
+
+
+def _repeat(data: bytearray, random: Random) -> None:
+    at = random.randrange(len(data))
+    data[at:at] = data[at : at + random.randrange(1, 40)] * random.randrange(1, 50)
+
+
+_CHANGES: tuple[Callable[[bytearray, Random], None], ...] = (_flip, _set, _number, _cut, _drop, _insert, _repeat)
+
+
+def mutated(frame: bytes, random: Random) -> bytes:
+    """Return the frame with a few things changed; its API and version stay, so that it gets somewhere."""
+    head, rest = frame[:4], bytearray(frame[4:])
+    for _ in range(random.choice((0, 1, 1, 2, 3, 8))):
+        if rest:
+            random.choice(_CHANGES)(rest, random)
+    return head + bytes(rest)
