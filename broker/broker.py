@@ -139,18 +139,14 @@ class Broker:
         """Return the group coordinator, begun at its first use: a start without groups does not pay for it."""
         from broker.groups.coordinator import GroupCoordinator
 
-        settings = self.settings
-        groups = GroupCoordinator(
+        return GroupCoordinator(
             loop=self.loop,
             now_ms=self.now_ms,
             random=self.random,
-            settings=_group_settings(settings),
+            settings=_group_settings(self.settings),
             partition_count=self._offsets_partitions,
             open_journal=self._open_journal,
-            expiry_interval_ms=settings["offsets.retention.check.interval.ms"],
         )
-        groups.start()
-        return groups
 
     @cached_property
     def telemetry(self) -> Telemetry:
@@ -290,6 +286,7 @@ class Broker:
         first_s = settings["log.initial.task.delay.ms"] / 1000
         chores.every(settings["log.retention.check.interval.ms"] / 1000, self._tidy, first_s=first_s)
         chores.every(settings["producer.id.expiration.check.interval.ms"] / 1000, self._expire_producers)
+        chores.every(settings["offsets.retention.check.interval.ms"] / 1000, self._expire_offsets)
         chores.every(_SPACE_INTERVAL_S, self._watch_space)
         chores.every(_SYNC_INTERVAL_S, lambda: housekeeping.sync(self.logs, self.loop, self.now_ms()))
         for name, interval_ms in (
@@ -412,6 +409,10 @@ class Broker:
 
     async def _expire_producers(self) -> None:
         await housekeeping.expire_producers(self.logs, self.now_ms(), self.live["producer.id.expiration.ms"])
+
+    async def _expire_offsets(self) -> None:
+        if self.has_groups:
+            await self.groups.expire()
 
     async def _checkpoint(self, name: str) -> None:
         self.logs.checkpoint(name)

@@ -43,7 +43,6 @@ class GroupCoordinator:
         settings: GroupSettings,
         partition_count: Callable[[], int],
         open_journal: Callable[[int], Journal],
-        expiry_interval_ms: int = 600_000,
     ) -> None:
         """Host nothing yet. `partition_count` is how many partitions `__consumer_offsets` has or will have."""
         self.settings = settings
@@ -52,17 +51,11 @@ class GroupCoordinator:
         self._random = random
         self._partition_count = partition_count
         self._open_journal = open_journal
-        self._expiry_interval_s = expiry_interval_ms / 1000
         self._hosts: dict[int, ShardHost] = {}
         self._timers = Timers(self._set_timer)
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
-        self._expiry: asyncio.TimerHandle | None = None
         self._loads: set[asyncio.Task[None]] = set()
-
-    def start(self) -> None:
-        """Begin to look for expired offsets."""
-        self._expiry = self._loop.call_later(self._expiry_interval_s, self._expire)
 
     def stop(self) -> None:
         """Answer everyone who waits with NOT_COORDINATOR, and host nothing any more."""
@@ -70,10 +63,13 @@ class GroupCoordinator:
             self.leadership_changed(index, None)
         for load in self._loads:
             load.cancel()
-        for handle in (self._timer, self._expiry):
-            if handle is not None:
-                handle.cancel()
-        self._timer = self._expiry = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def loaded_shards(self) -> list[Shard]:
+        """Return what is coordinated here, without what is still being loaded."""
+        return [host.shard for host in self._hosts.values() if host.ready]
 
     # What clients ask.
 
@@ -227,8 +223,7 @@ class GroupCoordinator:
         if at is not None:
             self._set_timer(at)
 
-    def _expire(self) -> None:
-        self._expiry = self._loop.call_later(self._expiry_interval_s, self._expire)
-        for host in self._hosts.values():
-            if host.ready:
-                host.write_aside(host.shard.expire(self._turn()))
+    async def expire(self) -> None:
+        """Forget offsets that are past their retention, and empty groups that have none left."""
+        for host in list(self._hosts.values()):
+            await host.expire()

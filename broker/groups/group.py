@@ -126,11 +126,6 @@ class Group:
         self.syncs = Timer(("syncs", group_id))
 
     @property
-    def is_simple(self) -> bool:
-        """Whether nobody ever used the group's membership."""
-        return self.protocol_type is None and self.state == EMPTY and not self.pending
-
-    @property
     def rebalance_timeout_ms(self) -> int:
         """The longest time that any member grants a rebalance."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)

@@ -30,6 +30,7 @@ Outcome: TypeAlias = T | asyncio.Future[T]
 _log = logging.getLogger("broker.groups")
 
 _RECORDS_A_TURN = 200
+_GROUPS_A_TURN = 200
 
 # What is written aside at a time: well below the default of max.message.bytes, with what a batch adds to each record.
 _PIECE_BYTES = 256 * 1024
@@ -211,6 +212,19 @@ class ShardHost:
                 return
             if outcome is not None:
                 outcome.add_done_callback(lambda future: future.cancelled() or future.exception())
+
+    async def expire(self) -> None:
+        """Forget what is past its retention; all of a group in the turn in which that is decided, not all groups."""
+        expired: list[Record] = []
+        for looked_at, group_id in enumerate(list(self.shard.groups), 1):
+            group = self.shard.groups.get(group_id)
+            if self.ready and group is not None:
+                expired += self.shard.expire(self._new_turn(), group)
+            if looked_at % _GROUPS_A_TURN == 0 or len(expired) >= _RECORDS_A_TURN:
+                self.write_aside(expired)
+                expired = []
+                await asyncio.sleep(0)
+        self.write_aside(expired)
 
     def topics_deleted(self, topics: list[tuple[str, bytes]]) -> None:
         """Forget the offsets of topics that are no more, each given by name and id, now or when all is loaded."""

@@ -58,9 +58,16 @@ class Offsets:
         """Give all that the group committed, by topic and partition."""
         return self._groups.get(group_id, {})
 
-    def groups(self) -> list[str]:
-        """List the groups that have committed anything."""
-        return list(self._groups)
+    def of_topic(self, topic: str, topic_id: bytes) -> list[Key]:
+        """List the keys of the offsets for the topic with this id, pending or not, of all groups."""
+        everything = {
+            (group_id, topic, partition): committed
+            for group_id, topics in self._groups.items()
+            for partition, committed in topics.get(topic, {}).items()
+        }
+        for pending in self._pending.values():
+            everything |= {key: committed for key, committed in pending.items() if key[1] == topic}
+        return [key for key, committed in everything.items() if committed.is_of(topic_id)]
 
     def put(self, key: Key, committed: Committed, producer_id: int = -1) -> None:
         """Remember a commit; with a producer id it waits for the end of that producer's transaction."""

@@ -194,24 +194,17 @@ class Shard:
             keys.update((group_id, topic, partition) for partition in partitions)
         return [*(records.offset_tombstone(*key) for key in sorted(keys)), records.group_tombstone(group_id)]
 
-    def expire(self, turn: Turn) -> list[Record]:
-        """Decide on what is past its retention: tombstones of offsets, and of empty groups that have none left."""
-        written: list[Record] = []
-        for group in self.groups.values():
-            keys, none_left = self.offsets.expired(group, turn.now_ms, turn.settings.offsets_retention_ms)
-            written += (records.offset_tombstone(*key) for key in keys)
-            if none_left and group.state == EMPTY and not group.pending:
-                written.append(records.group_tombstone(group.group_id))
+    def expire(self, turn: Turn, group: Group) -> list[Record]:
+        """Decide on what of a group is past its retention: tombstones of offsets, and its own if none is left."""
+        keys, none_left = self.offsets.expired(group, turn.now_ms, turn.settings.offsets_retention_ms)
+        written = [records.offset_tombstone(*key) for key in keys]
+        if none_left and group.state == EMPTY and not group.pending:
+            written.append(records.group_tombstone(group.group_id))
         return written
 
     def forget_topic(self, topic: str, topic_id: bytes) -> list[Record]:
         """Decide on the offsets of a deleted topic: tombstones for those not committed to a namesake."""
-        return [
-            records.offset_tombstone(group_id, topic, partition)
-            for group_id in self.offsets.groups()
-            for partition, committed in self.offsets.of_group(group_id).get(topic, {}).items()
-            if committed.is_of(topic_id)
-        ]
+        return [records.offset_tombstone(*key) for key in self.offsets.of_topic(topic, topic_id)]
 
     def fetch(self, group_id: str, topic: str, topic_id: bytes, partition: int) -> Committed | None:
         """Give what a group committed for a partition of the topic with this id, if it is known."""

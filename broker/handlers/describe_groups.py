@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.groups.group import DEAD, STABLE, Group, Member
+from broker.operations import GROUP_OPERATIONS, OPERATIONS_NOT_ASKED
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 
@@ -21,16 +22,13 @@ if TYPE_CHECKING:
     from broker.connection import RequestContext
 
 _NOT_FOUND_FROM_VERSION = 6
-_READ, _DELETE, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS = 3, 6, 8, 10, 11
-_ALL_OPERATIONS = 1 << _READ | 1 << _DELETE | 1 << _DESCRIBE | 1 << _DESCRIBE_CONFIGS | 1 << _ALTER_CONFIGS
-_NOT_ASKED = -0x80000000
 
 _Described = DescribeGroupsResponse.Group
 
 
 def handle(broker: Broker, context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
     """Describe each group for itself."""
-    operations = _ALL_OPERATIONS if request.include_authorized_operations else _NOT_ASKED
+    operations = GROUP_OPERATIONS if request.include_authorized_operations else OPERATIONS_NOT_ASKED
     return DescribeGroupsResponse(
         groups=[_describe(broker, group_id, operations, context.api_version) for group_id in request.groups]
     )
@@ -40,11 +38,13 @@ def _describe(broker: Broker, group_id: str, operations: int, version: int) -> _
     try:
         group = broker.groups.shard_of(group_id).groups.get(group_id)
     except KafkaError as error:
-        return _nothing(group_id, error.code, "", None, _NOT_ASKED)
+        return _nothing(group_id, error.code, "", None, OPERATIONS_NOT_ASKED)
     if group is not None:
         return _described(group, operations)
     if version >= _NOT_FOUND_FROM_VERSION:
-        return _nothing(group_id, ErrorCode.GROUP_ID_NOT_FOUND, DEAD, f"Group {group_id} not found.", _NOT_ASKED)
+        return _nothing(
+            group_id, ErrorCode.GROUP_ID_NOT_FOUND, DEAD, f"Group {group_id} not found.", OPERATIONS_NOT_ASKED
+        )
     return _nothing(group_id, ErrorCode.NONE, DEAD, None, operations)
 
 

@@ -45,7 +45,6 @@ class GroupNode:
                 load_bytes=1 << 20,
                 now_ms=node.now_ms,
             ),
-            expiry_interval_ms=600_000,
         )
         node.groups = coordinator  # type: ignore[attr-defined]
         return coordinator

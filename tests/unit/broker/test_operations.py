@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from broker.operations import CLUSTER_OPERATIONS, OPERATIONS_NOT_ASKED, TOPIC_OPERATIONS
+from broker.operations import CLUSTER_OPERATIONS, GROUP_OPERATIONS, OPERATIONS_NOT_ASKED, TOPIC_OPERATIONS
 
 
 def test_the_bits_are_those_that_apache_kafka_answers_without_an_authorizer() -> None:
-    assert (CLUSTER_OPERATIONS, TOPIC_OPERATIONS, OPERATIONS_NOT_ASKED) == (8096, 3576, -2147483648)
+    assert (CLUSTER_OPERATIONS, TOPIC_OPERATIONS, GROUP_OPERATIONS) == (8096, 3576, 3400)
+    assert OPERATIONS_NOT_ASKED == -2147483648

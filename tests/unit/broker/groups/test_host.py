@@ -173,12 +173,12 @@ class TestNotWritten:
 
     def test_of_expired_offsets(self, failing: GroupNode):
         self.commit(failing, 5)
-        failing.groups.start()
         failing.fail_appends()
         failing.node.pass_time(8 * 86_400)
+        failing.wait(failing.groups.expire())
         assert failing.offset() == 5
         failing.allow_appends()
-        failing.node.pass_time(600)
+        failing.wait(failing.groups.expire())
         failing.replicate()
         assert failing.offset() is None
         assert failing.state() is None
@@ -270,6 +270,17 @@ class TestLoading:
         assert group_node.groups.shard_of("g").fetch("g", topic, topic_id, 4_999) is not None
         group_node.groups.topics_deleted([(topic, topic_id)])
         assert not group_node.groups.shard_of("g").offsets.of_group("g")
+
+    def test_offsets_of_many_groups_expire_in_several_turns_of_the_loop(self, group_node: GroupNode):
+        group_node.host()
+        for number in range(1_000):
+            group_node.wait(group_node.commit(5, group=f"g{number}"))
+        group_node.node.pass_time(8 * 86_400)
+        expiry = group_node.node.loop.create_task(group_node.groups.expire())
+        group_node.node.pass_time(0)
+        assert 0 < sum(len(shard.groups) for shard in group_node.groups.shards()) < 1_000
+        group_node.wait(expiry)
+        assert not any(shard.groups for shard in group_node.groups.shards())
 
     def test_topics_deleted_meanwhile_are_forgotten_afterwards(self, group_node: GroupNode):
         group_node.host()

@@ -42,7 +42,7 @@ class TestCommits:
         offsets.put(KEY, committed())
         offsets.remove(KEY)
         assert offsets.get(*KEY) is None
-        assert offsets.groups() == []
+        assert not offsets.of_group("g")
 
     def test_removing_what_is_not_there_does_nothing(self):
         offsets = Offsets()

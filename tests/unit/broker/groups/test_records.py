@@ -109,7 +109,6 @@ def test_a_new_group_is_read_back_empty_without_a_protocol_type():
     assert value is not None
     read = read_group("g", value, now_ms=9)
     assert (read.state, read.generation, read.protocol_type, read.state_timestamp_ms) == (EMPTY, 0, None, 8)
-    assert read.is_simple
 
 
 def test_a_group_whose_stored_leader_is_not_stored_has_another_leader():

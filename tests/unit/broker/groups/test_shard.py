@@ -64,7 +64,7 @@ class TestWhoMayCommit:
 
     def test_anybody_to_a_group_that_does_not_exist_which_makes_it_a_simple_one(self, turn: Turn):
         shard = written(Shard(0), turn, OUTSIDER)
-        assert shard.groups["g"].is_simple
+        assert (shard.groups["g"].state, shard.groups["g"].protocol_type) == (EMPTY, None)
 
     @pytest.mark.parametrize("state", [STABLE, PREPARING])
     def test_members_of_the_current_generation(self, turn: Turn, state):
@@ -158,18 +158,22 @@ class TestDeleteOffsets:
             shard_with(STABLE, "connect").delete_offsets("g", [("t", 0)])
 
 
+def expired(shard: Shard, turn: Turn):
+    return shard.expire(turn, shard.groups["g"])
+
+
 class TestExpiry:
     def test_an_empty_group_without_offsets_goes(self, turn: Turn):
-        assert shard_with(EMPTY).expire(turn) == [group_tombstone("g")]
+        assert expired(shard_with(EMPTY), turn) == [group_tombstone("g")]
 
     def test_a_group_that_a_member_is_about_to_join_stays(self, turn: Turn):
         shard = shard_with(EMPTY)
         shard.groups["g"].expect("m2")
-        assert shard.expire(turn) == []
+        assert expired(shard, turn) == []
 
     @pytest.mark.parametrize("state", [PREPARING, COMPLETING, STABLE])
     def test_a_group_with_members_stays(self, turn: Turn, state):
-        assert shard_with(state).expire(turn) == []
+        assert expired(shard_with(state), turn) == []
 
 
 class TestDeletedTopics:
@@ -177,6 +181,12 @@ class TestDeletedTopics:
         shard = written(Shard(0), turn, OUTSIDER)
         written(shard, turn, OUTSIDER._replace(group_id="h"))
         assert shard.forget_topic("t", TOPIC_ID) == [offset_tombstone("g", "t", 0), offset_tombstone("h", "t", 0)]
+
+    def test_those_that_an_open_transaction_commits_go_too(self):
+        shard = Shard(0)
+        key, value = offset_record("g", "t", 3, Committed(5, -1, "", 0, topic_id=TOPIC_ID))
+        shard.replay(0, 0, key, value, producer_id=7)
+        assert shard.forget_topic("t", TOPIC_ID) == [offset_tombstone("g", "t", 3)]
 
     def test_those_of_a_topic_created_again_by_the_name_stay(self, turn: Turn):
         shard = written(Shard(0), turn, OUTSIDER)
