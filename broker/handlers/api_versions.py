@@ -18,7 +18,7 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
-from protocol.api import APIS, FEATURES, ApiKey
+from protocol.api import APIS, FEATURES, KRAFT_VERSION, ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
@@ -47,6 +47,7 @@ def handle(broker: Broker, context: RequestContext, request: ApiVersionsRequest)
             sys.intern(request.client_software_version[:_SOFTWARE_KEPT]),
         )
     image = broker.image
+    levels = {**image.features, KRAFT_VERSION: broker.controller.kraft_version}
     return ApiVersionsResponse(
         api_keys=[_listed(api) for api in broker.served_apis(context.listener).values()],
         supported_features=[
@@ -59,7 +60,7 @@ def handle(broker: Broker, context: RequestContext, request: ApiVersionsRequest)
         finalized_features_epoch=image.offset,
         finalized_features=[
             ApiVersionsResponse.FinalizedFeature(name=name, max_version_level=level, min_version_level=level)
-            for name, level in image.features.items()
+            for name, level in levels.items()
             if level
         ],
     )

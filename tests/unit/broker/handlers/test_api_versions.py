@@ -13,8 +13,12 @@ from protocol.messages.api_versions import ApiVersionsRequest
 IMAGE = MetadataImage(cluster_id="c", offset=41, features={"metadata.version": 30, "group.version": 0})
 
 
-def ask(version, name="me", software="1.0", listener_type="broker"):
-    broker = SimpleNamespace(image=IMAGE, served_apis=lambda _: served_apis(listener_type))
+def ask(version, name="me", software="1.0", listener_type="broker", kraft_version=0):
+    broker = SimpleNamespace(
+        image=IMAGE,
+        served_apis=lambda _: served_apis(listener_type),
+        controller=SimpleNamespace(kraft_version=kraft_version),
+    )
     context = RequestContext(ApiKey.API_VERSIONS, version, 1, None, 1, "PLAINTEXT", "127.0.0.1")
     return handle(broker, context, ApiVersionsRequest(client_software_name=name, client_software_version=software))
 
@@ -42,6 +46,11 @@ def test_finalized_features_have_the_epoch_of_the_metadata():
     assert response.finalized_features_epoch == 41
     found = [(f.name, f.min_version_level, f.max_version_level) for f in response.finalized_features]
     assert found == [("metadata.version", 30, 30)]  # a level of 0 is not finalized
+
+
+def test_the_quorums_own_feature_is_finalized_with_the_others():
+    found = {feature.name: feature.max_version_level for feature in ask(4, kraft_version=1).finalized_features}
+    assert found == {"metadata.version": 30, "kraft.version": 1}
 
 
 def test_features_from_level_0_are_left_out_before_version_4():
