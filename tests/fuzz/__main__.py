@@ -7,6 +7,7 @@ atheris is installed (Python 3.12 and newer), `--atheris DIR` lets it choose the
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 import tempfile
 import time
@@ -76,6 +77,7 @@ def main() -> int:
     parser.add_argument("--replay", type=int, metavar="SEED", help="send one frame again")
     parser.add_argument("--atheris", nargs=argparse.REMAINDER, metavar="OPTION", help="options and corpus of atheris")
     options = parser.parse_args()
+    logging.disable(logging.WARNING)  # what the broker has to say of such clients
     if options.atheris is not None:
         with_atheris(options.atheris)
     return fuzz(options.minutes, options.seed) if options.replay is None else replay(options.replay)
