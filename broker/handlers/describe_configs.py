@@ -57,7 +57,7 @@ def handle(broker: Broker, _context: RequestContext, request: DescribeConfigsReq
         for config in result.configs:
             if not request.include_synonyms:
                 config.synonyms = []
-            if not request.include_documentation:
+            if not request.include_documentation and config.documentation:
                 config.documentation = None
     return DescribeConfigsResponse(results=results)
 
@@ -99,7 +99,7 @@ def _describe_loggers(names: list[str] | None) -> Iterable[Described]:
             config_source=ConfigSource.BROKER_LOGGER,
             is_sensitive=False,
             synonyms=[],
-            documentation=None,
+            documentation="",
         )
         for name, level in loggers.levels().items()
         if names is None or name in names

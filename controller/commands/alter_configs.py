@@ -175,6 +175,9 @@ def _list_default(name: str, operation: Operation, resource_type: int) -> str:
         definition = BROKER_CONFIGS.get(name)
         if definition is None:
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown config name: {name}")
+        if definition.type is not ConfigType.LIST:
+            problem = f"Config value {operation.name.lower()} is not allowed for config key: {name}"
+            raise KafkaError(ErrorCode.INVALID_CONFIG, problem)
     if definition is None or definition.type is not ConfigType.LIST:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG, f"Can't {operation.name} to key {name} because its type is not LIST."

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum, IntEnum
+from math import isfinite
 from typing import Any, NamedTuple, TypeAlias
 
 
@@ -120,7 +121,21 @@ def plain_text(value: Any) -> str | None:
         return str(value).lower()
     if isinstance(value, tuple):
         return ",".join(value)
-    return str(value).replace("e+", "E").replace("e", "E") if isinstance(value, float) else str(value)
+    return _plain_float(value) if isinstance(value, float) else str(value)
+
+
+def _plain_float(value: float) -> str:
+    """Return a number as Java writes it, 1.0E7 for ten millions."""
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(value)
+    if not isfinite(value):
+        return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[repr(value)]
+    mantissa, _, exponent = repr(value).partition("e")
+    sign, mantissa = ("-", mantissa[1:]) if mantissa.startswith("-") else ("", mantissa)
+    whole, _, fraction = mantissa.partition(".")
+    digits = (whole + fraction).lstrip("0").rstrip("0")
+    point = len(whole) if whole != "0" else len(fraction.lstrip("0")) - len(fraction)
+    return f"{sign}{digits[0]}.{digits[1:] or '0'}E{int(exponent or 0) + point - 1}"
 
 
 def split_list(text: str) -> tuple[str, ...]:

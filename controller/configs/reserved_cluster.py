@@ -105,11 +105,11 @@ THROTTLE_CONFIGS = table(
 
 REPLICATION_RATE_CONFIGS = table(
     """
-    follower.replication.throttled.rate LONG 9223372036854775807 cluster-wide 0..
+    follower.replication.throttled.rate LONG null cluster-wide 0..
         The bytes a second that throttled replicas are fetched with, on the followers' side.
-    leader.replication.throttled.rate LONG 9223372036854775807 cluster-wide 0..
+    leader.replication.throttled.rate LONG null cluster-wide 0..
         The bytes a second that throttled replicas are fetched with, on the leaders' side.
-    replica.alter.log.dirs.io.max.bytes.per.second LONG 9223372036854775807 cluster-wide 0..
+    replica.alter.log.dirs.io.max.bytes.per.second LONG null cluster-wide 0..
         The bytes a second that are moved between directories.
     """,
     without_effect="nobody is throttled yet",

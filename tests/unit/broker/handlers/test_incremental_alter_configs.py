@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+
 import pytest
 
+from controller.image import ResourceType
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
+from protocol.messages.alter_configs import AlterConfigsRequest
 from protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from tests.unit.broker.alterations import APPEND, DELETE, SET, alter
 from tests.unit.broker.controller_node import ControllerNode
 from tests.unit.broker.topics import create
 
-TOPIC = 2
+TOPIC, BROKER, LOGGER, METRICS, GROUP = sorted(ResourceType)
+NAME = "broker.test_of_levels"
 
 
 @pytest.fixture
@@ -19,11 +26,84 @@ def controlled(controlled: ControllerNode) -> ControllerNode:
     return controlled
 
 
+@pytest.fixture
+def logger() -> Iterator[logging.Logger]:
+    found = logging.getLogger(NAME)
+    yield found
+    found.setLevel(logging.NOTSET)
+
+
 @pytest.mark.parametrize("version", range(2))
 def test_single_settings_are_altered(controlled: ControllerNode, version: int) -> None:
-    Resource = IncrementalAlterConfigsRequest.Resource  # noqa: N806
-    config = Resource.Config(name="cleanup.policy", config_operation=2, value="compact")
-    resource = Resource(resource_type=TOPIC, resource_name="t", configs=[config])
-    response = controlled.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, version, resources=[resource], validate_only=False)
-    assert [answer.error_code for answer in response.responses] == [ErrorCode.NONE]
+    assert alter(controlled, TOPIC, "t", ("cleanup.policy", APPEND, "compact"), version=version) == (0, None)
     assert controlled.image.configs(TOPIC, "t") == {"cleanup.policy": "delete,compact"}
+
+
+def test_groups_and_client_metrics_have_settings(controlled: ControllerNode) -> None:
+    assert alter(controlled, GROUP, "g", ("share.auto.offset.reset", SET, "earliest")) == (0, None)
+    assert alter(controlled, METRICS, "m", ("match", SET, "client_id=a.*")) == (0, None)
+    assert controlled.image.configs(GROUP, "g") == {"share.auto.offset.reset": "earliest"}
+    assert controlled.image.configs(METRICS, "m") == {"match": "client_id=a.*"}
+
+
+def test_levels_of_loggers_are_altered_at_once(controlled: ControllerNode, logger: logging.Logger) -> None:
+    assert alter(controlled, LOGGER, "1", (NAME, SET, "DEBUG")) == (0, None)
+    assert logger.level == logging.DEBUG
+    assert alter(controlled, LOGGER, "1", (NAME, SET, "FATAL"), validate_only=True) == (0, None)
+    assert logger.level == logging.DEBUG
+    assert alter(controlled, LOGGER, "1", (NAME, DELETE, None)) == (0, None)
+    assert logger.level == logging.NOTSET
+    assert controlled.image.configured() == {}
+
+
+@pytest.mark.parametrize(
+    ("broker", "operation", "error", "message"),
+    [
+        ("1", ("root", DELETE, None), ErrorCode.INVALID_REQUEST, "Removing the log level of the root logger"),
+        ("1", (NAME, SET, "info"), ErrorCode.INVALID_CONFIG, "Valid log levels are DEBUG, ERROR, FATAL, INFO, TRACE, "),
+        ("1", ("no.such.logger", SET, "INFO"), ErrorCode.INVALID_CONFIG, "Logger no.such.logger does not exist!"),
+        ("1", (NAME, APPEND, "INFO"), ErrorCode.INVALID_REQUEST, "APPEND operation is not allowed"),
+        ("1", (NAME, 9, "INFO"), ErrorCode.INVALID_REQUEST, "Unknown operation 9"),
+        ("1", (NAME, SET, None), ErrorCode.INVALID_REQUEST, "Null value not supported"),
+        ("7", (NAME, SET, "INFO"), ErrorCode.INVALID_REQUEST, "Expected 1, but received 7"),
+        ("", (NAME, SET, "INFO"), ErrorCode.INVALID_REQUEST, "Node id must be an integer"),
+    ],
+)
+def test_what_a_logger_cannot_have_leaves_all_of_them_as_they_were(
+    controlled: ControllerNode, logger: logging.Logger, broker: str, operation, error: ErrorCode, message: str
+) -> None:
+    other = (NAME, SET, "DEBUG") if operation[0] != NAME else ("asyncio", DELETE, None)
+    code, text = alter(controlled, LOGGER, broker, other, operation)
+    assert code == error
+    assert message in text
+    assert logger.level == logging.NOTSET
+
+
+def test_loggers_and_topics_may_be_in_one_request(controlled: ControllerNode, logger: logging.Logger) -> None:
+    Resource = IncrementalAlterConfigsRequest.Resource  # noqa: N806
+    resources = [
+        Resource(
+            resource_type=kind,
+            resource_name=of,
+            configs=[Resource.Config(name=name, config_operation=SET, value=value)],
+        )
+        for kind, of, name, value in (
+            (LOGGER, "1", NAME, "TRACE"),
+            (TOPIC, "t", "retention.ms", "x"),
+            (TOPIC, "nope", "retention.ms", "5"),
+        )
+    ]
+    answers = controlled.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=resources, validate_only=False).responses
+    assert [answer.error_code for answer in answers] == [
+        ErrorCode.NONE,
+        ErrorCode.INVALID_CONFIG,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ]
+    assert logger.level == 5
+
+
+def test_levels_cannot_be_replaced_as_a_whole(controlled: ControllerNode) -> None:
+    Resource = AlterConfigsRequest.Resource  # noqa: N806
+    resource = Resource(resource_type=LOGGER, resource_name="1", configs=[Resource.Config(name=NAME, value="INFO")])
+    [answer] = controlled.ask(ApiKey.ALTER_CONFIGS, 2, resources=[resource], validate_only=False).responses
+    assert (answer.error_code, answer.error_message) == (ErrorCode.INVALID_REQUEST, "Unknown resource type 8")

@@ -17,6 +17,7 @@ from controller.configs.definition import (
     connections_per_host,
     one_of,
     parse_value,
+    plain_text,
     subset_of,
     throttled_replicas,
 )
@@ -96,6 +97,41 @@ def test_checks(validator: Any, good: Any, bad: Any, problem: str) -> None:
 def test_a_value_that_fails_its_check_is_told_as_it_was_written() -> None:
     with pytest.raises(ConfigError, match=r"Invalid value 0 for configuration a.name: Value must be at least 1"):
         parse(T.INT, "0", at_least(1))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, None),
+        (True, "true"),
+        (5, "5"),
+        (("a", "b"), "a,b"),
+        ((), ""),
+        (0.5, "0.5"),
+        (1.0, "1.0"),
+        (0.0, "0.0"),
+        (1e20, "1.0E20"),
+        (12345678.5, "1.23456785E7"),
+        (-0.00012, "-1.2E-4"),
+        (1.7976931348623157e308, "1.7976931348623157E308"),
+        (float("nan"), "NaN"),
+    ],
+)
+def test_values_are_written_plainly(value: Any, text: str | None) -> None:
+    assert plain_text(value) == text
+
+
+def test_a_list_has_no_empty_items() -> None:
+    with pytest.raises(ConfigError, match=r"Configuration 'a.name' values must not be empty\."):
+        parse(T.LIST, "a,,b")
+
+
+def test_what_has_no_effect_says_why() -> None:
+    definition = ConfigDef("a", T.INT, "1", "What it means.")
+    assert definition.told == "What it means."
+    reserved = definition._replace(without_effect="it is too early")
+    assert reserved.told == "What it means. Without effect here: it is too early."
+    assert not reserved.effective
 
 
 def test_passwords_are_secret() -> None:

@@ -1,0 +1,25 @@
+"""Alter settings through the handler."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from protocol.api import ApiKey
+from protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from tests.unit.broker.controller_node import ControllerNode
+
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+
+def alter(
+    node: ControllerNode, kind: int, name: str, *operations: tuple[str, int, str | None], **more: Any
+) -> tuple[int, str | None]:
+    """Perform (name, operation, value) triples on one resource; return the error's code and message."""
+    Resource = IncrementalAlterConfigsRequest.Resource  # noqa: N806
+    configs = [Resource.Config(name=key, config_operation=how, value=value) for key, how, value in operations]
+    resource = Resource(resource_type=kind, resource_name=name, configs=configs)
+    fields = {"version": 1, "validate_only": False, **more}
+    version = fields.pop("version")
+    [answer] = node.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, version, resources=[resource], **fields).responses
+    assert (answer.resource_type, answer.resource_name) == (kind, name)
+    return answer.error_code, answer.error_message
