@@ -123,12 +123,12 @@ class GroupCoordinator:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID)
         host = self._host_of(group_id)
         records, errors = host.shard.delete_offsets(group_id, partitions)
-        return host.write(records, errors)
+        return host.write_in_pieces(records, errors)
 
     def delete_group(self, group_id: str) -> Outcome[ErrorCode]:
         """Delete a group that has no members, with its offsets."""
         host = self._host_of(group_id)
-        return host.write(host.shard.delete_group(group_id), ErrorCode.NONE)
+        return host.write_in_pieces(host.shard.delete_group(group_id), ErrorCode.NONE)
 
     def settled(self, group_id: str) -> Outcome[Shard]:
         """Give the shard of a group for reading, once all that it knows is committed."""

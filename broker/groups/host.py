@@ -189,15 +189,27 @@ class ShardHost:
         KafkaError, and nothing has changed, if they could not be written.
         """
         if records:
-            try:
-                base = self.journal.append(records)
-            except KafkaError as error:
-                raise KafkaError(coordinator_error(error.code), error.message) from error
-            now_ms = self._new_turn().now_ms
-            for offset, (key, value) in enumerate(records, base):
-                self.shard.replay(now_ms, offset, key, value)
-            self._written_end = base + len(records)
+            self._store(records)
         return self.after(result)
+
+    def write_in_pieces(self, records: list[Record], result: T) -> Outcome[T]:
+        """Append `records`, however many, and take them over; give `result` once they are committed.
+
+        Each of them has to be good by itself: KafkaError if they could not all be written.
+        """
+        for piece in _pieces(records):
+            self._store(piece)
+        return self.after(result)
+
+    def _store(self, records: list[Record]) -> None:
+        try:
+            base = self.journal.append(records)
+        except KafkaError as error:
+            raise KafkaError(coordinator_error(error.code), error.message) from error
+        now_ms = self._new_turn().now_ms
+        for offset, (key, value) in enumerate(records, base):
+            self.shard.replay(now_ms, offset, key, value)
+        self._written_end = base + len(records)
 
     def write_aside(self, records: list[Record]) -> None:
         """Write what nobody waits for, and what is decided anew another time if it cannot be written.

@@ -261,14 +261,39 @@ class TestLoading:
         assert group_node.state() is None
         assert group_node.offset(group="h", partition=1) == 6
 
-    def test_offsets_of_more_partitions_than_fit_into_a_batch_are_forgotten(self, group_node: GroupNode):
-        group_node.host()
+    def commit_many(self, group_node: GroupNode) -> tuple[str, bytes]:
+        """Commit offsets of 5,000 partitions of a topic, whose tombstones do not fit into a batch."""
         topic, topic_id = 249 * "t", b"t" * 16
         for first in range(0, 5_000, 1_000):
             offsets = [Offset(topic, topic_id, index, 7, -1, "") for index in range(first, first + 1_000)]
             group_node.call("commit", Commit("g", "", None, -1), offsets, retention_ms=-1, reports_unknown_group=True)
         assert group_node.groups.shard_of("g").fetch("g", topic, topic_id, 4_999) is not None
-        group_node.groups.topics_deleted([(topic, topic_id)])
+        return topic, topic_id
+
+    def test_offsets_of_more_partitions_than_fit_into_a_batch_are_forgotten(self, group_node: GroupNode):
+        group_node.host()
+        group_node.groups.topics_deleted([self.commit_many(group_node)])
+        assert not group_node.groups.shard_of("g").offsets.of_group("g")
+
+    def test_a_group_with_more_offsets_than_fit_into_a_batch_is_deleted(self, group_node: GroupNode):
+        group_node.host(replicated=True)
+        self.commit_many(group_node)
+        group_node.replicate()
+        deleting = group_node.groups.delete_group("g")
+        group_node.settle()
+        assert not deleting.done()
+        group_node.replicate()
+        assert group_node.wait(deleting) is ErrorCode.NONE
+        group_node.restart()
+        group_node.node.pass_time(1)
+        assert "g" not in group_node.groups.shard_of("g").groups
+        assert not group_node.groups.shard_of("g").offsets.of_group("g")
+
+    def test_more_offsets_than_fit_into_a_batch_are_deleted(self, group_node: GroupNode):
+        group_node.host()
+        topic, _ = self.commit_many(group_node)
+        partitions = [(topic, index) for index in range(5_000)]
+        assert set(group_node.call("delete_offsets", "g", partitions)) == {ErrorCode.NONE}
         assert not group_node.groups.shard_of("g").offsets.of_group("g")
 
     def test_offsets_of_many_groups_expire_in_several_turns_of_the_loop(self, group_node: GroupNode):
