@@ -21,6 +21,7 @@ from broker import logs
 from broker.broker import Broker
 from broker.data_directories import CannotStart
 from broker.descriptors import connections_within, raise_limit
+from broker.listeners import split_host_port
 from broker.settings import Option, Settings, SettingsError, check_settings, read_option, read_properties
 from controller.topic_names import check_topic_name
 from protocol.errors import InvariantError, KafkaError
@@ -131,6 +132,8 @@ def _flags(options: argparse.Namespace, configured: Mapping[str, Option]) -> dic
     if options.advertise is not None:
         origin = f"--advertise {options.advertise}"
         flags["advertised.listeners"] = Option(_endpoint("--advertise", options.advertise), origin)
+    if options.metrics is not None:
+        flags["barnabas.metrics.listener"] = Option(options.metrics, f"--metrics {options.metrics}")
     if options.data_dir is not None:
         origin = "--ephemeral" if options.ephemeral else f"--data-dir {options.data_dir}"
         flags["log.dirs"] = Option(os.path.abspath(options.data_dir) if options.data_dir else "", origin)
@@ -140,9 +143,10 @@ def _flags(options: argparse.Namespace, configured: Mapping[str, Option]) -> dic
 
 
 def _endpoint(flag: str, address: str) -> str:
-    host, colon, port = address.rpartition(":")
-    if not (colon and port.isascii() and port.isdecimal() and int(port) <= 65535) or (":" in host and host[:1] != "["):
-        raise SettingsError(f"{flag} {address}: it has to be of the form HOST:PORT, with [] around an IPv6 host")
+    try:
+        split_host_port(address)
+    except ValueError as error:
+        raise SettingsError(f"{flag} {address}: {error}") from None
     return f"PLAINTEXT://{address}"
 
 
@@ -175,6 +179,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--listen", metavar="HOST:PORT", help=f"where to listen (default {_DEFAULT_LISTEN})")
     parser.add_argument("--advertise", metavar="HOST:PORT", help="what clients connect to (default: as --listen)")
+    parser.add_argument("--metrics", metavar="HOST:PORT", help="serve metrics and probes over HTTP there")
     place = parser.add_mutually_exclusive_group()
     place.add_argument("--data-dir", metavar="DIR", help=f"where the data lies (default {_DEFAULT_DATA_DIR})")
     place.add_argument("--ephemeral", action="store_true", help="keep the data in a temporary directory")

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from barnabas import __version__
 from broker import housekeeping
@@ -26,7 +26,7 @@ from broker.data_directories import CannotStart, claim_directories, leave_direct
 from broker.dispatch import Dispatcher
 from broker.fetch_sessions import FetchSessions
 from broker.housekeeping import Housekeeping, SpaceWatch
-from broker.listeners import join_host_port
+from broker.listeners import join_host_port, split_host_port
 from broker.live_settings import LiveSettings
 from broker.metrics import Metrics
 from broker.producer_ids import ProducerIds
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from broker.groups.coordinator import GroupCoordinator
     from broker.groups.journal import PartitionJournal
     from broker.groups.turn import GroupSettings
+    from broker.monitoring.monitor import Monitor
     from broker.settings import Settings
     from broker.telemetry.telemetry import Telemetry
     from protocol.api import Api, ApiKey
@@ -123,10 +124,12 @@ class Broker:
         self.controller: RaftDriver
         self.disk = disk
         self._max_descriptors = max_descriptors
-        self._server = Server(loop, self._limits(), self.metrics)
+        self.server = Server(loop, self._limits(), self.metrics)
         self._dispatchers: dict[str, Dispatcher] = {}
         self._bound: list[str] = []
         self._chores = Housekeeping(loop)
+        self.phase: Literal["starting", "serving", "stopping"] = "starting"
+        self.monitor: Monitor | None = None
         self._space = SpaceWatch(self.logs)
 
     @property
@@ -172,6 +175,7 @@ class Broker:
         """Serve clients. Raises `CannotStart`, and leaves the data directories as they were found."""
         self.cluster_id, is_new = claim_directories(self.logs, self.node_id, self.random)
         try:
+            await self._start_monitoring()
             await self._bind()
         except BindError as error:
             leave_directories(self.logs.directories)
@@ -197,7 +201,8 @@ class Broker:
                 raise CannotStart(f"no space is left in {path}: free some there, and start again ({error})") from error
             raise
         self._keep_house()
-        await self._server.start()
+        await self.server.start()
+        self.phase = "serving"
         _log.info(
             "Barnabas %s: node %d of cluster %s listens on %s, data in %s",
             __version__,
@@ -231,10 +236,27 @@ class Broker:
             name = listener.listener
             is_controller = name in settings.controller_listeners
             dispatcher = self._dispatchers[name] = Dispatcher(self, "controller" if is_controller else "broker")
-            port = await self._server.bind(name, listener.host, listener.port, dispatcher)
+            dispatch = dispatcher if self.monitor is None else self.monitor.timed(dispatcher)
+            port = await self.server.bind(name, listener.host, listener.port, dispatch)
             self._bound.append(f"{name}://{join_host_port(listener.host or '*', port)}")
             told = advertised.get(name, listener)
             self.endpoints[name] = Endpoint(told.host or socket.gethostname(), told.port or port)
+
+    async def _start_monitoring(self) -> None:
+        """Serve metrics and probes, if that is asked for, already while the broker starts."""
+        address = self.settings["barnabas.metrics.listener"]
+        if not address:
+            return
+        from broker.monitoring.monitor import Monitor
+
+        host, port = split_host_port(address)
+        self.monitor = Monitor(self, time.perf_counter)
+        try:
+            port = await self.monitor.start(host, port)
+        except OSError as error:
+            self.monitor = None
+            raise BindError(f"cannot listen on {address} for metrics: {error.strerror or error}") from error
+        _log.info("Metrics are at http://%s/metrics", join_host_port(host or "*", port))
 
     async def _load_logs(self, is_new: bool) -> None:
         """Open every log; after an unclean stop, with recovery."""
@@ -318,10 +340,13 @@ class Broker:
 
     async def stop(self) -> bool:
         """Answer what was received, and leave the data as a clean stop leaves it; return whether that was possible."""
+        self.phase = "stopping"
         if self.has_groups:
             self.groups.stop()
         self.purgatory.run(float("inf"))  # no more is coming that anybody could wait for
-        await self._server.stop(_STOP_TIMEOUT_S)
+        await self.server.stop(_STOP_TIMEOUT_S)
+        if self.monitor is not None:
+            await self.monitor.stop()
         self._waiting.stop()
         await self._chores.stop()
         broken: list[LogDirectory] = []
@@ -396,7 +421,7 @@ class Broker:
         )
 
     def _follow_limits(self) -> None:
-        self._server.limit(self._limits())
+        self.server.limit(self._limits())
 
     async def _tidy(self) -> None:
         await housekeeping.tidy(self.logs, self.now_ms())
@@ -419,10 +444,10 @@ class Broker:
         housekeeping.report_problems(self.logs)
 
     async def _close_idle(self) -> None:
-        self._server.close_idle()
+        self.server.close_idle()
 
     async def _close_slow(self) -> None:
-        self._server.close_slow()
+        self.server.close_slow()
 
 
 def _unknown(name: str) -> str:

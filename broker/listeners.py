@@ -43,6 +43,15 @@ def join_host_port(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
+def split_host_port(address: str) -> tuple[str, int]:
+    """Return the host, without brackets, and the port of HOST:PORT; ValueError for anything else."""
+    host, colon, port = address.rpartition(":")
+    bracketed = host[:1] == "[" and host[-1:] == "]"
+    if not (colon and port.isascii() and port.isdecimal() and int(port) <= 65535) or (":" in host and not bracketed):
+        raise ValueError("it has to be of the form HOST:PORT, with [] around an IPv6 host")
+    return host[1:-1] if bracketed else host, int(port)
+
+
 def parse_endpoints(key: str, items: Iterable[str], protocols: Mapping[str, str]) -> tuple[Endpoint, ...]:
     """Return the endpoints that the setting `key` lists; `protocols` maps their names.
 

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
+    from broker.traffic import TopicTraffic
     from controller.image import PartitionImage
     from protocol.record_batch import BatchHeader
     from storage.log import AppendInfo, FileSlice, Log
@@ -103,15 +104,18 @@ class Partition:
         "replicas",
         "topic",
         "topic_id",
+        "traffic",
         "unavailable",
     )
 
-    def __init__(self, node_id: int, topic: str, topic_id: bytes, index: int, log: Log) -> None:
+    def __init__(self, node_id: int, topic: str, topic_id: bytes, index: int, log: Log, traffic: TopicTraffic) -> None:
+        """Serve nobody yet; `traffic` is shared by the topic's partitions."""
         self.node_id = node_id
         self.topic = topic
         self.topic_id = topic_id
         self.index = index
         self.log = log
+        self.traffic = traffic
         self.unavailable = ErrorCode.NONE
         """Why it serves nobody any more: it was deleted."""
         self.is_leader = False
@@ -259,6 +263,7 @@ class Partition:
         part, if they do (KIP-595). KafkaError: OFFSET_OUT_OF_RANGE, and those of `check`.
         """
         self.check(current_leader_epoch, leader_only)
+        self.traffic.fetches += 1
         log = self.log
         high_watermark, stable, start = log.high_watermark, log.last_stable_offset, log.log_start_offset
         if last_fetched_epoch != NO_EPOCH:

@@ -21,7 +21,7 @@ Pure: time is the loop's, in seconds, and is passed in. `broker.purgatory_driver
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from heapq import heapify, heappop, heappush
 from typing import Protocol
 
@@ -106,6 +106,10 @@ class Purgatory:
         heappush(deadlines, (deadline, self._sequence, operation))
         if deadlines[0][2] is operation:
             self._on_work()
+
+    def waiting(self) -> Iterator[Operation]:
+        """Yield the operations that wait for a deadline."""
+        return (operation for _, _, operation in self._deadlines if not operation.done)
 
     def tell(self) -> None:
         """Tell the watchers of the keys woken so far; they act in the next `run`."""

@@ -13,13 +13,14 @@ deletion, are told to the purgatory. Rules of one replica are `broker.partition`
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from broker.acknowledgement import Acknowledgement
 from broker.partition import Partition
 from broker.purgatory import Purgatory
 from broker.said_once import SaidOnce
+from broker.traffic import Traffic
 from controller.image import ResourceType
 from controller.topic_names import INTERNAL_TOPICS
 from protocol.errors import ErrorCode, KafkaError
@@ -72,6 +73,7 @@ class ReplicaManager:
         self._leadership: dict[str, OnLeadership] = {}
         self._image: MetadataImage | None = None
         self._uncompacted = SaidOnce()
+        self.traffic = Traffic()
         # Replicas that should be served here and cannot be, by why.
         self._unserved: dict[tuple[bytes, int], str] = {}
         self.fetch_sessions = fetch_sessions
@@ -79,9 +81,14 @@ class ReplicaManager:
     # What clients and coordinators ask for.
 
     @property
-    def partitions(self) -> Iterable[Partition]:
+    def partitions(self) -> Collection[Partition]:
         """Return every replica that is served here."""
         return self._partitions.values()
+
+    @property
+    def unserved_count(self) -> int:
+        """Return how many replicas that are placed here cannot be served."""
+        return len(self._unserved)
 
     def topic_name(self, topic_id: bytes) -> str | None:
         """Return the name of the topic with that id."""
@@ -114,7 +121,11 @@ class ReplicaManager:
         self, partition: Partition, records: memoryview, acks: int, header: BatchHeader | None = None
     ) -> AppendInfo:
         """Append a checked batch, whose `header` may be known, to a partition led here; or raise KafkaError."""
+        traffic = partition.traffic
+        traffic.produces += 1
         info = partition.append(records, acks, self._now_ms(), header)
+        traffic.bytes_in += len(records)
+        traffic.messages_in += info.last_offset - info.base_offset + 1
         if partition.advance_high_watermark() or partition.followers:
             self._purgatory.wake(partition, len(records))
         return info
@@ -259,7 +270,7 @@ class ReplicaManager:
         log.config = config
         if "compact" in config.cleanup_policy and topic.name not in INTERNAL_TOPICS:
             self._warn_of_compaction(topic.name)
-        partition = Partition(self._node_id, topic.name, topic.topic_id, index, log)
+        partition = Partition(self._node_id, topic.name, topic.topic_id, index, log, self.traffic.of(topic.name))
         self._partitions[topic.name, index] = siblings[index] = partition
         return partition
 
@@ -281,6 +292,7 @@ class ReplicaManager:
         del hosted[partition.index]
         if not hosted:
             del self._by_topic[partition.topic_id]
+            self.traffic.forget(partition.topic)
         partition.unavailable = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         self._purgatory.wake(partition)
         if partition.is_leader:

@@ -20,6 +20,7 @@ from broker.listeners import (
     check_listeners,
     parse_endpoints,
     parse_protocol_map,
+    split_host_port,
 )
 from controller.configs import BROKER_CONFIGS, ConfigError, parse_value
 from storage.properties import PropertiesError, parse_properties
@@ -88,6 +89,10 @@ def check_settings(options: Mapping[str, Option]) -> Settings:
             key = "listeners"  # which is what is advertised then
         typed = options[key].origin.startswith("--") if key in options else False
         raise _wrong(options, key, str(error) if typed else f"Invalid value of {error.key}: {error}") from None
+    try:
+        split_host_port(values["barnabas.metrics.listener"] or ":0")
+    except ValueError as error:
+        raise _wrong(options, "barnabas.metrics.listener", f"barnabas.metrics.listener: {error}") from None
     node_id = _node_id(options, values)
     _check_roles(options, values, node_id)
     return Settings(

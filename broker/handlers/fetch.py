@@ -23,14 +23,14 @@ Version notes
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from broker.fetch_sessions import NO_SESSION, FetchPartition, FetchSession
 from broker.leader_hints import current_leader
 from broker.partition import NO_OFFSET, Isolation, Partition, ReadResult
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.fetch import FetchRequest, FetchResponse
-from protocol.primitives import RecordsPart
+from protocol.primitives import RecordsPart, part_size
 
 if TYPE_CHECKING:
     import asyncio
@@ -277,6 +277,8 @@ class _Fetch:
                 continue
             wanted.sent_high_watermark = answer.high_watermark
             wanted.sent_log_start_offset = answer.log_start_offset
+            if answer.records and wanted.hosted is not None and self._replica_id < 0:
+                wanted.hosted.traffic.bytes_out += sum(map(part_size, cast("list[RecordsPart]", answer.records)))
             if settled:
                 session.settle(wanted)
             elif answer.records:

@@ -45,11 +45,13 @@ if TYPE_CHECKING:
     from broker.connection import Connection, RequestContext
     from protocol.headers import RequestHeader
 
+_NO_FAILURES = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.CORRUPT_MESSAGE, ErrorCode.KAFKA_STORAGE_ERROR)
 _ADMIN_CLIENT_ID = "__admin_client"
 _ZSTD_FROM_VERSION = 7
 _HINTS_FROM_VERSION = 10
 _TOPIC_IDS_FROM_VERSION = 13
 
+_Wanted = ProduceRequest.Topic.Partition
 _Topic = ProduceResponse.Topic
 _Appended = ProduceResponse.Topic.Partition
 
@@ -141,7 +143,7 @@ class _Produce:
             try:
                 answers.append(self._append(name, wanted.index, wanted.records))
             except KafkaError as error:
-                answers.append(self._refuse(name, wanted.index, error))
+                answers.append(self._refuse(name, wanted, error))
         return _Topic(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
 
     def _append(self, name: str | None, index: int, records: object) -> _Appended:
@@ -181,7 +183,7 @@ class _Produce:
         responses = []
         for topic in request.topic_data:
             name = self._name(topic)
-            answers = [self._refuse(name, wanted.index, error) for wanted in topic.partition_data]
+            answers = [self._refuse(name, wanted, error) for wanted in topic.partition_data]
             responses.append(_Topic(name=topic.name, topic_id=topic.topic_id, partition_responses=answers))
         return ProduceResponse(responses=responses, node_endpoints=self.node_endpoints)
 
@@ -189,10 +191,11 @@ class _Produce:
         by_id = self.context.api_version >= _TOPIC_IDS_FROM_VERSION
         return self.replicas.topic_name(topic.topic_id) if by_id else topic.name
 
-    def _refuse(self, name: str | None, index: int, error: KafkaError) -> _Appended:
+    def _refuse(self, name: str | None, wanted: _Wanted, error: KafkaError) -> _Appended:
         self.first_error = self.first_error or error
+        self._count(name, wanted, error)
         answer = _Appended(
-            index=index, error_code=error.code, base_offset=NO_OFFSET, error_message=error.message or None
+            index=wanted.index, error_code=error.code, base_offset=NO_OFFSET, error_message=error.message or None
         )
         if isinstance(error, InvalidRecordsError):
             answer.record_errors = [
@@ -200,8 +203,18 @@ class _Produce:
                 for at, reason in error.record_errors
             ]
         if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER and name is not None:
-            self._hint(answer, name, index)
+            self._hint(answer, name, wanted.index)
         return answer
+
+    def _count(self, name: str | None, wanted: _Wanted, error: KafkaError) -> None:
+        """Count a failure of what clients sent; as in Kafka, none of where they sent it."""
+        hosted = None if name is None else self.replicas.find_named(name, wanted.index)
+        if hosted is None:
+            return
+        if error.code is ErrorCode.MESSAGE_TOO_LARGE and isinstance(wanted.records, memoryview):
+            hosted.traffic.bytes_rejected += len(wanted.records)
+        elif error.code not in _NO_FAILURES:
+            hosted.traffic.failed_produces += 1
 
     def _hint(self, answer: _Appended, name: str, index: int) -> None:
         """Say who leads the partition instead, and where."""

@@ -24,6 +24,12 @@ SERVER_CONFIGS = (
         "The addresses that clients are told to connect to, as name://host:port; the listeners themselves by default.",
     ),
     ConfigDef(
+        "barnabas.metrics.listener",
+        _STRING,
+        "",
+        "The address, as host:port, that serves metrics in Prometheus' format, /healthz and /readyz; none if empty.",
+    ),
+    ConfigDef(
         "barnabas.validate.records",
         _BOOLEAN,
         "false",

@@ -1,0 +1,288 @@
+"""The metrics of Apache Kafka's brokers that this one has, named as the JMX exporter's rules for Kafka name them.
+
+Names follow from Kafka's MBeans: `kafka.server:type=BrokerTopicMetrics,name=MessagesInPerSec,topic=t` is
+`kafka_server_brokertopicmetrics_messagesin_total{topic="t"}`. Not here is what has no counterpart in one event loop
+(queues between threads, the JVM) and what a broker of a single-broker cluster never does (follow, fetch as a replica).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from barnabas import __version__
+from broker.monitoring.exposition import COUNTER, GAUGE, Column, Table, labels
+from broker.monitoring.request_times import Times
+from broker.traffic import TopicTraffic
+from protocol.api import APIS, ApiKey
+from protocol.errors import KafkaError
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.partition import Partition
+
+_STATES = {"starting": 1, "serving": 3, "stopping": 7}
+_QUANTILES = ("0.50", "0.75", "0.95", "0.98", "0.99", "0.999")
+
+
+def _broker(broker: Broker) -> Iterator[tuple[str, Broker]]:
+    yield "", broker
+
+
+def _info(broker: Broker) -> Iterator[tuple[str, int]]:
+    yield labels(version=__version__, node_id=broker.node_id, cluster_id=broker.cluster_id), 1
+
+
+def _traffic(broker: Broker) -> Iterator[tuple[str, TopicTraffic]]:
+    yield "", broker.replicas.traffic.total()
+    for topic, traffic in sorted(broker.replicas.traffic.topics.items()):
+        yield labels(topic=topic), traffic
+
+
+def _led(broker: Broker) -> list[Partition]:
+    return [partition for partition in broker.replicas.partitions if partition.is_leader]
+
+
+def _global_partitions(broker: Broker) -> Iterator[Any]:
+    return (state for topic in broker.image.topics() for state in topic.partitions.values())
+
+
+def _times(broker: Broker) -> dict[int, Times]:
+    return broker.monitor.times if broker.monitor else {}
+
+
+def _requests(broker: Broker) -> Iterator[tuple[str, Times]]:
+    for key, times in sorted(_times(broker).items()):
+        yield from ((labels(request=name), times) for name in _names(key))
+
+
+def _names(key: int) -> tuple[str, ...]:
+    """Return the names that Kafka counts an API under: fetches of consumers have one of their own too."""
+    return ("Fetch", "FetchConsumer") if key == ApiKey.FETCH else (APIS[ApiKey(key)].name,)
+
+
+def _request_versions(broker: Broker) -> Iterator[tuple[str, int]]:
+    for key, times in sorted(_times(broker).items()):
+        for version, count in sorted(times.versions.items()):
+            yield from ((labels(request=name, version=version), count) for name in _names(key))
+
+
+def _request_quantiles(broker: Broker) -> Iterator[tuple[str, float]]:
+    now = broker.monitor.clock() if broker.monitor else 0.0
+    for key, times in sorted(_times(broker).items()):
+        found = times.quantiles(now, tuple(map(float, _QUANTILES)))
+        for name in _names(key):
+            for quantile, seconds in zip(_QUANTILES, found, strict=True):
+                yield labels(request=name, quantile=quantile), round(seconds * 1000, 3)
+
+
+def _connections(broker: Broker) -> Iterator[tuple[str, int]]:
+    for listener, count in sorted(broker.server.counts.by_listener.items()):
+        yield labels(listener=listener, networkProcessor=0), count
+
+
+def _purgatories(broker: Broker) -> Iterator[tuple[str, int]]:
+    waiting = Counter(type(operation).__module__.rpartition(".")[2] for operation in broker.purgatory.waiting())
+    for name, module in (("Fetch", "fetch"), ("Produce", "acknowledgement"), ("DeleteRecords", "delete_records")):
+        yield labels(delayedOperation=name), waiting[module]
+
+
+def _directories(broker: Broker) -> Iterator[tuple[str, int]]:
+    for directory in broker.logs.directories:
+        yield labels(logDirectory=directory.path), int(directory.failure is not None)
+
+
+def _quorum(broker: Broker) -> Iterator[tuple[str, Any]]:
+    try:
+        yield "", broker.controller.quorum()
+    except KafkaError:
+        return  # another node leads
+
+
+def _quorum_state(broker: Broker) -> Iterator[tuple[str, int]]:
+    for _ in _quorum(broker):
+        yield '{current_state="leader"}', 1
+
+
+def _per_topic(name: str, attribute: str, text: str) -> Column:
+    return Column(f"kafka_server_brokertopicmetrics_{name}_total", COUNTER, text, attrgetter(attribute))
+
+
+def _gauge(name: str, text: str, value: Any) -> Column:
+    return Column(name, GAUGE, text, value)
+
+
+def _counter(name: str, text: str, value: Any) -> Column:
+    return Column(name, COUNTER, text, value)
+
+
+def _itself(row: Any) -> Any:
+    return row
+
+
+TABLES = (
+    Table(_info, (_gauge("barnabas_info", "Version and identity of this broker; always 1.", _itself),)),
+    Table(
+        _broker,
+        (
+            _gauge(
+                "kafka_server_kafkaserver_brokerstate",
+                "3 while it serves, 7 while it stops.",
+                lambda it: _STATES[it.phase],
+            ),
+            _gauge("kafka_server_replicamanager_partitioncount", "Replicas.", lambda it: len(it.replicas.partitions)),
+            _gauge("kafka_server_replicamanager_leadercount", "Partitions led here.", lambda it: len(_led(it))),
+            _gauge(
+                "kafka_server_replicamanager_underreplicatedpartitions",
+                "Partitions led here that have replicas out of sync.",
+                lambda it: sum(len(led.isr) < len(led.replicas) for led in _led(it)),
+            ),
+            _gauge(
+                "kafka_server_replicamanager_underminisrpartitioncount",
+                "Partitions led here with fewer replicas in sync than min.insync.replicas.",
+                lambda it: sum(len(led.isr) < led.min_isr for led in _led(it)),
+            ),
+            _gauge(
+                "kafka_server_replicamanager_atminisrpartitioncount",
+                "Partitions led here with just as many replicas in sync as min.insync.replicas.",
+                lambda it: sum(len(led.isr) == led.min_isr for led in _led(it)),
+            ),
+            _gauge(
+                "kafka_server_replicamanager_offlinereplicacount",
+                "Replicas placed here that are not served: their directory failed.",
+                lambda it: it.replicas.unserved_count,
+            ),
+            _gauge(
+                "kafka_controller_kafkacontroller_activecontrollercount",
+                "1 on the node that leads the quorum.",
+                lambda it: len(list(_quorum(it))),
+            ),
+            _gauge("kafka_controller_kafkacontroller_globaltopiccount", "Topics.", lambda it: len(it.image.topics())),
+            _gauge(
+                "kafka_controller_kafkacontroller_globalpartitioncount",
+                "Partitions.",
+                lambda it: sum(len(topic.partitions) for topic in it.image.topics()),
+            ),
+            _gauge(
+                "kafka_controller_kafkacontroller_offlinepartitionscount",
+                "Partitions without a leader.",
+                lambda it: sum(state.leader < 0 for state in _global_partitions(it)),
+            ),
+            _gauge(
+                "kafka_controller_kafkacontroller_preferredreplicaimbalancecount",
+                "Partitions that are not led by their first replica.",
+                lambda it: sum(state.leader != state.replicas[0] for state in _global_partitions(it)),
+            ),
+            _gauge(
+                "kafka_controller_kafkacontroller_activebrokercount",
+                "Brokers that serve.",
+                lambda it: sum(node.active for node in it.image.brokers.values()),
+            ),
+            _gauge(
+                "kafka_controller_kafkacontroller_fencedbrokercount",
+                "Brokers that are registered and do not serve.",
+                lambda it: sum(not node.active for node in it.image.brokers.values()),
+            ),
+            _gauge(
+                "kafka_server_brokermetadatametrics_last_applied_record_offset",
+                "The last record of the metadata log that this broker goes by.",
+                lambda it: it.image.offset,
+            ),
+            _gauge(
+                "kafka_network_socketserver_networkprocessoravgidle_percent",
+                "The part of the time, 0 to 1, that the event loop did not work since somebody last asked.",
+                lambda it: it.monitor.idle_ratio() if it.monitor else None,
+            ),
+            _gauge(
+                "kafka_network_socketserver_memorypoolused",
+                "Bytes of requests that have come in part or have to wait.",
+                lambda it: it.server.request_memory.used_bytes,
+            ),
+            _gauge(
+                "kafka_server_fetchsessioncache_numincrementalfetchsessions",
+                "Incremental fetch sessions.",
+                lambda it: len(it.replicas.fetch_sessions),
+            ),
+            _gauge(
+                "kafka_server_fetchsessioncache_numincrementalfetchpartitionscached",
+                "Partitions in incremental fetch sessions.",
+                lambda it: it.replicas.fetch_sessions.partition_count,
+            ),
+            _gauge(
+                "kafka_log_logmanager_offlinelogdirectorycount",
+                "Data directories that failed.",
+                lambda it: sum(directory.failure is not None for directory in it.logs.directories),
+            ),
+            _counter("barnabas_connections_accepted_total", "Connections.", lambda it: it.metrics.connections_accepted),
+            _counter(
+                "barnabas_connections_refused_total",
+                "Connections beyond a limit.",
+                lambda it: it.metrics.connections_refused,
+            ),
+            _counter("barnabas_received_bytes_total", "Bytes from clients.", lambda it: it.metrics.received_bytes),
+            _counter("barnabas_sent_bytes_total", "Bytes to clients.", lambda it: it.metrics.sent_bytes),
+            _counter(
+                "barnabas_handler_failures_total",
+                "Requests answered UNKNOWN_SERVER_ERROR, each with a traceback in the log.",
+                lambda it: it.metrics.handler_failures,
+            ),
+        ),
+    ),
+    Table(
+        _traffic,
+        (
+            _per_topic("messagesin", "messages_in", "Records appended; without a topic, all of them."),
+            _per_topic("bytesin", "bytes_in", "Bytes appended."),
+            _per_topic("bytesout", "bytes_out", "Bytes of records sent to consumers."),
+            _per_topic("bytesrejected", "bytes_rejected", "Bytes of batches that were too large."),
+            _per_topic("totalproducerequests", "produces", "Requests to append, one for each partition in them."),
+            _per_topic("totalfetchrequests", "fetches", "Requests to read, one for each partition that was looked at."),
+            _per_topic("failedproducerequests", "failed_produces", "Requests to append that failed by their content."),
+            _per_topic("failedfetchrequests", "failed_fetches", "Requests to read that failed on the broker's side."),
+        ),
+    ),
+    Table(
+        _request_versions,
+        (_counter("kafka_network_requestmetrics_requests_total", "Requests by API and version.", _itself),),
+    ),
+    Table(
+        _request_quantiles,
+        (
+            _gauge(
+                "kafka_network_requestmetrics_totaltimems",
+                "Milliseconds from a request to its answer, waiting for data included; of the last minute or two.",
+                _itself,
+            ),
+        ),
+    ),
+    Table(
+        _requests,
+        (
+            _counter("kafka_network_requestmetrics_totaltimems_count", "Requests answered.", attrgetter("count")),
+            _counter(
+                "kafka_network_requestmetrics_totaltimems_sum",
+                "Milliseconds from requests to their answers.",
+                lambda times: round(times.total_s * 1000, 3),
+            ),
+        ),
+    ),
+    Table(_connections, (_gauge("kafka_server_socket_server_metrics_connection_count", "Open connections.", _itself),)),
+    Table(
+        _purgatories,
+        (_gauge("kafka_server_delayedoperationpurgatory_purgatorysize", "Requests that wait.", _itself),),
+    ),
+    Table(_directories, (_gauge("kafka_log_logmanager_logdirectoryoffline", "1 if it failed.", _itself),)),
+    Table(
+        _quorum,
+        (
+            _gauge("kafka_server_raftmetrics_current_leader", "Who leads the quorum.", attrgetter("leader_id")),
+            _gauge("kafka_server_raftmetrics_current_epoch", "The quorum's epoch.", attrgetter("epoch")),
+            _gauge(
+                "kafka_server_raftmetrics_high_watermark", "The end of what is committed.", attrgetter("high_watermark")
+            ),
+        ),
+    ),
+    Table(_quorum_state, (_gauge("kafka_server_raftmetrics_current_state", "1 for the state it is in.", _itself),)),
+)

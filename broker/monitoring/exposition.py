@@ -1,0 +1,53 @@
+"""Prometheus' text format, version 0.0.4: tables of metrics to lines.
+
+A table has rows, each an object with its labels, and columns, each a metric that reads its value off such an object.
+The format wants all samples of a metric together, so the rows are gone through once for each column. Lines are made
+one by one: whoever writes them decides when others get the loop, and rows must bear being changed meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+COUNTER, GAUGE = "counter", "gauge"
+
+_ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
+
+
+class Column(NamedTuple):
+    """One metric: its name, type and help, and its value in a row; a row where that is None has no sample."""
+
+    name: str
+    type: str
+    help: str
+    value: Callable[[Any], float | None]
+
+
+class Table(NamedTuple):
+    """Metrics of the same objects, which `rows` lists with their labels, as text."""
+
+    rows: Callable[[Broker], Iterable[tuple[str, Any]]]
+    columns: tuple[Column, ...]
+
+
+def labels(**values: object) -> str:
+    """Return labels as they follow a metric's name."""
+    return "{" + ",".join(f'{name}="{str(value).translate(_ESCAPES)}"' for name, value in values.items()) + "}"
+
+
+def lines(tables: Iterable[Table], broker: Broker) -> Iterator[str]:
+    """Yield the lines of a page, each with its end."""
+    for rows, columns in tables:
+        for name, metric_type, text, value in columns:
+            yield f"# HELP {name} {text}\n"
+            yield f"# TYPE {name} {metric_type}\n"
+            for label, row in rows(broker):
+                number = value(row)
+                if number is not None:
+                    yield f"{name}{label} {number}\n"

@@ -1,0 +1,121 @@
+"""The metrics of consumer groups: Apache Kafka's GroupMetadataManager, and kafka_exporter's offsets and lags.
+
+Lag is the high watermark less what is committed, for partitions that this broker leads. Groups are those that it
+coordinates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from broker.groups.group import COMPLETING, DEAD, EMPTY, PREPARING, STABLE
+from broker.monitoring.exposition import GAUGE, Column, Table, labels
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.groups.group import Group
+    from broker.groups.shard import Shard
+
+
+class _Offset(NamedTuple):
+    """How far a group has come in a partition, or in all of a topic."""
+
+    offset: int
+    lag: int | None
+
+
+def _shards(broker: Broker) -> list[Shard]:
+    return broker.groups.loaded_shards() if broker.has_groups else []
+
+
+def _groups(broker: Broker) -> Iterator[tuple[str, Group]]:
+    for shard in _shards(broker):
+        for group in list(shard.groups.values()):
+            yield labels(consumergroup=group.group_id), group
+
+
+def _offsets(broker: Broker) -> Iterator[tuple[str, _Offset]]:
+    for group_id, topic, offsets in _by_topic(broker):
+        for partition, found in offsets:
+            yield labels(consumergroup=group_id, topic=topic, partition=partition), found
+
+
+def _sums(broker: Broker) -> Iterator[tuple[str, _Offset]]:
+    for group_id, topic, offsets in _by_topic(broker):
+        lags = [found.lag for _, found in offsets if found.lag is not None]
+        total = _Offset(sum(found.offset for _, found in offsets), sum(lags) if lags else None)
+        yield labels(consumergroup=group_id, topic=topic), total
+
+
+def _by_topic(broker: Broker) -> Iterator[tuple[str, str, list[tuple[int, _Offset]]]]:
+    for shard in _shards(broker):
+        for group_id in list(shard.groups):
+            for topic, partitions in list(shard.offsets.of_group(group_id).items()):
+                found = [
+                    (partition, _Offset(committed.offset, _lag(broker, topic, partition, committed.offset)))
+                    for partition, committed in partitions.items()
+                ]
+                yield group_id, topic, found
+
+
+def _lag(broker: Broker, topic: str, partition: int, offset: int) -> int | None:
+    hosted = broker.replicas.find_named(topic, partition)
+    return None if hosted is None or not hosted.is_leader else max(0, hosted.high_watermark - offset)
+
+
+def _states(broker: Broker) -> Iterator[tuple[str, list[Any]]]:
+    yield "", [group.state for shard in _shards(broker) for group in shard.groups.values()]
+
+
+def _offset_count(broker: Broker) -> Iterator[tuple[str, int]]:
+    yield "", sum(len(offsets) for _, _, offsets in _by_topic(broker))
+
+
+def _in_state(name: str, state: str) -> Column:
+    text = f"Groups in the state {state}."
+    return _gauge(f"kafka_coordinator_group_groupmetadatamanager_numgroups{name}", text, lambda it: it.count(state))
+
+
+def _gauge(name: str, text: str, value: Any) -> Column:
+    return Column(name, GAUGE, text, value)
+
+
+TABLES = (
+    Table(
+        _states,
+        (
+            _gauge("kafka_coordinator_group_groupmetadatamanager_numgroups", "Groups.", len),
+            _in_state("preparingrebalance", PREPARING),
+            _in_state("completingrebalance", COMPLETING),
+            _in_state("stable", STABLE),
+            _in_state("empty", EMPTY),
+            _in_state("dead", DEAD),
+        ),
+    ),
+    Table(
+        _offset_count,
+        (
+            _gauge(
+                "kafka_coordinator_group_groupmetadatamanager_numoffsets",
+                "Offsets that groups have committed.",
+                lambda it: it,
+            ),
+        ),
+    ),
+    Table(_groups, (_gauge("kafka_consumergroup_members", "Members.", lambda it: len(it.members)),)),
+    Table(
+        _offsets,
+        (
+            _gauge("kafka_consumergroup_current_offset", "The committed offset.", lambda it: it.offset),
+            _gauge("kafka_consumergroup_lag", "Records between that and the end.", lambda it: it.lag),
+        ),
+    ),
+    Table(
+        _sums,
+        (
+            _gauge("kafka_consumergroup_current_offset_sum", "Committed offsets of a topic.", lambda it: it.offset),
+            _gauge("kafka_consumergroup_lag_sum", "Lags of a topic.", lambda it: it.lag),
+        ),
+    ),
+)

@@ -1,0 +1,25 @@
+"""Whether the broker is alive, and whether it is ready: what it lacks to serve clients, in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+ALIVE = "ok\n"
+
+
+def missing(broker: Broker) -> list[str]:
+    """Return what is missing for clients to be served; nothing is if it is ready."""
+    if broker.phase != "serving":
+        return [f"the broker is {broker.phase}"]
+    found = []
+    node = broker.image.brokers.get(broker.node_id)
+    if node is None or not node.active:
+        found.append(f"broker {broker.node_id} is fenced")
+    directories = broker.logs.directories
+    failed = [directory for directory in directories if directory.failure is not None]
+    if len(failed) == len(directories):
+        found += [f"the data directory {directory.path} failed: {directory.failure}" for directory in failed]
+    return found

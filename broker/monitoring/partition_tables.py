@@ -1,0 +1,103 @@
+"""The metrics of partitions: those of Apache Kafka's logs and leaders, and those of kafka_exporter.
+
+kafka_exporter is a process beside a cluster that asks it as a client does; who has its dashboards finds here what they
+ask for. Partitions are those that have a replica on this broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from broker.monitoring.exposition import GAUGE, Column, Table, labels
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.partition import Partition
+    from controller.image import BrokerImage, TopicImage
+
+
+def _partitions(broker: Broker) -> Iterator[tuple[str, Partition]]:
+    for partition in list(broker.replicas.partitions):
+        yield labels(topic=partition.topic, partition=partition.index), partition
+
+
+def _led(broker: Broker) -> Iterator[tuple[str, Partition]]:
+    return (row for row in _partitions(broker) if row[1].is_leader)
+
+
+def _topics(broker: Broker) -> Iterator[tuple[str, TopicImage]]:
+    for topic in broker.image.topics():
+        yield labels(topic=topic.name), topic
+
+
+def _cluster(broker: Broker) -> Iterator[tuple[str, int]]:
+    yield "", sum(node.active for node in broker.image.brokers.values())
+
+
+def _brokers(broker: Broker) -> Iterator[tuple[str, BrokerImage]]:
+    for node_id, node in sorted(broker.image.brokers.items()):
+        for endpoint in list(node.endpoints.values())[:1]:
+            yield labels(id=node_id, address=f"{endpoint.host}:{endpoint.port}"), node
+
+
+def _gauge(name: str, text: str, value: Any) -> Column:
+    return Column(name, GAUGE, text, value)
+
+
+TABLES = (
+    Table(
+        _partitions,
+        (
+            _gauge("kafka_log_log_size", "Bytes of all batches.", attrgetter("log.size_bytes")),
+            _gauge("kafka_log_log_logstartoffset", "The first offset.", attrgetter("log.log_start_offset")),
+            _gauge("kafka_log_log_logendoffset", "The offset after the last.", attrgetter("log.log_end_offset")),
+            _gauge("kafka_log_log_numlogsegments", "Segments.", lambda it: len(it.log.segment_base_offsets)),
+        ),
+    ),
+    Table(
+        _led,
+        (
+            _gauge("kafka_cluster_partition_replicascount", "Replicas.", lambda it: len(it.replicas)),
+            _gauge("kafka_cluster_partition_insyncreplicascount", "Replicas in sync.", lambda it: len(it.isr)),
+            _gauge(
+                "kafka_cluster_partition_underreplicated",
+                "1 if replicas are out of sync.",
+                lambda it: int(len(it.isr) < len(it.replicas)),
+            ),
+            _gauge(
+                "kafka_cluster_partition_underminisr",
+                "1 if fewer replicas are in sync than min.insync.replicas.",
+                lambda it: int(len(it.isr) < it.min_isr),
+            ),
+            _gauge(
+                "kafka_cluster_partition_laststableoffsetlag",
+                "Records between the last stable offset and the high watermark.",
+                lambda it: it.high_watermark - it.log.last_stable_offset,
+            ),
+            _gauge(
+                "kafka_topic_partition_current_offset",
+                "The offset after the last record that consumers may read.",
+                attrgetter("high_watermark"),
+            ),
+            _gauge("kafka_topic_partition_oldest_offset", "The first offset.", attrgetter("log.log_start_offset")),
+            _gauge("kafka_topic_partition_leader", "The id of the broker that leads.", attrgetter("leader")),
+            _gauge(
+                "kafka_topic_partition_leader_is_preferred",
+                "1 if the first replica leads.",
+                lambda it: int(it.leader == it.replicas[0]),
+            ),
+            _gauge("kafka_topic_partition_replicas", "Replicas.", lambda it: len(it.replicas)),
+            _gauge("kafka_topic_partition_in_sync_replica", "Replicas in sync.", lambda it: len(it.isr)),
+            _gauge(
+                "kafka_topic_partition_under_replicated_partition",
+                "1 if replicas are out of sync.",
+                lambda it: int(len(it.isr) < len(it.replicas)),
+            ),
+        ),
+    ),
+    Table(_topics, (_gauge("kafka_topic_partitions", "Partitions.", lambda it: len(it.partitions)),)),
+    Table(_cluster, (_gauge("kafka_brokers", "Brokers that serve.", lambda it: it),)),
+    Table(_brokers, (_gauge("kafka_broker_info", "A broker and its address; always 1.", lambda _: 1),)),
+)

@@ -1,0 +1,55 @@
+"""What the operating system knows of this process, under the names that Prometheus' own clients use."""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from broker.monitoring.exposition import COUNTER, GAUGE, Column, Table
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from storage.disk import Disk
+
+_STARTED_FIELD, _VIRTUAL_FIELD, _RESIDENT_FIELD = 19, 20, 21  # of /proc/self/stat, after the process's name
+
+
+class Process:
+    """One look at the process; what the system does not tell is None."""
+
+    def __init__(self, disk: Disk, now_s: float) -> None:
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        self.cpu_s = used.ru_utime + used.ru_stime
+        self.max_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self.virtual_bytes: int | None = None
+        self.resident_bytes: int | None = None
+        self.started_s: float | None = None
+        self.open_files: int | None = None
+        try:
+            fields = disk.read_file("/proc/self/stat").decode().rpartition(")")[2].split()
+            up_s = float(disk.read_file("/proc/uptime").split()[0])
+            self.open_files = len(disk.list_dir("/proc/self/fd")) - 1
+        except OSError:
+            return  # not Linux
+        self.started_s = round(now_s - up_s + int(fields[_STARTED_FIELD]) / os.sysconf("SC_CLK_TCK"), 2)
+        self.virtual_bytes = int(fields[_VIRTUAL_FIELD])
+        self.resident_bytes = int(fields[_RESIDENT_FIELD]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _rows(broker: Broker) -> Iterator[tuple[str, Process]]:
+    yield "", Process(broker.disk, broker.now_ms() / 1000)
+
+
+PROCESS = Table(
+    _rows,
+    (
+        Column("process_cpu_seconds_total", COUNTER, "Processor time, user and system.", lambda it: it.cpu_s),
+        Column("process_resident_memory_bytes", GAUGE, "Resident memory.", lambda it: it.resident_bytes),
+        Column("process_virtual_memory_bytes", GAUGE, "Virtual memory.", lambda it: it.virtual_bytes),
+        Column("process_start_time_seconds", GAUGE, "When the process began, since 1970.", lambda it: it.started_s),
+        Column("process_open_fds", GAUGE, "Open files and sockets.", lambda it: it.open_files),
+        Column("process_max_fds", GAUGE, "The most files and sockets it may have open.", lambda it: it.max_files),
+    ),
+)

@@ -1,0 +1,97 @@
+"""How long requests take, from the frame to the answer: a dispatcher that looks at the clock, and what it finds.
+
+Quantiles are those of the last one to two minutes, as an operator wants them; counts and sums are since the start.
+A time is put into one of some buckets, each a quarter wider than the one before, and a quantile is the upper bound of
+the bucket it falls into: at most a quarter too long.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from broker.channel import Waiting
+
+if TYPE_CHECKING:
+    from broker.connection import Connection
+    from protocol.primitives import Part
+
+    Clock = Callable[[], float]
+    Dispatch = Callable[[memoryview, Connection], list[Part] | Waiting | None]
+
+WINDOW_S = 60.0
+_SMALLEST_S, _FACTOR, _BUCKETS = 20e-6, 1.25, 72  # up to 150 s
+BOUNDS_S = tuple(_SMALLEST_S * _FACTOR**power for power in range(_BUCKETS))
+
+
+class Times:
+    """The times of one kind of request."""
+
+    __slots__ = ("_before", "_began", "_buckets", "count", "total_s", "versions")
+
+    def __init__(self, now: float) -> None:
+        self.count = 0
+        self.total_s = 0.0
+        self.versions: dict[int, int] = {}
+        """How many requests there were of each version."""
+        self._buckets = [0] * (_BUCKETS + 1)
+        self._before = [0] * (_BUCKETS + 1)
+        self._began = now
+
+    def add(self, seconds: float) -> None:
+        """Count one request."""
+        self.count += 1
+        self.total_s += seconds
+        self._buckets[bisect_left(BOUNDS_S, seconds)] += 1
+
+    def quantiles(self, now: float, wanted: tuple[float, ...]) -> tuple[float, ...]:
+        """Return each of the `wanted` quantiles in seconds; NaN where there were no requests lately."""
+        if now - self._began >= WINDOW_S:
+            stale = now - self._began >= 2 * WINDOW_S
+            self._before = [0] * (_BUCKETS + 1) if stale else self._buckets
+            self._buckets, self._began = [0] * (_BUCKETS + 1), now
+        counts = [new + old for new, old in zip(self._buckets, self._before, strict=True)]
+        total = sum(counts)
+        return tuple(_quantile(counts, total, part) for part in wanted)
+
+
+def _quantile(counts: list[int], total: int, part: float) -> float:
+    if not total:
+        return float("nan")
+    seen = 0
+    for bound, count in zip(BOUNDS_S, counts, strict=False):
+        seen += count
+        if seen >= part * total:
+            return bound
+    return BOUNDS_S[-1]
+
+
+class TimedDispatcher:
+    """Stands before a dispatcher, and takes the time of what goes through."""
+
+    def __init__(self, dispatch: Dispatch, times: dict[int, Times], clock: Clock) -> None:
+        """Keep times by API key; all listeners share them. `clock` gives seconds, finer than the loop's."""
+        self._dispatch = dispatch
+        self._times = times
+        self._clock = clock
+
+    def __call__(self, frame: memoryview, connection: Connection) -> list[Part] | Waiting | None:
+        """Have a request handled."""
+        begun = self._clock()
+        # API keys and versions are 16-bit numbers below 256; what is not is refused by the dispatcher.
+        key, version = frame[1:4:2] if len(frame) >= 4 else (0, 0)
+        outcome = self._dispatch(frame, connection)
+        times = self._times.get(key)
+        if times is None:
+            times = self._times[key] = Times(begun)
+        times.versions[version] = times.versions.get(version, 0) + 1
+        if isinstance(outcome, Waiting):
+            outcome.response.add_done_callback(partial(self._answered, times, begun))
+        else:
+            times.add(self._clock() - begun)
+        return outcome
+
+    def _answered(self, times: Times, begun: float, _: object) -> None:
+        times.add(self._clock() - begun)

@@ -1,0 +1,66 @@
+"""What each topic's partitions on this broker were asked for, in plain counters: Kafka's BrokerTopicMetrics.
+
+The hot path adds to the counters of its partition's topic; sums over all topics are made by whoever reads them. A
+topic that is deleted is listed no more, and stays in the sums.
+"""
+
+from __future__ import annotations
+
+
+class TopicTraffic:
+    """The counters of one topic; each only grows."""
+
+    __slots__ = (
+        "bytes_in",
+        "bytes_out",
+        "bytes_rejected",
+        "failed_fetches",
+        "failed_produces",
+        "fetches",
+        "messages_in",
+        "produces",
+    )
+
+    def __init__(self) -> None:
+        self.messages_in = 0
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.bytes_rejected = 0
+        self.produces = 0
+        self.fetches = 0
+        self.failed_produces = 0
+        self.failed_fetches = 0
+
+    def add(self, other: TopicTraffic) -> None:
+        """Count what `other` has counted too."""
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+class Traffic:
+    """The counters of all topics."""
+
+    def __init__(self) -> None:
+        self.topics: dict[str, TopicTraffic] = {}
+        self._deleted = TopicTraffic()
+
+    def of(self, topic: str) -> TopicTraffic:
+        """Return the counters of `topic`."""
+        found = self.topics.get(topic)
+        if found is None:
+            found = self.topics[topic] = TopicTraffic()
+        return found
+
+    def forget(self, topic: str) -> None:
+        """List `topic` no more."""
+        deleted = self.topics.pop(topic, None)
+        if deleted is not None:
+            self._deleted.add(deleted)
+
+    def total(self) -> TopicTraffic:
+        """Return the sums over all topics there are and were."""
+        total = TopicTraffic()
+        total.add(self._deleted)
+        for traffic in self.topics.values():
+            total.add(traffic)
+        return total
