@@ -5,6 +5,11 @@
     sync as=A member=M generation=N [instance=I] [protocol=P] [type=T] [assignments=(M:text, ...)]
     heartbeat member=M generation=N [instance=I]
     leave as=A members=(M, ...) | instances=(I, ...)
+    commit offset=N [topic=t] [partition=0] [member=M] [instance=I] [generation=-1] [retention=ms] [unknown=old]
+    delete-offsets [topic=t] partitions=(N, ...)
+    delete-group
+    expire               what `offsets.retention.minutes` has made too old goes
+    forget-topic [topic=t]
     wait ms=N            let time pass; timers fire in order
     hold                 from now on appended records are not stored until `stored` or `failed error=E`
     show                 the groups
@@ -13,7 +18,8 @@
     set name=value ...   settings of the coordinator
 
 Every command works on the group `g` unless it has group=. Member ids are shown as m1, m2 ... in order of their
-appearance. `old` joins as a version that is not first given its id, `skip` as one that can skip the assignment.
+appearance. `old` joins as a version that is not first given its id, `skip` as one that can skip the assignment. Where
+a protocol's metadata is written @t, it is a consumer's subscription to the topic t.
 """
 
 from __future__ import annotations
@@ -21,12 +27,14 @@ from __future__ import annotations
 import random
 import re
 
+from broker.groups.group import read_subscription
 from broker.groups.records import kind_of, read_group, read_group_key, read_offset, read_offset_key
-from broker.groups.shard import Shard
+from broker.groups.shard import Commit, Offset, Shard
 from broker.groups.timers import Timers
 from broker.groups.turn import Answer, Append, GroupSettings, Join, Joined, Leaving, Left, Sync, Synced, Turn
-from protocol.errors import ErrorCode
+from protocol.errors import ErrorCode, KafkaError
 
+TOPIC_ID = b"t" * 16
 MEMBER_ID = re.compile(r"[\w.-]*[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 
 
@@ -54,7 +62,10 @@ class Machine:
 
     def run(self, step):
         self.said = []
-        getattr(self, "do_" + step.command)(step)
+        try:
+            getattr(self, "do_" + step.command.replace("-", "_"))(step)
+        except KafkaError as error:
+            self.said.append(error.code.name)
         text = "\n".join(self.said)
         return MEMBER_ID.sub(lambda match: self.name(match.group()), text)
 
@@ -95,7 +106,7 @@ class Machine:
             session_timeout_ms=step.int("session", 10_000),
             rebalance_timeout_ms=step.int("rebalance", 60_000),
             protocol_type=step.get("type", "consumer"),
-            protocols={name: text.encode() for name, _, text in (one.partition(":") for one in protocols)},
+            protocols={name: metadata(text) for name, _, text in (one.partition(":") for one in protocols)},
             reason="",
             needs_member_id=not step.flag("old"),
             can_skip_assignment=step.flag("skip"),
@@ -136,6 +147,46 @@ class Machine:
         turn = self.turn()
         self.shard.leave(turn, step.get("group", "g"), leaving, step.required("as"))
         self.perform(turn)
+
+    def do_commit(self, step):
+        who = Commit(
+            step.get("group", "g"),
+            self.member(step.get("member")),
+            step.get("instance") or None,
+            step.int("generation", -1),
+        )
+        offset = Offset(step.get("topic", "t"), TOPIC_ID, step.int("partition", 0), step.int("offset"), -1, "")
+        records, errors = self.shard.commit(
+            self.turn(),
+            who,
+            [offset],
+            retention_ms=step.int("retention", -1),
+            reports_unknown_group=step.get("unknown") != "old",
+        )
+        self.write(records)
+        self.said += [error.name for error in errors]
+
+    def do_delete_offsets(self, step):
+        partitions = [(step.get("topic", "t"), int(partition)) for partition in step.list("partitions")]
+        records, errors = self.shard.delete_offsets(step.get("group", "g"), partitions)
+        self.write(records)
+        self.said += [error.name for error in errors]
+
+    def do_delete_group(self, step):
+        self.write(self.shard.delete_group(step.get("group", "g")))
+
+    def do_expire(self, step):
+        for group in list(self.shard.groups.values()):
+            self.write(self.shard.expire(self.turn(), group))
+
+    def do_forget_topic(self, step):
+        self.write(self.shard.forget_topic(step.get("topic", "t"), TOPIC_ID))
+
+    def write(self, records):
+        for key, value in records:
+            self.said.append(f"append {describe_record(key, value)}")
+            self.shard.replay(int(self.now * 1000), len(self.log), key, value)
+            self.log.append((key, value))
 
     def do_wait(self, step):
         until = self.now + step.int("ms") / 1000
@@ -194,6 +245,20 @@ class Machine:
                 assignment = member.assignment.decode() or "-"
                 self.said.append(f"  {member.member_id}{instance} assignment={assignment} awaits={waits}")
             self.said += [f"  {member_id} pending" for member_id in group.pending]
+            for topic, partitions in self.shard.offsets.of_group(group.group_id).items():
+                self.said += [f"  {topic}-{index} at {offset.offset}" for index, offset in partitions.items()]
+
+
+def metadata(text):
+    if not text.startswith("@"):
+        return text.encode()
+    topic = text.removeprefix("@").encode()
+    return b"\0\0" + (1).to_bytes(4, "big") + len(topic).to_bytes(2, "big") + topic
+
+
+def readable(metadata):
+    topics = read_subscription(metadata)
+    return metadata.decode() if topics is None else f"@{','.join(topics)}"
 
 
 def describe(result):
@@ -203,7 +268,7 @@ def describe(result):
         if result.error == ErrorCode.NONE:
             words += [f"generation={result.generation}", f"protocol={result.protocol}", f"leader={result.leader}"]
             words += ["skip"] if result.skip_assignment else []
-            members = (f"{one.member_id}:{one.metadata.decode()}" for one in result.members)
+            members = (f"{one.member_id}:{readable(one.metadata)}" for one in result.members)
             words += [f"members=({', '.join(members)})"] if result.members else []
     elif isinstance(result, Synced):
         words += [f"assignment={result.assignment.decode() or '-'}"] if result.error == ErrorCode.NONE else []
