@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from controller.image import PartitionImage
     from protocol.record_batch import BatchHeader
     from storage.log import AppendInfo, FileSlice, Log
+    from storage.search import Search
 
 NO_EPOCH = -1
 NO_OFFSET = -1
@@ -300,13 +301,17 @@ class Partition:
         isolation: Isolation,
         current_leader_epoch: int = NO_EPOCH,
         leader_only: bool = True,
-    ) -> OffsetFound:
+    ) -> Search[OffsetFound]:
         """Answer ListOffsets: the first record not before `timestamp` in ms, or what a negative one stands for.
 
-        Nothing to be found is `OffsetFound()`. KafkaError: OFFSET_NOT_AVAILABLE, and those of `check`.
+        Nothing to be found is `OffsetFound()`. KafkaError: OFFSET_NOT_AVAILABLE, and those of `check` and the log.
         """
         self.check(current_leader_epoch, leader_only)
         log = self.log
+        place = None
+        if timestamp == MAX_TIMESTAMP or timestamp >= 0:
+            place = yield from log.max_timestamp_offset() if timestamp < 0 else log.offset_for_timestamp(timestamp)
+            self.check(current_leader_epoch, leader_only)  # again, as that may have taken its time
         if timestamp in (EARLIEST, EARLIEST_LOCAL):
             return OffsetFound(NO_TIMESTAMP, log.log_start_offset, self._epoch_at(log.log_start_offset))
         if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
@@ -320,7 +325,6 @@ class Partition:
             found = OffsetFound(NO_TIMESTAMP, limit, self.leader_epoch)
             beyond = True
         else:
-            place = log.max_timestamp_offset() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
             beyond = place is None or place.offset >= limit
             found = OffsetFound(*place) if place is not None and not beyond else OffsetFound()
         if lagging and beyond:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from protocol.errors import DecodeError
 from protocol.primitives import Buffer, read_varint
 from protocol.record import invalid
-from protocol.record_batch import MAX_INFLATED_BYTES, read_header, unpack
+from protocol.record_batch import MAX_INFLATED_BYTES, BatchHeader, read_header, unpack
 
 _MAX_INT64 = 2**63 - 1
 
@@ -22,7 +22,11 @@ def scan_records(batch: Buffer, max_bytes: int = MAX_INFLATED_BYTES) -> Iterator
     batch one by one, are not as many as the header says, or are larger than `max_bytes` when inflated.
     """
     header = read_header(batch)
-    data = unpack(batch, header, max_bytes)
+    return scan_unpacked(header, unpack(batch, header, max_bytes))
+
+
+def scan_unpacked(header: BatchHeader, data: Buffer) -> Iterator[tuple[int, int, bool]]:
+    """Yield the same of records that are unpacked already, `data`."""
     base_offset, base_timestamp = header.base_offset, header.base_timestamp
     append_time = header.max_timestamp if header.log_append_time else None
     size = len(data)

@@ -5,11 +5,10 @@ page cache before `append_*` returns, so it survives the process; nothing at or 
 After a failed write the log is as it was before: the bytes are cut off again, and if that fails too, or the fault
 is not want of space, the whole directory goes offline.
 
-Durability is Apache Kafka's: no sync per append unless `flush.messages` says so. A roll only leaves more to sync;
-`begin_flush` hands the files out so that a thread can sync them beside the loop, and `finish_flush` moves the
-recovery point. Clients' batches arrive checked by `protocol.record_batch.check_batch`; acknowledgements,
-replication and isolation levels are the broker's. How a log is opened is in `recovery.py`, which segments expire
-in `retention.py`, what a segment is in `segment.py`.
+Durability is Apache Kafka's: no sync per append unless `flush.messages` says so; `begin_flush` hands out what a thread
+can sync beside the loop. Clients' batches arrive checked by `protocol.record_batch.check_batch`; acknowledgements,
+replication and isolation levels are the broker's. How a log is opened is in `recovery.py`, which segments expire in
+`retention.py`, what a segment is in `segment.py`.
 """
 
 from collections.abc import Sequence
@@ -35,6 +34,7 @@ from storage.log_files import LogFiles
 from storage.producer_state import ProducerState
 from storage.recovery import RecoveryReport, recover_producers, recover_segments
 from storage.retention import deletable
+from storage.search import Search, T, while_same
 from storage.segment import FileSlice, LogRead, TimestampOffset
 from storage.segments import Segments
 
@@ -316,15 +316,17 @@ class Log:
             return LogRead([], 0)
         return LogRead([found], found.size_bytes)
 
-    def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
-        """Return the first record whose timestamp is at least `timestamp`."""
-        with self._directory.storage_errors():
-            return self._segments.find_timestamp(timestamp, self.log_start_offset)
+    def offset_for_timestamp(self, timestamp: int) -> Search[TimestampOffset | None]:
+        """Find the first record whose timestamp is at least `timestamp`."""
+        return self._search(self._segments.find_timestamp(timestamp, self.log_start_offset))
 
-    def max_timestamp_offset(self) -> TimestampOffset | None:
-        """Return the first record with the largest timestamp; None if no record has one."""
+    def max_timestamp_offset(self) -> Search[TimestampOffset | None]:
+        """Find the first record with the largest timestamp; None if no record has one."""
+        return self._search(self._segments.find_max_timestamp())
+
+    def _search(self, search: Search[T]) -> Search[T]:
         with self._directory.storage_errors():
-            return self._segments.find_max_timestamp()
+            return (yield from while_same(search, lambda: (self._directory, self._cuts)))
 
     # Trimming
 
@@ -376,10 +378,8 @@ class Log:
         Files go later, by `delete_old_segments`. KafkaError OFFSET_OUT_OF_RANGE past the high watermark.
         """
         if offset > self.high_watermark:
-            raise KafkaError(
-                ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"{self}: offset {offset} is past the high watermark {self.high_watermark}",
-            )
+            past = f"{self}: offset {offset} is past the high watermark {self.high_watermark}"
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, past)
         if offset <= self.log_start_offset:
             return False
         with self._directory.storage_errors():
@@ -390,10 +390,7 @@ class Log:
         return True
 
     def delete_old_segments(self, now_ms: int) -> int:
-        """Take the segments that are too old or too many out of the log, and return how many.
-
-        Their files are renamed now and listed in `pending_deletes`, for `delete_files`.
-        """
+        """Take out what is too old or too much; rename the files, for `delete_files`. Return how many segments."""
         with self._directory.storage_errors():
             segments = self._segments
             count = deletable(

@@ -17,10 +17,11 @@ from struct import Struct
 from typing import NamedTuple
 
 from protocol.errors import ErrorCode, KafkaError
-from protocol.record_batch import HEADER_BYTES, NO_TIMESTAMP, BatchHeader, read_header
-from protocol.record_scan import scan_records
+from protocol.record_batch import HEADER_BYTES, NO_TIMESTAMP, BatchHeader, read_header, unpack
+from protocol.record_scan import scan_unpacked
 from storage.disk import Buffer, Disk, File
 from storage.index import OffsetIndex, TimeIndex
+from storage.search import Search
 
 LOG_SUFFIX = ".log"
 OFFSET_INDEX_SUFFIX = ".index"
@@ -31,6 +32,10 @@ DELETED_SUFFIX = ".deleted"
 LENGTH_COVERS_FROM = 12
 
 _WALK_BYTES = 4096
+# About a millisecond's work each.
+_PLACES_A_STEP = 512
+_RECORDS_A_STEP = 1024
+_QUICK_BYTES = 16 * 1024  # of a batch, to be read and unpacked at once
 _NO_TAIL = 2**63 - 1
 _LENGTH = Struct(">8xi")
 _PLACE = Struct(">q15xi8xq")
@@ -262,11 +267,12 @@ class Segment:
             yield position, read_header(chunk, at)
 
     def _walk(self, position: int) -> Iterator[tuple[int, int, bytes, int]]:
-        chunk, chunk_at, end = b"", position, self.size_bytes
+        chunk, chunk_at, end, file = b"", position, self.size_bytes, self._file
         while position < end:
             at = position - chunk_at
             if at + HEADER_BYTES > len(chunk):
-                chunk, chunk_at, at = self.file.pread(min(_WALK_BYTES, end - position), position), position, 0
+                file = file or self.file  # the same until the end, even if the segment is deleted meanwhile
+                chunk, chunk_at, at = file.pread(min(_WALK_BYTES, end - position), position), position, 0
                 if len(chunk) < HEADER_BYTES:
                     raise self._corrupt(position)
             size = _LENGTH.unpack_from(chunk, at)[0] + LENGTH_COVERS_FROM
@@ -344,34 +350,25 @@ class Segment:
             found = self._first_timestamp = next((place.max_timestamp for place in self.places(0)), NO_TIMESTAMP)
         return found
 
-    def find_timestamp(self, timestamp: int, from_offset: int) -> TimestampOffset | None:
-        """Return the first record at or after `from_offset` with at least this timestamp."""
+    def find_timestamp(self, timestamp: int, from_offset: int) -> Search[TimestampOffset | None]:
+        """Find the first record at or after `from_offset` with at least this timestamp."""
+        file = self.file
         after = max(self.time_index.lookup(timestamp), from_offset)
-        for place in self.places(self.offset_index.lookup(after)):
+        for number, place in enumerate(self.places(self.offset_index.lookup(after)), 1):
+            if number % _PLACES_A_STEP == 0:
+                yield None
             if place.max_timestamp >= timestamp and place.last_offset >= from_offset:
-                found = self._find_record(place.position, timestamp, from_offset)
+                found = yield from _find_record(file, place.position, timestamp, from_offset)
                 if found is not None:
                     return found
         return None
 
-    def find_max_timestamp(self) -> TimestampOffset | None:
-        """Return the first record with the largest timestamp."""
+    def find_max_timestamp(self) -> Search[TimestampOffset | None]:
+        """Find the first record with the largest timestamp."""
         timestamp, last_offset = self.max_timestamp
         if timestamp < 0:
             return None
-        return self._find_record(self.position_of(last_offset), timestamp, self.base_offset)
-
-    def _find_record(self, position: int, timestamp: int, from_offset: int) -> TimestampOffset | None:
-        batch = self.batch_at(position)
-        header = read_header(batch)
-        if header.log_append_time:
-            return TimestampOffset(
-                header.max_timestamp, max(header.base_offset, from_offset), header.partition_leader_epoch
-            )
-        for offset, found, _ in scan_records(batch):
-            if found >= timestamp and offset >= from_offset:
-                return TimestampOffset(found, offset, header.partition_leader_epoch)
-        return None
+        return (yield from _find_record(self.file, self.position_of(last_offset), timestamp, self.base_offset))
 
     def waited_ms(self, now_ms: int, timestamp: int) -> int:
         """Return how long the segment has been filling when a record of `timestamp` arrives."""
@@ -426,3 +423,24 @@ class Segment:
 
     def _corrupt(self, position: int) -> KafkaError:
         return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"no record batch at byte {position} of {self.path}")
+
+
+def _find_record(file: File, position: int, timestamp: int, from_offset: int) -> Search[TimestampOffset | None]:
+    """Find the first such record in the batch at `position`; the file is kept open, whatever becomes of its name."""
+    header = read_header(file.pread(HEADER_BYTES, position))
+    if header.log_append_time:
+        return TimestampOffset(
+            header.max_timestamp, max(header.base_offset, from_offset), header.partition_leader_epoch
+        )
+    batch = FileSlice(file, position, header.size_bytes)
+
+    def read() -> bytes:
+        return unpack(batch.read(0, batch.size_bytes), header)
+
+    data: bytes = read() if batch.size_bytes <= _QUICK_BYTES else (yield read)
+    for number, (offset, found, _) in enumerate(scan_unpacked(header, data), 1):
+        if found >= timestamp and offset >= from_offset:
+            return TimestampOffset(found, offset, header.partition_leader_epoch)
+        if number % _RECORDS_A_STEP == 0:
+            yield None
+    return None

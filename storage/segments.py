@@ -9,6 +9,7 @@ from bisect import bisect_left, bisect_right
 from protocol.checksum import crc32c
 from storage.disk import Disk, File
 from storage.log_config import LogConfig
+from storage.search import Search
 from storage.segment import FileSlice, Segment, TimestampOffset
 
 _MAX_OFFSET = 2**63 - 1
@@ -60,17 +61,18 @@ class Segments:
                 return None
         return None
 
-    def find_timestamp(self, timestamp: int, from_offset: int) -> TimestampOffset | None:
-        """Return the first record at or after `from_offset` with at least this timestamp."""
+    def find_timestamp(self, timestamp: int, from_offset: int) -> Search[TimestampOffset | None]:
+        """Find the first record at or after `from_offset` with at least this timestamp."""
         for segment in self._segments[max(bisect_right(self._bases, from_offset) - 1, 0) :]:
-            if segment.max_timestamp[0] >= timestamp:
-                found = segment.find_timestamp(timestamp, from_offset)
+            # Others run between the steps: what retention has taken away meanwhile is passed over.
+            if segment in self._segments and segment.max_timestamp[0] >= timestamp:
+                found = yield from segment.find_timestamp(timestamp, from_offset)
                 if found is not None:
                     return found
         return None
 
-    def find_max_timestamp(self) -> TimestampOffset | None:
-        """Return the first record with the largest timestamp of all."""
+    def find_max_timestamp(self) -> Search[TimestampOffset | None]:
+        """Find the first record with the largest timestamp of all."""
         return max(self._segments, key=_max_timestamp).find_max_timestamp()
 
     def must_roll(self, config: LogConfig, size: int, last_offset: int, timestamp: int, now_ms: int) -> bool:

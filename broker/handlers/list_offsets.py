@@ -8,16 +8,19 @@ Behaviour
   not yet. Without tiers -4 is -2, and -5 and -6 find nothing. Any other is UNSUPPORTED_VERSION, and so is
   one that the request's version is too old for.
 - A partition named twice is INVALID_REQUEST, and answered once.
+- A search through many records is done in turns with other requests (`broker.turns`).
 
 Version notes
 - 2 brought the isolation level, 4 leader epochs (KIP-320), 7 the timestamp -3, 8 -4, 9 -5, 11 -6.
 - 5 brought OFFSET_NOT_AVAILABLE, for a leader that does not yet know what its predecessor committed
   (KIP-207); LEADER_NOT_AVAILABLE before.
+- 10 brought a time-out (KIP-1075): a search that takes longer ends in REQUEST_TIMED_OUT.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, TypeAlias
 
 from broker.partition import (
     EARLIEST,
@@ -28,12 +31,16 @@ from broker.partition import (
     MAX_TIMESTAMP,
     Isolation,
 )
+from broker.turns import in_turns
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
     from broker.broker import Broker
     from broker.connection import RequestContext
+    from storage.search import Search
 
 _CONSUMER = -1
 _DEBUGGER = -2
@@ -48,18 +55,23 @@ _SINCE_VERSION = {
 _LEADER_EPOCH_FROM_VERSION = 4
 _NOT_AVAILABLE_FROM_VERSION = 5
 
+_PARTITIONS_A_STEP = 16
+
 _Found = ListOffsetsResponse.Topic.Partition
+_Wanted: TypeAlias = ListOffsetsRequest.Topic.Partition
 
 
-def handle(broker: Broker, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+def handle(
+    broker: Broker, context: RequestContext, request: ListOffsetsRequest
+) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
     """Look up each partition's offset."""
-    version = context.api_version
-    isolation = Isolation.LOG_END
-    if request.replica_id == _CONSUMER:
-        committed = request.isolation_level == Isolation.READ_COMMITTED
-        isolation = Isolation.READ_COMMITTED if committed else Isolation.READ_UNCOMMITTED
-    leader_only = request.replica_id != _DEBUGGER
-    asked: dict[str, dict[int, ListOffsetsRequest.Topic.Partition]] = {}
+    return in_turns(_look_up(broker, context.api_version, request), broker.loop)
+
+
+def _look_up(broker: Broker, version: int, request: ListOffsetsRequest) -> Search[ListOffsetsResponse]:
+    loop, timeout_ms = broker.loop, request.timeout_ms
+    deadline = loop.time() + timeout_ms / 1000 if timeout_ms > 0 else None
+    asked: dict[str, dict[int, _Wanted]] = {}
     twice: set[tuple[str, int]] = set()
     for topic in request.topics:
         partitions = asked.setdefault(topic.name, {})
@@ -67,28 +79,58 @@ def handle(broker: Broker, context: RequestContext, request: ListOffsetsRequest)
             if wanted.partition_index in partitions:
                 twice.add((topic.name, wanted.partition_index))
             partitions[wanted.partition_index] = wanted
+    topics = []
+    looked_up = 0
+    for name, partitions in asked.items():
+        found = []
+        for wanted in partitions.values():
+            try:
+                if (name, wanted.partition_index) in twice:
+                    raise KafkaError(ErrorCode.INVALID_REQUEST)
+                search = _find(broker, version, request, name, wanted)
+                found.append((yield from (search if deadline is None else _until(search, loop, deadline))))
+            except KafkaError as error:
+                code = error.code
+                if code is ErrorCode.OFFSET_NOT_AVAILABLE and version < _NOT_AVAILABLE_FROM_VERSION:
+                    code = ErrorCode.LEADER_NOT_AVAILABLE
+                found.append(_Found(partition_index=wanted.partition_index, error_code=code))
+            looked_up += 1
+            if looked_up % _PARTITIONS_A_STEP == 0:
+                yield None
+        topics.append(ListOffsetsResponse.Topic(name=name, partitions=found))
+    return ListOffsetsResponse(topics=topics)
 
-    def find(topic: str, wanted: ListOffsetsRequest.Topic.Partition) -> _Found:
-        try:
-            if (topic, wanted.partition_index) in twice:
-                raise KafkaError(ErrorCode.INVALID_REQUEST)
-            if wanted.timestamp < 0 and version < _SINCE_VERSION.get(wanted.timestamp, version + 1):
-                raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-            partition = broker.replicas.partition(topic, wanted.partition_index)
-            found = partition.find_offset(wanted.timestamp, isolation, wanted.current_leader_epoch, leader_only)
-        except KafkaError as error:
-            code = error.code
-            if code is ErrorCode.OFFSET_NOT_AVAILABLE and version < _NOT_AVAILABLE_FROM_VERSION:
-                code = ErrorCode.LEADER_NOT_AVAILABLE
-            return _Found(partition_index=wanted.partition_index, error_code=code)
-        answer = _Found(partition_index=wanted.partition_index, timestamp=found.timestamp, offset=found.offset)
-        if version >= _LEADER_EPOCH_FROM_VERSION:
-            answer.leader_epoch = found.leader_epoch
-        return answer
 
-    return ListOffsetsResponse(
-        topics=[
-            ListOffsetsResponse.Topic(name=name, partitions=[find(name, wanted) for wanted in partitions.values()])
-            for name, partitions in asked.items()
-        ]
+def _find(broker: Broker, version: int, request: ListOffsetsRequest, topic: str, wanted: _Wanted) -> Search[_Found]:
+    if wanted.timestamp < 0 and version < _SINCE_VERSION.get(wanted.timestamp, version + 1):
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+    isolation = Isolation.LOG_END
+    if request.replica_id == _CONSUMER:
+        committed = request.isolation_level == Isolation.READ_COMMITTED
+        isolation = Isolation.READ_COMMITTED if committed else Isolation.READ_UNCOMMITTED
+    partition = broker.replicas.partition(topic, wanted.partition_index)
+    found = yield from partition.find_offset(
+        wanted.timestamp, isolation, wanted.current_leader_epoch, leader_only=request.replica_id != _DEBUGGER
     )
+    answer = _Found(partition_index=wanted.partition_index, timestamp=found.timestamp, offset=found.offset)
+    if version >= _LEADER_EPOCH_FROM_VERSION:
+        answer.leader_epoch = found.leader_epoch
+    return answer
+
+
+def _until(search: Search[_Found], loop: AbstractEventLoop, deadline: float) -> Search[_Found]:
+    """Search on until `deadline`, then raise REQUEST_TIMED_OUT; what takes one step only is always found."""
+    try:
+        step = next(search)
+        while True:
+            if loop.time() >= deadline:
+                raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
+            try:
+                answer = yield step
+            except Exception as error:
+                step = search.throw(error)
+            else:
+                step = search.send(answer)
+    except StopIteration as done:
+        found: _Found = done.value
+        return found

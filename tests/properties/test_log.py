@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from protocol.errors import ErrorCode, KafkaError
 from protocol.record_batch import BatchHeader, iter_batches, iter_records, read_header
 from storage.log import Log, LogConfig
+from storage.search import finish
 from tests.logs import NOW_MS, open_log, stamped
 
 CONFIG = LogConfig(segment_bytes=900, index_interval_bytes=80, retention_ms=-1, segment_ms=60, file_delete_delay_ms=0)
@@ -212,7 +213,7 @@ class LogIsAList(RuleBasedStateMachine):
         ]
         for timestamp in range(NOW_MS - 51, NOW_MS + 52):
             expected = next((found for found in records if found[0] >= timestamp), None)
-            assert self.log.offset_for_timestamp(timestamp) == expected
+            assert finish(self.log.offset_for_timestamp(timestamp)) == expected
 
     @invariant()
     def epochs_are_those_of_the_batches(self) -> None:

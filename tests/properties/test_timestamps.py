@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from storage.log import Log, LogConfig
+from storage.search import finish
 from tests.logs import NOW_MS, open_log, stamped
 
 CONFIG = LogConfig(segment_bytes=1200, index_interval_bytes=80, message_timestamp_after_max_ms=2**40)
@@ -43,10 +44,10 @@ def test_the_first_record_at_or_after_a_timestamp_and_the_largest_are_found(
                 ((found, offset) for offset, found in enumerate(timestamps) if offset >= start and found >= wanted),
                 None,
             )
-            found = log.offset_for_timestamp(wanted)
+            found = finish(log.offset_for_timestamp(wanted))
             assert (None if found is None else (found.timestamp, found.offset)) == expected
 
-        largest = log.max_timestamp_offset()
+        largest = finish(log.max_timestamp_offset())
         if timestamps:
             assert largest is not None
             assert (largest.timestamp, largest.offset) == (max(timestamps), timestamps.index(max(timestamps)))

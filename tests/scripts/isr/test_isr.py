@@ -20,6 +20,7 @@ from storage.disk import OsDisk
 from storage.log import Log
 from storage.log_config import LogConfig
 from storage.log_directory import LogDirectory
+from storage.search import finish
 
 if TYPE_CHECKING:
     from conftest import Script, Step
@@ -85,7 +86,7 @@ class Machine:
         return "waits" if outcome is None else outcome.name
 
     def latest(self, _: Step) -> Any:
-        return self.partition.find_offset(LATEST, Isolation.READ_UNCOMMITTED).offset
+        return finish(self.partition.find_offset(LATEST, Isolation.READ_UNCOMMITTED)).offset
 
 
 def test_isr(script: Script, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import pytest
 from protocol.errors import ErrorCode, KafkaError
 from protocol.record_batch import crc_matches, iter_records, read_header
 from storage.log import LogConfig
+from storage.search import finish
 from tests.disks import FaultyDisk
 from tests.logs import NOW_MS, TOPIC_ID, batch, content, fill, headers, open_log, stamped
 
@@ -53,7 +54,7 @@ def test_log_append_time_is_set_in_every_record_and_returned(tmp_path: Path) -> 
     stored = content(log)
     assert crc_matches(stored, read_header(stored))
     assert [record.timestamp for record in iter_records(stored)] == [NOW_MS, NOW_MS]
-    found = log.offset_for_timestamp(NOW_MS)
+    found = finish(log.offset_for_timestamp(NOW_MS))
     assert found is not None
     assert (found.timestamp, found.offset) == (NOW_MS, 0)
 
@@ -388,7 +389,7 @@ def test_a_disowned_log_refuses_everything_and_lets_reads_in_flight_end(tmp_path
         lambda: log.append_as_leader(batch(), 0, NOW_MS),
         lambda: log.read(0, 1000, limit_offset=2),
         lambda: log.flush(NOW_MS),
-        lambda: log.offset_for_timestamp(0),
+        lambda: finish(log.offset_for_timestamp(0)),
     ):
         with pytest.raises(KafkaError) as refused:
             operation()

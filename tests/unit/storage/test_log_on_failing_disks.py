@@ -7,6 +7,7 @@ import pytest
 
 from protocol.errors import ErrorCode, KafkaError
 from storage.log import LogConfig
+from storage.search import finish
 from tests.disks import FaultyDisk
 from tests.logs import NOW_MS, batch, content, fill, headers, open_log
 
@@ -72,7 +73,7 @@ def test_want_of_descriptors_fails_what_needs_them_and_nothing_after(tmp_path: P
     for operation in (
         lambda: log.append_as_leader(batch(), 0, NOW_MS),
         lambda: log.read(0, 1000, limit_offset=1),
-        lambda: log.offset_for_timestamp(NOW_MS),
+        lambda: finish(log.offset_for_timestamp(NOW_MS)),
     ):
         disk.arm("open", errno.EMFILE)
         with pytest.raises(KafkaError) as failed:

@@ -5,8 +5,10 @@ from struct import iter_unpack
 import pytest
 
 from protocol.errors import ErrorCode, KafkaError
-from protocol.record_batch import BatchHeader, assign, iter_batches, read_header
+from protocol.record import Record
+from protocol.record_batch import BatchHeader, assign, build_batch, iter_batches, read_header
 from storage.disk import OsDisk
+from storage.search import finish
 from storage.segment import FileSlice, Segment
 from tests.logs import NOW_MS, batch, stamped
 
@@ -157,7 +159,7 @@ def test_the_largest_timestamp_is_known_after_truncation(tmp_path: Path) -> None
 def test_records_are_found_by_timestamp(tmp_path: Path) -> None:
     segment = Segment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
     append(segment, map(stamped, [[10, 30, 20], [5, 6], [30, 31], [7]]))
-    found = [segment.find_timestamp(timestamp, BASE) for timestamp in (0, 10, 11, 30, 31)]
+    found = [finish(segment.find_timestamp(timestamp, BASE)) for timestamp in (0, 10, 11, 30, 31)]
     assert [each and (each.timestamp, each.offset, each.leader_epoch) for each in found] == [
         (10, 100, 7),
         (10, 100, 7),
@@ -165,8 +167,8 @@ def test_records_are_found_by_timestamp(tmp_path: Path) -> None:
         (30, 101, 7),
         (31, 106, 7),
     ]
-    assert segment.find_timestamp(32, BASE) is None
-    after = segment.find_timestamp(10, BASE + 2)
+    assert finish(segment.find_timestamp(32, BASE)) is None
+    after = finish(segment.find_timestamp(10, BASE + 2))
     assert after is not None
     assert (after.timestamp, after.offset) == (20, 102)
 
@@ -193,15 +195,15 @@ def test_the_time_index_rises_whatever_the_timestamps_and_finds_what_is_left(cut
     again = Segment(OsDisk(), str(tmp_path), 0, NOW_MS)
     for wanted in range(100):
         expected = next(((time, offset) for offset, time in enumerate(times) if time >= wanted), None)
-        found = again.find_timestamp(wanted, 0)
+        found = finish(again.find_timestamp(wanted, 0))
         assert (found and (found.timestamp, found.offset)) == expected
 
 
 def test_the_largest_timestamp_is_the_first_record_that_has_it(tmp_path: Path) -> None:
     segment = Segment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
-    assert segment.find_max_timestamp() is None
+    assert finish(segment.find_max_timestamp()) is None
     append(segment, map(stamped, [[10, 30, 30], [5, 6], [30], [7]]))
-    found = segment.find_max_timestamp()
+    found = finish(segment.find_max_timestamp())
     assert found is not None
     assert (found.timestamp, found.offset) == (30, 101)
 
@@ -238,3 +240,15 @@ def test_bytes_that_are_no_batch_are_corrupt_not_skipped(segment: Segment) -> No
     with pytest.raises(KafkaError) as raised:
         sealed.position_of(BASE + 8)
     assert raised.value.code is ErrorCode.CORRUPT_MESSAGE
+
+
+def test_a_large_batch_is_read_and_unpacked_where_nobody_waits_for_it(tmp_path: Path) -> None:
+    segment = Segment.create(OsDisk(), str(tmp_path), 0, NOW_MS)
+    batch = build_batch([Record(0, number, None, bytes(40)) for number in range(1000)])
+    segment.append(batch, [read_header(batch)], 4096)
+    search = segment.find_timestamp(500, 0)
+    read = next(search)
+    assert callable(read)
+    with pytest.raises(StopIteration) as found:
+        search.send(read())
+    assert found.value.value == (500, 500, -1)

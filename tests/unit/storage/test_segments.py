@@ -5,6 +5,7 @@ import pytest
 from protocol.record_batch import assign, iter_batches, read_header
 from storage.disk import OsDisk
 from storage.log_config import LogConfig
+from storage.search import finish
 from storage.segment import Segment
 from storage.segments import Segments
 from tests.logs import NOW_MS, batch
@@ -181,11 +182,11 @@ def test_timestamps_are_looked_for_in_every_segment(tmp_path: Path) -> None:
         if offset in (2, 4):
             segments.roll(offset, NOW_MS)
         append(segments, offset, timestamp)
-    found = [segments.find_timestamp(timestamp, 0) for timestamp in (0, 51, 91)]
+    found = [finish(segments.find_timestamp(timestamp, 0)) for timestamp in (0, 51, 91)]
     assert [each and each.offset for each in found] == [0, 3, None]
-    later = segments.find_timestamp(15, 4)
+    later = finish(segments.find_timestamp(15, 4))
     assert later is not None
     assert later.offset == 4
-    largest = segments.find_max_timestamp()
+    largest = finish(segments.find_max_timestamp())
     assert largest is not None
     assert (largest.timestamp, largest.offset) == (90, 3)

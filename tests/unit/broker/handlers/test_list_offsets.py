@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
 from protocol.api import ApiKey
+from protocol.compression import Compression
 from protocol.errors import ErrorCode
 from protocol.messages.list_offsets import ListOffsetsRequest
 from protocol.record import Record
@@ -180,3 +182,62 @@ class TestReplicas:
         node.elect("t", 2)
         assert found(node, LATEST)[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert found(node, LATEST, replica_id=-2)[:2] == (0, 3)
+
+
+class TestLongSearches:
+    """A batch of more records than one turn of the loop reads, the last of them the newest."""
+
+    COUNT = 10_000
+
+    @pytest.fixture
+    def node(self, node: Node) -> Node:
+        node.create("many")
+        records = [Record(0, min(number, 1), None, b"") for number in range(self.COUNT - 1)]
+        node.append("many", *records, Record(0, 9, None, b""), compression=Compression.ZSTD)
+        return node
+
+    def ask(self, node: Node, version: int = 11, **more: Any) -> Any:
+        partition = ListOffsetsRequest.Topic.Partition(partition_index=0, timestamp=2)
+        fields = {"replica_id": -1, "isolation_level": 0, "timeout_ms": 0} | more
+        topics = [ListOffsetsRequest.Topic(name="many", partitions=[partition])]
+        return node.ask(ApiKey.LIST_OFFSETS, version, topics=topics, **fields)
+
+    def test_others_are_served_meanwhile(self, node: Node) -> None:
+        outcome = self.ask(node)
+        assert isinstance(outcome, Awaitable)
+        assert found(node, LATEST, topic="many")[1] == self.COUNT
+        [answer] = node.wait(outcome).topics[0].partitions
+        assert (answer.error_code, answer.offset, answer.timestamp) == (0, self.COUNT - 1, 9)
+
+    def test_a_search_may_outlast_no_time_out(self, node: Node) -> None:
+        outcome = self.ask(node, timeout_ms=1)
+        node.pass_time(1)
+        [answer] = node.wait(outcome).topics[0].partitions
+        assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
+
+    @pytest.mark.parametrize(
+        ("happens", "code"),
+        [
+            (lambda node: node.remove("many"), ErrorCode.NOT_LEADER_OR_FOLLOWER),
+            (lambda node: node.elect("many", 2), ErrorCode.NOT_LEADER_OR_FOLLOWER),
+            (lambda node: node.partition("many").log.truncate_to(0), ErrorCode.NOT_LEADER_OR_FOLLOWER),
+            (lambda node: node.append("many", (None, b"more")), ErrorCode.NONE),
+        ],
+        ids=["deleted", "led by another", "truncated", "appended to"],
+    )
+    def test_what_happens_to_the_partition_meanwhile_ends_a_search_or_does_not(
+        self, node: Node, happens: Callable[[Node], object], code: ErrorCode
+    ) -> None:
+        outcome = self.ask(node)
+        happens(node)
+        [answer] = node.wait(outcome).topics[0].partitions
+        assert answer.error_code == code
+        assert all(directory.failure is None for directory in node.logs.directories)
+
+    def test_many_partitions_are_looked_up_in_turns_too(self, node: Node) -> None:
+        node.create("wide", partitions=1000)
+        wanted = [ListOffsetsRequest.Topic.Partition(partition_index=index, timestamp=LATEST) for index in range(1000)]
+        topics = [ListOffsetsRequest.Topic(name="wide", partitions=wanted)]
+        outcome = node.ask(ApiKey.LIST_OFFSETS, 11, replica_id=-1, isolation_level=0, topics=topics)
+        assert isinstance(outcome, Awaitable)
+        assert len(node.wait(outcome).topics[0].partitions) == 1000
