@@ -7,7 +7,8 @@ Behaviour
   at once, since there are no transactions yet; FindCoordinator, which they ask first, says so in words.
 
 Version notes
-- 3 and later name the id and epoch that the producer has; they matter to transactional producers only.
+- 3 and later name the id and epoch that the producer has, one not without the other (INVALID_REQUEST); they matter to
+  transactional producers only.
 - 6 (two-phase commit, KIP-939) is unstable in Kafka 4.3, and not advertised.
 """
 
@@ -28,6 +29,8 @@ def handle(
     broker: Broker, _context: RequestContext, request: InitProducerIdRequest
 ) -> InitProducerIdResponse | Awaitable[InitProducerIdResponse]:
     """Answer with a new producer id; wait only if the controller has to allocate more."""
+    if (request.producer_id < 0) != (request.producer_epoch < 0):
+        return _refused(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is not None:
         known = request.transactional_id != ""
         return _refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED if known else ErrorCode.INVALID_REQUEST)

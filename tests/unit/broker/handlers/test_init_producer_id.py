@@ -42,6 +42,19 @@ def test_a_producer_that_has_an_id_gets_another(node: Node) -> None:
     assert (response.producer_id, response.producer_epoch) == (1000, 0)
 
 
+@pytest.mark.parametrize(("producer_id", "producer_epoch"), [(77, -1), (-1, 4)])
+def test_an_id_without_an_epoch_is_refused(node: Node, producer_id: int, producer_epoch: int) -> None:
+    response = node.answer(
+        ApiKey.INIT_PRODUCER_ID,
+        3,
+        transactional_id=None,
+        transaction_timeout_ms=0,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+    )
+    assert (response.error_code, response.producer_id) == (ErrorCode.INVALID_REQUEST, -1)
+
+
 @pytest.mark.parametrize(
     ("transactional_id", "code"),
     [("tx", ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED), ("", ErrorCode.INVALID_REQUEST)],
