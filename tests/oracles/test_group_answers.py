@@ -1,8 +1,9 @@
 """Every answer about groups, in every version, is the one that Apache Kafka gives to the same request.
 
 Groups of each test have names of their own. What differs on purpose is not asked here: FindCoordinator waits for the
-topic that it has to create; a commit to a topic that was deleted and created again is not told to the new one; and a
-first join that is refused makes no group, where Kafka's is listed for a while.
+topic that it has to create; a commit to a topic that was deleted and created again is not told to the new one; a
+protocol that a member names twice counts once, where Kafka never answers; and a first join that is refused makes no
+group, where Kafka's is listed for a while.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from tests.oracles.kafka_server import KafkaServer
 
 SETTINGS = {"group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 100, "group.max.size": 3}
 TOPIC = "topic"
+WIDE = "wide"
 NAMES = count()
 
 
@@ -32,6 +34,7 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
             kafka.wait()
             both = Both(ours.bootstrap, kafka.bootstrap)
             both.create_topic(TOPIC, partitions=2)
+            both.create_topic(WIDE, partitions=400)
             for side in both.sides:
                 _await_coordinator(side.client("anybody"))
             try:
@@ -133,6 +136,11 @@ class TestJoin:
         assert both.join("b", group, "m1", version=version, group_instance_id="B")["error_code"]
         assert both.join("b", group, "nobody", version=version, group_instance_id="A")["error_code"]
         assert both.join("b", group, "nobody", version=version)["error_code"]
+
+    def test_a_protocol_without_a_name(self, both: Both, group: str) -> None:
+        assert both.join("a", group, version=3, protocols=[("", b"x")])["protocol_name"] == ""
+        both.sync("a", group, "m1", 1, protocol_name="", assignments={"m1": b"one"})
+        both.describe(group)
 
     def test_a_group_that_is_full(self, both: Both, group: str) -> None:
         for who in "abc":
@@ -258,6 +266,16 @@ class TestSync:
         alone(both, group)
         both.sync("a", group, "m1", 1, protocol_type=kind, protocol_name=name)
 
+    def test_more_than_a_record_can_hold(self, both: Both, group: str) -> None:
+        member = both.join("a", group)["member_id"]
+        both.join("a", group, member)
+        assert both.sync("a", group, "m1", 1, assignments={"m1": bytes(2 << 20)})["error_code"]
+        # It was told so, and joins again.
+        both.describe(group)
+        assert both.heartbeat(group, "m1", 1)
+        assert both.join("a", group, member)["generation_id"] == 2
+        assert both.sync("a", group, "m1", 2, assignments={"m1": b"one"})["assignment"] == b"one"
+
 
 class TestHeartbeat:
     @pytest.mark.parametrize("version", range(5))
@@ -356,6 +374,12 @@ class TestOffsets:
         if version >= 8:
             both.fetch(group, "no group", group, topics={TOPIC: [0]}, version=version)
             both.fetch(version=version)
+
+    def test_more_than_a_batch_can_hold(self, both: Both, group: str) -> None:
+        answer = both.commit(group, {WIDE: dict.fromkeys(range(400), 5)}, metadata="x" * 4096)
+        assert answer["topics"][0]["partitions"][0]["error_code"]
+        both.fetch(group)
+        both.describe(group)
 
     def test_deletions(self, both: Both, group: str) -> None:
         both.delete_offsets("no group", {TOPIC: [0]})

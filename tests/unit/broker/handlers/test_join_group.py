@@ -57,6 +57,21 @@ def test_a_static_member_is_let_in_at_once_with_an_id_of_its_instance(hosting: G
     assert answer.members[0].group_instance_id == "A"
 
 
+@pytest.mark.parametrize("version", [3, 9])
+def test_a_protocol_that_is_named_twice_counts_once(hosting: GroupNode, version):
+    twice = [RANGE, JoinGroupRequest.Protocol(name="range", metadata=b"last")]
+    answer = join(hosting, version, protocols=twice, group_instance_id="A" if version >= 5 else None)
+    assert (answer.error_code, answer.protocol_name) == (0, "range")
+    assert [one.metadata for one in answer.members] == [b"last"]
+
+
+@pytest.mark.parametrize("changes", [{"protocols": []}, {"protocol_type": ""}])
+@pytest.mark.parametrize("version", range(10))
+def test_a_member_without_a_protocol_is_refused_and_makes_no_group(hosting: GroupNode, version, changes):
+    assert join(hosting, version, **changes).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert hosting.state() is None
+
+
 def test_before_version_1_the_session_timeout_is_the_rebalance_timeout(hosting: GroupNode):
     member = hosting.groups.shard_of("g")
     answer = join(hosting, 0)
