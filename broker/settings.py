@@ -23,6 +23,7 @@ from broker.listeners import (
     split_host_port,
 )
 from controller.configs import BROKER_CONFIGS, ConfigError, parse_value
+from controller.configs.listener_names import without_listener
 from storage.properties import PropertiesError, parse_properties
 
 
@@ -95,10 +96,13 @@ def check_settings(options: Mapping[str, Option]) -> Settings:
         raise _wrong(options, "barnabas.metrics.listener", f"barnabas.metrics.listener: {error}") from None
     node_id = _node_id(options, values)
     _check_roles(options, values, node_id)
+    explicit = {name: option.text for name, option in options.items()}
+    if "node.id" in explicit or "broker.id" in explicit:
+        explicit |= {"node.id": str(node_id), "broker.id": str(node_id)}
     return Settings(
-        explicit={name: option.text for name, option in options.items()},
+        explicit=explicit,
         values=values,
-        unknown=tuple(sorted(options.keys() - BROKER_CONFIGS.keys())),
+        unknown=tuple(sorted(name for name in options if without_listener(name) not in BROKER_CONFIGS)),
         node_id=node_id,
         log_dirs=_log_dirs(options, values),
         listeners=listeners,
@@ -151,8 +155,6 @@ def _check_roles(options: Mapping[str, Option], values: Mapping[str, Any], node_
 def _log_dirs(options: Mapping[str, Option], values: Mapping[str, Any]) -> tuple[str, ...]:
     name = "log.dir" if values["log.dirs"] is None else "log.dirs"
     directories: tuple[str, ...] = values[name]
-    if not directories or "" in directories:
-        raise _wrong(options, name, f"{name}={','.join(directories)} has to name directories")
     if len(set(directories)) < len(directories):
         raise _wrong(options, name, f"{name}={','.join(directories)} names a directory twice")
     metadata = values["metadata.log.dir"]

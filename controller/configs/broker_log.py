@@ -10,6 +10,7 @@ from controller.configs.definition import (
     between,
     between_or,
     one_of,
+    some_of,
     subset_of,
 )
 from controller.configs.topic import CLEANUP_POLICIES, COMPRESSION_TYPES, TIMESTAMP_TYPES
@@ -83,12 +84,14 @@ LOG_CONFIGS = (
         _LIST,
         "/tmp/kafka-logs",  # noqa: S108  Kafka's default; `barnabas serve` always names a directory
         "The directory of the data, where log.dirs does not name several.",
+        some_of(),
     ),
     ConfigDef(
         "log.dirs",
         _LIST,
         None,
         "The directories of the data, separated by commas. Partitions are spread over them.",
+        some_of(),
     ),
     ConfigDef(
         "log.flush.interval.messages",

@@ -9,7 +9,7 @@ from controller.configs.definition import (
     at_least,
     between,
     connections_per_host,
-    subset_of,
+    some_of,
 )
 
 _BOOLEAN, _STRING, _INT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT
@@ -22,6 +22,7 @@ SERVER_CONFIGS = (
         _LIST,
         None,
         "The addresses that clients are told to connect to, as name://host:port; the listeners themselves by default.",
+        some_of(),
     ),
     ConfigDef(
         "barnabas.metrics.listener",
@@ -58,6 +59,7 @@ SERVER_CONFIGS = (
         _LIST,
         "CONTROLLER",
         "The listeners that belong to the controller and are never advertised to clients.",
+        some_of(),
     ),
     ConfigDef(
         "controller.quorum.voters",
@@ -114,6 +116,7 @@ SERVER_CONFIGS = (
         _LIST,
         "PLAINTEXT://:9092",
         "The addresses that the broker listens on, as name://host:port. Port 0 takes any free port.",
+        some_of(),
     ),
     ConfigDef(
         "max.connections",
@@ -272,7 +275,7 @@ SERVER_CONFIGS = (
         _LIST,
         "broker,controller",
         "What this process is: a broker, a controller, or both.",
-        subset_of("broker", "controller"),
+        some_of("broker", "controller"),
     ),
     ConfigDef(
         "queued.max.request.bytes",

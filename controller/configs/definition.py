@@ -14,10 +14,13 @@ from typing import Any, NamedTuple, TypeAlias
 
 
 class Complaint(NamedTuple):
-    """What is wrong with a value, where that is not about all of it: the part that is, and the problem."""
+    """What is wrong with a value: the part that is, or None where the problem is all that there is to say."""
 
-    part: str
+    part: str | None
     problem: str
+
+
+EMPTY_ITEM = Complaint(None, "values must not be empty.")
 
 
 # What is wrong with a parsed value, or None. `{name}` in a problem stands for the configuration's name.
@@ -94,23 +97,27 @@ def parse_value(definition: ConfigDef, text: str | None) -> Any:
     if text is None:
         return None
     name = definition.name
-    text = text.strip()
     try:
-        value = _PARSERS[definition.type](text)
+        value = _PARSERS[definition.type](text.strip())
     except ValueError as error:
         raise ConfigError(f"Invalid value {text} for configuration {name}: {error}") from None
-    if isinstance(value, tuple) and "" in value:
-        raise ConfigError(f"Configuration '{name}' values must not be empty.")
-    if definition.validator is not None:
-        complaint = definition.validator(value)
-        if complaint is not None:
-            part, problem = complaint if isinstance(complaint, Complaint) else (_shown(value), complaint)
-            raise ConfigError(f"Invalid value {part} for configuration {name}: {problem.replace('{name}', name)}")
+    complaint = definition.validator(value) if definition.validator is not None else None
+    if complaint is None and isinstance(value, tuple) and "" in value:
+        complaint = EMPTY_ITEM
+    if complaint is not None:
+        raise ConfigError(_sentence(name, value, complaint).replace("{name}", name))
     return value
 
 
-def _shown(value: Any) -> str:
-    return f"[{', '.join(value)}]" if isinstance(value, tuple) else str(value)
+def _sentence(name: str, value: Any, complaint: str | Complaint) -> str:
+    if isinstance(complaint, Complaint):
+        part, problem = complaint
+        if part is None:
+            return f"Configuration '{name}' {problem}"
+    else:
+        part = f"[{', '.join(value)}]" if isinstance(value, tuple) else plain_text(value)
+        problem = complaint
+    return f"Invalid value {part} for configuration {name}: {problem}"
 
 
 def plain_text(value: Any) -> str | None:
@@ -166,7 +173,7 @@ def _integer(type_name: str, bits: int) -> Callable[[str], int]:
 
 def _double(text: str) -> float:
     try:
-        return float(text)
+        return float(text.replace("_", "?"))  # which float() alone would take
     except ValueError:
         raise ValueError("Not a number of type DOUBLE") from None
 
@@ -225,7 +232,20 @@ def one_of_any_case(*choices: str) -> Validator:
 def subset_of(*choices: str) -> Validator:
     """Accept a list of some of the given strings."""
     problem = f"String must be one of: {', '.join(choices)}"
-    return lambda value: next((Complaint(item, problem) for item in value if item not in choices), None)
+
+    def check(value: tuple[str, ...]) -> Complaint | None:
+        wrong = next((item for item in value if item not in choices), None)
+        return EMPTY_ITEM if wrong == "" else None if wrong is None else Complaint(wrong, problem)
+
+    return check
+
+
+def some_of(*choices: str) -> Validator:
+    """Accept a list of at least one of the given strings; of any strings if none are given."""
+    valid = f"[{', '.join(choices)}]" if choices else "any non-empty value"
+    empty = Complaint(None, f"must not be empty. Valid values include: {valid}")
+    check = subset_of(*choices) if choices else lambda _: None
+    return lambda value: check(value) if value else empty
 
 
 def throttled_replicas(value: tuple[str, ...]) -> str | None:

@@ -153,7 +153,7 @@ _INTERNAL_CONFIGS = table(
         The longest wait before failed work on tiered storage is tried again.
     remote.log.manager.task.retry.backoff.ms LONG 500 read-only 1..
         The first wait before failed work on tiered storage is tried again.
-    remote.log.manager.task.retry.jitter DOUBLE 0.2 read-only 0..1
+    remote.log.manager.task.retry.jitter DOUBLE 0.2 read-only 0..0.5
         The part of that wait that is left to chance.
     server.max.startup.time.ms LONG 9223372036854775807 read-only 0..
         How long a start may take.

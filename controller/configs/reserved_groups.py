@@ -43,7 +43,7 @@ NEW_GROUP_CONFIGS = table(
     """
     group.consumer.assignment.interval.ms INT 1000 cluster-wide 0..
         The shortest time between two assignments of a consumer group.
-    group.consumer.assignors LIST uniform,range read-only
+    group.consumer.assignors LIST uniform,range read-only some
         How the broker assigns partitions in consumer groups; the first is for groups that do not say.
     group.consumer.heartbeat.interval.ms INT 5000 read-only 1..
         How often members of consumer groups are to send a heartbeat.
@@ -67,7 +67,7 @@ NEW_GROUP_CONFIGS = table(
         After how long without a heartbeat a member of a consumer group is taken for gone.
     group.share.assignment.interval.ms INT 1000 cluster-wide 0..
         The shortest time between two assignments of a share group.
-    group.share.assignors LIST simple read-only
+    group.share.assignors LIST simple read-only some
         How the broker assigns partitions in share groups.
     group.share.delivery.count.limit INT 5 read-only 2..10
         How often a record is delivered to a share group before it is given up.

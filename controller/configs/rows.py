@@ -5,8 +5,8 @@
 
 The first has the name, the type, the default (`null`: none; `''`: the empty text), where it may be altered while the
 broker runs, and, if not every value of its type will do, which: `1..` from 1 on, `1..10` up to 10, `a|b` one of these
-texts, `A|B~` in capital or small letters, `a,b` a list of these, `named` any text but the empty one. The second line
-documents it.
+texts, `A|B~` in capital or small letters, `a,b` a list of some of these, `some` any list but the empty one, `named` any
+text but the empty one. The second line documents it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from controller.configs.definition import (
     named,
     one_of,
     one_of_any_case,
-    subset_of,
+    some_of,
 )
 
 
@@ -51,7 +51,13 @@ def _validator(accepted: str) -> Validator:
         return named
     low, dots, high = accepted.partition("..")
     if dots:
-        return between(int(low), int(high)) if high else at_least(int(low))
+        return between(_number(low), _number(high)) if high else at_least(_number(low))
     if accepted.endswith("~"):
         return one_of_any_case(*accepted[:-1].split("|"))
-    return subset_of(*accepted.split(",")) if "," in accepted else one_of(*accepted.split("|"))
+    if accepted == "some":
+        return some_of()
+    return some_of(*accepted.split(",")) if "," in accepted else one_of(*accepted.split("|"))
+
+
+def _number(text: str) -> float:
+    return float(text) if "." in text else int(text)

@@ -110,6 +110,17 @@ def test_broker_id_is_the_old_name_of_node_id():
         settings(broker__id="7", node__id="8")
 
 
+def test_both_names_of_the_id_are_told_as_set_where_one_is():
+    assert settings(node__id="7").explicit == {"node.id": "7", "broker.id": "7"}
+    assert settings(broker__id="7").explicit == {"node.id": "7", "broker.id": "7"}
+    assert settings().explicit == {}
+
+
+def test_a_listener_s_own_settings_exist_where_the_setting_does():
+    found = settings(listener__name__x__max__connections="5", listener__name__x__foo="6")
+    assert found.unknown == ("listener.name.x.foo",)
+
+
 def test_log_dirs_goes_before_log_dir():
     assert settings(log__dir="/a").log_dirs == ("/a",)
     assert settings(log__dir="/a", log__dirs="/b, /c").log_dirs == ("/b", "/c")
@@ -128,7 +139,8 @@ def test_log_dirs_goes_before_log_dir():
         ({"listeners": "PLAINTEXT://0.0.0.0:9092"}, "clients cannot connect to 0.0.0.0:9092"),
         ({"inter__broker__listener__name": "INSIDE"}, "INSIDE is not an advertised listener"),
         ({"log__dirs": "/a,/a"}, "names a directory twice"),
-        ({"log__dirs": "/a,,/b"}, "has to name directories"),
+        ({"log__dirs": ""}, r"Configuration 'log\.dirs' must not be empty"),
+        ({"log__dirs": "/a,,/b"}, r"Configuration 'log\.dirs' values must not be empty"),
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(options, problem):
