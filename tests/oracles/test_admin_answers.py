@@ -1,0 +1,329 @@
+"""Every answer to an administrator, in every version, is the one that Apache Kafka gives to the same request.
+
+What differs on purpose is not asked here: two new topics of one request whose names collide are not both created; an
+election of an unknown type is refused as a whole, and more partitions than one batch can hold with POLICY_VIOLATION;
+features that are not built cannot be raised, among them the one for which Kafka sets min.insync.replicas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from protocol.api import APIS, ApiKey
+from protocol.errors import ErrorCode
+from protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from protocol.messages.create_acls import CreateAclsRequest
+from protocol.messages.create_partitions import CreatePartitionsRequest
+from protocol.messages.create_topics import CreateTopicsRequest
+from protocol.messages.delete_acls import DeleteAclsRequest
+from protocol.messages.delete_topics import DeleteTopicsRequest
+from protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from protocol.messages.describe_producers import DescribeProducersRequest
+from protocol.messages.describe_quorum import DescribeQuorumRequest
+from protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
+from protocol.messages.elect_leaders import ElectLeadersRequest
+from protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from protocol.messages.update_features import UpdateFeaturesRequest
+from protocol.primitives import ZERO_UUID
+from tests.broker_process import BrokerProcess
+from tests.oracles.both_admins import MISSING, NAMES, Both, assigned, counted
+from tests.oracles.kafka_server import KafkaServer
+
+NewTopic = CreateTopicsRequest.Topic
+
+
+def every_version(key: ApiKey) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("version", APIS[key].versions)
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
+    folder = tmp_path_factory.mktemp("both")
+    kafka = KafkaServer(folder / "kafka")
+    try:
+        with BrokerProcess(folder / "ours", {"node.id": 1}) as ours:
+            kafka.wait()
+            brokers = Both(ours.bootstrap, kafka.bootstrap)
+            yield brokers
+            for client in brokers.clients:
+                client.close()
+            ours.check_log()
+    finally:
+        kafka.stop()
+
+
+class TestCreateTopics:
+    def ask(self, both: Both, version: int, *topics: NewTopic, validate_only: bool = False) -> Any:
+        fields = {"topics": list(topics), "timeout_ms": 30_000, "validate_only": validate_only}
+        return both.same(ApiKey.CREATE_TOPICS, version, **fields)["topics"]
+
+    @every_version(ApiKey.CREATE_TOPICS)
+    @pytest.mark.parametrize("validate_only", [False, True])
+    def test_every_version(self, both: Both, version: int, validate_only: bool) -> None:
+        name = f"t{next(NAMES)}"
+        answers = self.ask(
+            both,
+            version,
+            counted(f"{name}-a", 3, retention_ms="1000", cleanup_policy="compact,delete"),
+            counted(f"{name}-defaults", -1, -1),
+            assigned(f"{name}-assigned", (1, [1]), (0, [1])),
+            counted(f"{name}-twice"),
+            counted(f"{name}-twice", 7),
+            validate_only=validate_only,
+        )
+        assert sum(answer["error_code"] == ErrorCode.NONE for answer in answers) == 3
+
+    @pytest.mark.parametrize(
+        "topic",
+        [
+            counted("partitions", 0),
+            counted("partitions", -2),
+            counted("replicas", 1, 0),
+            counted("replicas", 1, -2),
+            counted("replicas", 1, 2),
+            counted("", 1),
+            counted(".", 1),
+            counted("..", 1),
+            counted("b@d", 1),
+            counted("x" * 249, 1),
+            counted("x" * 250, 1),
+            counted("__cluster_metadata", 1),
+            counted("configs", 1, nonsense="1"),
+            counted("configs", 1, retention_ms="x"),
+            counted("configs", 1, retention_ms="-2"),
+            counted("configs", 1, retention_ms=None),
+            counted("configs", 1, cleanup_policy="nonsense"),
+            counted("configs", 1, min_compaction_lag_ms="9", max_compaction_lag_ms="8"),
+            counted("configs", 1, remote_storage_enable="true"),
+            assigned("empty", (0, [])),
+            assigned("unknown", (0, [7])),
+            assigned("double", (0, [1, 1])),
+            assigned("gap", (1, [1])),
+            assigned("negative", (-1, [1])),
+            assigned("again", (0, [1]), (0, [1])),
+            assigned("counts", (0, [1]), partitions=1),
+            assigned("counts", (0, [1]), replicas=1),
+        ],
+        ids=lambda topic: f"{topic.name[:20]} {topic.num_partitions} {topic.replication_factor}",
+    )
+    def test_what_is_refused(self, both: Both, topic: NewTopic) -> None:
+        for version in (4, 7):
+            self.ask(both, version, topic, validate_only=True)
+
+    def test_names_that_are_taken(self, both: Both) -> None:
+        name = both.create()
+        self.ask(both, 7, counted(name))
+        self.ask(both, 7, counted("a.b_c", 1))
+        self.ask(both, 7, counted("a_b.c", 1))
+
+    def test_nothing(self, both: Both) -> None:
+        assert self.ask(both, 7) == []
+
+
+class TestDeleteTopics:
+    def ask(self, both: Both, version: int, *names: str | None, ids: tuple[str, ...] = ()) -> Any:
+        def topics(side: int) -> list[DeleteTopicsRequest.Topic]:
+            by_name = [DeleteTopicsRequest.Topic(name=name, topic_id=ZERO_UUID) for name in names]
+            return by_name + [DeleteTopicsRequest.Topic(name=None, topic_id=both.ids[name][side]) for name in ids]
+
+        if version < 6:
+            return both.same(ApiKey.DELETE_TOPICS, version, topic_names=list(names), timeout_ms=30_000)
+        return both.same(ApiKey.DELETE_TOPICS, version, topics=topics, timeout_ms=30_000)
+
+    @every_version(ApiKey.DELETE_TOPICS)
+    def test_by_name(self, both: Both, version: int) -> None:
+        name, twice = both.create(), both.create()
+        self.ask(both, version, name, MISSING, twice, twice, "b@d", "")
+        self.ask(both, version, name)
+        self.ask(both, version)
+
+    def test_by_id(self, both: Both) -> None:
+        name, other, both_ways, twice = (both.create() for _ in range(4))
+        self.ask(both, 6, both_ways, None, ids=(name, MISSING, both_ways, twice, twice))
+        self.ask(both, 6, ids=(name, other))
+
+    def test_by_both(self, both: Both) -> None:
+        name = both.create()
+
+        def topics(side: int) -> list[DeleteTopicsRequest.Topic]:
+            return [DeleteTopicsRequest.Topic(name=name, topic_id=both.ids[name][side])]
+
+        both.same(ApiKey.DELETE_TOPICS, 6, topics=topics, timeout_ms=30_000)
+
+
+class TestCreatePartitions:
+    def ask(
+        self, both: Both, version: int, *topics: tuple[str, int, list[list[int]] | None], validate_only: bool = False
+    ) -> Any:
+        Topic = CreatePartitionsRequest.Topic  # noqa: N806
+        return both.same(
+            ApiKey.CREATE_PARTITIONS,
+            version,
+            topics=[
+                Topic(
+                    name=name,
+                    count=total,
+                    assignments=assignments and [Topic.Assignment(broker_ids=brokers) for brokers in assignments],
+                )
+                for name, total, assignments in topics
+            ],
+            timeout_ms=30_000,
+            validate_only=validate_only,
+        )
+
+    @every_version(ApiKey.CREATE_PARTITIONS)
+    @pytest.mark.parametrize("validate_only", [False, True])
+    def test_every_version(self, both: Both, version: int, validate_only: bool) -> None:
+        name, other = both.create(), both.create()
+        self.ask(both, version, (name, 3, None), (other, 3, [[1], [1]]), validate_only=validate_only)
+        self.ask(both, version, (name, 4, None), (name, 5, None), (MISSING, 2, None), validate_only=validate_only)
+
+    @pytest.mark.parametrize(
+        ("total", "assignments"),
+        [
+            (2, None),
+            (1, None),
+            (0, None),
+            (-1, None),
+            (3, []),
+            (3, [[]]),
+            (3, [[7]]),
+            (3, [[1, 1]]),
+            (3, [[1], [1]]),
+            (4, [[1]]),
+        ],
+    )
+    def test_what_is_refused(self, both: Both, total: int, assignments: list[list[int]] | None) -> None:
+        self.ask(both, 3, (both.create(2), total, assignments), validate_only=True)
+
+
+class TestLogDirs:
+    @every_version(ApiKey.DESCRIBE_LOG_DIRS)
+    def test_every_version(self, both: Both, version: int) -> None:
+        name = both.create(2)
+        both.produce(name)
+        for indexes in ([0, 1, 9], []):
+            topics = [DescribeLogDirsRequest.Topic(topic=topic, partitions=indexes) for topic in (name, MISSING)]
+            both.same(ApiKey.DESCRIBE_LOG_DIRS, version, topics=topics)
+        both.same(ApiKey.DESCRIBE_LOG_DIRS, version, topics=[])
+
+
+def test_producers(both: Both) -> None:
+    name = both.create(2)
+    both.produce(name, producer_id=7, producer_epoch=2, base_sequence=0)
+    both.produce(name, producer_id=7, producer_epoch=2, base_sequence=1)
+    both.produce(name, producer_id=8, producer_epoch=0, base_sequence=0)
+    both.produce(name)
+    topics = [
+        DescribeProducersRequest.Topic(name=topic, partition_indexes=[0, 1, 7]) for topic in (name, MISSING, "b@d", "")
+    ]
+    both.same(ApiKey.DESCRIBE_PRODUCERS, 0, topics=topics)
+
+
+@every_version(ApiKey.ELECT_LEADERS)
+def test_elections(both: Both, version: int) -> None:
+    name = both.create(2)
+    asked = [
+        ElectLeadersRequest.Topic(topic=topic, partitions=indexes)
+        for topic, indexes in ((name, [0, 0, 7]), (MISSING, [0]), (name, [1]))
+    ]
+    for election_type in (0, 1) if version else (0,):
+        for topics in (asked, []):
+            both.same(ApiKey.ELECT_LEADERS, version, election_type=election_type, topic_partitions=topics)
+
+
+class TestReassignments:
+    @every_version(ApiKey.ALTER_PARTITION_REASSIGNMENTS)
+    @pytest.mark.parametrize("replicas", [[1], [], [7], [1, 1], [1, 7], [-1], None], ids=str)
+    def test_every_version(self, both: Both, version: int, replicas: list[int] | None) -> None:
+        Topic = AlterPartitionReassignmentsRequest.Topic  # noqa: N806
+        partitions = [Topic.Partition(partition_index=index, replicas=replicas) for index in (0, 7, 0)]
+        topics = [Topic(name=name, partitions=partitions) for name in (both.create(), MISSING)]
+        both.same(ApiKey.ALTER_PARTITION_REASSIGNMENTS, version, topics=topics)
+        if version >= 1:
+            fixed = {"allow_replication_factor_change": False}
+            both.same(ApiKey.ALTER_PARTITION_REASSIGNMENTS, version, topics=topics, **fixed)
+
+    def test_none_is_listed(self, both: Both) -> None:
+        name = both.create()
+        Topic = ListPartitionReassignmentsRequest.Topic  # noqa: N806
+        for topics in (None, [], [Topic(name=topic, partition_indexes=[0, 7]) for topic in (name, MISSING)]):
+            both.same(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, topics=topics)
+
+
+@every_version(ApiKey.DESCRIBE_QUORUM)
+@pytest.mark.parametrize(
+    "asked",
+    [
+        [("__cluster_metadata", [0])],
+        [("__cluster_metadata", [1])],
+        [("__cluster_metadata", [0, 1])],
+        [("__cluster_metadata", [])],
+        [("__cluster_metadata", [0]), (MISSING, [0])],
+        [(MISSING, [0])],
+        [],
+    ],
+    ids=str,
+)
+def test_the_quorum(both: Both, version: int, asked: list[tuple[str, list[int]]]) -> None:
+    Topic = DescribeQuorumRequest.Topic  # noqa: N806
+    topics = [
+        Topic(topic_name=name, partitions=[Topic.Partition(partition_index=index) for index in indexes])
+        for name, indexes in asked
+    ]
+    both.same(ApiKey.DESCRIBE_QUORUM, version, topics=topics)
+
+
+def test_a_broker_that_is_not_known(both: Both) -> None:
+    both.same(ApiKey.UNREGISTER_BROKER, 0, broker_id=7)
+
+
+@every_version(ApiKey.UPDATE_FEATURES)
+@pytest.mark.parametrize(
+    "updates",
+    [
+        [("metadata.version", 30, 1)],
+        [("metadata.version", 30, 2)],
+        [("metadata.version", 30, 0)],
+        [("metadata.version", 31, 1)],
+        [("metadata.version", 29, 1)],
+        [("metadata.version", 29, 2)],
+        [("metadata.version", 29, 3)],
+        [("metadata.version", -1, 1)],
+        [("metadata.version", 30, 1), ("nonsense", 1, 1)],
+        [("nonsense", 0, 1)],
+        [("share.version", 9, 1)],
+        [("", 1, 1)],
+        [],
+    ],
+    ids=str,
+)
+def test_features(both: Both, version: int, updates: list[tuple[str, int, int]]) -> None:
+    asked = [
+        UpdateFeaturesRequest.Update(
+            feature=name, max_version_level=level, **({"upgrade_type": kind} if version else {"allow_downgrade": False})
+        )
+        for name, level, kind in updates
+    ]
+    both.same(ApiKey.UPDATE_FEATURES, version, feature_updates=asked)
+
+
+@every_version(ApiKey.DESCRIBE_ACLS)
+def test_acls(both: Both, version: int) -> None:
+    rule: dict[str, Any] = {"resource_type": 2, "principal": "User:me", "host": "*", "operation": 3}
+    filters: dict[str, Any] = {"resource_type_filter": 1, "principal_filter": None, "host_filter": None}
+    anything: dict[str, Any] = {"operation": 1, "permission_type": 1}
+    both.same(ApiKey.DESCRIBE_ACLS, version, resource_name_filter=None, **filters, **anything)
+    creations = [CreateAclsRequest.Creation(resource_name=name, permission_type=3, **rule) for name in "ab"]
+    both.same(ApiKey.CREATE_ACLS, version, creations=creations)
+    deletions = [DeleteAclsRequest.Filter(resource_name_filter=name, **filters, **anything) for name in "ab"]
+    both.same(ApiKey.DELETE_ACLS, version, filters=deletions)
+
+
+@pytest.mark.parametrize("users", [None, [], ["me"], ["me", "me", "you", ""]], ids=str)
+def test_scram_credentials(both: Both, users: list[str] | None) -> None:
+    asked = users and [DescribeUserScramCredentialsRequest.User(name=user) for user in users]
+    both.same(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, users=asked)
