@@ -1,0 +1,288 @@
+"""Configurations are altered and described as by Apache Kafka: the same codes, words, values, sources and synonyms.
+
+Both brokers are started with the same settings and asked the same. What differs on purpose is left out: where Kafka
+wraps its words in the name of an exception, answers with an exception of its own, or keeps to rules of what is not
+there yet; documentation; and what each broker was told of its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from controller.image import ResourceType
+from protocol.api import ApiKey
+from protocol.messages.alter_configs import AlterConfigsRequest
+from protocol.messages.create_topics import CreateTopicsRequest
+from protocol.messages.describe_configs import DescribeConfigsRequest
+from protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from tests.broker_process import BrokerProcess
+from tests.oracles.kafka_server import KafkaServer
+from tests.raw_client import RawClient
+
+TOPIC, BROKER, LOGGER, METRICS, GROUP = sorted(ResourceType)
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+SETTINGS = {
+    "log.retention.hours": 100,
+    "log.roll.ms": 5_000_000,
+    "compression.type": "gzip",
+    "group.consumer.session.timeout.ms": 50_000,
+    "listener.name.plaintext.max.connections": 99,
+    "ssl.key.password": "secret",
+    "some.plugin": "value",
+    "log.initial.task.delay.ms": 1000,
+    "offsets.topic.replication.factor": 1,
+    "offsets.topic.num.partitions": 1,
+    "node.id": 1,
+}
+
+# Addresses and directories; what Kafka has to be told; what is read-only here; and the cluster's min.insync.replicas,
+# which Kafka sets where there are eligible leader replicas.
+NOT_COMPARED = {
+    "advertised.listeners",
+    "controller.listener.names",
+    "controller.quorum.voters",
+    "listener.security.protocol.map",
+    "listeners",
+    "log.dirs",
+    "min.insync.replicas",
+    "node.id",
+    "process.roles",
+}
+
+Change = tuple[str, int, str | None]
+
+
+class Both:
+    """The two brokers, asked the same."""
+
+    def __init__(self, ours: str, kafkas: str) -> None:
+        self.clients = (RawClient(ours), RawClient(kafkas))
+        topic = CreateTopicsRequest.Topic(name="t", num_partitions=1, replication_factor=1, assignments=[], configs=[])
+        for client in self.clients:
+            client.call(ApiKey.CREATE_TOPICS, 7, topics=[topic], timeout_ms=30_000, validate_only=False)
+
+    def alter(self, kind: int, name: str, *changes: Change, validate_only: bool = False) -> tuple[int, str | None]:
+        """Alter a resource in both; return our answer, which has to be Kafka's too."""
+        Resource = IncrementalAlterConfigsRequest.Resource  # noqa: N806
+        configs = [Resource.Config(name=key, config_operation=how, value=value) for key, how, value in changes]
+        resource = Resource(resource_type=kind, resource_name=name, configs=configs)
+        return self._altered(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resource, validate_only)
+
+    def replace(self, kind: int, name: str, **values: str) -> tuple[int, str | None]:
+        """Replace all settings of a resource in both."""
+        Resource = AlterConfigsRequest.Resource  # noqa: N806
+        configs = [Resource.Config(name=key.replace("_", "."), value=value) for key, value in values.items()]
+        resource = Resource(resource_type=kind, resource_name=name, configs=configs)
+        return self._altered(ApiKey.ALTER_CONFIGS, 2, resource, False)
+
+    def _altered(self, key: ApiKey, version: int, resource: Any, validate_only: bool) -> tuple[int, str | None]:
+        answers = []
+        for client in self.clients:
+            [answer] = client.call(key, version, resources=[resource], validate_only=validate_only).responses
+            answers.append((answer.error_code, answer.error_message))
+        assert answers[0] == answers[1]
+        return answers[0]
+
+    def describe(self, version: int, kind: int, name: str, keys: list[str] | None = None) -> dict[str, Any]:
+        """Return our configurations of a resource, which have to be Kafka's too."""
+        resource = DescribeConfigsRequest.Resource(resource_type=kind, resource_name=name, configuration_keys=keys)
+        answers = []
+        for client in self.clients:
+            [result] = client.call(
+                ApiKey.DESCRIBE_CONFIGS, version, resources=[resource], include_synonyms=True
+            ).results
+            configs = {
+                config.name: (
+                    config.value,
+                    config.read_only,
+                    config.config_source,
+                    config.is_sensitive,
+                    [(place.name, place.value, place.source) for place in config.synonyms],
+                    config.config_type,
+                    config.documentation,
+                )
+                for config in result.configs
+                if config.name not in NOT_COMPARED and not config.name.startswith("barnabas.")
+            }
+            answers.append((result.error_code, result.error_message, configs))
+        assert answers[0] == answers[1]
+        return answers[0][2]
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
+    folder = tmp_path_factory.mktemp("both")
+    kafka = KafkaServer(folder / "kafka", SETTINGS)
+    try:
+        with BrokerProcess(folder / "ours", SETTINGS) as ours:
+            kafka.wait()
+            brokers = Both(ours.bootstrap, kafka.bootstrap)
+            yield brokers
+            for client in brokers.clients:
+                client.close()
+            ours.check_log()
+    finally:
+        kafka.stop()
+
+
+@pytest.mark.parametrize("version", range(1, 5))
+def test_what_nobody_altered(both: Both, version: int) -> None:
+    for kind, name in ((TOPIC, "t"), (BROKER, "1"), (BROKER, ""), (GROUP, "none"), (METRICS, "none")):
+        both.describe(version, kind, name)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (TOPIC, "missing"),
+        (TOPIC, ""),
+        (TOPIC, "a b"),
+        (BROKER, "7"),
+        (BROKER, "x"),
+        (LOGGER, ""),
+        (LOGGER, "7"),
+        (LOGGER, "x"),
+        (GROUP, ""),
+        (METRICS, ""),
+    ],
+)
+def test_what_is_not_there_to_be_described(both: Both, kind: int, name: str) -> None:
+    both.describe(4, kind, name)
+
+
+def test_single_names(both: Both) -> None:
+    for kind, name in ((TOPIC, "t"), (BROKER, "1"), (BROKER, ""), (GROUP, "g"), (METRICS, "m")):
+        both.describe(4, kind, name, ["retention.ms", "log.retention.hours", "foo", "match", "some.plugin"])
+        both.describe(4, kind, name, [])
+    both.alter(LOGGER, "1", ("root", SET, "INFO"))
+    assert both.describe(4, LOGGER, "1", ["root", "no.such.logger"]).keys() == {"root"}
+
+
+ALTERED: list[tuple[int, str, list[Change]]] = [
+    (TOPIC, "t", [("retention.ms", SET, " +5 "), ("preallocate", SET, "TRUE")]),
+    (TOPIC, "t", [("min.cleanable.dirty.ratio", SET, "1"), ("cleanup.policy", SET, "compact , delete")]),
+    (TOPIC, "t", [("internal.segment.bytes", SET, "1000")]),
+    (BROKER, "1", [("log.retention.ms", SET, "77"), ("log.roll.ms", SET, "6000000")]),
+    (BROKER, "", [("log.retention.ms", SET, "78"), ("log.flush.interval.ms", SET, "5")]),
+    (BROKER, "1", [("other.plugin", SET, "a"), ("listener.name.plaintext.max.connections", SET, "55")]),
+    (BROKER, "", [("third.plugin", SET, "b"), ("listener.name.plaintext.num.network.threads", SET, "4")]),
+    (BROKER, "1", [("leader.replication.throttled.rate", SET, "4"), ("sasl.jaas.config", SET, "secret")]),
+    (BROKER, "1", [("log.cleaner.io.max.bytes.per.second", SET, "1e20")]),
+    (BROKER, "1", [("producer.id.expiration.ms", SET, "100000"), ("sasl.enabled.mechanisms", APPEND, "PLAIN")]),
+    (BROKER, "1", [("metric.reporters", SUBTRACT, "org.apache.kafka.common.metrics.JmxReporter")]),
+    (GROUP, "g", [("share.auto.offset.reset", SET, "earliest"), ("consumer.session.timeout.ms", SET, "46000")]),
+    (METRICS, "m", [("match", SET, " client_id=b , client_software_name=c"), ("metrics", SET, "x.")]),
+]
+
+
+@pytest.mark.parametrize("version", range(1, 5))
+def test_what_was_altered(both: Both, version: int) -> None:
+    for kind, name, changes in ALTERED:
+        assert both.alter(kind, name, *changes, validate_only=True) == (0, None)
+        assert both.alter(kind, name, *changes) == (0, None)
+    for kind, name in ((TOPIC, "t"), (BROKER, "1"), (BROKER, ""), (GROUP, "g"), (GROUP, "h"), (METRICS, "m")):
+        both.describe(version, kind, name)
+    for kind, name, changes in ALTERED:
+        assert both.alter(kind, name, *((key, DELETE, None) for key, _, _ in changes)) == (0, None)
+    for kind, name in ((TOPIC, "t"), (BROKER, "1"), (BROKER, ""), (GROUP, "g"), (METRICS, "m")):
+        both.describe(version, kind, name)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "changes"),
+    [
+        (TOPIC, "t", [("cleanup.policy", SET, "foo")]),
+        (TOPIC, "t", [("cleanup.policy", APPEND, "foo")]),
+        (TOPIC, "t", [("retention.ms", SET, "x")]),
+        (TOPIC, "t", [("foo", SET, "1")]),
+        (TOPIC, "t", [("foo", DELETE, None)]),
+        (TOPIC, "t", [("foo", APPEND, "1")]),
+        (TOPIC, "t", [("retention.ms", APPEND, "1")]),
+        (TOPIC, "t", [("retention.ms", SET, None), ("segment.ms", APPEND, None)]),
+        (TOPIC, "t", [("retention.ms", SET, "1"), ("retention.ms", SET, "2")]),
+        (TOPIC, "t", [("min.compaction.lag.ms", SET, "10"), ("max.compaction.lag.ms", SET, "5")]),
+        (TOPIC, "t", [("remote.storage.enable", SET, "true")]),
+        (TOPIC, "missing", [("retention.ms", SET, "1")]),
+        (TOPIC, "missing", [("retention.ms", SET, "x")]),
+        (TOPIC, "", [("retention.ms", SET, "1")]),
+        (TOPIC, "a b", [("retention.ms", SET, "1")]),
+        (BROKER, "1", [("node.id", SET, "5")]),
+        (BROKER, "1", [("node.id", DELETE, None)]),
+        (BROKER, "", [("log.dirs", SET, "/x")]),
+        (BROKER, "", [("log.segment.bytes", SET, "5")]),
+        (BROKER, "1", [("log.retention.ms", SET, None)]),
+        (BROKER, "1", [("ssl.keystore.type", SET, "PKCS12")]),
+        (BROKER, "", [("sasl.enabled.mechanisms", SET, "PLAIN")]),
+        (BROKER, "1", [("num.io.threads", SET, "0")]),
+        (BROKER, "1", [("num.io.threads", APPEND, "1")]),
+        (BROKER, "1", [("some.plugin", APPEND, "5")]),
+        (BROKER, "1", [("listener.name.plaintext.max.connections", SET, "x")]),
+        (BROKER, "", [("listener.name.plaintext.ssl.keystore.location", SET, "/x")]),
+        (BROKER, "1", [("group.consumer.assignment.interval.ms", SET, "50000")]),
+        (BROKER, "7", [("log.retention.ms", SET, "1")]),
+        (BROKER, "x", [("log.retention.ms", SET, "1")]),
+        (BROKER, "-1", [("log.retention.ms", SET, "1")]),
+        (GROUP, "", [("consumer.session.timeout.ms", SET, "50000")]),
+        (GROUP, "g", [("consumer.session.timeout.ms", SET, "0")]),
+        (GROUP, "g", [("consumer.session.timeout.ms", SET, "44000")]),
+        (GROUP, "g", [("consumer.heartbeat.interval.ms", SET, "16000")]),
+        (GROUP, "g", [("share.record.lock.duration.ms", SET, "61000")]),
+        (GROUP, "g", [("share.delivery.count.limit", SET, "11")]),
+        (GROUP, "g", [("share.auto.offset.reset", SET, "by_duration:1h")]),
+        (GROUP, "g", [("streams.num.standby.replicas", SET, "3")]),
+        (GROUP, "g", [("foo", SET, "1")]),
+        (GROUP, "g", [("consumer.session.timeout.ms", APPEND, "1")]),
+        (METRICS, "", [("interval.ms", SET, "1000")]),
+        (METRICS, "m", [("interval.ms", SET, "10")]),
+        (METRICS, "m", [("interval.ms", SET, "x")]),
+        (METRICS, "m", [("metrics", APPEND, "b")]),
+        (METRICS, "m", [("match", SET, "foo=a.*")]),
+        (METRICS, "m", [("match", SET, "client_id=[")]),
+        (METRICS, "m", [("foo", SET, "1")]),
+        (LOGGER, "1", [("root", SET, "INFO")]),
+        (LOGGER, "1", [("root", DELETE, None)]),
+        (LOGGER, "1", [("root", SET, "info")]),
+        (LOGGER, "1", [("root", APPEND, "INFO")]),
+        (LOGGER, "1", [("no.such.logger", SET, "INFO")]),
+        (LOGGER, "", [("root", SET, "INFO")]),
+        (LOGGER, "7", [("root", SET, "INFO")]),
+        (LOGGER, "1", [("root", SET, None)]),
+        (99, "x", [("log.retention.ms", SET, "1")]),
+        (0, "x", [("log.retention.ms", SET, "1")]),
+    ],
+    ids=str,
+)
+def test_what_is_refused_and_what_is_not(both: Both, kind: int, name: str, changes: list[Change]) -> None:
+    both.alter(kind, name, *changes)
+
+
+def test_all_settings_replaced(both: Both) -> None:
+    assert both.replace(TOPIC, "t", retention_ms="5", segment_ms="6") == (0, None)
+    assert both.replace(TOPIC, "t", segment_ms="7") == (0, None)
+    assert both.describe(4, TOPIC, "t")["retention.ms"][2] != 1
+    both.replace(TOPIC, "t", foo="1")
+    both.replace(TOPIC, "t", retention_ms="x")
+    both.replace(LOGGER, "1", root="INFO")
+    both.replace(GROUP, "g", consumer_session_timeout_ms="47000")
+    both.replace(METRICS, "m", interval_ms="1000")
+    both.describe(4, GROUP, "g")
+    both.describe(4, METRICS, "m")
+    for kind, name in ((TOPIC, "t"), (GROUP, "g"), (METRICS, "m")):
+        assert both.replace(kind, name) == (0, None)
+
+
+def test_what_there_is(both: Both) -> None:
+    both.alter(GROUP, "g", ("share.isolation.level", SET, "read_committed"))
+    both.alter(METRICS, "m", ("metrics", SET, "*"))
+    for version, kinds in ((0, []), (1, []), (1, [TOPIC]), (1, [GROUP, METRICS]), (1, [LOGGER, BROKER]), (1, [99])):
+        ours, kafkas = (
+            client.call(ApiKey.LIST_CONFIG_RESOURCES, version, resource_types=kinds) for client in both.clients
+        )
+        assert ours.error_code == kafkas.error_code
+        assert sorted((one.resource_type, one.resource_name) for one in ours.config_resources) == sorted(
+            (one.resource_type, one.resource_name) for one in kafkas.config_resources
+        )
