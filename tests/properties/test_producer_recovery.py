@@ -1,0 +1,134 @@
+"""Rule 10: what a restart knows of producers equals a scan of the whole log, on leaders and on followers.
+
+Epoch, window of batches, last timestamp and open transaction of each producer: after a crash, whatever was synced,
+checkpointed and rolled before it, and wherever the last write was torn; and after a clean stop.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from protocol.record_batch import ControlType, assign, build_batch, control_record_key, end_txn_marker, iter_batches
+from storage.log import Log, LogConfig
+from storage.producer_state import ProducerState
+from tests.logs import NOW_MS, batch, content, open_log
+
+CONFIG = LogConfig(segment_bytes=900, index_interval_bytes=100)
+
+# (producer, what happens, number of records)
+ACTIONS = st.lists(
+    st.tuples(
+        st.integers(1, 3),
+        st.sampled_from(
+            ["plain", "plain", "transactional", "commit", "abort", "bump", "nobody", "flush", "roll", "restart"]
+        ),
+        st.integers(1, 3),
+    ),
+    max_size=40,
+)
+
+
+class Writer:
+    """Writes to a log as the leader's clients and its transaction coordinator would, or as a follower copies that."""
+
+    def __init__(self, folder: Path, follower: bool) -> None:
+        self.folder = folder
+        self.follower = follower
+        self.log = open_log(folder, CONFIG)
+        self.epochs = dict.fromkeys((1, 2, 3), 0)
+        self.sequences = dict.fromkeys((1, 2, 3), 0)
+        self.in_transaction: set[int] = set()
+
+    def do(self, producer: int, action: str, count: int) -> None:
+        if action == "flush":
+            self.log.flush(NOW_MS)
+        elif action == "roll":
+            self.log.roll(NOW_MS)
+        elif action == "restart":
+            self.log.close(NOW_MS)
+            self.log = open_log(self.folder, CONFIG, clean=True)
+        elif action == "bump":
+            if producer not in self.in_transaction:
+                self.epochs[producer] += 1
+                self.sequences[producer] = 0
+        elif action == "nobody":
+            self.append(batch(count))
+        elif action in ("commit", "abort"):
+            self.end_transaction(producer, committed=action == "commit")
+        else:
+            self.write(producer, count, transactional=action == "transactional" or producer in self.in_transaction)
+
+    def write(self, producer: int, count: int, *, transactional: bool) -> None:
+        fields = {"producer_id": producer, "producer_epoch": self.epochs[producer]}
+        self.append(batch(count, base_sequence=self.sequences[producer], is_transactional=transactional, **fields))
+        self.sequences[producer] += count
+        if transactional:
+            self.in_transaction.add(producer)
+
+    def end_transaction(self, producer: int, *, committed: bool) -> None:
+        if producer not in self.in_transaction:
+            return
+        self.in_transaction.discard(producer)
+        kind = ControlType.COMMIT if committed else ControlType.ABORT
+        marker = build_batch(
+            [(control_record_key(kind), bytes(6))],
+            timestamp_ms=NOW_MS,
+            is_control=True,
+            is_transactional=True,
+            producer_id=producer,
+            producer_epoch=self.epochs[producer],
+        )
+        assign(marker, self.log.log_end_offset, 0)
+        self.log.append_as_follower(marker, 0, NOW_MS)
+
+    def append(self, records: bytearray) -> None:
+        if self.follower:
+            assign(records, self.log.log_end_offset, 0)
+            self.log.append_as_follower(records, 0, NOW_MS)
+        else:
+            self.log.append_as_leader(records, 0, NOW_MS)
+
+
+def known(state: ProducerState) -> dict[int, object]:
+    return {
+        producer: (entry.epoch, entry.last_timestamp, entry.txn_first_offset, entry.batches)
+        for producer, entry in state.producers.items()
+    }
+
+
+def scanned(log: Log) -> ProducerState:
+    """Return what a scan of the whole log says."""
+    state, data = ProducerState(), content(log)
+    for at, header in iter_batches(data):
+        marker = end_txn_marker(data[at : at + header.size_bytes]) if header.is_control else None
+        state.update(header, marker)
+    return state
+
+
+@settings(max_examples=150, deadline=None)
+@given(actions=ACTIONS, follower=st.booleans(), torn_bytes=st.integers(0, 300), clean=st.booleans())
+def test_rule_10_producer_state_after_a_restart_equals_a_full_scan(
+    actions: list[tuple[int, str, int]], follower: bool, torn_bytes: int, clean: bool
+) -> None:
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        writer = Writer(folder, follower)
+        for action in actions:
+            writer.do(*action)
+        if clean:
+            writer.log.close(NOW_MS)
+        else:
+            newest = max(Path(writer.log.directory).glob("*.log"))
+            data = newest.read_bytes()
+            newest.write_bytes(data[: max(0, len(data) - torn_bytes)])
+        again = open_log(folder, CONFIG, clean=clean)
+        full = scanned(again)
+        assert known(again.producers) == known(full)
+        for state in (again.producers, full):
+            state.high_watermark_moved(again.log_end_offset)
+        assert again.producers.first_unstable_offset == full.first_unstable_offset
+        assert again.producers.end_offset == again.log_end_offset
