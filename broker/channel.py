@@ -24,7 +24,7 @@ from broker.outbox import Outbox
 from protocol.api import ApiKey
 from protocol.errors import DecodeError
 from protocol.framing import FrameReader
-from protocol.primitives import Part, part_size
+from protocol.primitives import Part
 
 if TYPE_CHECKING:
     from broker.server import Listener
@@ -188,7 +188,8 @@ class Channel(asyncio.BufferedProtocol):
                 self._parked.add(outcome.response)
             return 1
         leaving += connection.answer(outcome)
-        return 1 + part_size(outcome[0]) // _REQUEST_BYTES  # what follows the first part are files' contents
+        head = cast("bytes", outcome[0])  # bytes of one kind or another; files' contents follow
+        return 1 + len(head) // _REQUEST_BYTES
 
     def _answered(self, slot: Slot, response: asyncio.Future[list[Part] | None]) -> None:
         """Fill the slot of a request that waited, and take up what it held back."""

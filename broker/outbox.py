@@ -32,6 +32,10 @@ _TURN_BYTES = 4 * READ_AHEAD_BYTES  # a reader that keeps up lets others have th
 _log = logging.getLogger("broker.outbox")
 
 
+def _is_bytes(part: Part) -> bool:
+    return isinstance(part, (bytes, bytearray, memoryview))
+
+
 class Outbox:
     """The send queue of one connection."""
 
@@ -68,9 +72,11 @@ class Outbox:
     def send(self, parts: list[Part]) -> None:
         """Send `parts` after all that was sent before."""
         if not self.backed_up:
-            if len(parts) == 1 and isinstance(parts[0], (bytes, bytearray)):
-                self._metrics.sent_bytes += len(parts[0])
-                self._transport.write(parts[0])
+            if all(map(_is_bytes, parts)):
+                raw = cast("list[bytes]", parts)
+                data = raw[0] if len(raw) == 1 else b"".join(raw)
+                self._metrics.sent_bytes += len(data)
+                self._transport.write(data)
                 return
             self._queue = deque(parts)
             self._pump()

@@ -35,7 +35,7 @@ from storage.producer_state import ProducerState
 from storage.recovery import RecoveryReport, recover_producers, recover_segments
 from storage.retention import deletable
 from storage.search import Search, T, while_same
-from storage.segment import FileSlice, LogRead, TimestampOffset
+from storage.segment import LENGTH_COVERS_FROM, FileSlice, LogRead, TimestampOffset
 from storage.segments import Segments
 
 __all__ = ["AppendInfo", "FileSlice", "Log", "LogConfig", "LogRead", "TimestampOffset"]
@@ -262,10 +262,10 @@ class Log:
         for header in headers:
             if header.partition_leader_epoch != self.leader_epochs.latest:
                 self._assign_epoch(header.partition_leader_epoch, header.base_offset)
-            marker = end_txn_marker(records[at : at + header.size_bytes]) if header.is_control else None
             if header.producer_id >= 0:
+                marker = end_txn_marker(records[at : at + header.size_bytes]) if header.is_control else None
                 producers.update(header, marker)
-            at += header.size_bytes
+            at += LENGTH_COVERS_FROM + header.batch_length
         producers.end_offset = next_offset
         if next_offset - self.recovery_point >= config.flush_messages:
             self.flush(now_ms)
