@@ -1,7 +1,8 @@
 """The looks inside a batch that a topic's configuration demands; most topics demand none.
 
     cleanup.policy contains compact        each record needs a key: INVALID_RECORD, naming the ones without
-    compression.type is not `producer`     a batch that came with another codec is packed anew with that one
+    compression.type is not `producer`     a batch that came with another codec is packed anew with that one, at the
+                                           topic's level for it
     barnabas.validate.records=true         each record must be well formed, and the header true of them
 
 Only here are records of a client unpacked, and never to more than `record_batch.MAX_INFLATED_BYTES`. What
@@ -62,12 +63,21 @@ def prepare(records: memoryview, header: BatchHeader, config: LogConfig, validat
         build_batch(
             iter_records(records),
             compression=codec,
+            level=_level(codec, config),
             producer_id=header.producer_id,
             producer_epoch=header.producer_epoch,
             base_sequence=header.base_sequence,
             is_transactional=header.is_transactional,
         )
     )
+
+
+def _level(codec: Compression, config: LogConfig) -> int | None:
+    if codec is Compression.GZIP:
+        return config.compression_gzip_level
+    if codec is Compression.LZ4:
+        return config.compression_lz4_level
+    return config.compression_zstd_level if codec is Compression.ZSTD else None
 
 
 def _check_keys(records: memoryview) -> None:

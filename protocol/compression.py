@@ -28,9 +28,9 @@ class CompressionError(ValueError):
     """The compressed bytes are damaged, or unpack to more than the bound."""
 
 
-def compress(codec: Compression, data: Buffer) -> bytes:
-    """Compress `data` at the codec's default level."""
-    return bytes(data) if codec is Compression.NONE else _COMPRESS[codec](data)
+def compress(codec: Compression, data: Buffer, level: int | None = None) -> bytes:
+    """Compress `data` at one of the codec's levels as Kafka counts them, or at Kafka's default."""
+    return bytes(data) if codec is Compression.NONE else _COMPRESS[codec](data, level)
 
 
 def decompress(codec: Compression, data: Buffer, max_bytes: int) -> bytes:
@@ -53,8 +53,8 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _GZIP_PORTION_BYTES = 64 * 1024
 
 
-def _gzip(data: Buffer) -> bytes:
-    packer = zlib.compressobj(wbits=_GZIP_WINDOW_BITS)
+def _gzip(data: Buffer, level: int | None) -> bytes:
+    packer = zlib.compressobj(zlib.Z_DEFAULT_COMPRESSION if level is None else level, wbits=_GZIP_WINDOW_BITS)
     return packer.compress(data) + packer.flush()
 
 
@@ -93,7 +93,7 @@ _XERIAL_BLOCK_BYTES = 32 * 1024
 _INT32 = Struct(">i")
 
 
-def _snap(data: Buffer) -> bytes:
+def _snap(data: Buffer, _level: int | None) -> bytes:
     from cramjam import snappy
 
     parts = [_XERIAL_HEADER]
@@ -140,13 +140,18 @@ def _unsnap_block(block: memoryview, room: int, max_bytes: int) -> bytes:
         raise CompressionError(str(error)) from None
 
 
-# lz4: one LZ4 frame of independent blocks, the only ones that Java's client accepts.
+# lz4: one LZ4 frame of independent blocks, the only ones that Java's client accepts. Of Kafka's levels the default, 9,
+# is the fast compressor, and all others the thorough one, which begins at 3 here.
+
+_LZ4_FAST = 9
+_LZ4_LEAST_THOROUGH = 3
 
 
-def _lz4(data: Buffer) -> bytes:
+def _lz4(data: Buffer, level: int | None) -> bytes:
     from lz4 import frame
 
-    packed: bytes = frame.compress(data, block_linked=False, store_size=False)
+    effort = 0 if level in (None, _LZ4_FAST) else max(level or 0, _LZ4_LEAST_THOROUGH)
+    packed: bytes = frame.compress(data, compression_level=effort, block_linked=False, store_size=False)
     return packed
 
 
@@ -173,12 +178,13 @@ _ZSTD_SKIPPABLE_MAGIC = 0x184D2A50
 _ZSTD_MAX_BLOCK_BYTES = 128 * 1024
 _ZSTD_RLE = 1
 _ZSTD_COMPRESSED = 2
+_ZSTD_DEFAULT_LEVEL = 3
 
 
-def _zstd(data: Buffer) -> bytes:
+def _zstd(data: Buffer, level: int | None) -> bytes:
     from cramjam import zstd
 
-    return bytes(zstd.compress(data))
+    return bytes(zstd.compress(data, level=_ZSTD_DEFAULT_LEVEL if level is None else level))
 
 
 def _unzstd(data: Buffer, max_bytes: int) -> bytes:
@@ -222,7 +228,7 @@ def _zstd_reach(view: memoryview) -> int:
     return reach
 
 
-_COMPRESS: dict[Compression, Callable[[Buffer], bytes]] = {
+_COMPRESS: dict[Compression, Callable[[Buffer, int | None], bytes]] = {
     Compression.GZIP: _gzip,
     Compression.SNAPPY: _snap,
     Compression.LZ4: _lz4,

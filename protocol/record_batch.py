@@ -301,6 +301,7 @@ def build_batch(
     base_offset: int = 0,
     leader_epoch: int = -1,
     compression: Compression = Compression.NONE,
+    level: int | None = None,
     timestamp_ms: int = NO_TIMESTAMP,
     producer_id: int = NO_PRODUCER_ID,
     producer_epoch: int = -1,
@@ -330,7 +331,7 @@ def build_batch(
     if count == 0:
         raise ValueError("a batch holds at least one record")
     if compression is not Compression.NONE:
-        payload = bytearray(compress(compression, payload))
+        payload = bytearray(compress(compression, payload, level))
     attributes = compression | is_transactional * _TRANSACTIONAL_BIT | is_control * _CONTROL_BIT
     batch = bytearray(HEADER_BYTES) + payload
     _HEADER.pack_into(

@@ -17,7 +17,10 @@ class LogConfig(NamedTuple):
     """The topic configuration, by the names of its keys with units last where Kafka leaves them out."""
 
     cleanup_policy: frozenset[str] = frozenset({"delete"})
+    compression_gzip_level: int = -1
+    compression_lz4_level: int = 9
     compression_type: str = "producer"
+    compression_zstd_level: int = 3
     delete_retention_ms: int = 24 * _HOUR_MS
     file_delete_delay_ms: int = 60 * 1000
     flush_messages: int = FOREVER

@@ -14,7 +14,10 @@ def log_config(values: Mapping[str, Any]) -> LogConfig:
     """Return what the configurations of a topic (`effective_topic_config`) mean for its logs."""
     return LogConfig(
         cleanup_policy=frozenset(values["cleanup.policy"]),
+        compression_gzip_level=values["compression.gzip.level"],
+        compression_lz4_level=values["compression.lz4.level"],
         compression_type=values["compression.type"],
+        compression_zstd_level=values["compression.zstd.level"],
         delete_retention_ms=values["delete.retention.ms"],
         file_delete_delay_ms=values["file.delete.delay.ms"],
         flush_messages=values["flush.messages"],

@@ -44,6 +44,16 @@ def test_compact_and_delete_together_need_keys_too() -> None:
         prepared(build_batch(SECOND_WITHOUT_KEY), LogConfig(cleanup_policy=frozenset({"compact", "delete"})))
 
 
+@pytest.mark.parametrize("name", ["gzip", "lz4", "zstd"])
+def test_a_batch_is_packed_anew_at_the_level_of_the_topic(name: str) -> None:
+    numbers = b" ".join(b"%d" % (number * number) for number in range(20_000))
+    quick = LogConfig(compression_type=name, compression_gzip_level=1, compression_zstd_level=-5)
+    best = quick._replace(compression_gzip_level=9, compression_lz4_level=17, compression_zstd_level=22)
+    thorough = prepared(build_batch([(None, numbers)]), best)
+    assert len(thorough) < len(prepared(build_batch([(None, numbers)]), quick))
+    assert [record.value for record in iter_records(thorough)] == [numbers]
+
+
 @pytest.mark.parametrize(
     ("name", "codec"),
     [

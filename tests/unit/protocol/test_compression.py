@@ -25,6 +25,31 @@ def test_text_gets_smaller(codec: Compression) -> None:
     assert len(compress(codec, TEXT)) < len(TEXT) / 4
 
 
+@pytest.mark.parametrize(
+    ("codec", "levels"),
+    [
+        (Compression.GZIP, (1, 6, 9)),
+        (Compression.LZ4, (9, 1, 17)),
+        (Compression.ZSTD, (-131072, -5, 3, 22)),
+    ],
+)
+def test_a_higher_level_makes_no_more_of_it_and_the_highest_less(codec: Compression, levels: tuple[int, ...]) -> None:
+    words = random.Random(1).choices(TEXT.split(b" ")[:14], k=20_000)
+    data = b" ".join(words)
+    packed = [compress(codec, data, level) for level in levels]
+    assert [decompress(codec, one, len(data)) for one in packed] == [data] * len(levels)
+    sizes = [len(one) for one in packed]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[-1] < sizes[0]
+
+
+@pytest.mark.parametrize(
+    ("codec", "level"), [(Compression.GZIP, -1), (Compression.GZIP, 6), (Compression.LZ4, 9), (Compression.ZSTD, 3)]
+)
+def test_the_default_is_kafka_s_level(codec: Compression, level: int) -> None:
+    assert compress(codec, TEXT, level) == compress(codec, TEXT)
+
+
 @pytest.mark.parametrize("codec", Compression)
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
 def test_any_buffer_is_taken(codec: Compression, kind: type) -> None:

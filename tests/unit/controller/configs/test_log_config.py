@@ -18,7 +18,10 @@ def test_the_defaults_are_those_of_storage() -> None:
 def test_every_field_follows_its_configuration() -> None:
     given = {
         "cleanup.policy": "compact,delete",
+        "compression.gzip.level": "7",
+        "compression.lz4.level": "8",
         "compression.type": "zstd",
+        "compression.zstd.level": "-9",
         "delete.retention.ms": "1",
         "file.delete.delay.ms": "2",
         "flush.messages": "3",
@@ -44,7 +47,10 @@ def test_every_field_follows_its_configuration() -> None:
     image = MetadataImage(cluster_id="c", configs={(ResourceType.TOPIC, "t"): given})
     assert topic_log_config(image, Settings(), "t") == LogConfig(
         cleanup_policy=frozenset({"compact", "delete"}),
+        compression_gzip_level=7,
+        compression_lz4_level=8,
         compression_type="zstd",
+        compression_zstd_level=-9,
         delete_retention_ms=1,
         file_delete_delay_ms=2,
         flush_messages=3,
