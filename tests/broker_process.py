@@ -4,6 +4,7 @@ import os
 import selectors
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -17,6 +18,12 @@ READY = "ready: "
 
 # For groups in tests: members that are killed are soon missed, and a first rebalance waits for nobody.
 QUICK_GROUPS = {"group.min.session.timeout.ms": 1000, "group.initial.rebalance.delay.ms": 0}
+
+
+def free_address() -> str:
+    """Return an address that is free now, for a broker that has to be told its own before it starts."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return f"127.0.0.1:{free.getsockname()[1]}"
 
 
 class BrokerProcess:

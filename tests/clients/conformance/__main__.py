@@ -8,7 +8,6 @@ or is skipped, that is not listed there.
 """
 
 import argparse
-import socket
 import sys
 import tempfile
 import time
@@ -16,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.broker_process import BrokerProcess
+from tests.broker_process import BrokerProcess, free_address
 from tests.clients.conformance.outcomes import NOTHING, Expectation, Outcome, Verdict, expectations, judge
 from tests.clients.conformance.registry import SUITES
 from tests.clients.conformance.suite import Order, Suite
@@ -78,8 +77,7 @@ def run_once(suite: Suite, order: Order) -> list[Outcome]:
     if suite.settings is None:
         return suite.run(order)
     # Brokers are told what to advertise, and a test asks for that; so the port has to be known before.
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = free_address()
     settings = {"advertised.listeners": f"PLAINTEXT://{address}", **suite.settings}
     broker = BrokerProcess(order.folder / "broker", settings)
     broker.bootstrap = address

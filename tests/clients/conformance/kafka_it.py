@@ -1,7 +1,7 @@
 """Apache Kafka's own integration tests of its Java clients, each on a fresh broker that ``ext-cluster`` starts.
 
-Their clusters normally live inside their own virtual machine; ``pins/kafka-it/java`` takes the place of that. Each test runs
-under the classic and, where it has one, under the new group protocol.
+Their clusters normally live inside their own virtual machine; ``pins/kafka-it/java`` takes the place of that. Each test
+runs under the classic and, where it has one, under the new group protocol.
 """
 
 import shutil
@@ -47,6 +47,7 @@ def run_tests(order: Order) -> list[Outcome]:
         *("-cp", f"{built / 'classes'}:{built / 'lib'}/*", "org.junit.platform.console.ConsoleLauncher", "execute"),
         *("--disable-banner", "--disable-ansi-colors", "--details=tree", f"--reports-dir={reports}"),
         *(selector(name) for name in order.only or CLASSES),
+        *(f"--exclude-methodname=.*{name.replace('.', '[.]')}" for name in order.without),
     )
     printed = run_logged(order, command, TIMEOUT_S, EXT_CMD=str(EXT_CLUSTER), EXT_MAX_BROKERS="1")
     found = from_junit(reports.glob("TEST-junit-jupiter.xml"), name_of)

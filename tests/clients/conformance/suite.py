@@ -50,6 +50,7 @@ def run_logged(
     One that takes too long is killed, with what it has started, and what it printed until then is returned.
     """
     log = order.folder / "output.log"
+    status: int | str
     with open(log, "wb") as output:
         process = subprocess.Popen(
             command,
@@ -61,11 +62,12 @@ def run_logged(
             start_new_session=True,
         )
         try:
-            process.wait(timeout_s)
+            status = process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, 9)
             process.wait()
-            output.write(f"\nstopped after {timeout_s:.0f} s\n".encode())
+            status = f"none, stopped after {timeout_s:.0f} s"
+        output.write(f"\nstatus: {status}\n".encode())
     return log.read_text(encoding="utf-8", errors="replace")
 
 

@@ -1,0 +1,83 @@
+"""Send a recorded session's requests again, and read what a broker answers now.
+
+Requests are sent and answers awaited in the recorded order, each on its connection.
+"""
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from protocol.api import ApiKey, request_class
+from tests.clients.sessions.transcript import ANSWERED, CLOSED, Reader, read, translated
+from tests.raw_client import RawClient
+
+# The broker of a session: one topic, which is there from the start.
+TOPIC = "session"
+SETTINGS = {
+    "node.id": 0,
+    "group.initial.rebalance.delay.ms": 0,
+    "group.min.session.timeout.ms": 1000,
+    "offsets.topic.num.partitions": 1,
+    "auto.create.topics.enable": "false",
+}
+TIMEOUT_S = 20
+
+
+def create_topic(bootstrap: str) -> None:
+    """Create what every session finds there."""
+    client = RawClient(bootstrap)
+    topic = request_class(ApiKey.CREATE_TOPICS).Topic  # type: ignore[attr-defined]
+    created = topic(name=TOPIC, num_partitions=1, replication_factor=1, assignments=[], configs=[])
+    client.call(ApiKey.CREATE_TOPICS, 7, topics=[created], timeout_ms=10_000)
+    client.close()
+
+
+class Exchange(NamedTuple):
+    """An answer as it was recorded, and as it is now."""
+
+    where: str
+    recorded: list[str]
+    now: list[str]
+
+
+def replay(path: Path, bootstrap: str) -> Iterator[Exchange]:
+    """Replay a session on a fresh broker, answer by answer."""
+    named, steps = read(path)
+    reader = Reader()
+    connections: dict[int, socket.socket] = {}
+    host, _, port = bootstrap.rpartition(":")
+    try:
+        for number, step in enumerate(steps):
+            if step.kind == CLOSED:
+                if step.connection in connections:
+                    connections.pop(step.connection).close()
+                continue
+            if step.connection not in connections:
+                connections[step.connection] = socket.create_connection((host, int(port)), TIMEOUT_S)
+            connection = connections[step.connection]
+            if step.kind == ANSWERED:
+                title, said = reader.response(step.connection, received(connection))
+                yield Exchange(f"{number}: {step.title}", [step.title, *step.said], [title, *said])
+            else:
+                frame = translated(step.frame, named, reader.names.values)
+                reader.request(step.connection, frame)
+                connection.sendall(len(frame).to_bytes(4, "big") + frame)
+    finally:
+        for connection in connections.values():
+            connection.close()
+
+
+def received(connection: socket.socket) -> bytes:
+    size = int.from_bytes(exactly(connection, 4), "big")
+    return exactly(connection, size)
+
+
+def exactly(connection: socket.socket, size: int) -> bytes:
+    data = bytearray()
+    while len(data) < size:
+        more = connection.recv(size - len(data))
+        if not more:
+            raise ConnectionError("the broker closed the connection")
+        data += more
+    return bytes(data)
