@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from barnabas import __version__
-from broker.monitoring.exposition import COUNTER, GAUGE, Column, Table, labels
+from broker.monitoring.exposition import COUNTER, GAUGE, OF_SUMMARY, SUMMARY, Column, Table, labels
 from broker.monitoring.request_times import Times
 from broker.traffic import TopicTraffic
 from protocol.api import APIS, ApiKey
@@ -123,7 +123,11 @@ def _itself(row: Any) -> Any:
 
 
 TABLES = (
-    Table(_info, (_gauge("barnabas_info", "Version and identity of this broker; always 1.", _itself),)),
+    Table(
+        _info,
+        (_gauge("barnabas_info", "Version and identity of this broker; always 1.", _itself),),
+        ("version", "node_id", "cluster_id"),
+    ),
     Table(
         _broker,
         (
@@ -196,6 +200,11 @@ TABLES = (
                 lambda it: it.monitor.idle_ratio() if it.monitor else None,
             ),
             _gauge(
+                "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent",
+                "The same: one loop does what Kafka's network and request threads do.",
+                lambda it: it.monitor.idle_ratio() if it.monitor else None,
+            ),
+            _gauge(
                 "kafka_network_socketserver_memorypoolused",
                 "Bytes of requests that have come in part or have to wait.",
                 lambda it: it.server.request_memory.used_bytes,
@@ -242,38 +251,55 @@ TABLES = (
             _per_topic("failedproducerequests", "failed_produces", "Requests to append that failed by their content."),
             _per_topic("failedfetchrequests", "failed_fetches", "Requests to read that failed on the broker's side."),
         ),
+        ("topic",),
     ),
     Table(
         _request_versions,
         (_counter("kafka_network_requestmetrics_requests_total", "Requests by API and version.", _itself),),
+        ("request", "version"),
     ),
     Table(
         _request_quantiles,
         (
-            _gauge(
+            Column(
                 "kafka_network_requestmetrics_totaltimems",
+                SUMMARY,
                 "Milliseconds from a request to its answer, waiting for data included; of the last minute or two.",
                 _itself,
             ),
         ),
+        ("request", "quantile"),
     ),
     Table(
         _requests,
         (
-            _counter("kafka_network_requestmetrics_totaltimems_count", "Requests answered.", attrgetter("count")),
-            _counter(
+            Column(
+                "kafka_network_requestmetrics_totaltimems_count", OF_SUMMARY, "Requests answered.", attrgetter("count")
+            ),
+            Column(
                 "kafka_network_requestmetrics_totaltimems_sum",
+                OF_SUMMARY,
                 "Milliseconds from requests to their answers.",
                 lambda times: round(times.total_s * 1000, 3),
             ),
         ),
+        ("request",),
     ),
-    Table(_connections, (_gauge("kafka_server_socket_server_metrics_connection_count", "Open connections.", _itself),)),
+    Table(
+        _connections,
+        (_gauge("kafka_server_socket_server_metrics_connection_count", "Open connections.", _itself),),
+        ("listener", "networkProcessor"),
+    ),
     Table(
         _purgatories,
         (_gauge("kafka_server_delayedoperationpurgatory_purgatorysize", "Requests that wait.", _itself),),
+        ("delayedOperation",),
     ),
-    Table(_directories, (_gauge("kafka_log_logmanager_logdirectoryoffline", "1 if it failed.", _itself),)),
+    Table(
+        _directories,
+        (_gauge("kafka_log_logmanager_logdirectoryoffline", "1 if it failed.", _itself),),
+        ("logDirectory",),
+    ),
     Table(
         _quorum,
         (
@@ -284,5 +310,9 @@ TABLES = (
             ),
         ),
     ),
-    Table(_quorum_state, (_gauge("kafka_server_raftmetrics_current_state", "1 for the state it is in.", _itself),)),
+    Table(
+        _quorum_state,
+        (_gauge("kafka_server_raftmetrics_current_state", "1 for the state it is in.", _itself),),
+        ("current_state",),
+    ),
 )

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-COUNTER, GAUGE = "counter", "gauge"
+COUNTER, GAUGE, SUMMARY = "counter", "gauge", "summary"
+OF_SUMMARY = ""
+"""The type of the `_sum` and the `_count` that follow a summary: the format has them in one with it."""
 
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
@@ -30,10 +32,11 @@ class Column(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Metrics of the same objects, which `rows` lists with their labels, as text."""
+    """Metrics of the same objects, which `rows` lists with their labels as text; `labels` are the names of those."""
 
     rows: Callable[[Broker], Iterable[tuple[str, Any]]]
     columns: tuple[Column, ...]
+    labels: tuple[str, ...] = ()
 
 
 def labels(**values: object) -> str:
@@ -43,10 +46,11 @@ def labels(**values: object) -> str:
 
 def lines(tables: Iterable[Table], broker: Broker) -> Iterator[str]:
     """Yield the lines of a page, each with its end."""
-    for rows, columns in tables:
+    for rows, columns, _ in tables:
         for name, metric_type, text, value in columns:
-            yield f"# HELP {name} {text}\n"
-            yield f"# TYPE {name} {metric_type}\n"
+            if metric_type != OF_SUMMARY:
+                yield f"# HELP {name} {text}\n"
+                yield f"# TYPE {name} {metric_type}\n"
             for label, row in rows(broker):
                 number = value(row)
                 if number is not None:

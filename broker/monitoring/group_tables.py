@@ -103,13 +103,16 @@ TABLES = (
             ),
         ),
     ),
-    Table(_groups, (_gauge("kafka_consumergroup_members", "Members.", lambda it: len(it.members)),)),
+    Table(
+        _groups, (_gauge("kafka_consumergroup_members", "Members.", lambda it: len(it.members)),), ("consumergroup",)
+    ),
     Table(
         _offsets,
         (
             _gauge("kafka_consumergroup_current_offset", "The committed offset.", lambda it: it.offset),
             _gauge("kafka_consumergroup_lag", "Records between that and the end.", lambda it: it.lag),
         ),
+        ("consumergroup", "topic", "partition"),
     ),
     Table(
         _sums,
@@ -117,5 +120,6 @@ TABLES = (
             _gauge("kafka_consumergroup_current_offset_sum", "Committed offsets of a topic.", lambda it: it.offset),
             _gauge("kafka_consumergroup_lag_sum", "Lags of a topic.", lambda it: it.lag),
         ),
+        ("consumergroup", "topic"),
     ),
 )

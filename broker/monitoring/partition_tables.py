@@ -55,6 +55,7 @@ TABLES = (
             _gauge("kafka_log_log_logendoffset", "The offset after the last.", attrgetter("log.log_end_offset")),
             _gauge("kafka_log_log_numlogsegments", "Segments.", lambda it: len(it.log.segment_base_offsets)),
         ),
+        ("topic", "partition"),
     ),
     Table(
         _led,
@@ -96,8 +97,11 @@ TABLES = (
                 lambda it: int(len(it.isr) < len(it.replicas)),
             ),
         ),
+        ("topic", "partition"),
     ),
-    Table(_topics, (_gauge("kafka_topic_partitions", "Partitions.", lambda it: len(it.partitions)),)),
+    Table(_topics, (_gauge("kafka_topic_partitions", "Partitions.", lambda it: len(it.partitions)),), ("topic",)),
     Table(_cluster, (_gauge("kafka_brokers", "Brokers that serve.", lambda it: it),)),
-    Table(_brokers, (_gauge("kafka_broker_info", "A broker and its address; always 1.", lambda _: 1),)),
+    Table(
+        _brokers, (_gauge("kafka_broker_info", "A broker and its address; always 1.", lambda _: 1),), ("id", "address")
+    ),
 )

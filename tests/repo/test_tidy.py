@@ -74,6 +74,7 @@ TESTED_ELSEWHERE = {
     "broker/groups/syncing.py": "tests/scripts/groups/test_groups.py",
     "broker/groups/turn.py": "tests/scripts/groups/test_groups.py",
     "broker/broker.py": "tests/unit/broker/test_main.py",
+    "broker/monitoring/*_tables.py": "tests/unit/broker/monitoring/test_monitor.py",
 }
 
 

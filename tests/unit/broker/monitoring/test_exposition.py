@@ -1,0 +1,47 @@
+from operator import itemgetter
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from broker.monitoring.exposition import COUNTER, GAUGE, Column, Table, labels, lines
+
+ROWS = [(labels(topic="a"), {"in": 1, "lag": None}), (labels(topic='b"\\\n'), {"in": 2.5, "lag": 7})]
+TABLE = Table(
+    lambda _: ROWS,
+    (
+        Column("bytes_total", COUNTER, "Bytes.", itemgetter("in")),
+        Column("lag", GAUGE, "Lag.", itemgetter("lag")),
+    ),
+)
+
+
+def test_samples_of_a_metric_stand_together_under_its_type():
+    assert "".join(lines([TABLE._replace(rows=lambda _: ROWS[:1])], None)) == (
+        "# HELP bytes_total Bytes.\n"
+        "# TYPE bytes_total counter\n"
+        'bytes_total{topic="a"} 1\n'
+        "# HELP lag Lag.\n"
+        "# TYPE lag gauge\n"
+    )
+
+
+def test_prometheus_reads_back_what_was_written():
+    found = {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families("".join(lines([TABLE], None)))
+        for sample in family.samples
+    }
+    assert found == {("bytes_total", "a"): 1, ("bytes_total", 'b"\\\n'): 2.5, ("lag", 'b"\\\n'): 7}
+
+
+def test_rows_are_made_only_as_fast_as_lines_are_taken():
+    made = []
+
+    def rows(_):
+        for number in range(10):
+            made.append(number)
+            yield labels(number=number), number
+
+    page = lines([Table(rows, (Column("n", GAUGE, "N.", float),))], None)
+    for _ in range(4):
+        next(page)
+    assert made == [0, 1]

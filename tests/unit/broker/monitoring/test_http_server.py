@@ -1,0 +1,136 @@
+import asyncio
+import contextlib
+import time
+from http import HTTPStatus
+
+import pytest
+
+from broker.monitoring.http_server import MAX_CONNECTIONS, REQUEST_BYTES, HttpServer, Page
+
+
+@pytest.fixture
+def asking():
+    """Serve pages, send bytes, and return what comes back until the server closes."""
+
+    def asking(pages, *requests, clock=time.perf_counter):
+        async def ask(port, request):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(request)
+            try:
+                return await reader.read()
+            except ConnectionResetError:
+                return b""
+            finally:
+                writer.close()
+
+        async def body():
+            server = HttpServer(pages, clock)
+            port = await server.start("127.0.0.1", 0)
+            try:
+                return [await ask(port, request) for request in requests]
+            finally:
+                await server.stop()
+
+        return asyncio.run(asyncio.wait_for(body(), 30))
+
+    return asking
+
+
+PAGES = {"/page": lambda: Page(HTTPStatus.OK, ("one\n", "two\n"))}
+
+
+def test_a_page_is_served_in_chunks(asking):
+    (answer,) = asking(PAGES, b"GET /page HTTP/1.1\r\nHost: x\r\n\r\n")
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.split(b"\r\n") == [
+        b"HTTP/1.1 200 OK",
+        b"Content-Type: text/plain; charset=utf-8",
+        b"Transfer-Encoding: chunked",
+        b"Connection: close",
+    ]
+    assert body == b"8\r\none\ntwo\n\r\n0\r\n\r\n"
+
+
+def test_an_older_client_gets_it_whole(asking):
+    (answer,) = asking(PAGES, b"GET /page?x=1 HTTP/1.0\r\n\r\n")
+    assert answer.endswith(b"\r\n\r\none\ntwo\n")
+    assert b"chunked" not in answer
+
+
+def test_a_head_is_answered_without_a_body(asking):
+    (answer,) = asking(PAGES, b"HEAD /page HTTP/1.1\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 200 OK")
+    assert answer.endswith(b"\r\n\r\n")
+
+
+@pytest.mark.parametrize(
+    ("request_line", "status"),
+    [
+        (b"GET /other HTTP/1.1", b"404 Not Found"),
+        (b"POST /page HTTP/1.1", b"405 Method Not Allowed"),
+        (b"GET /page HTTP/2", b"400 Bad Request"),
+        (b"\xff\x00", b"400 Bad Request"),
+    ],
+)
+def test_anything_else_is_an_error(asking, request_line, status):
+    (answer,) = asking(PAGES, request_line + b"\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 " + status)
+
+
+def test_a_request_without_an_end_is_cut_off(asking):
+    assert asking(PAGES, b"GET /page HTTP/1.1\r\n" + b"x" * 2 * REQUEST_BYTES) == [b""]
+
+
+def test_a_page_that_fails_is_cut_off_and_the_next_is_served(asking, caplog):
+    def broken():
+        yield "one\n" * 20_000
+        raise RuntimeError("a bug")
+
+    pages = PAGES | {"/broken": lambda: Page(HTTPStatus.OK, broken())}
+    cut, whole = asking(pages, b"GET /broken HTTP/1.1\r\n\r\n", b"GET /page HTTP/1.1\r\n\r\n")
+    assert not cut.endswith(b"0\r\n\r\n")
+    assert whole.endswith(b"0\r\n\r\n")
+    assert "a bug" in caplog.text
+
+
+def test_a_long_page_lets_others_have_the_loop(asking):
+    """By this clock every line takes a millisecond."""
+    turns = 0
+
+    def clock():
+        clock.now += 0.001
+        return clock.now
+
+    clock.now = 0.0
+
+    def page():
+        async def others():
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        clock.task = asyncio.get_running_loop().create_task(others())
+        yield from (f"{number}\n" for number in range(1000))
+        clock.task.cancel()
+
+    (answer,) = asking({"/": lambda: Page(HTTPStatus.OK, page())}, b"GET / HTTP/1.0\r\n\r\n", clock=clock)
+    assert answer.endswith(b"\n998\n999\n")
+    assert turns > 100
+
+
+def test_no_more_than_some_connections_are_served_at_once():
+    async def body():
+        server = HttpServer(PAGES, time.perf_counter)
+        port = await server.start("127.0.0.1", 0)
+        open_ones = [await asyncio.open_connection("127.0.0.1", port) for _ in range(MAX_CONNECTIONS)]
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        with contextlib.suppress(ConnectionResetError):
+            assert await reader.read() == b""
+        open_ones[0][1].write(b"GET /page HTTP/1.0\r\n\r\n")
+        assert (await open_ones[0][0].read()).endswith(b"two\n")
+        for _, opened in [*open_ones, (reader, writer)]:
+            opened.close()
+        await server.stop()
+
+    asyncio.run(asyncio.wait_for(body(), 30))

@@ -1,0 +1,220 @@
+import asyncio
+import re
+import time
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from broker.monitoring.monitor import TABLES
+from protocol.api import ApiKey
+from protocol.errors import ErrorCode
+from protocol.messages.fetch import FetchRequest
+from protocol.messages.join_group import JoinGroupRequest
+from protocol.messages.offset_commit import OffsetCommitRequest
+from protocol.messages.produce import ProduceRequest
+from protocol.record_batch import build_batch
+from tests.repo.tree import ROOT
+
+TOPIC = "orders"
+VALUE = b"value"
+
+ASKED_FOR = (ROOT / "tests/golden/metrics/asked_for.txt").read_text(encoding="utf-8").split()
+
+
+def produce(monitored, *values, partition=0, acks=1):
+    records = build_batch([(None, value) for value in values])
+    data = ProduceRequest.Topic.Partition(index=partition, records=records)
+    topic = ProduceRequest.Topic(name=TOPIC, partition_data=[data])
+    answer = monitored.call(ApiKey.PRODUCE, 9, acks=acks, timeout_ms=1000, topic_data=[topic])
+    return answer.responses[0].partition_responses[0], len(records)
+
+
+def fetch_request(offset, wait_ms):
+    partition = FetchRequest.Topic.Partition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
+    topic = FetchRequest.Topic(topic=TOPIC, partitions=[partition])
+    return {"max_wait_ms": wait_ms, "min_bytes": 1, "topics": [topic]}
+
+
+def fetch(monitored, offset=0):
+    return monitored.call(ApiKey.FETCH, 11, **fetch_request(offset, 0))
+
+
+def join(monitored, group):
+    protocol = JoinGroupRequest.Protocol(name="range", metadata=b"")
+    answer = monitored.call(
+        ApiKey.JOIN_GROUP,
+        2,
+        group_id=group,
+        session_timeout_ms=30_000,
+        rebalance_timeout_ms=30_000,
+        member_id="",
+        protocol_type="consumer",
+        protocols=[protocol],
+    )
+    assert answer.error_code == 0
+
+
+def commit(monitored, group, offset, partition=0, topic=TOPIC):
+    committed = OffsetCommitRequest.Topic.Partition(
+        partition_index=partition, committed_offset=offset, committed_metadata=""
+    )
+    topics = [OffsetCommitRequest.Topic(name=topic, partitions=[committed])]
+    answer = monitored.call(ApiKey.OFFSET_COMMIT, 5, group_id=group, member_id="", topics=topics)
+    assert answer.topics[0].partitions[0].error_code == 0
+
+
+@pytest.fixture
+def used(monitored):
+    """A broker with a topic of two partitions, three records and a group."""
+    monitored.wait(monitored.broker.create_topic(TOPIC, 2))
+    produce(monitored, VALUE, VALUE, VALUE)
+    while monitored.call(ApiKey.FIND_COORDINATOR, 0, key="readers").error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE:
+        pass  # it creates the topic
+    while not monitored.broker.has_groups or not monitored.broker.groups.loaded_shards():
+        monitored.wait(asyncio.sleep(0))
+    return monitored
+
+
+def test_every_metric_that_dashboards_ask_for_has_a_sample(used):
+    fetch(used)
+    join(used, "members")
+    commit(used, "readers", 1)
+    found = {name for name, _ in used.series()}
+    assert not set(ASKED_FOR) - found
+
+
+def test_every_sample_carries_the_labels_that_are_documented(used):
+    commit(used, "readers", 1)
+    documented = {column.name: set(labels) for _, columns, labels in TABLES for column in columns}
+    for name, labels in used.series():
+        names = {label for label, _ in labels}
+        # Sums over all topics stand beside those of each.
+        assert names == documented[name] or (name.startswith("kafka_server_brokertopicmetrics_") and not names), name
+
+
+def test_no_metric_is_listed_twice_and_names_are_prometheus():
+    names = [column.name for table in TABLES for column in table.columns]
+    assert len(set(names)) == len(names)
+    assert not [name for name in names if not re.fullmatch(r"[a-z][a-z0-9_]*", name)]
+    types = {column.name: column.type for table in TABLES for column in table.columns}
+    assert not [name for name, found in types.items() if name.endswith("_total") and found != "counter"]
+
+
+def test_records_and_bytes_are_counted_by_topic_and_in_all(used):
+    before = used.value("kafka_server_brokertopicmetrics_messagesin_total")
+    answer, size_bytes = produce(used, VALUE, VALUE)
+    assert answer.error_code == 0
+    assert used.value("kafka_server_brokertopicmetrics_messagesin_total", topic=TOPIC) == 5
+    assert used.value("kafka_server_brokertopicmetrics_messagesin_total") == before + 2
+    assert used.value("kafka_server_brokertopicmetrics_totalproducerequests_total", topic=TOPIC) == 2
+    assert used.value("kafka_log_log_logendoffset", topic=TOPIC, partition="0") == 5
+    bytes_in = used.value("kafka_server_brokertopicmetrics_bytesin_total", topic=TOPIC)
+    assert bytes_in == used.value("kafka_log_log_size", topic=TOPIC, partition="0")
+    assert bytes_in > size_bytes
+
+
+def test_bytes_out_are_those_of_records_that_were_sent(used):
+    (answer,) = fetch(used).responses[0].partitions
+    fetch(used, offset=3)
+    assert used.value("kafka_server_brokertopicmetrics_bytesout_total", topic=TOPIC) == len(answer.records)
+    assert used.value("kafka_server_brokertopicmetrics_totalfetchrequests_total", topic=TOPIC) == 2
+
+
+def test_refused_records_are_counted_as_what_they_are(used):
+    answer, _ = produce(used, bytes(2 << 20))
+    assert answer.error_code == ErrorCode.MESSAGE_TOO_LARGE
+    assert used.value("kafka_server_brokertopicmetrics_bytesrejected_total", topic=TOPIC) > 2 << 20
+    assert used.value("kafka_server_brokertopicmetrics_failedproducerequests_total", topic=TOPIC) == 0
+    answer, _ = produce(used, VALUE, acks=7)
+    assert answer.error_code == ErrorCode.INVALID_REQUIRED_ACKS
+    assert used.value("kafka_server_brokertopicmetrics_failedproducerequests_total", topic=TOPIC) == 1
+
+
+def test_requests_are_counted_and_timed_by_their_kind(used):
+    before = used.value("kafka_network_requestmetrics_requests_total", request="Produce", version="9")
+    produce(used, VALUE)
+    fetch(used)
+    assert used.value("kafka_network_requestmetrics_requests_total", request="Produce", version="9") == before + 1
+    for request in ("Produce", "Fetch", "FetchConsumer"):
+        median = used.value("kafka_network_requestmetrics_totaltimems", request=request, quantile="0.50")
+        assert 0 < median < 10_000
+    assert used.value("kafka_network_requestmetrics_totaltimems_count", request="Fetch") == 1
+
+
+def test_lag_is_what_a_group_has_yet_to_read(used):
+    commit(used, "readers", 1)
+    commit(used, "readers", 0, partition=1)
+    where = {"consumergroup": "readers", "topic": TOPIC}
+    assert used.value("kafka_consumergroup_lag", **where, partition="0") == 2
+    assert used.value("kafka_consumergroup_lag", **where, partition="1") == 0
+    assert used.value("kafka_consumergroup_current_offset", **where, partition="0") == 1
+    assert used.value("kafka_consumergroup_lag_sum", **where) == 2
+    assert used.value("kafka_consumergroup_current_offset_sum", **where) == 1
+    assert used.value("kafka_consumergroup_members", consumergroup="readers") == 0
+
+
+def test_groups_are_counted_by_state(used):
+    join(used, "members")
+    commit(used, "readers", 1)
+    state = "kafka_coordinator_group_groupmetadatamanager_numgroups"
+    assert used.value(state) == 2
+    assert used.value(state + "completingrebalance") == 1
+    assert used.value(state + "empty") == 1
+    assert used.value("kafka_consumergroup_members", consumergroup="members") == 1
+
+
+def test_a_fetch_that_waits_is_in_the_purgatory(used):
+    waiting = used.loop.create_task(used.ask(ApiKey.FETCH, 11, **fetch_request(3, 30_000)))
+    while not list(used.broker.purgatory.waiting()):
+        used.wait(asyncio.sleep(0))
+    assert used.value("kafka_server_delayedoperationpurgatory_purgatorysize", delayedOperation="Fetch") == 1
+    assert used.value("kafka_server_delayedoperationpurgatory_purgatorysize", delayedOperation="Produce") == 0
+    assert not used.value("kafka_network_requestmetrics_totaltimems_count", request="Fetch")
+    produce(used, VALUE)
+    used.wait(waiting)
+    assert used.value("kafka_server_delayedoperationpurgatory_purgatorysize", delayedOperation="Fetch") == 0
+    assert used.value("kafka_network_requestmetrics_totaltimems_count", request="Fetch") == 1
+
+
+def test_the_page_is_served_over_http_as_it_is(used):
+    status, body = used.get("/metrics")
+    assert status == 200
+    assert {family.name for family in text_string_to_metric_families(body)} == {
+        family.name for family in text_string_to_metric_families(used.page())
+    }
+
+
+def test_ten_thousand_partitions_are_told_without_holding_the_loop(used):
+    used.wait(used.broker.create_topic("many", 200))
+    some = used.broker.replicas._partitions
+    some.update({("copies", number): some["many", number % 200] for number in range(9_800)})
+    longest = 0.0
+
+    async def others():
+        nonlocal longest
+        last = time.process_time()
+        while True:
+            await asyncio.sleep(0)
+            last, before = time.process_time(), last
+            longest = max(longest, last - before)
+
+    watching = used.loop.create_task(others())
+    status, body = used.get("/metrics")
+    watching.cancel()
+    for number in range(9_800):
+        del some["copies", number]
+    assert status == 200
+    assert body.count("\nkafka_log_log_size{") > 10_000 - 10
+    assert longest < 0.1
+
+
+def test_probes_say_whether_it_serves(stopped):
+    broker = stopped.broker
+    stopped.wait(broker._start_monitoring())
+    assert stopped.get("/healthz") == (200, "ok\n")
+    assert stopped.get("/readyz") == (503, "the broker is starting\n")
+    status, body = stopped.get("/metrics")
+    assert status == 200
+    assert "process_cpu_seconds_total" in body
+    assert "kafka_" not in body
+    stopped.wait(broker.monitor.stop())

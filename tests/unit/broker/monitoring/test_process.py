@@ -1,0 +1,30 @@
+import os
+import sys
+import time
+
+import pytest
+
+from broker.monitoring.process import Process
+from storage.disk import OsDisk
+
+
+class NoProc(OsDisk):
+    def read_file(self, path):
+        raise FileNotFoundError(path)
+
+
+def test_processor_time_and_limits_are_known_everywhere():
+    found = Process(NoProc(), time.time())
+    assert found.cpu_s > 0
+    assert found.max_files > 0
+    assert found.resident_bytes is found.started_s is found.open_files is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there is no /proc")
+def test_linux_knows_the_rest():
+    now = time.time()
+    found = Process(OsDisk(), now)
+    assert 1 << 20 < found.resident_bytes < found.virtual_bytes
+    assert now - 7200 < found.started_s < now
+    with open(os.devnull) as _:
+        assert Process(OsDisk(), now).open_files == found.open_files + 1

@@ -1,0 +1,90 @@
+import asyncio
+import math
+
+import pytest
+
+from broker.channel import Waiting
+from broker.connection import Connection
+from broker.monitoring.request_times import BOUNDS_S, WINDOW_S, TimedDispatcher, Times
+from protocol.api import ApiKey
+
+CONNECTION = Connection(1, "PLAINTEXT", "127.0.0.1")
+FETCH_12 = memoryview(b"\0\x01\0\x0c and so on")
+
+
+class Clock:
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+def test_counts_and_sums_are_of_all_requests():
+    times = Times(0.0)
+    for seconds in (0.001, 0.002, 1000.0):
+        times.add(seconds)
+    assert times.count == 3
+    assert times.total_s == pytest.approx(1000.003)
+
+
+@pytest.mark.parametrize("exact", [0.00005, 0.001, 0.4, 30.0])
+def test_a_quantile_is_at_most_a_quarter_too_long(exact):
+    times = Times(0.0)
+    for part in range(1, 101):
+        times.add(exact * part / 50)
+    median, all_but_one = times.quantiles(1.0, (0.5, 0.99))
+    assert exact <= median <= exact * 1.25
+    assert exact * 1.98 <= all_but_one <= exact * 1.98 * 1.25
+
+
+def test_without_requests_there_are_no_quantiles():
+    assert math.isnan(Times(0.0).quantiles(1.0, (0.5,))[0])
+
+
+def test_a_time_longer_than_any_bucket_counts_as_the_longest():
+    times = Times(0.0)
+    times.add(10_000.0)
+    assert times.quantiles(1.0, (0.5,)) == (BOUNDS_S[-1],)
+
+
+def test_quantiles_forget_what_is_older_than_two_windows():
+    times = Times(0.0)
+    times.add(1.0)
+    assert times.quantiles(WINDOW_S, (0.5,))[0] >= 1.0
+    times.add(0.001)
+    assert times.quantiles(WINDOW_S + 1, (1.0,))[0] >= 1.0
+    assert times.quantiles(2 * WINDOW_S, (1.0,))[0] < 0.002
+    assert math.isnan(times.quantiles(9 * WINDOW_S, (1.0,))[0])
+
+
+def test_an_answer_at_once_is_timed_from_its_frame():
+    clock, times = Clock(), {}
+
+    def dispatch(frame, connection):
+        clock.now += 0.5
+        return [b"answer"]
+
+    assert TimedDispatcher(dispatch, times, clock)(FETCH_12, CONNECTION) == [b"answer"]
+    assert times[ApiKey.FETCH].total_s == 0.5
+    assert times[ApiKey.FETCH].versions == {12: 1}
+
+
+def test_an_answer_that_comes_later_is_timed_when_it_comes():
+    async def body():
+        clock, times = Clock(), {}
+        answer = asyncio.get_running_loop().create_future()
+        dispatch = TimedDispatcher(lambda *_: Waiting(ApiKey.FETCH, answer), times, clock)
+        dispatch(FETCH_12, CONNECTION)
+        assert times[ApiKey.FETCH].count == 0
+        clock.now = 7.0
+        answer.set_result([b"answer"])
+        await asyncio.sleep(0)
+        assert times[ApiKey.FETCH].total_s == 7.0
+
+    asyncio.run(body())
+
+
+def test_what_is_no_request_is_left_to_the_dispatcher():
+    dispatch = TimedDispatcher(lambda *_: None, {}, Clock())
+    assert dispatch(memoryview(b""), CONNECTION) is None
