@@ -30,9 +30,9 @@ def test_requests_of_clients_are_read_and_written_back_byte_for_byte(session: Pa
     for frame in (step.frame for step in steps if step.kind == SENT):
         header, message = decoded_request(frame)
         if message is not None:
-            # librdkafka ends some requests with a tagged field that nobody knows, which is passed over.
-            canonical = frame.removesuffix(b"\1\0\0") + b"\0" if frame.endswith(b"\1\0\0") else frame
-            assert encode_request_header(header) + message.encode(header.api_version) == canonical
+            written = encode_request_header(header) + message.encode(header.api_version)
+            # librdkafka ends some requests with an empty tagged field that nobody knows, which is passed over.
+            assert frame in (written, written[:-1] + b"\1\0\0")
 
 
 def test_an_answer_that_differs_is_seen(tmp_path: Path) -> None:
