@@ -1,9 +1,9 @@
 """DescribeProducers: who has been writing to partitions with a producer id (KIP-664).
 
 Behaviour
-- Every producer that the partition's leader remembers, until `producer.id.expiration.ms` after its last batch: with its
-  last sequence and timestamp, and where its open transaction begins, -1 if it has none.
-- Only the leader answers: NOT_LEADER_OR_FOLLOWER; INVALID_TOPIC_EXCEPTION for a name that no topic can have.
+- Every producer that a replica here remembers, the leader's or a follower's, until `producer.id.expiration.ms` after
+  its last batch: with its last sequence and timestamp, and where its open transaction begins, -1 if it has none.
+- NOT_LEADER_OR_FOLLOWER without a replica here; INVALID_TOPIC_EXCEPTION for a name that no topic can have.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _describe(broker: Broker, topic: str, index: int) -> _Partition:
     try:
         check_topic_name(topic)
         partition = broker.replicas.partition(topic, index)
-        partition.check()
+        partition.check(leader_only=False)
     except KafkaError as error:
         return _Partition(
             partition_index=index, error_code=error.code, error_message=error.message or None, active_producers=[]

@@ -7,6 +7,7 @@ Behaviour
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,10 +18,13 @@ if TYPE_CHECKING:
     from broker.broker import Broker
     from broker.connection import RequestContext
 
+_log = logging.getLogger("broker.controller")
+
 
 async def handle(
     broker: Broker, _context: RequestContext, request: UnregisterBrokerRequest
 ) -> UnregisterBrokerResponse:
     """Submit the command and answer when it holds."""
     await broker.controller.submit(partial(unregister_broker, broker_id=request.broker_id))
+    _log.warning("Broker %d was unregistered: it leads nothing until it is started again", request.broker_id)
     return UnregisterBrokerResponse(error_message=None)
