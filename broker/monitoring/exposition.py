@@ -1,8 +1,8 @@
 """Prometheus' text format, version 0.0.4: tables of metrics to lines.
 
 A table has rows, each an object with its labels, and columns, each a metric that reads its value off such an object.
-The format wants all samples of a metric together, so the rows are gone through once for each column. Lines are made
-one by one: whoever writes them decides when others get the loop, and rows must bear being changed meanwhile.
+The format wants all samples of a metric together, so the rows are gone through once for each column. Lines, and the
+rows for them, are made one by one: whoever writes them decides when others get the loop.
 """
 
 from __future__ import annotations
@@ -47,11 +47,18 @@ def labels(**values: object) -> str:
 def lines(tables: Iterable[Table], broker: Broker) -> Iterator[str]:
     """Yield the lines of a page, each with its end."""
     for rows, columns, _ in tables:
+        kept: list[tuple[str, Any]] = []  # of the first column's walk, for the others
         for name, metric_type, text, value in columns:
             if metric_type != OF_SUMMARY:
                 yield f"# HELP {name} {text}\n"
                 yield f"# TYPE {name} {metric_type}\n"
-            for label, row in rows(broker):
-                number = value(row)
+            for row in kept or _keeping(rows(broker), kept):
+                number = value(row[1])
                 if number is not None:
-                    yield f"{name}{label} {number}\n"
+                    yield f"{name}{row[0]} {number}\n"
+
+
+def _keeping(rows: Iterable[tuple[str, Any]], kept: list[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    for row in rows:
+        kept.append(row)
+        yield row
