@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 # Another broker behind the same command line can take its place, to try the tests themselves on Apache Kafka.
@@ -32,11 +32,15 @@ class BrokerProcess:
     It keeps its port over restarts, as clients need it. What it writes to standard error goes to ``log``.
     """
 
-    def __init__(self, directory: Path, properties: Mapping[str, object] | None = None) -> None:
+    def __init__(
+        self, directory: Path, properties: Mapping[str, object] | None = None, within: Sequence[str] = ()
+    ) -> None:
+        """Take a directory, and a command that another can be run by, such as one that enters a namespace."""
         self.data_dir = directory / "data"
         self.log = directory / "broker.log"
         self.bootstrap = "127.0.0.1:0"
         self._settings = [f"-D{name}={value}" for name, value in (properties or {}).items()]
+        self._command = [*within, *COMMAND]
         self._process: subprocess.Popen[bytes] | None = None
         directory.mkdir(parents=True, exist_ok=True)
 
@@ -45,7 +49,7 @@ class BrokerProcess:
         place = ("--listen", self.bootstrap, "--data-dir", str(self.data_dir))
         with open(self.log, "ab") as log:
             self._process = subprocess.Popen(
-                [*COMMAND, "serve", *place, *self._settings], stdout=subprocess.PIPE, stderr=log
+                [*self._command, "serve", *place, *self._settings], stdout=subprocess.PIPE, stderr=log
             )
         self.bootstrap = self._ready_address(self._process, time.monotonic() + timeout_s)
         return self
