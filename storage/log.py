@@ -382,10 +382,11 @@ class Log:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, past)
         if offset <= self.log_start_offset:
             return False
-        with self._directory.storage_errors():
-            self.log_start_offset = offset
-            self.leader_epochs.truncate_from_start(offset)
-            self._files.save_epochs(self.leader_epochs)
+        if self._directory.failure is not None:
+            raise self._directory.offline()
+        self.log_start_offset = offset
+        # The file follows with the next epoch or a clean stop: until then a start leaves out what has gone.
+        self.leader_epochs.truncate_from_start(offset)
         self.producers.log_start_moved(offset)
         return True
 
@@ -483,6 +484,7 @@ class Log:
         """Complete the files, and return what is to be synced for `close` to have nothing left to do."""
         with self._directory.storage_errors():
             self._segments.active.seal()
+            self._files.save_epochs(self.leader_epochs)
             if self.log_end_offset and not self._files.has_snapshot(self.log_end_offset):
                 self._files.save_producers(self.producers, self.log_end_offset)
         return self.begin_flush(now_ms)

@@ -249,6 +249,19 @@ def test_the_log_start_moves_forward_only_and_not_past_the_high_watermark(tmp_pa
     assert refused.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
 
 
+@pytest.mark.parametrize("stopped", [False, True])
+def test_epochs_before_the_logs_start_are_gone_after_a_crash_and_after_a_stop(tmp_path: Path, stopped: bool) -> None:
+    log = open_log(tmp_path)
+    for epoch in (1, 2, 3):
+        fill(log, 2, epoch=epoch)
+    log.advance_log_start(3)
+    if stopped:
+        log.close(NOW_MS)
+        assert (tmp_path / "topic-0" / "leader-epoch-checkpoint").read_text() == "0\n2\n2 3\n3 4\n"
+    reopened = open_log(tmp_path, clean=stopped, log_start_offset=3)
+    assert reopened.leader_epochs.entries == ((2, 3), (3, 4))
+
+
 def test_deleted_segments_are_renamed_at_once_and_deleted_after_the_delay(tmp_path: Path) -> None:
     log = open_log(tmp_path, LogConfig(segment_bytes=2 * SIZE, retention_bytes=2 * SIZE, file_delete_delay_ms=60))
     fill(log, 7)
