@@ -1,0 +1,152 @@
+"""A disk that is full: nothing acknowledged is lost, the log says where, and the broker goes on when there is space."""
+
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from protocol.api import ApiKey
+from protocol.errors import ErrorCode
+from protocol.messages.create_topics import CreateTopicsRequest
+from protocol.messages.fetch import FetchRequest
+from protocol.messages.produce import ProduceRequest
+from protocol.record_batch import build_batch, iter_batches, iter_records
+from tests.broker_process import BrokerProcess
+from tests.raw_client import RawClient
+from tests.setups import require
+
+DISK_BYTES, BALLAST_BYTES, VALUE_BYTES = 32 << 20, 8 << 20, 100_000
+TOPIC = "data"
+
+
+class SmallDisk:
+    """A file system of its own for whoever runs within `command`, in a mount namespace that ends with the test."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        directory.mkdir()
+        mount = f'mount -t tmpfs -o size={DISK_BYTES} tmpfs "$0" && echo mounted && exec cat'
+        self._holder = subprocess.Popen(
+            ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mount, str(directory)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        assert self._holder.stdout is not None
+        self.is_there = self._holder.stdout.readline() == b"mounted\n"
+
+    @property
+    def command(self) -> list[str]:
+        target = f"--target={self._holder.pid}"
+        return ["nsenter", target, "--user", "--preserve-credentials", "--mount"]
+
+    @property
+    def ballast(self) -> Path:
+        return Path(f"/proc/{self._holder.pid}/root{self._directory}/ballast")
+
+    def close(self) -> None:
+        self._holder.communicate()
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[SmallDisk]:
+    require("unshare", "nsenter")
+    small = SmallDisk(tmp_path / "small")
+    if not small.is_there:
+        pytest.skip("this system lets nobody make a file system of their own")
+    small.ballast.write_bytes(bytes(BALLAST_BYTES))
+    yield small
+    small.close()
+
+
+class Producer:
+    """Appends numbered values, and remembers at which offsets they were acknowledged."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._client = RawClient(bootstrap)
+        self.acknowledged: dict[int, bytes] = {}
+        self._number = 0
+
+    def append(self, size_bytes: int = VALUE_BYTES) -> ErrorCode:
+        value = b"%d " % self._number + bytes(size_bytes)
+        self._number += 1
+        partition = ProduceRequest.Topic.Partition(index=0, records=build_batch([(None, value)]))
+        topic = ProduceRequest.Topic(name=TOPIC, partition_data=[partition])
+        answer = self._client.call(ApiKey.PRODUCE, 9, acks=-1, timeout_ms=10_000, topic_data=[topic])
+        (done,) = answer.responses[0].partition_responses
+        if not done.error_code:
+            self.acknowledged[done.base_offset] = value
+        return ErrorCode(done.error_code)
+
+    def append_until(self, wanted: ErrorCode) -> None:
+        deadline = time.monotonic() + 60
+        while (code := self.append()) != wanted:
+            assert code in (ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR)
+            assert time.monotonic() < deadline
+
+    def append_until_said(self, line: str, log: Path, expected: ErrorCode, size_bytes: int) -> None:
+        """Append, with the same outcome each time, until the broker's log has a line."""
+        deadline = time.monotonic() + 60
+        while line not in log.read_text():
+            assert self.append(size_bytes) == expected
+            assert time.monotonic() < deadline
+
+    def close(self) -> None:
+        self._client.close()
+
+
+def create_topic(bootstrap: str, name: str) -> ErrorCode:
+    client = RawClient(bootstrap)
+    topic = CreateTopicsRequest.Topic(name=name, num_partitions=1, replication_factor=1, assignments=[], configs=[])
+    code = client.call(ApiKey.CREATE_TOPICS, 5, topics=[topic]).topics[0].error_code
+    client.close()
+    return ErrorCode(code)
+
+
+def stored(bootstrap: str) -> dict[int, bytes]:
+    """Return the value at each offset."""
+    client, found = RawClient(bootstrap), {}
+    while True:
+        partition = FetchRequest.Topic.Partition(partition=0, fetch_offset=len(found), partition_max_bytes=1 << 20)
+        topics = [FetchRequest.Topic(topic=TOPIC, partitions=[partition])]
+        answer = client.call(ApiKey.FETCH, 11, max_wait_ms=0, min_bytes=1, topics=topics)
+        (read,) = answer.responses[0].partitions
+        assert read.error_code == 0
+        records = [
+            record
+            for at, header in iter_batches(read.records or b"")
+            for record in iter_records(read.records[at : at + header.size_bytes])
+        ]
+        if not records:
+            client.close()
+            return found
+        found.update((record.offset, record.value) for record in records)
+
+
+def test_nothing_acknowledged_is_lost_on_a_full_disk_and_the_broker_goes_on_when_there_is_space(
+    disk: SmallDisk, tmp_path: Path
+) -> None:
+    with BrokerProcess(tmp_path / "small", within=disk.command) as broker:
+        assert create_topic(broker.bootstrap, TOPIC) == ErrorCode.NONE
+        producer = Producer(broker.bootstrap)
+        producer.append_until(ErrorCode.KAFKA_STORAGE_ERROR)
+        assert len(producer.acknowledged) > DISK_BYTES // VALUE_BYTES // 2
+        assert stored(broker.bootstrap) == producer.acknowledged
+        refused = f"No space is left in {broker.data_dir}: records, topics and settings are refused"
+        producer.append_until_said(refused, broker.log, ErrorCode.KAFKA_STORAGE_ERROR, VALUE_BYTES)
+        assert create_topic(broker.bootstrap, "another") != ErrorCode.NONE
+
+        disk.ballast.unlink()
+        producer.append_until(ErrorCode.NONE)
+        producer.append_until_said(f"There is space in {broker.data_dir} again", broker.log, ErrorCode.NONE, 10)
+        assert create_topic(broker.bootstrap, "another") == ErrorCode.NONE
+        producer.close()
+
+        broker.kill()
+        broker.start()
+        assert stored(broker.bootstrap) == producer.acknowledged
+        assert broker.stop() == 0
+        assert broker.log.read_text().count(refused) == 1
+        broker.check_log()
