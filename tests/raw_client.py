@@ -21,6 +21,8 @@ class RawClient:
         self._socket = socket.create_connection((host, int(port)), timeout_s)
         self._stream = self._socket.makefile("rb")
         self._requests = 0
+        self.answered = 0
+        """The number of the request that the last response says it belongs to, counted from 1."""
 
     def close(self) -> None:
         self._stream.close()
@@ -32,7 +34,7 @@ class RawClient:
         return self.receive(key, version)
 
     def send(self, key: ApiKey, version: int, /, **fields: Any) -> None:
-        """Send one request; its response has to be received before another is sent."""
+        """Send one request; the responses to several have to be received in their order."""
         self._requests += 1
         header = encode_request_header(RequestHeader(key, version, self._requests, "raw"))
         frame = header + request_class(key)(**fields).encode(version)
@@ -41,7 +43,10 @@ class RawClient:
     def receive(self, key: ApiKey, version: int) -> Any:
         """Return the response to the request that was sent; ConnectionError if the broker closes instead."""
         frame = self._read(_SIZE.unpack(self._read(_SIZE.size))[0])
-        body_at = skip_tagged_fields(frame, 4) if APIS[key].is_flexible(version) else 4
+        self.answered = int.from_bytes(frame[:4], "big")
+        # The header of this one response is the oldest in all versions, since the client may not know ours.
+        flexible = APIS[key].is_flexible(version) and key is not ApiKey.API_VERSIONS
+        body_at = skip_tagged_fields(frame, 4) if flexible else 4
         return response_class(key).decode(memoryview(bytearray(frame)), version, body_at)
 
     def _read(self, size: int) -> bytes:

@@ -1,4 +1,4 @@
-"""A reader with a session knows what a reader who asks for everything every time would know (KIP-227).
+"""A reader with a session knows what a reader who asks for everything every time would know (KIP-227; rule 25).
 
 Whatever is appended, deleted and elected between its fetches, however small the limits, and even if its session is
 evicted, it reads every record once and in order, and after a fetch without a limit it knows each partition's high
@@ -12,9 +12,10 @@ from shutil import rmtree
 from tempfile import mkdtemp
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, rule
+from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
@@ -174,6 +175,6 @@ class ReaderByIds(Reader):
     version = 13
 
 
-TestByNames = Reader.TestCase
-TestByIds = ReaderByIds.TestCase
-TestByNames.settings = TestByIds.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+@pytest.mark.parametrize("reader", [Reader, ReaderByIds])
+def test_rule_25_a_session_tells_what_asking_for_everything_would(reader: type[Reader]) -> None:
+    run_state_machine_as_test(reader, settings=settings(max_examples=60, stateful_step_count=25, deadline=None))

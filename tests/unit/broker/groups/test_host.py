@@ -106,8 +106,8 @@ class TestCommitted:
         assert group_node.wait(leaving).error == ErrorCode.NOT_COORDINATOR
 
 
-class TestNotWritten:
-    """Rule 29: an append that fails changes nothing, whatever the kind of its records."""
+class TestRule29:
+    """An append that fails changes nothing, whatever the kind of its records."""
 
     @pytest.fixture
     def failing(self, group_node: GroupNode) -> GroupNode:
@@ -127,12 +127,12 @@ class TestNotWritten:
         node.replicate()
         assert node.wait(outcome) == [ErrorCode.NONE]
 
-    def test_of_a_new_group(self, failing: GroupNode):
+    def test_rule_29_a_failed_append_of_a_new_group(self, failing: GroupNode):
         failing.fail_appends()
         assert failing.wait(failing.join()).error == NOT_AVAILABLE
         assert failing.state() is None
 
-    def test_of_an_assignment(self, failing: GroupNode):
+    def test_rule_29_a_failed_append_of_an_assignment(self, failing: GroupNode):
         joining = failing.join()
         failing.replicate()
         joined = failing.wait(joining)
@@ -141,37 +141,37 @@ class TestNotWritten:
         assert synced.error == NOT_AVAILABLE
         assert failing.state() == "PreparingRebalance"
 
-    def test_of_a_static_members_replacement(self, failing: GroupNode):
+    def test_rule_29_a_failed_append_of_a_static_members_replacement(self, failing: GroupNode):
         member = self.start(failing, instance="A")
         failing.fail_appends()
         assert failing.wait(failing.join(instance="A")).error == NOT_AVAILABLE
         assert failing.groups.heartbeat("g", member, "A", 1) == ErrorCode.NONE
 
-    def test_of_an_emptied_group(self, failing: GroupNode):
+    def test_rule_29_a_failed_append_of_an_emptied_group(self, failing: GroupNode):
         member = self.start(failing)
         failing.fail_appends()
         assert failing.wait(failing.leave(member)).error == NOT_AVAILABLE
 
-    def test_of_a_commit(self, failing: GroupNode):
+    def test_rule_29_a_failed_append_of_a_commit(self, failing: GroupNode):
         self.commit(failing, 5)
         failing.fail_appends()
         with pytest.raises(KafkaError, match="COORDINATOR_NOT_AVAILABLE"):
             failing.commit(6)
         assert failing.offset() == 5
 
-    def test_of_a_deleted_offset(self, failing: GroupNode):
+    def test_rule_29_a_failed_append_of_a_deleted_offset(self, failing: GroupNode):
         self.commit(failing, 5)
         failing.fail_appends()
         assert failing.call("delete_offsets", "g", [("t", 0)]) == NOT_AVAILABLE
         assert failing.offset() == 5
 
-    def test_of_a_deleted_group(self, failing: GroupNode):
+    def test_rule_29_a_failed_append_of_a_deleted_group(self, failing: GroupNode):
         self.commit(failing, 5)
         failing.fail_appends()
         assert failing.call("delete_group", "g") == NOT_AVAILABLE
         assert failing.offset() == 5
 
-    def test_of_expired_offsets(self, failing: GroupNode):
+    def test_rule_29_a_failed_append_of_expired_offsets(self, failing: GroupNode):
         self.commit(failing, 5)
         failing.fail_appends()
         failing.node.pass_time(8 * 86_400)
@@ -183,7 +183,7 @@ class TestNotWritten:
         assert failing.offset() is None
         assert failing.state() is None
 
-    def test_of_a_deleted_topics_offsets(self, failing: GroupNode):
+    def test_rule_29_a_failed_append_of_a_deleted_topics_offsets(self, failing: GroupNode):
         self.commit(failing, 5)
         failing.fail_appends()
         failing.groups.topics_deleted([("t", b"t" * 16)])

@@ -133,17 +133,19 @@ class TestLimits:
         assert offsets(fetched(node, wanted())) == [0, 1]
 
     @pytest.mark.parametrize("limits", [{"max_bytes": 1}, {"max_bytes": 0}])
-    def test_the_first_batch_of_all_comes_even_if_larger_than_the_request_allows(
+    def test_rule_27_the_first_batch_of_all_comes_even_if_larger_than_the_request_allows(
         self, node: Node, size: int, limits: dict[str, int]
     ) -> None:
         response = fetch(node, {"t": [wanted(0), wanted(1)]}, **limits)
         assert [offsets(part) for part in response.responses[0].partitions] == [[0], []]
 
-    def test_the_first_batch_of_all_comes_even_if_larger_than_its_partition_allows(self, node: Node, size: int) -> None:
+    def test_rule_27_the_first_batch_of_all_comes_even_if_larger_than_its_partition_allows(
+        self, node: Node, size: int
+    ) -> None:
         response = fetch(node, {"t": [wanted(0, max_bytes=1), wanted(1, max_bytes=1)]})
         assert [offsets(part) for part in response.responses[0].partitions] == [[0], []]
 
-    def test_the_first_partition_with_records_counts_not_the_first_named(self, node: Node, size: int) -> None:
+    def test_rule_27_the_first_partition_with_records_counts_not_the_first_named(self, node: Node, size: int) -> None:
         response = fetch(node, {"t": [wanted(0, offset=5), wanted(1)]}, max_bytes=1)
         assert [offsets(part) for part in response.responses[0].partitions] == [[], [0]]
 

@@ -155,8 +155,7 @@ def test_an_error_at_acks_0_closes_the_connection(node: Node) -> None:
     ],
     ids=["null", "empty", "two batches", "control", "corrupt", "transactional", "future", "too large"],
 )
-def test_what_may_not_be_appended_is_refused_and_not_written(node: Node, batch: bytes, code: ErrorCode) -> None:
-    """Rule 30."""
+def test_rule_30_what_may_not_be_appended_is_refused_and_not_written(node: Node, batch: bytes, code: ErrorCode) -> None:
     node.create("t")
     refused = produced(node, batch)
     assert (refused.error_code, refused.base_offset) == (code, -1)
@@ -165,8 +164,7 @@ def test_what_may_not_be_appended_is_refused_and_not_written(node: Node, batch: 
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_a_batch_of_an_older_magic_is_refused(node: Node, magic: int) -> None:
-    """Rule 30."""
+def test_rule_30_a_batch_of_an_older_magic_is_refused(node: Node, magic: int) -> None:
     node.create("t")
     old = build()
     old[16] = magic
@@ -175,8 +173,7 @@ def test_a_batch_of_an_older_magic_is_refused(node: Node, magic: int) -> None:
 
 
 @pytest.mark.parametrize(("version", "code"), [(6, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE), (7, ErrorCode.NONE)])
-def test_zstd_needs_version_7(node: Node, version: int, code: ErrorCode) -> None:
-    """Rule 30."""
+def test_rule_30_zstd_needs_version_7(node: Node, version: int, code: ErrorCode) -> None:
     node.create("t")
     assert produced(node, build(compression=Compression.ZSTD), version=version).error_code == code
     assert len(node.stored("t")) == (code is ErrorCode.NONE)
@@ -206,7 +203,7 @@ def idempotent(sequence: int, *, epoch: int = 0, count: int = 1) -> bytearray:
     return build(VALUE * count, producer_id=9, producer_epoch=epoch, base_sequence=sequence)
 
 
-def test_a_repeated_batch_gets_its_first_offset_and_is_not_written_again(node: Node) -> None:
+def test_rule_9_a_repeated_batch_gets_its_first_offset_and_is_not_written_again(node: Node) -> None:
     node.create("t")
     for sequence in range(5):
         produced(node, idempotent(sequence))
@@ -216,7 +213,7 @@ def test_a_repeated_batch_gets_its_first_offset_and_is_not_written_again(node: N
     assert len(node.stored("t")) == 5
 
 
-def test_the_sixth_last_batch_is_forgotten(node: Node) -> None:
+def test_rule_9_the_sixth_last_batch_is_forgotten(node: Node) -> None:
     node.create("t")
     for sequence in range(6):
         produced(node, idempotent(sequence))
@@ -224,7 +221,7 @@ def test_the_sixth_last_batch_is_forgotten(node: Node) -> None:
     assert produced(node, idempotent(1)).base_offset == 1
 
 
-def test_a_gap_in_the_sequence_is_refused(node: Node) -> None:
+def test_rule_9_a_gap_in_the_sequence_is_refused(node: Node) -> None:
     node.create("t")
     produced(node, idempotent(0))
     assert produced(node, idempotent(2)).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
