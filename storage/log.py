@@ -365,8 +365,7 @@ class Log:
             self.recovery_point = min(self.recovery_point, offset)
             self._segments.restart_at(offset, self._last_flush_ms)
             self._files.remove_snapshots(below=self.log_end_offset + 1)
-            self.log_end_offset = offset
-            self.log_start_offset = offset
+            self.log_start_offset = self.log_end_offset = offset
             self.leader_epochs.clear()
             self._files.save_epochs(self.leader_epochs)
             self.producers = ProducerState(offset)
@@ -382,11 +381,10 @@ class Log:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, past)
         if offset <= self.log_start_offset:
             return False
-        if self._directory.failure is not None:
-            raise self._directory.offline()
-        self.log_start_offset = offset
-        # The file follows with the next epoch or a clean stop: until then a start leaves out what has gone.
-        self.leader_epochs.truncate_from_start(offset)
+        with self._directory.storage_errors():
+            self.log_start_offset = offset
+            # The file follows with the next epoch or a clean stop; until then a start leaves out what has gone.
+            self.leader_epochs.truncate_from_start(offset)
         self.producers.log_start_moved(offset)
         return True
 
