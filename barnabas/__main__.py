@@ -11,16 +11,12 @@ import sys
 USAGE = """\
 usage: barnabas COMMAND ...
 
-  serve     run a broker in the foreground
-  topic     create, list, describe, alter and delete topics
-  produce   write lines of standard input to a topic
-  consume   print a topic's records
-  group     list and describe consumer groups
+  serve       run a broker in the foreground
+{commands}
 
-`barnabas COMMAND --help` explains each; `barnabas --version` names the version.
+`barnabas COMMAND --help` explains each, with examples; `barnabas --version` names the version.
+The commands find a broker by -b HOST:PORT or $BARNABAS_BROKERS, and at 127.0.0.1:9092 if neither is given.
 """
-
-CLIENT_COMMANDS = ("topic", "produce", "consume", "group")
 
 
 def main() -> int:
@@ -29,20 +25,27 @@ def main() -> int:
     command = arguments[0] if arguments else ""
     if command == "serve":
         return _serve(arguments[1:])
-    if command in CLIENT_COMMANDS:
-        from barnabas.commands import run
-
-        return run(command, arguments[1:])
-    if command in ("-h", "--help", "help"):
-        sys.stdout.write(USAGE)
-        return 0
     if command in ("-V", "--version", "version"):
         from barnabas import __version__
 
         sys.stdout.write(f"barnabas {__version__}\n")
         return 0
+    from barnabas.commands._parser import COMMANDS
+
+    if command in COMMANDS:
+        from barnabas.commands import run
+
+        return run(arguments)
+    if command == "complete":  # what the scripts of `completion` call
+        from barnabas.commands._complete import complete
+
+        return complete(arguments[1:])
+    usage = USAGE.format(commands="\n".join(f"  {name:<11} {about}" for name, about in COMMANDS.items()))
+    if command in ("-h", "--help", "help"):
+        sys.stdout.write(usage)
+        return 0
     complaint = f"barnabas: unknown command {command!r}\n\n" if command else ""
-    sys.stderr.write(complaint + USAGE)
+    sys.stderr.write(complaint + usage)
     return 2
 
 

@@ -1,38 +1,52 @@
-"""The commands that are Kafka clients, one module each.
+"""The commands that are Kafka clients, one module each; those with subcommands are packages.
 
-A command module offers `add_arguments(parser)` and `run(options) -> int`. Results go to standard output, errors to
-standard error; the exit status is 0 only if everything that was asked for happened. 2 means a wrong call.
+Results go to standard output, errors to standard error; the exit status is 0 only if everything that was asked for
+happened. 2 means a wrong call, 130 an interrupt. How a command line is read is `_parser.py`.
 """
 
 from __future__ import annotations
 
-import argparse
-import importlib
+import os
 import sys
+from collections.abc import Sequence
 
 from barnabas.commands._output import CommandError, explain
+from barnabas.commands._parser import find, make_parser
 
 
-def run(command: str, arguments: list[str]) -> int:
-    """Parse `arguments` for `command`, run it, and return its exit status."""
-    module = importlib.import_module(f"barnabas.commands.{command}")
-    parser = argparse.ArgumentParser(prog=f"barnabas {command}", description=module.__doc__)
-    module.add_arguments(parser)
-    options = parser.parse_args(arguments)
+def run(words: Sequence[str]) -> int:
+    """Run the command that these words begin with, and return its exit status."""
+    found = find(words)
+    parser = make_parser(found)
+    if found.is_group and (not found.rest or found.rest[0] not in ("-h", "--help")):
+        return _no_subcommand(parser.format_help(), found.command, found.rest)
+    options = parser.parse_intermixed_args(found.rest)
     try:
-        return int(module.run(options))
+        status = int(found.module.run(options))
+        sys.stdout.flush()
+        return status
     except CommandError as error:
-        sys.stderr.write(f"barnabas {command}: {error}\n")
-        return error.status
+        return _fail(found.command, str(error), error.status)
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # The reader of our output (head, a pager) has seen enough.
-        sys.stderr.close()
+        # The reader of our output (head, a pager) has seen enough; nor shall the interpreter try again at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
         message = explain(error)
         if message is None:
             raise
-        sys.stderr.write(f"barnabas {command}: {message}\n")
-        return 1
+        return _fail(found.command, message, 1)
+
+
+def _fail(command: str, message: str, status: int) -> int:
+    sys.stdout.flush()
+    sys.stderr.write(f"barnabas {command}: {message}\n")
+    return status
+
+
+def _no_subcommand(usage: str, command: str, rest: list[str]) -> int:
+    complaint = f"barnabas {command}: unknown command {rest[0]!r}\n\n" if rest else ""
+    sys.stderr.write(complaint + usage)
+    return 2

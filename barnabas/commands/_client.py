@@ -1,41 +1,64 @@
-"""Connections to a broker for the commands: kafka-python clients, made from the common options."""
+"""Connections to a broker for the commands: kafka-python clients, made from the common options.
+
+kafka-python is imported when a command connects, never for `--help`. Where its API lacks something, `send` has it send
+the request itself. What `-X` may set, and by which names, is `_settings.py`.
+"""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import logging
 import os
+import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from barnabas.commands._output import CommandError, WrongCall
+from barnabas.commands._settings import Settings, parse_setting, read_settings
+
 if TYPE_CHECKING:
-    from kafka import KafkaAdminClient
+    from kafka import KafkaAdminClient, KafkaConsumer
 
-DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
-CONNECT_TIMEOUT_MS = 5_000
+DEFAULT_BROKERS = "127.0.0.1:9092"
+DEFAULT_PORT = 9092
+DEFAULT_TIMEOUT_S = 2.0
 
 
-def add_bootstrap(parser: argparse.ArgumentParser) -> None:
-    """Add `--bootstrap`, whose default is $BARNABAS_BOOTSTRAP or this machine's default broker."""
-    parser.add_argument(
+def add_broker_options(parser: argparse.ArgumentParser) -> None:
+    """Add what every command that talks to a broker has: where it is, and settings of the client."""
+    group = parser.add_argument_group("connection")
+    group.add_argument(
         "-b",
-        "--bootstrap",
-        type=_addresses,
-        metavar="HOST:PORT[,...]",
-        default=os.environ.get("BARNABAS_BOOTSTRAP", DEFAULT_BOOTSTRAP),
-        help="brokers to ask first (default: $BARNABAS_BOOTSTRAP or %(default)s)",
+        "--brokers",
+        "--bootstrap-server",
+        type=addresses,
+        metavar="HOST[:PORT][,...]",
+        default=os.environ.get("BARNABAS_BROKERS") or DEFAULT_BROKERS,
+        help="brokers to ask first (default: $BARNABAS_BROKERS or %(default)s)",
     )
-
-
-def client_options(options: argparse.Namespace) -> dict[str, Any]:
-    """Return kafka-python's options for these commands, and keep its own log out of the user's way."""
-    logging.getLogger("kafka").setLevel(logging.CRITICAL)
-    return {
-        "bootstrap_servers": options.bootstrap,
-        "client_id": "barnabas-cli",
-        "bootstrap_timeout_ms": CONNECT_TIMEOUT_MS,
-    }
+    group.add_argument(
+        "-X",
+        dest="settings",
+        type=parse_setting,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a setting of the client, as librdkafka or Java name it; may be given several times",
+    )
+    group.add_argument(
+        "-F", dest="settings_file", metavar="FILE", help="read such settings from a file, NAME=VALUE a line"
+    )
+    group.add_argument(
+        "-m",
+        "--timeout",
+        type=seconds,
+        default=DEFAULT_TIMEOUT_S,
+        metavar="SECONDS",
+        help="how long to wait for a broker that does not answer (default: %(default)s)",
+    )
 
 
 @contextmanager
@@ -43,11 +66,65 @@ def admin(options: argparse.Namespace) -> Iterator[KafkaAdminClient]:
     """Connect an admin client for the length of a `with` block."""
     from kafka import KafkaAdminClient
 
-    client = KafkaAdminClient(**client_options(options))
+    with closing(connect(KafkaAdminClient, options)) as client:
+        yield client
+
+
+@contextmanager
+def consumer(options: argparse.Namespace, **own: Any) -> Iterator[KafkaConsumer]:
+    """Connect a consumer for the length of a `with` block."""
+    from kafka import KafkaConsumer
+
+    with closing(connect(KafkaConsumer, options, **own)) as client:
+        yield client
+
+
+def connect(kind: Any, options: argparse.Namespace, **own: Any) -> Any:
+    """Make a client of this kind; say within the time-out which address does not answer, and why.
+
+    `own` are the command's settings, over which the user's `-X` goes.
+    """
+    from kafka.errors import KafkaConfigurationError, KafkaTimeoutError, UnrecognizedBrokerVersion
+
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)  # its log is not what the user asked for
+    from_file = read_settings(options.settings_file) if options.settings_file else []
+    settings = Settings(from_file, options.settings)
+    if not settings.proxied:
+        _find_listener(options.brokers, options.timeout)
+    try:
+        return kind(
+            **{
+                "bootstrap_servers": options.brokers,
+                "client_id": "barnabas-cli",
+                "bootstrap_timeout_ms": int(options.timeout * 1000),
+                **own,
+                **settings.of(kind),
+            }
+        )
+    except (KafkaTimeoutError, UnrecognizedBrokerVersion) as error:
+        listed = ", ".join(options.brokers)
+        raise CommandError(
+            f"what listens at {listed} did not answer as a Kafka broker within {options.timeout:g} s"
+        ) from error
+    except (KafkaConfigurationError, AssertionError, ValueError) as error:
+        raise WrongCall(f"the client refuses its settings: {error}") from error
+
+
+def send(client: Any, request: Any, node: int | None = None) -> Any:
+    """Have a client send one request, and return the response: for what its API lacks."""
+    return client._manager.run(lambda: client._manager.send(request, node_id=node))
+
+
+@contextmanager
+def closing(client: Any) -> Iterator[Any]:
+    """Close a client at the end of a block, whatever went wrong in it or goes wrong in closing."""
+    from kafka.errors import KafkaError
+
     try:
         yield client
     finally:
-        client.close()
+        with contextlib.suppress(KafkaError):
+            client.close()
 
 
 def pair(text: str) -> tuple[str, str]:
@@ -65,10 +142,51 @@ def positive(text: str) -> int:
     return int(text)
 
 
-def _addresses(text: str) -> list[str]:
-    addresses = text.split(",")
-    for address in addresses:
+def seconds(text: str) -> float:
+    """Read the value of an option that is a time in seconds."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
+    return value
+
+
+def addresses(text: str) -> list[str]:
+    """Read addresses parted by commas; the port is Kafka's where none is given."""
+    return [_address(part.strip()) for part in text.split(",")]
+
+
+def _address(text: str) -> str:
+    host, colon, port = text.rpartition(":")
+    if not colon or (text.endswith("]") and text.startswith("[")):
+        host, port = text, str(DEFAULT_PORT)
+    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise argparse.ArgumentTypeError(f"{text!r}: write it as HOST:PORT")
+    return f"{host}:{port}"
+
+
+def _find_listener(brokers: list[str], timeout_s: float) -> None:
+    """Return once anything listens at one of the addresses.
+
+    kafka-python would try again until its time is over, and not say what was wrong.
+    """
+    failures = []
+    deadline = time.monotonic() + timeout_s
+    for address in brokers:
         host, _, port = address.rpartition(":")
-        if not host or not port.isdecimal():
-            raise argparse.ArgumentTypeError(f"{address!r}: write it as HOST:PORT")
-    return addresses
+        try:
+            left_s = max(deadline - time.monotonic(), 0.1)
+            socket.create_connection((host.strip("[]"), int(port)), left_s).close()
+        except OSError as error:
+            failures.append(f"{address} ({_reason(error)})")
+        else:
+            return
+    raise CommandError(f"no broker answers at {', '.join(failures)}; `barnabas serve` starts one")
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, TimeoutError):
+        return "timed out"
+    return (error.strerror or str(error)).lower()

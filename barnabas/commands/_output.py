@@ -1,13 +1,22 @@
-"""What every command says, and how: tables, and errors as sentences."""
+"""What every command says, and how: tables for people, JSON for programs, errors as sentences.
+
+Results go to standard output, errors to standard error. A command makes plain data of what it has found, rows of it
+as dicts; `show` prints them as an aligned table or, with `--json`, as they are.
+"""
 
 from __future__ import annotations
 
+import argparse
+import json
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 # kafka-python puts this before what the broker says: "[Error 37] InvalidPartitionsError: ".
-_PREFIX = re.compile(r"(\[Error -?\d+\] )?[A-Za-z]+Error: ")
+_PREFIX = re.compile(r"(\[Error -?\d+\] [A-Za-z]+|[A-Za-z]+Error): ")
+
+Row = Mapping[str, Any]
 
 
 class CommandError(Exception):
@@ -22,12 +31,94 @@ class WrongCall(CommandError):  # noqa: N818 - not what happened, but what was a
     status = 2
 
 
-def print_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print rows in aligned columns under an upper-case header, as `kubectl` and `rpk` do."""
-    table = [[title.upper() for title in header], *([str(cell) for cell in row] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for row in table:
-        sys.stdout.write("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() + "\n")
+class Report:
+    """What became of each thing that a command was to do something with; `end` gives the exit status.
+
+    People read a line for each as it happens. Programs (`--json`) get one array at the end.
+    """
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self._command = options.command
+        self._json = options.json
+        self._all: list[dict[str, Any]] = []
+        self._failed = False
+
+    def done(self, did: str, name: str, note: str = "", **facts: Any) -> None:
+        """Say what was done to a thing; `facts` are told to programs."""
+        self._all.append({"name": name, "result": did, **facts})
+        if not self._json:
+            sys.stdout.write(f"{did} {name}{f': {note}' if note else ''}\n")
+
+    def failed(self, name: str, why: str) -> None:
+        """Say why a thing was not done."""
+        self._failed = True
+        self._all.append({"name": name, "error": why})
+        sys.stdout.flush()
+        sys.stderr.write(f"barnabas {self._command}: {name}: {why}\n")
+
+    def end(self) -> int:
+        """Return the exit status: 1 if anything failed."""
+        if self._json:
+            show_json(self._all)
+        return 1 if self._failed else 0
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Add `--json`."""
+    parser.add_argument("--json", action="store_true", help="print JSON, for programs")
+
+
+def show(options: argparse.Namespace, columns: Sequence[str], rows: Sequence[Row]) -> None:
+    """Print rows: a table of these columns, or JSON of everything that is in them."""
+    if options.json:
+        show_json(list(rows))
+    else:
+        print_table(columns, rows)
+
+
+def show_json(data: Any) -> None:
+    """Print one JSON document."""
+    json.dump(data, sys.stdout, indent=2, ensure_ascii=False, default=str)
+    sys.stdout.write("\n")
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Row], indent: str = "") -> None:
+    """Print rows in aligned columns under an upper-case header, as `kubectl` and `rpk` do; numbers to the right."""
+    cells = [[cell(row.get(column)) for column in columns] for row in rows]
+    titles = [column.upper().replace("_", "-") for column in columns]
+    widths = [max(map(len, column)) for column in zip(titles, *cells, strict=True)]
+    rights = [_all_numbers([row.get(column) for row in rows]) for column in columns]
+    for line in (titles, *cells):
+        padded = (
+            text.rjust(width) if right else text.ljust(width)
+            for text, width, right in zip(line, widths, rights, strict=True)
+        )
+        sys.stdout.write((indent + "  ".join(padded)).rstrip() + "\n")
+
+
+def print_facts(facts: Mapping[str, Any], indent: str = "") -> None:
+    """Print named values below each other, the values aligned."""
+    width = max(map(len, facts), default=0)
+    for name, value in facts.items():
+        sys.stdout.write(f"{indent}{name.upper().replace('_', '-').ljust(width)}  {cell(value)}".rstrip() + "\n")
+
+
+def cell(value: Any) -> str:
+    """Return a value as a table shows it."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple | set):
+        return ",".join(map(str, value)) or "-"
+    return str(value)
+
+
+def _all_numbers(values: Sequence[Any]) -> bool:
+    """Say whether there is nothing but numbers, missing ones aside."""
+    return any(value is not None for value in values) and all(
+        value is None or (isinstance(value, int) and not isinstance(value, bool)) for value in values
+    )
 
 
 def explain(error: Exception) -> str | None:
@@ -36,19 +127,26 @@ def explain(error: Exception) -> str | None:
 
     if not isinstance(error, errors.KafkaError):
         return None
-    if isinstance(error, (errors.KafkaConnectionError, errors.KafkaTimeoutError)):
-        return f"no answer from a broker ({plain(str(error))}); is one running there? `barnabas serve` starts one"
+    if isinstance(error, errors.IncompatibleBrokerVersion):
+        return f"the broker does not serve what this needs ({plain(str(error))})"
+    if isinstance(error, errors.KafkaConnectionError | errors.KafkaTimeoutError | errors.NodeNotReadyError):
+        return f"the broker has stopped answering, or gives out an address that cannot be reached ({plain(str(error))})"
     return plain(str(error))
 
 
 def plain(text: str) -> str:
     """Return an error's text without the client's names for it."""
-    return _PREFIX.sub("", text, count=1)
+    return " ".join(_PREFIX.sub("", text, count=1).split())
 
 
-def explain_code(code: int, message: str | None) -> str:
+def explain_code(code: int, message: str | None = None) -> str:
     """Say what a broker's error code means: in the broker's own words, if it has any."""
     from kafka.errors import for_code
 
     kind = for_code(code)
     return message or str(kind.description or kind.message)
+
+
+def count_of(number: int, what: str, plural: str = "") -> str:
+    """Return "1 record" or "2 records"."""
+    return f"{number} {what}" if number == 1 else f"{number} {plural or what + 's'}"

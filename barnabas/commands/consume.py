@@ -1,4 +1,8 @@
-"""Print a topic's records, one a line, until interrupted or until what was asked for is there."""
+r"""Print a topic's records, one a line, until interrupted or until what was asked for is there.
+
+Without --group, partitions are read from --offset on; with it they are shared with the group's other members, and
+what has been printed is committed.
+"""
 
 from __future__ import annotations
 
@@ -6,91 +10,149 @@ import argparse
 import sys
 from typing import Any
 
-from barnabas.commands._client import add_bootstrap, client_options, positive
-from barnabas.commands._output import CommandError, WrongCall
+from barnabas.commands import _format, _offsets, _records
+from barnabas.commands._client import add_broker_options, consumer, positive
+from barnabas.commands._output import WrongCall
+from barnabas.commands._progress import Progress
+from barnabas.commands._reading import GroupReading, RangeReading, Reading
 
-POLL_MS = 500
+EXAMPLES = r"""
+  barnabas consume orders                              from the start, and whatever comes
+  barnabas consume orders -e                           up to the end that it has now
+  barnabas consume orders -o -10 -e                    the last 10 of each partition
+  barnabas consume orders -o @-1h:end                  the last hour
+  barnabas consume orders -p 0 -o 100:200              offsets 100 to 199 of partition 0
+  barnabas consume orders -f '%t %p %o %k %v\n'        as kcat formats (see below)
+  barnabas consume orders -g readers                   as a member of a group
+  barnabas consume '^orders-.*' --json -e > records    to be read back by `barnabas produce --json`
+
+offsets:
+  start end stored N -N +N     where to begin; -N is before the end, +N after the start
+  100:200 :end 100:            from, and up to (exclusive)
+  @-1h @2026-01-02 @1767312000 from a time: so long ago, a date (UTC), seconds or milliseconds since 1970
+  @-2d:-1d @2026-01-02:24h     from a time up to another
+
+formats:
+  %t topic  %p partition  %o offset  %T timestamp in ms  %h headers
+  %k key    %s %v value   %K %S their lengths (-1: null)  %R length of the value, 32 bits  %% percent sign
+  \n \r \t \xNN in between; no line end is added
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options, named as kcat's users know them."""
-    parser.add_argument("topic", nargs="+")
+    """Declare the options, named as kcat's and rpk's users know them."""
+    parser.add_argument("topic", nargs="+", metavar="TOPIC|^PATTERN")
     parser.add_argument(
-        "-o", "--offset", type=_offset, default="start", metavar="start|end|N", help="where to begin (default: start)"
+        "-o",
+        "--offset",
+        type=_offsets.parse_range,
+        action="append",
+        metavar="WHERE",
+        help="where to begin, and where to end (default: start)",
     )
-    parser.add_argument("-p", "--partition", type=int, help="default: every partition")
-    parser.add_argument("-g", "--group", help="share the partitions with this group, and commit")
-    parser.add_argument("-n", "--count", type=positive, help="stop after so many records")
+    parser.add_argument("-p", "--partition", type=int, action="append", metavar="N", help="default: every partition")
+    parser.add_argument("-g", "-G", "--group", help="share the partitions with this group, and commit")
+    parser.add_argument("-n", "-c", "--count", type=positive, metavar="N", help="stop after so many records")
     parser.add_argument("-e", "--exit", action="store_true", help="stop at the end that the topic has now")
-    parser.add_argument("-K", "--key-delimiter", metavar="TEXT", help="print KEY TEXT VALUE")
-    add_bootstrap(parser)
+    how = parser.add_argument_group("output")
+    how.add_argument("-f", "--format", metavar="FORMAT", help="print records so")
+    how.add_argument("-J", "--json", action="store_true", help="print a JSON object a line")
+    how.add_argument("--meta-only", action="store_true", help="print JSON with the value's size in place of the value")
+    how.add_argument("-K", "--key-delimiter", metavar="TEXT", help="print KEY TEXT VALUE")
+    how.add_argument("-D", "--delimiter", metavar="TEXT", default="\\n", help="print this after each (default: \\n)")
+    how.add_argument("-O", "--print-offset", action="store_true", help="print the offset before the key")
+    how.add_argument("-Z", "--null", action="store_true", help="print NULL for null keys and values")
+    how.add_argument("-u", "--unbuffered", action="store_true", help="write each record out at once")
+    how.add_argument("-q", "--quiet", action="store_true", help="show no progress, not on a terminal either")
+    add_broker_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Print records until the count, the end, or an interrupt."""
-    from kafka import KafkaConsumer
-
-    if options.group and (options.partition is not None or options.exit):
-        raise WrongCall("--group chooses its partitions itself: leave out --partition and --exit")
-    consumer = KafkaConsumer(
-        **client_options(options),
-        group_id=options.group,
-        auto_offset_reset="latest" if options.offset == "end" else "earliest",
-        enable_auto_commit=bool(options.group),
-    )
-    try:
+    write = _formatter(options)
+    where = _where(options)
+    if options.group:
+        _check_group(options, where)
+    elif where.first.kind == "committed":
+        raise WrongCall("--offset stored: say of which --group")
+    with consumer(options, **_settings(options, where)) as client:
+        reading: Reading
         if options.group:
-            consumer.subscribe(options.topic)
+            reading = GroupReading(client, options.topic, until_end=options.exit)
         else:
-            _assign(consumer, options)
-        return _print_all(consumer, options)
-    finally:
-        consumer.close()
+            reading = RangeReading(client, options.topic, options.partition, where, until_end=options.exit)
+        try:
+            return _print_all(reading, write, options)
+        except KeyboardInterrupt:
+            return 130 if options.exit or options.count or where.stop else 0  # else this is how it ends
 
 
-def _offset(text: str) -> str | int:
-    if text in ("start", "end"):
-        return text
-    if text.isascii() and text.isdecimal():
-        return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is neither start, end nor a number")
+def _settings(options: argparse.Namespace, where: _offsets.Range) -> dict[str, Any]:
+    return {
+        "group_id": options.group,
+        "auto_offset_reset": "latest" if where.first.kind == "end" else "earliest",
+        "enable_auto_commit": bool(options.group),
+        "isolation_level": "read_committed",
+        "allow_auto_create_topics": False,
+        "max_partition_fetch_bytes": 8 * 1024 * 1024,
+    }
 
 
-def _assign(consumer: Any, options: argparse.Namespace) -> None:
-    from kafka import TopicPartition
-
-    assigned = []
-    for topic in options.topic:
-        partitions = consumer.partitions_for_topic(topic)
-        if not partitions:
-            raise CommandError(f"there is no topic {topic}")
-        if options.partition is not None and options.partition not in partitions:
-            raise CommandError(f"{topic} has partitions 0 to {max(partitions)}, no {options.partition}")
-        wanted = sorted(partitions) if options.partition is None else [options.partition]
-        assigned += [TopicPartition(topic, partition) for partition in wanted]
-    consumer.assign(assigned)
-    if options.offset == "start":
-        consumer.seek_to_beginning(*assigned)
-    elif options.offset == "end":
-        consumer.seek_to_end(*assigned)
-    else:
-        for partition in assigned:
-            consumer.seek(partition, options.offset)
+def _where(options: argparse.Namespace) -> _offsets.Range:
+    """Return what all `-o` say together: kcat gives the start and the end of a time in two."""
+    given: list[_offsets.Range] = options.offset or [_offsets.Range()]
+    stops = [one.stop for one in given if one.stop]
+    firsts = [one.first for one in given if one.first.kind != "start"]
+    if len(stops) > 1 or len(firsts) > 1:
+        raise WrongCall("--offset: give one place to begin and one to end")
+    return _offsets.Range(firsts[0] if firsts else given[0].first, stops[0] if stops else None)
 
 
-def _print_all(consumer: Any, options: argparse.Namespace) -> int:
-    remaining = options.count
-    ends = consumer.end_offsets(list(consumer.assignment())) if options.exit else {}
+def _check_group(options: argparse.Namespace, where: _offsets.Range) -> None:
+    if options.partition is not None:
+        raise WrongCall("--group chooses its partitions itself: leave out --partition")
+    if where.stop or where.first.kind not in ("start", "end", "committed"):
+        raise WrongCall(
+            "--group goes on where it stopped; --offset start or end says where it begins at first "
+            "(`barnabas group seek` moves it)"
+        )
+
+
+def _formatter(options: argparse.Namespace) -> _format.Formatter:
+    """Return what makes bytes of a record."""
+    if options.format is not None and (options.json or options.meta_only):
+        raise WrongCall("--format and JSON: choose one of them")
+    if options.json or options.meta_only:
+        return lambda record: _records.to_json(record, options.meta_only)
+    null = b"NULL" if options.null else b""
+    if options.format is None:
+        delimiter = options.key_delimiter
+        key = "" if delimiter is None else f"%k{_literal(delimiter)}"
+        offset = f"%o{_literal(delimiter or ':')}" if options.print_offset else ""
+        options.format = f"{offset}{key}%s{_literal(options.delimiter)}"
+    try:
+        return _format.compile_format(options.format, null)
+    except argparse.ArgumentTypeError as error:
+        raise WrongCall(f"--format: {error}") from error
+
+
+def _literal(text: str) -> str:
+    return text.replace("%", "%%")
+
+
+def _print_all(reading: Reading, write: _format.Formatter, options: argparse.Namespace) -> int:
+    remaining: int | None = options.count
     out = sys.stdout.buffer
-    while remaining != 0:
-        if options.exit and all(consumer.position(partition) >= end for partition, end in ends.items()):
-            break
-        polled = consumer.poll(timeout_ms=POLL_MS, max_records=remaining)
-        for record in (record for records in polled.values() for record in records):
-            if options.key_delimiter is not None:
-                out.write((record.key or b"") + options.key_delimiter.encode())
-            out.write((record.value or b"") + b"\n")
+    progress = Progress(reading.expected(options.count), "records", hidden=options.quiet or sys.stdout.isatty())
+    with progress:
+        while remaining != 0 and not reading.done:
+            with reading.batch(remaining) as records:
+                for record in records:
+                    out.write(write(record))
+                    if options.unbuffered:
+                        out.flush()
+                out.flush()
+            progress.advance(len(records))
             if remaining is not None:
-                remaining -= 1
-        out.flush()
+                remaining -= len(records)
     return 0

@@ -1,88 +1,106 @@
-"""Write each line of standard input (or of files) as one record to a topic."""
+r"""Write records to a topic: each line of standard input, each file as a whole, or each line of JSON.
+
+Nothing is changed on the way: a value is every byte between two delimiters. The exit status is 0 only if every record
+was acknowledged.
+"""
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from barnabas.commands._client import add_bootstrap, client_options, pair
-from barnabas.commands._output import CommandError
+from barnabas.commands._client import add_broker_options, closing, pair, positive
+from barnabas.commands._format import unescape
+from barnabas.commands._input import Input
+from barnabas.commands._output import CommandError, WrongCall
+from barnabas.commands._progress import Progress
+from barnabas.commands._records import Headers, NewRecord, from_json
+from barnabas.commands._sending import CODECS, Sender, make_producer
 
-if TYPE_CHECKING:
-    from kafka import KafkaProducer
-
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+EXAMPLES = r"""
+  printf 'one\ntwo\n' | barnabas produce letters
+  printf 'de:Hallo\n' | barnabas produce greetings -K :             a key before each value
+  barnabas produce letters -k key -H source=cli -z zstd < lines
+  barnabas produce pictures -p 0 one.png two.png                    each file is one record
+  barnabas produce letters -l lines.txt                             each line of the file is one
+  printf 'key:\n' | barnabas produce greetings -K : -Z              a tombstone: null, not empty
+  barnabas consume orders -e --json | barnabas produce copy --json  a copy, with keys, headers and timestamps
+  barnabas produce --json < records                                 each to the topic and partition that it names
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options, named as kcat's users know them."""
-    parser.add_argument("topic")
-    parser.add_argument("file", nargs="*", help="default: standard input")
-    parser.add_argument("-k", "--key", help="the key of every record")
-    parser.add_argument("-K", "--key-delimiter", metavar="TEXT", help="a line is KEY TEXT VALUE")
-    parser.add_argument("-p", "--partition", type=int, help="default: by key, or spread")
-    parser.add_argument("-H", "--header", type=pair, action="append", default=[], metavar="NAME=VALUE")
-    parser.add_argument("-z", "--compression", choices=CODECS, default="none")
-    parser.add_argument("--acks", choices=("0", "1", "all"), default="all")
-    add_bootstrap(parser)
+    parser.add_argument("topic", nargs="?", metavar="TOPIC", help="may be left out with --json")
+    parser.add_argument("file", nargs="*", metavar="FILE", help="default: standard input, record by record")
+    parser.add_argument("-l", "--lines", action="store_true", help="read files record by record, as standard input")
+    parser.add_argument("-J", "--json", action="store_true", help="read records as `consume --json` prints them")
+    parser.add_argument("-p", "--partition", type=int, metavar="N", help="default: by key, or spread (-1)")
+    parser.add_argument("-k", "--key", metavar="TEXT", help="the key of records that have none of their own")
+    parser.add_argument("-K", "--key-delimiter", metavar="TEXT", help="a record is KEY TEXT VALUE")
+    parser.add_argument("-D", "--delimiter", metavar="TEXT", default="\\n", help="what ends a record (default: \\n)")
+    parser.add_argument(
+        "-H", "--header", type=pair, action="append", default=[], metavar="NAME=VALUE", help="a header of every record"
+    )
+    parser.add_argument("-Z", "--null", action="store_true", help="empty keys and values are null")
+    parser.add_argument("-T", "--tee", action="store_true", help="print what is sent to standard output")
+    parser.add_argument("-c", "-n", "--count", type=positive, metavar="N", help="stop after so many records")
+    parser.add_argument("-z", "--compression", choices=CODECS, default="none", help="default: none")
+    parser.add_argument("-a", "--acks", choices=("0", "1", "all", "-1"), default="all", help="default: all")
+    parser.add_argument("-q", "--quiet", action="store_true", help="show no progress, not on a terminal either")
+    add_broker_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Send every line; the status is 1 if any of them was not acknowledged."""
-    headers = [(name, value.encode()) for name, value in options.header]
-    producer = _producer(options)
-    failures: list[BaseException] = []
-    try:
-        for key, value in _records(options):
-            sent = producer.send(options.topic, value, key, headers, options.partition)
-            sent.add_errback(failures.append)
-        producer.flush()
-    except ValueError as error:  # what kafka-python says of a name or a partition that cannot be
-        raise CommandError(str(error)) from error
-    finally:
-        producer.close()
-    if failures:
-        raise CommandError(f"{len(failures)} records were not acknowledged: {failures[0]}")
+    """Send every record; the status is 1 if any of them was not acknowledged."""
+    if options.topic is None and not options.json:
+        raise WrongCall("name a topic; only with --json do records name their own")
+    if options.partition is not None and options.partition < -1:
+        raise WrongCall(f"--partition {options.partition}: there is no such partition")
+    whole = bool(options.file) and not (options.lines or options.json)
+    source = Input(options.file, b"\n" if options.json else unescape(options.delimiter), whole)
+    progress = Progress(source.size_bytes, "bytes", hidden=options.quiet or options.tee or not source.size_bytes)
+    with closing(make_producer(options)) as producer, progress:
+        sender = Sender(producer)
+        for message in itertools.islice(source, options.count):
+            try:
+                sender.send(_record(message, options))
+            except CommandError as error:
+                sender.finish()
+                raise CommandError(f"record {source.number} of {source.name}: {error}") from error
+            progress.advance(len(message))
+            if options.tee:
+                sys.stdout.buffer.write(message if whole else message + source.delimiter)
+                sys.stdout.buffer.flush()
+        sender.finish()
     return 0
 
 
-def _producer(options: argparse.Namespace) -> KafkaProducer:
-    from kafka import KafkaProducer
-    from kafka.codec import has_snappy, has_zstd
-
-    for codec, present, package in (("snappy", has_snappy, "python-snappy"), ("zstd", has_zstd, "zstandard")):
-        if options.compression == codec and not present():
-            raise CommandError(f"--compression {codec} needs a library: pip install {package}")
-    return KafkaProducer(
-        **client_options(options),
-        acks=options.acks if options.acks == "all" else int(options.acks),
-        enable_idempotence=options.acks == "all",
-        compression_type=None if options.compression == "none" else options.compression,
-        linger_ms=5,
-    )
-
-
-def _records(options: argparse.Namespace) -> Iterator[tuple[bytes | None, bytes]]:
-    key = None if options.key is None else options.key.encode()
-    delimiter = options.key_delimiter.encode() if options.key_delimiter else None
-    for number, line in enumerate(_lines(options.file), 1):
-        if delimiter is None:
-            yield key, line
-            continue
-        own_key, found, value = line.partition(delimiter)
-        if not found:
-            raise CommandError(f"line {number} has no key delimiter {options.key_delimiter!r}")
-        yield own_key, value
+def _record(message: bytes, options: argparse.Namespace) -> NewRecord:
+    """Return the record that a message stands for; what the command line says goes over what the record says."""
+    partition = None if options.partition in (None, -1) else options.partition
+    key = None if options.key is None else options.key.encode("utf-8", "surrogateescape")
+    headers: Headers = [(name, value.encode("utf-8", "surrogateescape")) for name, value in options.header]
+    if options.json:
+        record = from_json(message)
+        return record._replace(
+            key=key if record.key is None else record.key,
+            headers=record.headers + headers,
+            topic=_named(options.topic or record.topic),
+            partition=record.partition if options.partition is None else partition,
+        )
+    value: bytes | None = message
+    if options.key_delimiter is not None:
+        own, found, rest = message.partition(unescape(options.key_delimiter))
+        if found:
+            key, value = own, rest
+    if options.null:
+        key, value = key or None, value or None
+    return NewRecord(key, value, headers, options.topic, partition)
 
 
-def _lines(files: list[str]) -> Iterator[bytes]:
-    if not files:
-        yield from (line.rstrip(b"\r\n") for line in sys.stdin.buffer)
-    for name in files:
-        try:
-            with open(name, "rb") as stream:
-                yield from (line.rstrip(b"\r\n") for line in stream)
-        except OSError as error:
-            raise CommandError(f"cannot read {name}: {error.strerror}") from error
+def _named(topic: str | None) -> str:
+    if topic is None:
+        raise CommandError("it names no topic, nor does the command line")
+    return topic

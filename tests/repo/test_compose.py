@@ -87,8 +87,8 @@ def test_a_broker_started_so_serves_on_both_listeners(project: PROJECT, tmp_path
         try:
             assert broker.stdout.readline().startswith(b"ready: localhost:")
             internal, external = re.findall(r"(?:IN|EX)TERNAL://[^:]+:(\d+)", (tmp_path / "log").read_text())
-            run(*COMMAND, "topic", "create", "made-inside", "--bootstrap", f"localhost:{internal}")
-            assert run(*COMMAND, "topic", "list", "--bootstrap", f"localhost:{external}") == "made-inside\n"
+            run(*COMMAND, "topic", "create", "made-inside", "--brokers", f"localhost:{internal}")
+            assert run(*COMMAND, "topic", "list", "--brokers", f"localhost:{external}") == "made-inside\n"
         finally:
             broker.terminate()
             broker.communicate()

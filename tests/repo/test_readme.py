@@ -80,7 +80,7 @@ class Reader:
             self._broker = subprocess.Popen(command, cwd=self.folder, stdout=subprocess.PIPE, stderr=log, text=True)
         said = self._broker.stdout.readline()
         self.address = said.removeprefix(READY).strip()
-        self._environment["BARNABAS_BOOTSTRAP"] = self.address
+        self._environment["BARNABAS_BROKERS"] = self.address
         assert prints(expected, re.sub(r":\d+$", ":9092", said, flags=re.MULTILINE))
 
     def stop(self) -> None:

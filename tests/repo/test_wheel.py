@@ -103,7 +103,7 @@ def test_a_broker_serves_whatever_modules_its_user_has(installed: Path, tmp_path
         try:
             ready = broker.stdout.readline()
             assert ready.startswith("ready: 127.0.0.1:")
-            environment["BARNABAS_BOOTSTRAP"] = ready.split()[1]
+            environment["BARNABAS_BROKERS"] = ready.split()[1]
             say(barnabas, "produce", "letters", said="alpha\nbeta\n", cwd=tmp_path, env=environment)
             consumed = say(barnabas, "consume", "letters", "--exit", cwd=tmp_path, env=environment)
         finally:

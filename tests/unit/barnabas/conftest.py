@@ -64,7 +64,7 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
 @pytest.fixture
 def barnabas(call: Command, shared_broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch) -> Command:
     """Run a command that talks to the shared broker."""
-    monkeypatch.setenv("BARNABAS_BOOTSTRAP", shared_broker.bootstrap)
+    monkeypatch.setenv("BARNABAS_BROKERS", shared_broker.bootstrap)
     return call
 
 

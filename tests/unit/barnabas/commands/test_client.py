@@ -1,33 +1,59 @@
 import argparse
+import socket
+import time
 
 import pytest
 
-from barnabas.commands._client import add_bootstrap, client_options, pair, positive
+from barnabas.commands._client import add_broker_options, pair, positive, seconds
 
 
 def parse(*arguments: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
-    add_bootstrap(parser)
+    add_broker_options(parser)
     return parser.parse_args(arguments)
 
 
 def test_the_broker_of_this_machine_is_the_default(monkeypatch):
-    monkeypatch.delenv("BARNABAS_BOOTSTRAP", raising=False)
-    assert parse().bootstrap == ["127.0.0.1:9092"]
+    monkeypatch.delenv("BARNABAS_BROKERS", raising=False)
+    assert parse().brokers == ["127.0.0.1:9092"]
 
 
 def test_the_environment_may_name_another_and_the_option_yet_another(monkeypatch):
-    monkeypatch.setenv("BARNABAS_BOOTSTRAP", "a:1,b:2")
-    assert parse().bootstrap == ["a:1", "b:2"]
-    assert client_options(parse("--bootstrap", "[::1]:3"))["bootstrap_servers"] == ["[::1]:3"]
+    monkeypatch.setenv("BARNABAS_BROKERS", "a:1,b")
+    assert parse().brokers == ["a:1", "b:9092"]
+    assert parse("-b", "[::1]:3, c ").brokers == ["[::1]:3", "c:9092"]
+    assert parse("--bootstrap-server", "[::1]").brokers == ["[::1]:9092"]
 
 
-@pytest.mark.parametrize("address", ["localhost", "localhost:kafka", ":9092", "a:1,,b:2", ""])
+@pytest.mark.parametrize("address", ["localhost:kafka", ":9092", "a:1,,b:2", "", "a:0", "a:65536"])
 def test_what_is_no_address_is_a_wrong_call(address, capsys):
     with pytest.raises(SystemExit) as end:
-        parse("--bootstrap", address)
+        parse("--brokers", address)
     assert end.value.code == 2
     assert "write it as HOST:PORT" in capsys.readouterr().err
+
+
+def test_an_address_where_nobody_listens_is_named_at_once(call):
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{bound.getsockname()[1]}"
+        began = time.monotonic()
+        status, out, err = call("topic", "list", "-b", f"{address},no.such.host.invalid:1")
+        assert time.monotonic() - began < 10
+    assert (status, out) == (1, "")
+    assert err.startswith(f"barnabas topic list: no broker answers at {address} (connection refused), no.such.host")
+    assert err.endswith("; `barnabas serve` starts one\n")
+
+
+def test_a_listener_that_is_no_broker_is_told_as_such_within_the_time_out(call):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        said = call("topic", "list", "-b", address, "-m", "0.3")
+    assert said == (
+        1,
+        "",
+        f"barnabas topic list: what listens at {address} did not answer as a Kafka broker within 0.3 s\n",
+    )
 
 
 @pytest.mark.parametrize(("text", "read"), [("a=b", ("a", "b")), ("a=", ("a", "")), ("a=b=c", ("a", "b=c"))])
@@ -46,3 +72,10 @@ def test_a_number_of_things_is_at_least_one():
     for text in ("0", "-1", "two", "", "1.5", "\u0663"):
         with pytest.raises(argparse.ArgumentTypeError, match="is not a number of at least 1"):
             positive(text)
+
+
+def test_a_time_is_longer_than_nothing():
+    assert seconds("0.5") == 0.5
+    for text in ("0", "-1", "soon", "inf", "nan"):
+        with pytest.raises(argparse.ArgumentTypeError, match="is not a number of seconds"):
+            seconds(text)

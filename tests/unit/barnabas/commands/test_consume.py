@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 
@@ -21,24 +23,89 @@ def test_one_partition_is_in_order(barnabas, filled):
     assert barnabas("consume", filled, "-p", "1", "--exit").lines == ["p1-0", "p1-1", "p1-2", "p1-3"]
 
 
-def test_from_an_offset_on(barnabas, filled):
-    assert barnabas("consume", filled, "-p", "2", "-o", "3", "-e").lines == ["p2-3"]
-    assert barnabas("consume", filled, "-o", "end", "-e") == (0, "", "")
+@pytest.mark.parametrize(
+    ("offset", "printed"),
+    [
+        (["3"], ["p2-3"]),
+        (["9"], []),
+        (["-2"], ["p2-2", "p2-3"]),
+        (["-99"], ["p2-0", "p2-1", "p2-2", "p2-3"]),
+        (["+3"], ["p2-3"]),
+        (["end"], []),
+        (["1:3"], ["p2-1", "p2-2"]),
+        ([":1"], ["p2-0"]),
+        (["3:1"], []),
+        ([":end"], ["p2-0", "p2-1", "p2-2", "p2-3"]),
+        (["@-1h:end"], ["p2-0", "p2-1", "p2-2", "p2-3"]),
+        (["@2020-01-01:24h"], []),
+        (["s@0", "e@1"], []),
+    ],
+)
+def test_where_to_begin_and_to_end(barnabas, filled, offset, printed):
+    options = [word for one in offset for word in ("-o", one)]
+    until = [] if any(":" in one or "e@" in one for one in offset) else ["-e"]
+    said = barnabas("consume", filled, "-p", "2", *options, *until)
+    assert said == (0, "".join(f"{line}\n" for line in printed), "")
+
+
+def test_from_the_first_record_of_a_time_on(barnabas, topic):
+    lines = "".join(f'{{"value": "{day}", "timestamp": {day * 86_400_000}}}\n' for day in (1, 2, 3))
+    barnabas("topic", "create", topic, "-c", "retention.ms=-1")
+    barnabas("produce", topic, "--json", stdin=lines.encode())
+    assert barnabas("consume", topic, "-e", "-o", "@1970-01-03").lines == ["2", "3"]
+    assert barnabas("consume", topic, "-o", "@1970-01-02:1d").lines == ["1"]
+    assert barnabas("consume", topic, "-o", "@:1970-01-03").lines == ["1"]
 
 
 def test_so_many_records_and_no_more(barnabas, filled):
     assert len(barnabas("consume", filled, "-n", "5").lines) == 5
+    assert len(barnabas("consume", filled, "-c", "5").lines) == 5
 
 
-def test_keys_are_printed_where_asked_for(barnabas, filled):
-    assert barnabas("consume", filled, "-p", "0", "-n", "1", "-K", " => ").lines == ["k => p0-0"]
+@pytest.mark.parametrize(
+    ("options", "printed"),
+    [
+        (["-K", " => "], "k => p0-0\n"),
+        (["-K", r"\t", "-D", "|"], "k\tp0-0|"),
+        (["-O", "-K", ":"], "0:k:p0-0\n"),
+        (["-f", r"%t[%p]@%o %k=%v%%\n"], "{topic}[0]@0 k=p0-0%\n"),
+        (["-f", "%k", "-u"], "k"),
+    ],
+)
+def test_what_is_printed_of_a_record(barnabas, filled, options, printed):
+    said = barnabas("consume", filled, "-p", "0", "-n", "1", *options)
+    assert said == (0, printed.format(topic=filled), "")
 
 
-def test_several_topics(barnabas, filled):
+def test_null_is_told_from_nothing_where_asked_for(barnabas, topic):
+    barnabas("produce", topic, "-K", ":", "-Z", stdin=b"k:\n")
+    assert barnabas("consume", topic, "-e", "-K", ":").out == "k:\n"
+    assert barnabas("consume", topic, "-e", "-K", ":", "-Z").out == "k:NULL\n"
+
+
+def test_json_is_an_object_a_line(barnabas, topic):
+    barnabas("produce", topic, "-k", "k", "-H", "a=1", "-H", "a=2", stdin=b"v\n")
+    record = json.loads(barnabas("consume", topic, "-e", "--json").out)
+    assert record.pop("timestamp") > 1_600_000_000_000
+    assert record == {
+        "topic": topic,
+        "partition": 0,
+        "offset": 0,
+        "timestamp_type": "create",
+        "key": "k",
+        "value": "v",
+        "headers": [{"key": "a", "value": "1"}, {"key": "a", "value": "2"}],
+    }
+    assert json.loads(barnabas("consume", topic, "-e", "--meta-only").out)["value_size"] == 1
+
+
+def test_several_topics_by_name_and_by_pattern(barnabas, filled):
     barnabas("produce", f"{filled}-2", stdin=b"other\n")
     said = barnabas("consume", filled, f"{filled}-2", "-e").lines
     assert len(said) == 13
     assert "other" in said
+    assert sorted(barnabas("consume", f"^{filled}", "-e").lines) == sorted(said)
+    assert barnabas("consume", f"^{filled}-.$", "-e").lines == ["other"]
 
 
 def test_an_empty_topic_has_an_end(barnabas, topic):
@@ -48,14 +115,22 @@ def test_an_empty_topic_has_an_end(barnabas, topic):
 
 def test_a_group_goes_on_where_it_stopped(barnabas, filled):
     first = barnabas("consume", filled, "-g", filled, "-n", "7").lines
-    second = barnabas("consume", filled, "-g", filled, "-n", "5").lines
+    second = barnabas("consume", filled, "-g", filled, "-e").lines
+    assert len(first) == 7
     assert len({*first, *second}) == 12
+    assert barnabas("consume", f"^{filled}$", "-g", filled, "-e") == (0, "", "")
+
+
+def test_a_group_begins_at_the_end_if_told_so(barnabas, filled):
+    assert barnabas("consume", filled, "-g", filled, "-o", "end", "-e") == (0, "", "")
 
 
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
         (["missing", "-e"], "there is no topic missing"),
+        (["missing", "-g", "g"], "there is no topic missing"),
+        (["^missing", "-e"], "no topic matches ^missing"),
         (["{topic}", "-p", "9", "-e"], "{topic} has partitions 0 to 2, no 9"),
     ],
 )
@@ -66,17 +141,21 @@ def test_what_is_not_there_is_said(barnabas, filled, arguments, complaint):
 
 def test_asking_for_a_topic_does_not_create_it(barnabas, topic):
     barnabas("consume", topic, "-e")
-    assert topic not in barnabas("topic", "list").lines
+    assert topic not in barnabas("topic", "list", "-q").lines
 
 
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["t", "-o", "soon"], "'soon' is neither start, end nor a number"),
+        (["t", "-o", "soon"], "'soon': write start, end, stored, N, -N, +N, @TIME"),
+        (["t", "-o", "1", "-o", "2"], "give one place to begin and one to end"),
+        (["t", "-o", "stored"], "say of which --group"),
         (["t", "-n", "0"], "'0' is not a number of at least 1"),
         (["t", "-g", "g", "-p", "0"], "--group chooses its partitions itself"),
-        (["t", "-g", "g", "-e"], "--group chooses its partitions itself"),
-        ([], "the following arguments are required: topic"),
+        (["t", "-g", "g", "-o", "5"], "`barnabas group seek` moves it"),
+        (["t", "-f", "%q"], "'%q' means nothing in a format"),
+        (["t", "-f", "%v", "--json"], "choose one of them"),
+        ([], "the following arguments are required: TOPIC"),
     ],
 )
 def test_a_wrong_call_is_told_before_any_broker_is_asked(call, arguments, complaint):

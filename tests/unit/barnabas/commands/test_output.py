@@ -1,12 +1,25 @@
+import argparse
+import json
+
 import pytest
 from kafka import errors
 
-from barnabas.commands._output import explain, explain_code, plain, print_table
+from barnabas.commands._output import (
+    Report,
+    cell,
+    count_of,
+    explain,
+    explain_code,
+    plain,
+    print_facts,
+    print_table,
+    show,
+)
 
 
-def test_columns_are_as_wide_as_their_widest_cell(capsys):
-    print_table(("name", "n"), [("a", 1), ("longer", 22)])
-    assert capsys.readouterr().out == "NAME    N\na       1\nlonger  22\n"
+def test_columns_are_as_wide_as_their_widest_cell_and_numbers_stand_at_the_right(capsys):
+    print_table(("name", "log_end"), [{"name": "a", "log_end": 1}, {"name": "longer", "log_end": None}])
+    assert capsys.readouterr().out == "NAME    LOG-END\na             1\nlonger        -\n"
 
 
 def test_a_table_without_rows_is_its_header(capsys):
@@ -14,14 +27,44 @@ def test_a_table_without_rows_is_its_header(capsys):
     assert capsys.readouterr().out == "NAME  N\n"
 
 
-def test_a_missing_broker_is_answered_with_how_to_start_one():
-    said = explain(errors.KafkaTimeoutError("nothing at h:1")) or ""
-    assert said.startswith("no answer from a broker (nothing at h:1); is one running there?")
-    assert said.endswith("`barnabas serve` starts one")
+def test_facts_stand_below_each_other(capsys):
+    print_facts({"id": "x", "log_end": 3})
+    assert capsys.readouterr().out == "ID       x\nLOG-END  3\n"
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(None, "-"), (True, "yes"), (False, "no"), ([1, 2], "1,2"), ([], "-"), (0, "0"), ("", "")]
+)
+def test_a_value_is_shown_to_people(value, shown):
+    assert cell(value) == shown
+
+
+def test_programs_get_all_of_the_rows(capsys):
+    show(argparse.Namespace(json=True), ("a",), [{"a": None, "b": "ü"}])
+    assert json.loads(capsys.readouterr().out) == [{"a": None, "b": "ü"}]
+
+
+def test_a_report_tells_people_line_by_line_and_fails_if_anything_did(capsys):
+    report = Report(argparse.Namespace(command="topic create", json=False))
+    report.done("created", "a", "well", partitions=1)
+    report.failed("b", "no")
+    assert report.end() == 1
+    assert capsys.readouterr() == ("created a: well\n", "barnabas topic create: b: no\n")
+
+
+def test_a_report_tells_programs_at_the_end(capsys):
+    report = Report(argparse.Namespace(command="topic create", json=True))
+    report.done("created", "a", "well", partitions=1)
+    assert report.end() == 0
+    assert json.loads(capsys.readouterr().out) == [{"name": "a", "result": "created", "partitions": 1}]
 
 
 def test_an_error_of_the_client_is_told_without_its_class():
     assert explain(errors.GroupAuthorizationFailedError("not yours")) == "not yours"
+
+
+def test_what_the_broker_does_not_serve_is_told_so():
+    assert (explain(errors.IncompatibleBrokerVersion("X")) or "").startswith("the broker does not serve what this")
 
 
 def test_what_is_not_the_client_s_error_is_not_explained_away():
@@ -32,8 +75,9 @@ def test_what_is_not_the_client_s_error_is_not_explained_away():
     ("text", "said"),
     [
         ("[Error 37] InvalidPartitionsError: only 3: no more", "only 3: no more"),
+        ("[Error 35] IncompatibleBrokerVersion: no", "no"),
         ("KafkaTimeoutError: late", "late"),
-        ("just words", "just words"),
+        ("just: words", "just: words"),
     ],
 )
 def test_names_of_the_client_s_own_are_left_out(text, said):
@@ -44,3 +88,7 @@ def test_the_broker_s_own_words_come_before_the_meaning_of_its_code():
     assert explain_code(37, "would be no increase") == "would be no increase"
     assert "does not exist on this broker" in explain_code(3, None)
     assert explain_code(31_000, None) == str(errors.UnknownError.description)
+
+
+def test_one_is_no_plural():
+    assert (count_of(1, "record"), count_of(0, "record")) == ("1 record", "0 records")

@@ -20,16 +20,19 @@ def records(bootstrap: str, topic: str) -> list:
         consumer.close()
 
 
-def test_each_line_is_a_record_and_line_ends_are_not_part_of_it(barnabas, topic, shared_broker):
+def test_each_line_is_a_record_every_byte_of_it(barnabas, topic, shared_broker):
     assert barnabas("produce", topic, stdin=b"one\ntwo\r\n\nthree") == (0, "", "")
-    assert [record.value for record in records(shared_broker.bootstrap, topic)] == [b"one", b"two", b"", b"three"]
+    assert [record.value for record in records(shared_broker.bootstrap, topic)] == [b"one", b"two\r", b"", b"three"]
 
 
-def test_files_are_read_in_their_order(barnabas, topic, shared_broker, tmp_path: Path):
+def test_each_file_is_a_record_or_each_of_its_lines(barnabas, topic, shared_broker, tmp_path: Path):
     for name in ("a", "b"):
         (tmp_path / name).write_text(f"{name}1\n{name}2\n")
-    assert barnabas("produce", topic, str(tmp_path / "b"), str(tmp_path / "a")).status == 0
-    assert [r.value for r in records(shared_broker.bootstrap, topic)] == [b"b1", b"b2", b"a1", b"a2"]
+    files = (str(tmp_path / "b"), str(tmp_path / "a"))
+    assert barnabas("produce", topic, *files).status == 0
+    assert barnabas("produce", topic, "-p", "0", "-l", *files).status == 0
+    found = [record.value for record in records(shared_broker.bootstrap, topic)]
+    assert found == [b"b1\nb2\n", b"a1\na2\n", b"b1", b"b2", b"a1", b"a2"]
 
 
 def test_one_key_and_headers_for_all(barnabas, topic, shared_broker):
@@ -45,12 +48,49 @@ def test_a_key_in_each_line(barnabas, topic, shared_broker):
     assert found == [(b"k1", b"v1"), (b"", b"v2"), (b"k3", b"")]
 
 
-def test_a_line_without_the_delimiter_is_named(barnabas, topic):
-    assert barnabas("produce", topic, "-K", "::", stdin=b"k::v\nv\n") == (
-        1,
-        "",
-        "barnabas produce: line 2 has no key delimiter '::'\n",
-    )
+def test_a_line_without_the_delimiter_has_the_key_of_all_or_none(barnabas, topic, shared_broker):
+    barnabas("produce", topic, "-K", "::", stdin=b"k::v\nv\n")
+    barnabas("produce", topic, "-K", "::", "-k", "all", stdin=b"k::v\nv\n")
+    assert [record.key for record in records(shared_broker.bootstrap, topic)] == [b"k", None, b"k", b"all"]
+
+
+def test_records_may_end_otherwise(barnabas, topic, shared_broker):
+    barnabas("produce", topic, "-D", r"\0", "-K", r"\t", stdin=b"k\tone\n\0two")
+    found = [(record.key, record.value) for record in records(shared_broker.bootstrap, topic)]
+    assert found == [(b"k", b"one\n"), (None, b"two")]
+
+
+def test_what_is_empty_is_null_where_asked_for(barnabas, topic, shared_broker):
+    barnabas("produce", topic, "-K", ":", "-Z", stdin=b"k:\n:v\n:\n")
+    found = [(record.key, record.value) for record in records(shared_broker.bootstrap, topic)]
+    assert found == [(b"k", None), (None, b"v"), (None, None)]
+
+
+def test_what_is_sent_is_printed_too_where_asked_for(barnabas, topic):
+    assert barnabas("produce", topic, "-T", "-K", ":", stdin=b"a:1\nb:2\n").out == "a:1\nb:2\n"
+
+
+def test_no_more_than_so_many(barnabas, topic, shared_broker):
+    barnabas("produce", topic, "-c", "2", stdin=b"a\nb\nc\n")
+    assert [record.value for record in records(shared_broker.bootstrap, topic)] == [b"a", b"b"]
+
+
+def test_records_as_json_go_where_they_say_unless_told_otherwise(barnabas, topic, shared_broker):
+    barnabas("topic", "create", f"{topic}:2", f"{topic}-other:2", "-c", "retention.ms=-1")
+    line = f'{{"topic": "{topic}", "partition": 1, "value": "v", "timestamp": 5}}\n'.encode()
+    assert barnabas("produce", "--json", stdin=line) == (0, "", "")
+    assert barnabas("consume", topic, "-e", "-f", "%p %T %v").out == "1 5 v"
+    assert barnabas("produce", f"{topic}-other", "--json", "-p", "0", "-k", "k", "-H", "a=1", stdin=line).status == 0
+    assert barnabas("consume", f"{topic}-other", "-e", "-f", "%p %T %k %v %h").out == "0 5 k v a=1"
+
+
+def test_a_line_that_is_no_record_is_named_and_those_before_it_are_sent(barnabas, topic, shared_broker):
+    status, out, err = barnabas("produce", topic, "--json", stdin=b'{"value": "a"}\n{"value": 1}\n')
+    assert (status, out) == (1, "")
+    assert err.startswith("barnabas produce: record 2 of standard input: value: write null, a string or")
+    assert [record.value for record in records(shared_broker.bootstrap, topic)] == [b"a"]
+    status, _, err = barnabas("produce", "--json", stdin=b"{}\n")
+    assert "it names no topic, nor does the command line" in err
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
@@ -70,7 +110,7 @@ def test_records_that_the_broker_refuses_are_counted(barnabas, topic):
     barnabas("topic", "create", topic, "-c", "max.message.bytes=100")
     status, out, err = barnabas("produce", topic, stdin=b"x" * 200 + b"\n")
     assert (status, out) == (1, "")
-    assert err.startswith("barnabas produce: 1 records were not acknowledged: ")
+    assert err.startswith("barnabas produce: 1 record was not acknowledged: ")
 
 
 @pytest.mark.parametrize(
@@ -88,6 +128,20 @@ def test_what_cannot_be_written_is_said_in_one_line(barnabas, topic, arguments, 
     assert err.startswith("barnabas produce: ")
     assert complaint in err
     assert len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ([], "name a topic; only with --json"),
+        (["t", "-p", "-2"], "there is no such partition"),
+        (["t", "-z", "rar"], "invalid choice: 'rar'"),
+    ],
+)
+def test_a_wrong_call_is_told_before_any_broker_is_asked(call, arguments, complaint):
+    status, out, err = call("produce", *arguments)
+    assert (status, out) == (2, "")
+    assert complaint in err
 
 
 def test_a_header_needs_a_name(call):

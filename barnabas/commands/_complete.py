@@ -1,0 +1,113 @@
+"""What may follow the words that have been typed: `barnabas complete WORD... TYPED`, called by the shells' scripts.
+
+It prints a candidate a line, after a tab what it is. The commands and options are those of the parsers themselves, so
+there is nothing else to keep in step. A broker is asked for topics and groups, and if it does not answer at once there
+are none: somebody is waiting for a key press.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+
+from barnabas.commands._parser import COMMANDS, find, make_parser
+
+TIMEOUT_S = 0.5
+Candidate = tuple[str, str]
+
+
+def complete(words: Sequence[str]) -> int:
+    """Print what the last word may become."""
+    *before, typed = words or [""]
+    try:
+        for text, about in candidates(before, typed):
+            if text.startswith(typed):
+                sys.stdout.write(f"{text}\t{about}\n" if about else f"{text}\n")
+    except (Exception, SystemExit):  # whatever is wrong with half a line is not to be told in the middle of it
+        return 1
+    return 0
+
+
+def candidates(before: Sequence[str], typed: str) -> Iterable[Candidate]:
+    """Return what may stand after the words before, not all of which begins with what is typed."""
+    if not before:
+        return [("serve", "run a broker in the foreground"), *COMMANDS.items()]
+    if before[0] not in COMMANDS:
+        return []
+    found = find(before)
+    if found.is_group:
+        return found.module.SUBCOMMANDS.items() if not found.rest else []
+    parser = make_parser(found)
+    offered: list[Candidate] = []
+    if len(before) == 1 and (group := find([before[0], "--help"])).is_group:  # one that has a default
+        offered += group.module.SUBCOMMANDS.items()
+    options = {name: action for action in parser._actions for name in action.option_strings}
+    previous = options.get(found.rest[-1]) if found.rest else None
+    if previous is not None and previous.nargs is None:
+        return _values(previous, found.rest)
+    if typed.startswith("-"):
+        return [(name, action.help or "") for name, action in options.items() if name.startswith("--") or name == typed]
+    positionals = list(_positionals(parser, found.rest, options))
+    return [*offered, *(_values(positionals[0], found.rest) if positionals else [])]
+
+
+def _positionals(
+    parser: argparse.ArgumentParser, rest: Sequence[str], options: dict[str, argparse.Action]
+) -> Iterator[argparse.Action]:
+    """Return the positional arguments that may still come."""
+    given = 0
+    takes_value = False
+    for word in rest:
+        if takes_value:
+            takes_value = False
+        elif word in options:
+            takes_value = options[word].nargs is None
+        elif not word.startswith("-"):
+            given += 1
+    for action in parser._get_positional_actions():
+        if action.nargs in ("*", "+") or given <= 0:
+            yield action
+        given -= 1
+
+
+def _values(action: argparse.Action, words: Sequence[str]) -> Iterable[Candidate]:
+    """Return what an argument may be."""
+    if action.choices:
+        return [(str(choice), "") for choice in action.choices]
+    names = {"topic": _topics, "topics": _topics, "group": _groups, "to_group": _groups, "resource": _resources}
+    look_up = names.get(action.dest)
+    return [(name, "") for name in look_up(_connection(words))] if look_up else []
+
+
+def _connection(words: Sequence[str]) -> argparse.Namespace:
+    """Return the options of the connection that are among the words."""
+    connection = argparse.ArgumentParser(add_help=False)
+    from barnabas.commands._client import add_broker_options
+
+    add_broker_options(connection)
+    options, _ = connection.parse_known_args(list(words))
+    options.timeout = TIMEOUT_S
+    return options
+
+
+def _topics(options: argparse.Namespace) -> list[str]:
+    from barnabas.commands._client import admin
+
+    with admin(options) as client:
+        return sorted(client.list_topics())
+
+
+def _groups(options: argparse.Namespace) -> list[str]:
+    from barnabas.commands._client import admin
+
+    with admin(options) as client:
+        return sorted(str(group["group_id"]) for group in client.list_groups())
+
+
+def _resources(options: argparse.Namespace) -> list[str]:
+    from barnabas.commands._client import admin
+
+    with admin(options) as client:
+        brokers = [f"broker/{broker['broker_id']}" for broker in client.describe_cluster()["brokers"]]
+        return ["brokers", *brokers, *(f"topic/{name}" for name in sorted(client.list_topics()))]

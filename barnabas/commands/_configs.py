@@ -1,0 +1,134 @@
+"""Settings of topics, brokers and groups, as DescribeConfigs tells them and IncrementalAlterConfigs changes them.
+
+A resource is written KIND/NAME. `brokers` (without a name) is the cluster-wide default of all brokers. The requests
+are made here and sent by kafka-python: its own methods do not know that default, nor the documentation.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from barnabas.commands._client import send
+from barnabas.commands._output import CommandError, explain_code
+from barnabas.commands._settings import did_you_mean
+
+if TYPE_CHECKING:
+    from kafka import KafkaAdminClient
+
+KINDS = {"topic": 2, "broker": 4, "brokers": 4, "broker-logger": 8, "client-metrics": 16, "group": 32}
+SOURCES = {
+    0: "unknown",
+    1: "topic",
+    2: "broker",
+    3: "brokers",
+    4: "server.properties",
+    5: "default",
+    6: "broker-logger",
+    7: "client-metrics",
+    8: "group",
+}
+TYPES = ("unknown", "boolean", "string", "int", "short", "long", "double", "list", "class", "password")
+OWN_SOURCES = (1, 2, 3, 4, 6, 7, 8)
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+
+class Setting(NamedTuple):
+    """One setting of a resource."""
+
+    name: str
+    value: str | None
+    source: str
+    type: str
+    read_only: bool
+    sensitive: bool
+    is_own: bool  # set somewhere for this resource, not inherited and not the default
+    synonyms: list[dict[str, Any]]
+    documentation: str | None
+
+
+class Change(NamedTuple):
+    """One change of a setting."""
+
+    name: str
+    operation: int
+    value: str | None = None
+
+
+def resource(text: str) -> str:
+    """Check what names a resource."""
+    kind, slash, name = text.partition("/")
+    if kind not in KINDS or (kind == "brokers") == bool(slash) or (slash and not name):
+        listed = ", ".join(f"{kind}/NAME" for kind in KINDS if kind != "brokers")
+        raise argparse.ArgumentTypeError(f"{text!r}: write {listed} or brokers")
+    if kind in ("broker", "broker-logger") and not name.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r}: a broker is named by its id")
+    return text
+
+
+def describe_configs(
+    client: KafkaAdminClient, of: str, names: Sequence[str] | None = None, documentation: bool = False
+) -> list[Setting]:
+    """Return the settings of a resource, in order of their names."""
+    from kafka.protocol.admin import DescribeConfigsRequest
+
+    kind, name, node = _address(of)
+    request = DescribeConfigsRequest(
+        resources=[(kind, name, None if names is None else list(names))],
+        include_synonyms=True,
+        include_documentation=documentation,
+        min_version=3 if documentation else 1,
+    )
+    (result,) = send(client, request, node).results
+    if result.error_code:
+        raise CommandError(f"{of}: {explain_code(result.error_code, result.error_message)}")
+    return sorted((_setting(entry, of) for entry in result.configs), key=lambda setting: setting.name)
+
+
+def alter_configs(client: KafkaAdminClient, of: str, changes: Sequence[Change], dry_run: bool) -> str | None:
+    """Change settings of a resource; return what went wrong, if anything.
+
+    A broker takes the reset of a setting that it does not know, since nothing of that name is set afterwards. Who
+    mistypes a name shall hear of it, so it is looked up first.
+    """
+    from kafka.protocol.admin import IncrementalAlterConfigsRequest
+
+    try:
+        known = [setting.name for setting in describe_configs(client, of)]
+    except CommandError as error:
+        return str(error).removeprefix(f"{of}: ")
+    for change in changes:
+        if change.operation != SET and change.name not in known:
+            return f"there is no setting {change.name!r}{did_you_mean(change.name, known)}"
+    kind, name, node = _address(of)
+    request = IncrementalAlterConfigsRequest(
+        resources=[(kind, name, [(change.name, change.operation, change.value) for change in changes])],
+        validate_only=dry_run,
+    )
+    (response,) = send(client, request, node).responses
+    return explain_code(response.error_code, response.error_message) if response.error_code else None
+
+
+def _address(of: str) -> tuple[int, str, int | None]:
+    """Return a resource's type, its name, and the broker to ask if that matters."""
+    kind, _, name = of.partition("/")
+    return KINDS[kind], name, int(name) if kind in ("broker", "broker-logger") else None
+
+
+def _setting(entry: Any, of: str) -> Setting:
+    inherited = of.startswith(("topic/", "group/")) and entry.config_source in (2, 3, 4)
+    return Setting(
+        name=entry.name,
+        value=entry.value,
+        source=SOURCES.get(entry.config_source, "unknown"),
+        type=TYPES[entry.config_type] if 0 <= entry.config_type < len(TYPES) else "unknown",
+        read_only=entry.read_only,
+        sensitive=entry.is_sensitive,
+        is_own=entry.config_source in OWN_SOURCES and not inherited,
+        synonyms=[
+            {"name": one.name, "value": one.value, "source": SOURCES.get(one.source, "unknown")}
+            for one in entry.synonyms
+        ],
+        documentation=entry.documentation or None,
+    )

@@ -1,0 +1,121 @@
+"""Consumer groups as the commands see them: state, members, committed offsets, lag."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from barnabas.commands._output import CommandError, count_of, plain
+from barnabas.commands._topics import end_offsets, start_offsets
+
+if TYPE_CHECKING:
+    from kafka import KafkaAdminClient, TopicPartition
+
+NOBODY = ("Empty", "Dead")
+
+
+class Group(NamedTuple):
+    """One group and those who are in it."""
+
+    name: str
+    state: str
+    protocol: str | None
+    coordinator: int | None
+    members: list[dict[str, Any]]
+
+    @property
+    def is_active(self) -> bool:
+        """Whether anybody is in it."""
+        return self.state not in NOBODY
+
+
+def describe(client: KafkaAdminClient, names: Sequence[str]) -> dict[str, Group | str]:
+    """Describe groups in the order of their names; a group that there is not is a sentence that says so."""
+    described = client.describe_groups(list(dict.fromkeys(names)))
+    committed = {}
+    found: dict[str, Group | str] = {}
+    for name in dict.fromkeys(names):
+        group = described[name]
+        if group["group_state"] == "Dead":
+            committed = committed_offsets(client, name)
+            if not committed:
+                found[name] = "there is no such group"
+                continue
+        elif group.get("error"):
+            found[name] = plain(group["error"])
+            continue
+        members = sorted(group["members"], key=lambda one: (str(one["client_id"]), str(one["member_id"])))
+        found[name] = Group(name, group["group_state"], group["protocol_data"] or None, None, members)
+    return found
+
+
+def committed_offsets(client: KafkaAdminClient, group: str) -> dict[TopicPartition, int]:
+    """Return what a group has committed."""
+    committed = client.list_group_offsets({group: None})[group]
+    return {partition: entry.offset for partition, entry in sorted(committed.items()) if entry.offset >= 0}
+
+
+def lag_rows(client: KafkaAdminClient, group: Group) -> list[dict[str, Any]]:
+    """Return a row for each partition that a group reads or has read."""
+    committed = committed_offsets(client, group.name)
+    owners = {partition: member for member in group.members for partition in assigned(member)}
+    existing, gone = _existing(client, sorted({*committed, *owners}))
+    starts, ends = start_offsets(client, existing), end_offsets(client, existing)
+    rows = []
+    for partition in sorted({*committed, *owners}):
+        offset, end = committed.get(partition), ends.get(partition)
+        owner = owners.get(partition, {})
+        # Records that have been deleted since cannot be read any more: they are no lag.
+        behind = None if offset is None or end is None else max(end - max(offset, starts[partition]), 0)
+        rows.append(
+            {
+                "topic": partition.topic,
+                "partition": partition.partition,
+                "committed": offset,
+                "end": end,
+                "lag": behind,
+                "member": owner.get("member_id"),
+                "instance": owner.get("group_instance_id"),
+                "client": owner.get("client_id"),
+                "host": owner.get("client_host"),
+                "deleted": partition in gone,
+            }
+        )
+    return rows
+
+
+def assigned(member: dict[str, Any]) -> list[TopicPartition]:
+    """Return the partitions that a member is assigned."""
+    from kafka import TopicPartition
+
+    assignment = member["member_assignment"]
+    if not isinstance(assignment, dict):  # a member that has no assignment yet, or not a consumer's
+        return []
+    return [
+        TopicPartition(entry["topic"], partition)
+        for entry in assignment["assigned_partitions"]
+        for partition in entry["partitions"]
+    ]
+
+
+def refuse_active(group: Group) -> None:
+    """Raise a `CommandError` if anybody is in the group: it would go on committing its own offsets."""
+    if group.is_active:
+        raise CommandError(
+            f"{group.name} is {group.state} with {count_of(len(group.members), 'member')}: stop its consumers first"
+        )
+
+
+def _existing(
+    client: KafkaAdminClient, partitions: Sequence[TopicPartition]
+) -> tuple[list[TopicPartition], list[TopicPartition]]:
+    """Part partitions into those that exist and those whose topic has been deleted."""
+    if not partitions:
+        return [], []
+    there = {
+        (topic["name"], partition["partition_index"])
+        for topic in client.describe_topics(sorted({partition.topic for partition in partitions}))
+        for partition in topic["partitions"]
+    }
+    existing = [partition for partition in partitions if tuple(partition) in there]
+    return existing, [partition for partition in partitions if tuple(partition) not in there]

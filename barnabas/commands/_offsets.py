@@ -1,0 +1,159 @@
+"""Where to read from, and up to where, as users write it: kcat's and rpk's offsets, ranges and times.
+
+    start beginning earliest   the first record there is        N        offset N
+    end latest                 behind the last one              -N       the N last ones
+    stored committed           where the group has got to       +N       N after the start
+    @TIME  s@TIME              the first record of that time    A:B      from A, up to and without B
+    @T1:T2                     between two times                :B       from the start, up to B
+    e@TIME                     up to that time                  @:T2     from the start, up to that time
+
+A time is a date or a date with a time as ISO 8601 writes them (UTC unless they say otherwise), milliseconds or seconds
+since 1970, or so long ago: -90s, -15m, -1h30m, -7d. As T2, a time without a sign (24h) counts from T1, and `end` is
+the end that the partition has now.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from kafka import TopicPartition
+
+    Offsets = Mapping[TopicPartition, int]
+
+WORDS = {
+    "start": "start",
+    "beginning": "start",
+    "earliest": "start",
+    "end": "end",
+    "latest": "end",
+    "stored": "committed",
+    "committed": "committed",
+}
+UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
+_ISO = r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?"
+_SPAN = r"-?(?:\d+(?:\.\d+)?(?:ms|s|m|h|d|w))+"
+_TIMES = re.compile(rf"(?P<first>{_ISO}|{_SPAN}|\d+|now)?(?P<colon>:(?P<second>{_ISO}|{_SPAN}|\d+|now|end)?)?")
+# A number of more digits than any date in seconds has counts milliseconds.
+MAX_DIGITS_OF_SECONDS = 11
+WRITE = "write start, end, stored, N, -N, +N, @TIME, or a range of them as 100:200 or :end"
+
+
+class Point(NamedTuple):
+    """A place in every partition: of `kind` start, end, committed, offset, after_start, before_end, shift or time."""
+
+    kind: str
+    value: int = 0
+
+
+class Range(NamedTuple):
+    """From where to read, and up to where (exclusive)."""
+
+    first: Point = Point("start")
+    stop: Point | None = None
+
+
+def parse_point(text: str, now_ms: int | None = None) -> Point:
+    """Read one place: for an option that takes no range."""
+    found = parse_range(text, now_ms)
+    if found.stop is not None:
+        raise argparse.ArgumentTypeError(f"{text!r} is a range; write one offset or time")
+    return found.first
+
+
+def parse_range(text: str, now_ms: int | None = None) -> Range:
+    """Read what `-o` may be."""
+    now_ms = int(time.time() * 1000) if now_ms is None else now_ms
+    if text.startswith("s@"):
+        return Range(Point("time", _time(text[2:], now_ms, text)))
+    if text.startswith("e@"):
+        return Range(stop=Point("time", _time(text[2:], now_ms, text)))
+    if text.startswith("@"):
+        return _parse_times(text, now_ms)
+    first, colon, stop = text.partition(":")
+    if not colon:
+        return Range(_point(first, text))
+    if not (first or stop):
+        raise argparse.ArgumentTypeError(f"{text!r}: {WRITE}")
+    return Range(_point(first, text) if first else Point("start"), _point(stop, text) if stop else None)
+
+
+def resolve(
+    at_time: Callable[[list[TopicPartition], int], Offsets],
+    point: Point,
+    starts: Offsets,
+    ends: Offsets,
+    committed: Offsets | None = None,
+) -> dict[TopicPartition, int]:
+    """Return the offset that a point means in each partition, never before its start.
+
+    `at_time` returns the first offset of a time in some partitions, their ends where there is none. A partition that
+    nothing is committed for counts as read up to its start.
+    """
+    partitions = list(starts)
+    if point.kind == "time":
+        found = dict(at_time(partitions, point.value))
+    else:
+        base: Mapping[str, Callable[[TopicPartition], int]] = {
+            "start": lambda partition: starts[partition],
+            "end": lambda partition: ends[partition],
+            "offset": lambda _: point.value,
+            "after_start": lambda partition: min(starts[partition] + point.value, ends[partition]),
+            "before_end": lambda partition: ends[partition] - point.value,
+            "committed": lambda partition: (committed or {}).get(partition, starts[partition]),
+            "shift": lambda partition: (committed or {}).get(partition, starts[partition]) + point.value,
+        }
+        found = {partition: base[point.kind](partition) for partition in partitions}
+    return {partition: max(found[partition], starts[partition]) for partition in partitions}
+
+
+def _point(word: str, whole: str) -> Point:
+    if word in WORDS:
+        return Point(WORDS[word])
+    if re.fullmatch(r"[-+]?[0-9]+", word):
+        kind = {"-": "before_end", "+": "after_start"}.get(word[0], "offset")
+        return Point(kind, int(word.lstrip("+-")))
+    raise argparse.ArgumentTypeError(f"{whole!r}: {WRITE}")
+
+
+def _parse_times(text: str, now_ms: int) -> Range:
+    found = _TIMES.fullmatch(text[1:])
+    if not found or not (found["first"] or found["second"]):
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: write a time as @-1h, @2026-01-02, @2026-01-02T03:04:05Z or @T1:T2"
+        )
+    first_ms = _time(found["first"], now_ms, text) if found["first"] else None
+    first = Point("start") if first_ms is None else Point("time", first_ms)
+    second = found["second"]
+    if second is None:
+        return Range(first)
+    if second == "end":
+        return Range(first, Point("end"))
+    if _PART.match(second):
+        return Range(first, Point("time", (first_ms or 0) + _span_ms(second)))
+    return Range(first, Point("time", _time(second, now_ms, text)))
+
+
+def _time(word: str, now_ms: int, whole: str) -> int:
+    """Return a time in milliseconds since 1970."""
+    if word == "now":
+        return now_ms
+    if re.fullmatch(r"[0-9]+", word):
+        return int(word) * (1 if len(word) > MAX_DIGITS_OF_SECONDS or whole[0] != "@" else 1000)
+    if re.fullmatch(_SPAN, word):
+        return now_ms - _span_ms(word.lstrip("-"))
+    try:
+        moment = datetime.fromisoformat(word)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{whole!r}: there is no such time") from error
+    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def _span_ms(text: str) -> int:
+    return round(sum(float(number) * UNITS_MS[unit] for number, unit in _PART.findall(text)))

@@ -1,0 +1,104 @@
+"""The command line: which commands there are, and how each one's arguments are read.
+
+A command is a module that offers `add_arguments(parser)` and `run(options) -> int`; its docstring is its help, and
+`EXAMPLES`, if it has any, is shown below. A package is a command with subcommands: `SUBCOMMANDS` names them in their
+order, `DEFAULT`, if it has one, is meant where none is given. Only the module of the command that runs is imported.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import inspect
+from collections.abc import Sequence
+from types import ModuleType
+from typing import NamedTuple
+
+PACKAGE = "barnabas.commands"
+COMMANDS = {
+    "topic": "create, list, describe, alter, trim and delete topics",
+    "produce": "write records to a topic",
+    "consume": "print a topic's records",
+    "group": "list, describe, seek and delete consumer groups",
+    "cluster": "show brokers, features, quorum and log directories",
+    "config": "show and change settings of topics, brokers and groups",
+    "health": "say whether the cluster is well, or wait until it is",
+    "completion": "print a script that completes commands in a shell",
+}
+
+
+class Found(NamedTuple):
+    """The module of a command, the words that name it, and the words left for its parser."""
+
+    module: ModuleType
+    command: str
+    rest: list[str]
+
+    @property
+    def is_group(self) -> bool:
+        """Whether a subcommand has to follow."""
+        return hasattr(self.module, "SUBCOMMANDS")
+
+
+def find(words: Sequence[str]) -> Found:
+    """Find the command that these words begin with; `words[0]` is one of `COMMANDS`."""
+    name, *rest = words
+    found = Found(_module(name), name, rest)
+    if not found.is_group:
+        return found
+    module = found.module
+    if rest and rest[0] in module.SUBCOMMANDS:
+        return Found(_module(name, rest[0]), f"{name} {rest[0]}", rest[1:])
+    default: str | None = getattr(module, "DEFAULT", None)
+    if default and (not rest or (rest[0].startswith("-") and rest[0] not in ("-h", "--help"))):
+        return Found(_module(name, default), f"{name} {default}", rest)
+    return found
+
+
+def make_parser(found: Found) -> argparse.ArgumentParser:
+    """Make the parser of a command."""
+    module = found.module
+    parser = argparse.ArgumentParser(
+        prog=f"barnabas {found.command}",
+        description=inspect.getdoc(module),
+        epilog=_epilog(module),
+        formatter_class=_Help,
+        allow_abbrev=False,
+    )
+    parser.set_defaults(command=found.command)
+    if found.is_group:
+        lines = "\n".join(f"  {name:<15} {about}" for name, about in module.SUBCOMMANDS.items())
+        parser.usage = f"barnabas {found.command} COMMAND ..."
+        parser.description = f"{parser.description}\n\ncommands:\n{lines}"
+        parser.epilog = f"`barnabas {found.command} COMMAND --help` explains each."
+    else:
+        module.add_arguments(parser)
+        parser.usage = " ".join((parser.prog, "[OPTION]...", *map(_in_usage, parser._get_positional_actions())))
+    return parser
+
+
+def _module(*names: str) -> ModuleType:
+    return importlib.import_module(".".join((PACKAGE, *names)).replace("-", "_"))
+
+
+def _epilog(module: ModuleType) -> str | None:
+    examples: str | None = getattr(module, "EXAMPLES", None)
+    return f"examples:{examples.rstrip()}" if examples else None
+
+
+def _in_usage(argument: argparse.Action) -> str:
+    name = str(argument.metavar or argument.dest.upper())
+    return {"+": f"{name}...", "*": f"[{name}...]", "?": f"[{name}]"}.get(str(argument.nargs), name)
+
+
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Help as wide as the texts are written, with the options' values named once."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=32, width=110)
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        if not action.option_strings or action.nargs == 0:
+            return super()._format_action_invocation(action)
+        value = self._format_args(action, self._get_default_metavar_for_optional(action))
+        return f"{', '.join(action.option_strings)} {value}"

@@ -1,0 +1,109 @@
+"""Sending records with kafka-python, and hearing of each whether it was acknowledged.
+
+kafka-python's `send` refuses two things that Kafka allows: a record without key and value, and a header without a
+value. Both go past its checks by its own serializers, which are handed a record and put its headers and its value in
+place. What is on its way is bounded, however fast the input is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from barnabas.commands._client import connect
+from barnabas.commands._output import CommandError, explain
+from barnabas.commands._records import Headers, NewRecord
+
+if TYPE_CHECKING:
+    from kafka import KafkaProducer
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+MAX_PENDING_BYTES = 32 << 20
+MAX_PENDING = 10_000
+# The broker says what is too large for it.
+MAX_REQUEST_BYTES = 2**31 - 1
+
+
+class Sender:
+    """Sends records and counts the ones that the broker refuses."""
+
+    def __init__(self, producer: KafkaProducer) -> None:
+        """Send through this producer, one of `make_producer`."""
+        self._producer = producer
+        self._pending: deque[tuple[Any, int]] = deque()
+        self._pending_bytes = 0
+        self._failures: list[Exception] = []
+
+    def send(self, record: NewRecord) -> None:
+        """Send a record; wait if too much is on its way already."""
+        try:
+            sent = self._producer.send(
+                record.topic,
+                value=record,
+                key=record.key,
+                partition=record.partition,
+                timestamp_ms=record.timestamp_ms,
+            )
+        except (ValueError, TypeError) as error:  # what kafka-python says of a name or a partition that cannot be
+            raise CommandError(str(error)) from error
+        sent.add_errback(self._failures.append)
+        size = len(record.value or b"") + len(record.key or b"")
+        self._pending.append((sent, size))
+        self._pending_bytes += size
+        while self._pending_bytes > MAX_PENDING_BYTES or len(self._pending) > MAX_PENDING:
+            self._wait_for_oldest()
+
+    def finish(self) -> None:
+        """Wait until everything is acknowledged; raise a `CommandError` if anything was refused."""
+        self._producer.flush()
+        if self._failures:
+            first = self._failures[0]
+            number = len(self._failures)
+            records = "1 record was" if number == 1 else f"{number} records were"
+            raise CommandError(f"{records} not acknowledged: {explain(first) or first}")
+
+    def _wait_for_oldest(self) -> None:
+        from kafka.errors import KafkaError
+
+        oldest, size = self._pending.popleft()
+        self._pending_bytes -= size
+        with contextlib.suppress(KafkaError):  # counted already
+            oldest.get()
+
+
+def make_producer(options: argparse.Namespace) -> KafkaProducer:
+    """Connect a producer of `NewRecord` values, as `--compression`, `--acks` and the common options say."""
+    from kafka import KafkaProducer
+    from kafka.codec import has_snappy, has_zstd
+    from kafka.serializer import Serializer
+
+    class RecordSerializer(Serializer):  # type: ignore[misc]
+        def serialize(self, topic: str, headers: Headers, data: NewRecord) -> bytes | None:  # noqa: ARG002
+            headers.extend(data.headers)
+            return data.value
+
+    for codec, present, package in (("snappy", has_snappy, "python-snappy"), ("zstd", has_zstd, "zstandard")):
+        if options.compression == codec and not present():
+            raise CommandError(f"--compression {codec} needs a library: pip install {package}")
+    _let_header_values_be_null()
+    acks = "all" if options.acks in ("all", "-1") else int(options.acks)
+    producer: KafkaProducer = connect(
+        KafkaProducer,
+        options,
+        value_serializer=RecordSerializer(),
+        acks=acks,
+        enable_idempotence=acks == "all",
+        compression_type=None if options.compression == "none" else options.compression,
+        linger_ms=5,
+        max_request_size=MAX_REQUEST_BYTES,
+    )
+    return producer
+
+
+def _let_header_values_be_null() -> None:
+    """Let kafka-python sum up the lengths of a record's header values where one is null; it encodes them well."""
+    from kafka.producer import producer_batch
+
+    producer_batch.len = lambda field: 0 if field is None else len(field)

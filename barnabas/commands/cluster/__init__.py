@@ -1,0 +1,8 @@
+"""The cluster: its brokers, features, metadata quorum and log directories."""
+
+DEFAULT = "info"
+SUBCOMMANDS = {
+    "info": "show brokers, controller, features and partitions (what `barnabas cluster` does)",
+    "quorum": "show who votes on metadata, and how far each has got",
+    "log-dirs": "show how much lies in which directory",
+}

@@ -1,0 +1,12 @@
+"""Settings of topics, brokers and groups.
+
+What they are of is written KIND/NAME: topic/orders, broker/1, group/readers, client-metrics/NAME, broker-logger/1;
+`brokers` is the default of all brokers.
+"""
+
+SUBCOMMANDS = {
+    "get": "print the value of settings",
+    "list": "list settings with where they are set, or what has any",
+    "set": "set settings, or add to lists and take from them",
+    "reset": "set settings back to their defaults",
+}

@@ -1,0 +1,84 @@
+"""Delete consumer groups, or only what they have committed for some topics.
+
+A group that somebody is in is not deleted; nor are offsets of a topic that its members read.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from barnabas.commands._client import add_broker_options, admin
+from barnabas.commands._groups import Group, committed_offsets, describe, refuse_active
+from barnabas.commands._output import CommandError, Report, add_json, count_of, explain_code
+
+if TYPE_CHECKING:
+    from kafka import KafkaAdminClient
+
+EXAMPLES = """
+  barnabas group delete readers --dry-run
+  barnabas group delete readers writers
+  barnabas group delete readers --topic orders        forget what it has committed for that topic
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("group", nargs="+")
+    parser.add_argument(
+        "-t", "--topic", action="append", metavar="TOPIC", help="keep the group; delete its offsets of this topic"
+    )
+    parser.add_argument("-d", "--dry-run", action="store_true", help="only say what would be deleted")
+    add_json(parser)
+    add_broker_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Delete each group; the status is 1 if one cannot be."""
+    report = Report(options)
+    with admin(options) as client:
+        for name, group in describe(client, options.group).items():
+            try:
+                if isinstance(group, str):
+                    raise CommandError(group)
+                if options.topic:
+                    _delete_offsets(client, group, options, report)
+                else:
+                    _delete_group(client, group, options, report)
+            except CommandError as error:
+                report.failed(name, str(error).removeprefix(f"{name} "))
+    return report.end()
+
+
+def _delete_group(client: KafkaAdminClient, group: Group, options: argparse.Namespace, report: Report) -> None:
+    refuse_active(group)
+    if options.dry_run:
+        partitions = len(committed_offsets(client, group.name))
+        note = f"offsets of {count_of(partitions, 'partition')}"
+        report.done("would delete", group.name, note, partitions=partitions)
+        return
+    failure = client.delete_groups([group.name])[group.name]
+    if failure != "OK":
+        raise CommandError(_explained(failure))
+    report.done("deleted", group.name)
+
+
+def _delete_offsets(client: KafkaAdminClient, group: Group, options: argparse.Namespace, report: Report) -> None:
+    committed = committed_offsets(client, group.name)
+    chosen = [partition for partition in committed if partition.topic in options.topic]
+    if not chosen:
+        raise CommandError(f"nothing is committed for {', '.join(options.topic)}")
+    note = f"offsets of {count_of(len(chosen), 'partition')} of {', '.join(options.topic)}"
+    if not options.dry_run:
+        for partition, failure in client.delete_group_offsets(group.name, chosen).items():
+            if failure.errno:
+                raise CommandError(f"{partition.topic}, partition {partition.partition}: {explain_code(failure.errno)}")
+    report.done("would delete" if options.dry_run else "deleted", group.name, note, partitions=len(chosen))
+
+
+def _explained(failure: str) -> str:
+    """Return what an error of kafka-python's, told by its class's name, means."""
+    from kafka import errors
+
+    kind = getattr(errors, failure, None)
+    return explain_code(kind.errno) if kind else failure

@@ -1,0 +1,84 @@
+"""Show members, offsets and lag of consumer groups."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from barnabas.commands._client import add_broker_options, admin
+from barnabas.commands._groups import Group, assigned, describe, lag_rows
+from barnabas.commands._output import add_json, print_facts, print_table, show_json
+from barnabas.commands._watch import add_watch, repeat
+
+EXAMPLES = """
+  barnabas group describe readers
+  barnabas group describe readers --watch           every 2 seconds
+  barnabas group describe readers --members         who is in it, and what each is assigned
+  barnabas group describe readers --json | jq '.[].lag'
+"""
+LAG = ("topic", "partition", "committed", "end", "lag", "member", "host")
+MEMBERS = ("member", "instance", "client", "host", "partitions", "assigned")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("group", nargs="+")
+    parser.add_argument("--members", action="store_true", help="show the members in place of the offsets")
+    add_watch(parser)
+    add_json(parser)
+    add_broker_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Describe each group; the status is 1 if one does not exist."""
+    with admin(options) as client:
+        return repeat(options, lambda: _describe(client, options))
+
+
+def _describe(client: Any, options: argparse.Namespace) -> int:
+    found = describe(client, options.group)
+    groups = [_described(client, group) for group in found.values() if isinstance(group, Group)]
+    if options.json:
+        show_json(groups)
+    else:
+        for number, group in enumerate(groups):
+            sys.stdout.write("\n" if number else "")
+            _print(group, options.members)
+    missing = {name: why for name, why in found.items() if isinstance(why, str)}
+    sys.stdout.flush()
+    for name, why in missing.items():
+        sys.stderr.write(f"barnabas {options.command}: {name}: {why}\n")
+    return 1 if missing else 0
+
+
+def _described(client: Any, group: Group) -> dict[str, Any]:
+    partitions = lag_rows(client, group)
+    return {
+        "group": group.name,
+        "state": group.state,
+        "protocol": group.protocol,
+        "lag": sum(row["lag"] or 0 for row in partitions),
+        "members": [
+            {
+                "member": member["member_id"],
+                "instance": member.get("group_instance_id"),
+                "client": member["client_id"],
+                "host": member["client_host"],
+                "partitions": len(assigned(member)),
+                "assigned": [f"{partition.topic}/{partition.partition}" for partition in assigned(member)],
+            }
+            for member in group.members
+        ],
+        "partitions": partitions,
+    }
+
+
+def _print(group: dict[str, Any], members: bool) -> None:
+    print_facts(
+        {**{name: group[name] for name in ("group", "state", "protocol", "lag")}, "members": len(group["members"])}
+    )
+    if members:
+        print_table(MEMBERS, group["members"])
+    elif group["partitions"]:
+        print_table(LAG, group["partitions"])

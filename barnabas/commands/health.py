@@ -1,0 +1,113 @@
+"""Say whether the cluster is well: every check that fails is named, and the exit status is 1.
+
+Checked are: a broker answers; there is a controller, and it is one of the brokers; none of them is fenced; every
+partition has a leader; all replicas are in sync; every broker coordinates groups. Nothing is written or created.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from barnabas.commands._client import add_broker_options, admin, seconds
+from barnabas.commands._output import CommandError, add_json, count_of, explain, print_table, show_json
+from barnabas.commands._partitions import under_replicated, without_leader
+from barnabas.commands._topics import choose
+
+if TYPE_CHECKING:
+    from kafka import KafkaAdminClient
+
+EXAMPLES = """
+  barnabas health
+  barnabas health --watch                                      a line whenever it changes
+  barnabas health --exit-when-healthy --give-up 60             wait for a broker that is starting
+  barnabas health --json | jq .healthy
+"""
+INTERVAL_S = 1.0
+SHOWN = 5
+
+Check = dict[str, Any]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options, named as rpk's users know them."""
+    parser.add_argument("-w", "--watch", action="store_true", help="go on, and print whenever something changes")
+    parser.add_argument(
+        "-e", "--exit-when-healthy", action="store_true", help="wait until the cluster is well, then end with 0"
+    )
+    parser.add_argument("--give-up", type=seconds, metavar="SECONDS", help="wait no longer than this, end with 1")
+    parser.add_argument(
+        "--interval", type=seconds, default=INTERVAL_S, metavar="SECONDS", help="between checks (default: %(default)s)"
+    )
+    add_json(parser)
+    add_broker_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Check once, or until interrupted, healthy, or out of time."""
+    deadline = None if options.give_up is None else time.monotonic() + options.give_up
+    last: list[Check] | None = None
+    try:
+        while True:
+            checks = examine(options)
+            healthy = all(check["ok"] for check in checks)
+            if checks != last:
+                _print(checks, healthy, options)
+                last = checks
+            if not (options.watch or options.exit_when_healthy) or (healthy and options.exit_when_healthy):
+                return 0 if healthy else 1
+            if deadline is not None and time.monotonic() + options.interval > deadline:
+                return 0 if healthy else 1
+            time.sleep(options.interval)
+    except KeyboardInterrupt:
+        return 130 if options.exit_when_healthy else 0
+
+
+def examine(options: argparse.Namespace) -> list[Check]:
+    """Return every check with its outcome; those that need a broker are left out if none answers."""
+    try:
+        with admin(options) as client:
+            return [{"check": name, "ok": not wrong, "detail": wrong or fine} for name, wrong, fine in _checks(client)]
+    except CommandError as error:
+        if error.status != 1:
+            raise
+        return [{"check": "reachable", "ok": False, "detail": str(error)}]
+    except Exception as error:
+        explained = explain(error)
+        if explained is None:
+            raise
+        return [{"check": "reachable", "ok": False, "detail": explained}]
+
+
+def _checks(client: KafkaAdminClient) -> Iterator[tuple[str, str, str]]:
+    """Yield each check's name, what is wrong if anything is, and what to say if nothing is."""
+    cluster = client.describe_cluster()
+    brokers = {broker["broker_id"]: broker for broker in cluster["brokers"]}
+    yield "reachable", "", f"cluster {cluster['cluster_id']}, {count_of(len(brokers), 'broker')}"
+    controller = cluster["controller_id"]
+    yield "controller", "" if controller in brokers else "there is none", f"broker {controller}"
+    fenced = [f"broker {number}" for number, broker in brokers.items() if broker.get("is_fenced")]
+    yield "fenced", _some(fenced), "none"
+    topics = choose(client, [])
+    count = count_of(sum(len(topic["partitions"]) for topic in topics), "partition")
+    yield "leaders", _some(without_leader(topics)), f"{count} of {count_of(len(topics), 'topic')}, each has one"
+    yield "in sync", _some(under_replicated(topics)), "all replicas"
+    groups = client.list_groups(broker_ids=[number for number in brokers if f"broker {number}" not in fenced])
+    yield "coordinator", "", count_of(len(groups), "group")
+
+
+def _some(wrong: list[str]) -> str:
+    rest = f" and {len(wrong) - SHOWN} more" if len(wrong) > SHOWN else ""
+    return ", ".join(wrong[:SHOWN]) + rest
+
+
+def _print(checks: list[Check], healthy: bool, options: argparse.Namespace) -> None:
+    if options.json:
+        show_json({"healthy": healthy, "checks": checks})
+    else:
+        sys.stdout.write(f"healthy: {'yes' if healthy else 'no'}\n")
+        print_table(("check", "ok", "detail"), checks)
+    sys.stdout.flush()

@@ -1,0 +1,11 @@
+"""Topics: create, list, describe and alter them, make room in them, delete them."""
+
+SUBCOMMANDS = {
+    "create": "create topics",
+    "list": "list topics with their partitions",
+    "describe": "show partitions, offsets and settings",
+    "alter": "set or reset settings, or have more partitions",
+    "add-partitions": "add partitions",
+    "trim": "delete the records before an offset or a time",
+    "delete": "delete topics with their records",
+}

@@ -1,0 +1,46 @@
+"""Add partitions to topics.
+
+Keys go to other partitions from then on: consumers that rely on the order of a key's records must have read the old
+ones first.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from barnabas.commands._client import add_broker_options, admin, positive
+from barnabas.commands._output import Report, add_json, count_of, explain_code
+from barnabas.commands._topics import UNKNOWN_TOPIC, choose
+
+EXAMPLES = """
+  barnabas topic add-partitions orders --num 3        three more than there are
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options, named as rpk's users know them."""
+    parser.add_argument("topic", nargs="+", metavar="NAME")
+    parser.add_argument("-n", "--num", type=positive, required=True, metavar="N", help="how many more")
+    parser.add_argument("-d", "--dry-run", action="store_true", help="only say whether it could be done")
+    add_json(parser)
+    add_broker_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Add to each topic; the status is 1 if one gets none."""
+    report = Report(options)
+    with admin(options) as client:
+        for topic in choose(client, options.topic):
+            if topic["error_code"]:
+                report.failed(topic["name"], UNKNOWN_TOPIC)
+                continue
+            total = len(topic["partitions"]) + options.num
+            (result,) = client.create_partitions(
+                {topic["name"]: total}, raise_errors=False, validate_only=options.dry_run
+            ).results
+            if result.error_code:
+                report.failed(topic["name"], explain_code(result.error_code, result.error_message))
+            else:
+                did = "would extend" if options.dry_run else "extended"
+                report.done(did, topic["name"], f"{count_of(total, 'partition')} now", partitions=total)
+    return report.end()

@@ -1,0 +1,72 @@
+"""Create topics."""
+
+from __future__ import annotations
+
+import argparse
+
+from barnabas.commands._client import add_broker_options, admin, pair, positive
+from barnabas.commands._output import Report, add_json, explain_code
+
+EXAMPLES = """
+  barnabas topic create orders
+  barnabas topic create orders:12 parcels:3 -c retention.ms=86400000
+  barnabas topic create prices -p 6 -c cleanup.policy=compact --if-not-exists
+  barnabas topic create orders:100 --dry-run
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options, named as rpk's users know them."""
+    parser.add_argument("topic", nargs="+", type=_new_topic, metavar="NAME[:PARTITIONS]")
+    parser.add_argument(
+        "-p", "--partitions", type=positive, default=-1, metavar="N", help="default: the broker's num.partitions"
+    )
+    parser.add_argument(
+        "-r",
+        "--replicas",
+        "--replication-factor",
+        dest="replicas",
+        type=positive,
+        default=-1,
+        metavar="N",
+        help="default: the broker's default.replication.factor",
+    )
+    parser.add_argument(
+        "-c", "--config", type=pair, action="append", default=[], metavar="NAME=VALUE", help="a setting of the topics"
+    )
+    parser.add_argument("--if-not-exists", action="store_true", help="a topic that exists is no error")
+    parser.add_argument("-d", "--dry-run", action="store_true", help="only say whether they could be created")
+    add_json(parser)
+    add_broker_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Create each topic that can be; the status is 1 if one cannot."""
+    from kafka.errors import TopicAlreadyExistsError
+
+    wanted = {
+        name: {
+            "num_partitions": partitions or options.partitions,
+            "replication_factor": options.replicas,
+            "configs": dict(options.config),
+        }
+        for name, partitions in options.topic
+    }
+    with admin(options) as client:
+        created = client.create_topics(wanted, raise_errors=False, validate_only=options.dry_run)["topics"]
+    report = Report(options)
+    for topic in sorted(created, key=lambda topic: list(wanted).index(topic["name"])):
+        if topic["error_code"] == TopicAlreadyExistsError.errno and options.if_not_exists:
+            continue
+        if topic["error_code"]:
+            report.failed(topic["name"], explain_code(topic["error_code"], topic.get("error_message")))
+        else:
+            report.done(
+                "would create" if options.dry_run else "created", topic["name"], partitions=topic.get("num_partitions")
+            )
+    return report.end()
+
+
+def _new_topic(text: str) -> tuple[str, int | None]:
+    name, colon, partitions = text.partition(":")
+    return name, positive(partitions) if colon else None

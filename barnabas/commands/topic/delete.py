@@ -1,0 +1,70 @@
+"""Delete topics with their records.
+
+There is no way back: `--dry-run` says first what would go.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from barnabas.commands._client import add_broker_options, admin
+from barnabas.commands._output import Report, add_json, count_of, explain_code
+from barnabas.commands._topics import (
+    UNKNOWN_TOPIC,
+    choose,
+    compiled,
+    end_offsets,
+    is_pattern,
+    partitions_of,
+    start_offsets,
+)
+
+if TYPE_CHECKING:
+    from kafka import KafkaAdminClient
+
+EXAMPLES = """
+  barnabas topic delete orders
+  barnabas topic delete '^orders-' --dry-run          what would go
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("topic", nargs="+", metavar="NAME|^PATTERN")
+    parser.add_argument("--if-exists", action="store_true", help="a topic that does not exist is no error")
+    parser.add_argument("-d", "--dry-run", action="store_true", help="only say what would be deleted")
+    add_json(parser)
+    add_broker_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Delete each topic; the status is 1 if one cannot be."""
+    report = Report(options)
+    with admin(options) as client:
+        chosen = choose(client, options.topic)
+        for pattern in filter(is_pattern, options.topic):
+            if not any(compiled(pattern).match(topic["name"]) for topic in chosen) and not options.if_exists:
+                report.failed(pattern, "no topic matches")
+        for topic in chosen:
+            if topic["error_code"] and not options.if_exists:
+                report.failed(topic["name"], UNKNOWN_TOPIC)
+        there = [topic for topic in chosen if not topic["error_code"]]
+        if options.dry_run:
+            for topic in there:
+                _would_delete(client, topic, report)
+        elif there:
+            answer = client.delete_topics([topic["name"] for topic in there], raise_errors=False)
+            for topic in answer["topics"]:
+                if topic["error_code"]:
+                    report.failed(topic["name"], explain_code(topic["error_code"], topic.get("error_message")))
+                else:
+                    report.done("deleted", topic["name"])
+    return report.end()
+
+
+def _would_delete(client: KafkaAdminClient, topic: dict[str, Any], report: Report) -> None:
+    partitions = partitions_of([topic])
+    records = sum(end_offsets(client, partitions).values()) - sum(start_offsets(client, partitions).values())
+    note = f"{count_of(len(partitions), 'partition')}, {count_of(records, 'record')}"
+    report.done("would delete", topic["name"], note, partitions=len(partitions), records=records)

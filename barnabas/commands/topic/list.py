@@ -1,0 +1,50 @@
+"""List topics with their partitions and replicas."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from barnabas.commands._client import add_broker_options, admin
+from barnabas.commands._output import add_json, show
+from barnabas.commands._topics import UNKNOWN_TOPIC, choose
+
+EXAMPLES = """
+  barnabas topic list
+  barnabas topic list '^orders-'         those that match
+  barnabas topic list -q | wc -l         names only
+  barnabas topic list --json | jq -r '.[].topic'
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("topic", nargs="*", metavar="NAME|^PATTERN", help="default: every topic")
+    parser.add_argument("-i", "--internal", action="store_true", help="list the brokers' own topics too")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print names only")
+    add_json(parser)
+    add_broker_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the topics; the status is 1 if one that was named does not exist."""
+    with admin(options) as client:
+        topics = choose(client, options.topic, options.internal)
+    there = [topic for topic in topics if not topic["error_code"]]
+    rows = [
+        {
+            "topic": topic["name"],
+            "partitions": len(topic["partitions"]),
+            "replicas": max((len(partition["replica_nodes"]) for partition in topic["partitions"]), default=0),
+            "internal": topic["is_internal"],
+        }
+        for topic in there
+    ]
+    if options.quiet and not options.json:
+        sys.stdout.writelines(f"{row['topic']}\n" for row in rows)
+    else:
+        show(options, ("topic", "partitions", "replicas"), rows)
+    missing = [topic["name"] for topic in topics if topic["error_code"]]
+    for name in missing:
+        sys.stderr.write(f"barnabas {options.command}: {name}: {UNKNOWN_TOPIC}\n")
+    return 1 if missing else 0

@@ -1,0 +1,84 @@
+"""Delete the records of a topic before an offset or a time (Kafka's DeleteRecords).
+
+The partitions begin later from then on; the records after it stay, with their offsets. There is no way back:
+`--dry-run` says first what would go.
+"""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+
+from barnabas.commands._client import add_broker_options, admin
+from barnabas.commands._offsets import Point, parse_point, resolve
+from barnabas.commands._output import CommandError, add_json, show
+from barnabas.commands._topics import UNKNOWN_TOPIC, choose, end_offsets, offsets_at, partitions_of, start_offsets
+
+EXAMPLES = """
+  barnabas topic trim orders --to 1000 -p 0           records 0 to 999 of partition 0 go
+  barnabas topic trim orders --to @-7d --dry-run      whatever is older than a week
+  barnabas topic trim orders --to @2026-01-02         older than that day (UTC)
+  barnabas topic trim orders --to end                 everything
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("topic", metavar="NAME")
+    parser.add_argument(
+        "-o",
+        "--to",
+        "--offset",
+        dest="to",
+        type=_target,
+        required=True,
+        metavar="N|-N|end|@TIME",
+        help="the first record to keep",
+    )
+    parser.add_argument("-p", "--partition", type=int, action="append", help="default: every partition")
+    parser.add_argument("-d", "--dry-run", action="store_true", help="only say what would be deleted")
+    add_json(parser)
+    add_broker_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Trim every partition that was asked for, and print where each begins now."""
+    with admin(options) as client:
+        (topic,) = choose(client, [options.topic])
+        if topic["error_code"]:
+            raise CommandError(f"{options.topic}: {UNKNOWN_TOPIC}")
+        partitions = partitions_of([topic])
+        if options.partition:
+            partitions = [partition for partition in partitions if partition.partition in options.partition]
+            if len(partitions) < len(set(options.partition)):
+                raise CommandError(f"{options.topic} has partitions 0 to {len(topic['partitions']) - 1}")
+        starts, ends = start_offsets(client, partitions), end_offsets(client, partitions)
+        wanted = resolve(partial(offsets_at, client), options.to, starts, ends)
+        for partition, offset in wanted.items():
+            if offset > ends[partition]:
+                raise CommandError(
+                    f"{partition.topic}, partition {partition.partition}: it ends at {ends[partition]}, before {offset}"
+                )
+        targets = {partition: max(offset, starts[partition]) for partition, offset in wanted.items()}
+        if not options.dry_run:
+            client.delete_records({p: offset for p, offset in targets.items() if offset > starts[p]})
+    rows = [
+        {
+            "topic": partition.topic,
+            "partition": partition.partition,
+            "start": starts[partition],
+            "new_start": target,
+            "end": ends[partition],
+            "deleted": target - starts[partition],
+        }
+        for partition, target in targets.items()
+    ]
+    show(options, ("topic", "partition", "start", "new_start", "end", "deleted"), rows)
+    return 0
+
+
+def _target(text: str) -> Point:
+    point = parse_point(text)
+    if point.kind in ("committed", "shift"):
+        raise argparse.ArgumentTypeError(f"{text!r}: write a number, -N, start, end or @TIME")
+    return point

@@ -1,0 +1,63 @@
+"""kcat's formats. `test_consume.py` compares them with kcat's own output."""
+
+import argparse
+from types import SimpleNamespace
+
+import pytest
+
+from barnabas.commands._format import compile_format, unescape
+
+RECORD = SimpleNamespace(
+    topic="t",
+    partition=1,
+    offset=2,
+    timestamp=3,
+    key=b"k",
+    value=b"v\xff",
+    headers=[("a", b"1"), ("b", None), ("a", b"")],
+)
+NULLS = SimpleNamespace(topic="t", partition=1, offset=2, timestamp=3, key=None, value=None, headers=[])
+
+
+@pytest.mark.parametrize(
+    ("text", "made"),
+    [
+        (r"%t %p %o %T %k %v\n", b"t 1 2 3 k v\xff\n"),
+        ("%s%S%K", b"v\xff21"),
+        ("%R", b"\0\0\0\2"),
+        ("%h", b"a=1,b=NULL,a="),
+        ("100%%", b"100%"),
+        (r"\x41\t\r\\n", b"A\t\r\\n"),
+        ("ü", "ü".encode()),
+        ("", b""),
+    ],
+)
+def test_a_format_is_made_of_a_record(text, made):
+    assert compile_format(text)(RECORD) == made
+
+
+def test_null_is_shown_as_one_says():
+    assert compile_format("%k|%s|%K|%S|%R")(NULLS) == b"||-1|-1|\xff\xff\xff\xff"
+    assert compile_format("%k|%v", b"NULL")(NULLS) == b"NULL|NULL"
+
+
+@pytest.mark.parametrize("text", ["%q", "%", "a%"])
+def test_a_verb_that_there_is_not_is_refused(text):
+    with pytest.raises(argparse.ArgumentTypeError, match="means nothing in a format"):
+        compile_format(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        (r"\n", b"\n"),
+        (r"\x0", b"\0"),
+        (r"\xff", b"\xff"),
+        (r"\0101\065\101", b"A5e"),
+        (r"\\", b"\\"),
+        (r"a\qb", b"aqb"),
+        ("\udcff", b"\xff"),
+    ],
+)
+def test_delimiters_may_be_any_bytes(text, read):
+    assert unescape(text) == read

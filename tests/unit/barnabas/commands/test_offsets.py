@@ -1,0 +1,96 @@
+"""The grammar of `-o`, as kcat and rpk document it, and what its points mean in partitions."""
+
+import argparse
+
+import pytest
+
+from barnabas.commands._offsets import Point, Range, parse_point, parse_range, resolve
+
+NOW = 1_700_000_000_000
+HOUR = 3_600_000
+DAY = 24 * HOUR
+
+
+def at(ms: int) -> Point:
+    return Point("time", ms)
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("start", Range(Point("start"))),
+        ("beginning", Range(Point("start"))),
+        ("end", Range(Point("end"))),
+        ("stored", Range(Point("committed"))),
+        ("0", Range(Point("offset", 0))),
+        ("-10", Range(Point("before_end", 10))),
+        ("+10", Range(Point("after_start", 10))),
+        ("100:200", Range(Point("offset", 100), Point("offset", 200))),
+        (":end", Range(Point("start"), Point("end"))),
+        (":200", Range(Point("start"), Point("offset", 200))),
+        ("100:", Range(Point("offset", 100))),
+        ("-10:end", Range(Point("before_end", 10), Point("end"))),
+        ("@1700000000", Range(at(NOW))),
+        ("@1700000000000", Range(at(NOW))),
+        ("@-1h", Range(at(NOW - HOUR))),
+        ("@-1h30m", Range(at(NOW - HOUR * 3 // 2))),
+        ("@-1.5h", Range(at(NOW - HOUR * 3 // 2))),
+        ("@2023-11-14", Range(at(NOW - 80_000_000))),
+        ("@2023-11-14T22:13:20Z", Range(at(NOW))),
+        ("@2023-11-14T22:13:20", Range(at(NOW))),
+        ("@2023-11-14 22:13:20.5", Range(at(NOW + 500))),
+        ("@2023-11-15T00:13:20+02:00", Range(at(NOW))),
+        ("@-48h:-24h", Range(at(NOW - 2 * DAY), at(NOW - DAY))),
+        ("@2023-11-14T22:13:20Z:2023-11-14T23:13:20Z", Range(at(NOW), at(NOW + HOUR))),
+        ("@2023-11-14T22:13:20Z:1h", Range(at(NOW), at(NOW + HOUR))),
+        ("@-1m:end", Range(at(NOW - 60_000), Point("end"))),
+        ("@:-1h", Range(Point("start"), at(NOW - HOUR))),
+        ("@-1h:", Range(at(NOW - HOUR))),
+        ("@-1h:now", Range(at(NOW - HOUR), at(NOW))),
+        ("s@1700000000000", Range(at(NOW))),
+        ("s@5", Range(at(5))),
+        ("e@1700000000000", Range(Point("start"), at(NOW))),
+    ],
+)
+def test_what_users_write_is_understood(text, meant):
+    assert parse_range(text, NOW) == meant
+
+
+@pytest.mark.parametrize(
+    "text", ["", "soon", "1.5", ":", "@", "@soon", "1-2", "--1", "@2023-13-01", "@1h:2h:3h", "٣", "s@"]
+)
+def test_what_means_nothing_is_refused_with_what_would(text):
+    with pytest.raises(argparse.ArgumentTypeError, match=r"write|no such time"):
+        parse_range(text, NOW)
+
+
+def test_one_place_is_no_range():
+    assert parse_point("-5", NOW) == Point("before_end", 5)
+    with pytest.raises(argparse.ArgumentTypeError, match="is a range"):
+        parse_point("1:2", NOW)
+
+
+@pytest.mark.parametrize(
+    ("point", "offset"),
+    [
+        (Point("start"), 10),
+        (Point("end"), 20),
+        (Point("offset", 15), 15),
+        (Point("offset", 5), 10),
+        (Point("before_end", 3), 17),
+        (Point("before_end", 30), 10),
+        (Point("after_start", 3), 13),
+        (Point("after_start", 30), 20),
+        (Point("committed"), 12),
+        (Point("shift", 5), 17),
+        (Point("shift", -5), 10),
+        (at(NOW), 14),
+    ],
+)
+def test_a_point_means_an_offset_that_is_not_before_the_start(point, offset):
+    found = resolve(lambda partitions, ms: dict.fromkeys(partitions, 14), point, {"p": 10}, {"p": 20}, {"p": 12})
+    assert found == {"p": offset}
+
+
+def test_what_nothing_is_committed_for_counts_as_read_up_to_its_start():
+    assert resolve(lambda *_: {}, Point("committed"), {"p": 10}, {"p": 20}) == {"p": 10}

@@ -1,0 +1,64 @@
+"""Every command as its help tells of it."""
+
+import pytest
+
+from barnabas.commands._parser import COMMANDS, find, make_parser
+
+
+def leaves() -> list[str]:
+    """Return the words of every command that runs."""
+    found = []
+    for name in COMMANDS:
+        module = find([name, "--help"]).module
+        found += [f"{name} {sub}" for sub in module.SUBCOMMANDS] if hasattr(module, "SUBCOMMANDS") else [name]
+    return found
+
+
+@pytest.mark.parametrize("words", leaves())
+def test_each_command_has_help_and_examples_of_itself(call, words):
+    status, out, _ = call(*words.split(), "--help")
+    assert status == 0
+    assert out.startswith(f"usage: barnabas {words} [OPTION]...")
+    examples = out.partition("\nexamples:\n")[2]
+    assert f"barnabas {words.removesuffix(' info')}" in examples
+    assert max(map(len, out.splitlines())) <= 120
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if find([name, "--help"]).is_group])
+def test_a_command_with_subcommands_lists_them(call, name):
+    status, out, _ = call(name, "--help")
+    assert status == 0
+    assert all(f"\n  {sub} " in out for sub in find([name, "--help"]).module.SUBCOMMANDS)
+
+
+def test_a_subcommand_that_there_is_not_is_named(call):
+    status, out, err = call("topic", "grow", "t")
+    assert (status, out) == (2, "")
+    assert err.startswith("barnabas topic: unknown command 'grow'\n\nusage: barnabas topic COMMAND")
+    assert call("topic").status == 2
+
+
+def test_a_default_subcommand_is_meant_where_none_is_named():
+    assert find(["cluster"]).command == find(["cluster", "--json"]).command == "cluster info"
+    assert find(["cluster", "quorum"]).command == "cluster quorum"
+    assert find(["cluster", "--help"]).is_group
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["produce", "t", "-p", "0", "FILE"],
+        ["produce", "-p", "0", "t", "FILE"],
+        ["produce", "t", "FILE", "-p", "0"],
+        ["produce", "-p", "0", "--", "t", "FILE"],
+    ],
+)
+def test_options_may_stand_anywhere_among_the_arguments(words):
+    found = find(words)
+    options = make_parser(found).parse_intermixed_args(found.rest)
+    assert (options.topic, options.file, options.partition) == ("t", ["FILE"], 0)
+
+
+def test_options_are_not_abbreviated():
+    with pytest.raises(SystemExit):
+        make_parser(find(["topic", "delete"])).parse_args(["t", "--dry"])

@@ -1,0 +1,21 @@
+"""The bounds on what is on its way. What is sent, and what becomes of refused records, `test_produce.py` shows."""
+
+import pytest
+
+from barnabas.commands import _sending
+
+
+@pytest.mark.parametrize(("bound", "value"), [("MAX_PENDING", 1), ("MAX_PENDING_BYTES", 10)])
+def test_a_fast_input_waits_for_the_broker_and_nothing_is_lost(barnabas, topic, monkeypatch, bound, value):
+    monkeypatch.setattr(_sending, bound, value)
+    lines = b"".join(b"%d\n" % number for number in range(50))
+    assert barnabas("produce", topic, stdin=lines) == (0, "", "")
+    assert barnabas("consume", topic, "-e").out.encode() == lines
+
+
+def test_what_is_refused_meanwhile_is_counted(barnabas, topic, monkeypatch):
+    monkeypatch.setattr(_sending, "MAX_PENDING", 1)
+    barnabas("topic", "create", topic, "-c", "max.message.bytes=100")
+    status, _, err = barnabas("produce", topic, stdin=(b"x" * 200 + b"\n") * 3)
+    assert status == 1
+    assert err.startswith("barnabas produce: 3 records were not acknowledged: ")

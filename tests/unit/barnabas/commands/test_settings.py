@@ -1,0 +1,79 @@
+import argparse
+
+import pytest
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+
+from barnabas.commands._output import CommandError, WrongCall
+from barnabas.commands._settings import ALIASES, Settings, parse_setting, read_settings
+
+
+def of(kind, *given: str) -> dict:
+    return Settings([parse_setting(one) for one in given]).of(kind)
+
+
+@pytest.mark.parametrize("name", ["fetch.max.wait.ms", "fetch_max_wait_ms", "fetch.wait.max.ms"])
+def test_a_setting_has_java_s_librdkafka_s_and_kafka_python_s_name(name):
+    assert of(KafkaConsumer, f"{name}=7") == {"fetch_max_wait_ms": 7}
+
+
+def test_every_alias_is_of_a_setting_that_there_is():
+    known = {*KafkaAdminClient.DEFAULT_CONFIG, *KafkaConsumer.DEFAULT_CONFIG, *KafkaProducer.DEFAULT_CONFIG}
+    assert set(ALIASES.values()) <= known
+
+
+def test_values_become_what_the_client_wants():
+    given = ("acks=all", "enable.idempotence=false", "linger.ms=3", "security.protocol=SASL_SSL")
+    assert of(KafkaProducer, *given) == {
+        "acks": "all",
+        "enable_idempotence": False,
+        "linger_ms": 3,
+        "security_protocol": "SASL_SSL",
+    }
+    assert of(KafkaConsumer, "topic.auto.offset.reset=smallest") == {"auto_offset_reset": "earliest"}
+
+
+def test_a_client_gets_only_the_settings_it_has():
+    assert of(KafkaAdminClient, "isolation.level=read_committed", "request.timeout.ms=1") == {"request_timeout_ms": 1}
+
+
+def test_later_settings_go_over_earlier_ones():
+    assert of(KafkaAdminClient, "client.id=a", "client_id=b") == {"client_id": "b"}
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ("nonsense.ms=1", "-X nonsense.ms: there is no such setting"),
+        ("sasl.mechnism=PLAIN", "did you mean sasl.mechanism"),
+        ("request.timeout.ms=soon", "write a number"),
+        ("ssl.check.hostname=perhaps", "write true or false"),
+        ("security.protocol=MAGIC", "write one of PLAINTEXT, SSL"),
+    ],
+)
+def test_what_cannot_be_is_refused(given, complaint):
+    with pytest.raises(WrongCall, match=complaint):
+        of(KafkaAdminClient, given)
+
+
+def test_settings_are_read_from_a_file(tmp_path):
+    path = tmp_path / "client.conf"
+    path.write_text("# where\n\nclient.id = me\n")
+    assert read_settings(str(path)) == [("client.id", "me")]
+    path.write_text("client.id\n")
+    with pytest.raises(WrongCall, match="write it as NAME=VALUE"):
+        read_settings(str(path))
+    with pytest.raises(CommandError, match="cannot read"):
+        read_settings(str(tmp_path / "missing"))
+
+
+def test_a_setting_is_written_with_an_equals_sign():
+    with pytest.raises(argparse.ArgumentTypeError):
+        parse_setting("client.id")
+
+
+def test_settings_reach_the_client(barnabas, topic):
+    said = barnabas("topic", "list", "-X", "nonsense=1")
+    assert said == (2, "", "barnabas topic list: -X nonsense: there is no such setting\n")
+    said = barnabas("consume", topic, "-X", "fetch.max.wait.ms=99999999")
+    assert (said.status, said.out) == (2, "")
+    assert said.err.startswith("barnabas consume: the client refuses its settings: ")

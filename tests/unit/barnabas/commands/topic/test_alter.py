@@ -1,0 +1,63 @@
+import json
+
+import pytest
+
+
+def described(barnabas, topic: str) -> dict:
+    return json.loads(barnabas("topic", "describe", topic, "--json").out)[0]
+
+
+def test_altered_configs_are_described_until_they_are_reset(barnabas, topic):
+    barnabas("topic", "create", topic)
+    assert barnabas("topic", "alter", topic, "-c", "retention.ms=1000") == (0, f"altered {topic}\n", "")
+    assert described(barnabas, topic)["configs"] == {"retention.ms": "1000"}
+    barnabas("topic", "alter", topic, "--reset", "retention.ms")
+    assert described(barnabas, topic)["configs"] == {}
+
+
+def test_partitions_are_added_up_to_a_total(barnabas, topic):
+    barnabas("topic", "create", topic)
+    assert barnabas("topic", "alter", topic, "--partitions", "4").status == 0
+    assert len(described(barnabas, topic)["partitions"]) == 4
+
+
+def test_a_dry_run_alters_nothing(barnabas, topic):
+    barnabas("topic", "create", topic)
+    said = barnabas("topic", "alter", topic, "-p", "4", "-c", "retention.ms=1", "--dry-run")
+    assert said == (0, f"would alter {topic}\n", "")
+    assert described(barnabas, topic)["configs"] == {}
+    assert len(described(barnabas, topic)["partitions"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["-c", "retention.ms=soon"], "Not a number of type LONG"),
+        (["-c", "nope=1"], "nope"),
+        (["--reset", "nonsense"], "there is no setting 'nonsense'"),
+        (["--reset", "retentoin.ms"], "there is no setting 'retentoin.ms'; did you mean retention.ms?"),
+        (["-p", "1"], "Topic already has 1 partition(s)."),
+    ],
+)
+def test_an_alteration_that_is_refused_is_not_called_one(barnabas, topic, options, complaint):
+    barnabas("topic", "create", topic)
+    for dry in ([], ["--dry-run"]):
+        status, out, err = barnabas("topic", "alter", topic, *options, *dry)
+        assert (status, out) == (1, "")
+        assert err.startswith(f"barnabas topic alter: {topic}: ")
+        assert complaint in err
+
+
+@pytest.mark.parametrize("options", [["-c", "retention.ms=1"], ["-p", "2"]])
+def test_a_topic_that_does_not_exist_is_named_and_the_others_are_altered(barnabas, topic, options):
+    barnabas("topic", "create", topic)
+    status, out, err = barnabas("topic", "alter", "missing", topic, *options)
+    assert (status, out) == (1, f"altered {topic}\n")
+    assert err.startswith("barnabas topic alter: missing: ")
+    assert len(err.splitlines()) == 1
+
+
+def test_there_must_be_something_to_alter(call):
+    status, _, err = call("topic", "alter", "t")
+    assert status == 2
+    assert "nothing to alter: give --partitions, --config or --reset" in err

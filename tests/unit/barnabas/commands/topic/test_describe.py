@@ -1,0 +1,35 @@
+import json
+import re
+
+
+def test_partitions_are_described_with_their_offsets(barnabas, topic):
+    barnabas("topic", "create", f"{topic}:2", "-c", "retention.ms=-1")
+    barnabas("produce", topic, "-p", "1", stdin=b"a\nb\n")
+    said = barnabas("topic", "describe", topic)
+    assert said.status == 0
+    assert re.fullmatch(
+        rf"TOPIC       {topic}\n"
+        r"ID          [\w-]{22}\n"
+        r"PARTITIONS  2\n"
+        r"  retention\.ms=-1\n"
+        r"PARTITION  LEADER  EPOCH  REPLICAS  IN-SYNC  START  END  RECORDS\n"
+        r" +0 +1 +0  1 +1 +0 +0 +0\n"
+        r" +1 +1 +0  1 +1 +0 +2 +2\n",
+        said.out,
+    )
+
+
+def test_every_setting_is_shown_where_asked_for(barnabas, topic):
+    barnabas("topic", "create", topic)
+    (own,) = json.loads(barnabas("topic", "describe", topic, "--json").out)
+    (everything,) = json.loads(barnabas("topic", "describe", topic, "--json", "--all").out)
+    assert own["configs"] == {}
+    assert everything["configs"]["cleanup.policy"] == "delete"
+
+
+def test_a_topic_that_does_not_exist_is_named_and_the_others_are_described(barnabas, topic):
+    barnabas("topic", "create", topic)
+    status, out, err = barnabas("topic", "describe", "missing", topic)
+    assert status == 1
+    assert topic in out
+    assert err == "barnabas topic describe: missing: there is no such topic\n"

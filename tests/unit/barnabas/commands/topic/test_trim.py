@@ -1,0 +1,53 @@
+import json
+
+import pytest
+
+
+@pytest.fixture
+def filled(barnabas, topic) -> str:
+    """A topic of two partitions, with 5 records in partition 0."""
+    barnabas("topic", "create", f"{topic}:2")
+    barnabas("produce", topic, "-p", "0", stdin=b"0\n1\n2\n3\n4\n")
+    return topic
+
+
+def starts(barnabas, topic: str) -> list[int]:
+    (described,) = json.loads(barnabas("topic", "describe", topic, "--json").out)
+    return [partition["start"] for partition in described["partitions"]]
+
+
+def test_records_before_an_offset_go(barnabas, filled):
+    said = barnabas("topic", "trim", filled, "--to", "2", "-p", "0")
+    header, row = [line.split() for line in said.lines]
+    assert header == ["TOPIC", "PARTITION", "START", "NEW-START", "END", "DELETED"]
+    assert row == [filled, "0", "0", "2", "5", "2"]
+    assert starts(barnabas, filled) == [2, 0]
+    assert barnabas("consume", filled, "-e").lines == ["2", "3", "4"]
+
+
+@pytest.mark.parametrize(("to", "left"), [("end", 5), ("-1", 4), ("@-1h", 0), ("@1", 0), ("start", 0)])
+def test_where_to_is_said_as_elsewhere(barnabas, filled, to, left):
+    assert barnabas("topic", "trim", filled, "--to", to).status == 0
+    assert starts(barnabas, filled) == [left, 0]
+
+
+def test_a_dry_run_deletes_nothing(barnabas, filled):
+    (row, _) = json.loads(barnabas("topic", "trim", filled, "--to", "end", "--dry-run", "--json").out)
+    assert (row["new_start"], row["deleted"]) == (5, 5)
+    assert starts(barnabas, filled) == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "complaint"),
+    [
+        (["{topic}", "--to", "9", "-p", "0"], 1, "{topic}, partition 0: it ends at 5, before 9"),
+        (["{topic}", "--to", "1", "-p", "7"], 1, "{topic} has partitions 0 to 1"),
+        (["missing", "--to", "1"], 1, "missing: there is no such topic"),
+        (["{topic}", "--to", "stored"], 2, "write a number, -N, start, end or @TIME"),
+    ],
+)
+def test_what_cannot_be_trimmed_is_left_as_it_is(barnabas, filled, arguments, status, complaint):
+    said = barnabas("topic", "trim", *(argument.format(topic=filled) for argument in arguments))
+    assert (said.status, said.out) == (status, "")
+    assert complaint.format(topic=filled) in said.err
+    assert starts(barnabas, filled) == [0, 0]
