@@ -162,6 +162,8 @@ def encode_response(header: RequestHeader, response: Message) -> list[Part]:
     parts = response.encode_parts(version, _ROOM_FOR_SIZE + response_prefix(key, version, correlation_id))
     # The first part always is the encoder's own buffer, or a view of it.
     head = cast("bytearray", parts[0])
-    size = len(head) if len(parts) == 1 else sum(map(part_size, parts))
-    _SIZE.pack_into(head, 0, size - _SIZE.size)
+    size = -_SIZE.size
+    for part in parts:
+        size += len(part) if isinstance(part, (bytearray, memoryview)) else part_size(part)
+    _SIZE.pack_into(head, 0, size)
     return parts

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import IntEnum
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from protocol.errors import ErrorCode, KafkaError
@@ -67,6 +68,10 @@ class ReadResult(NamedTuple):
     last_stable_offset: int
     log_start_offset: int
     diverging_epoch: tuple[int, int] | None = None
+
+
+# What the class itself does, without a call of a Python function for each read.
+_read_result = partial(tuple.__new__, ReadResult)
 
 
 class OffsetFound(NamedTuple):
@@ -278,7 +283,7 @@ class Partition:
         if not max_bytes and not min_one and start <= offset < limit:
             return ReadResult([], 0, False, high_watermark, stable, start)
         slices, size_bytes = log.read(offset, max_bytes, limit_offset=limit, min_one=min_one)
-        return ReadResult(slices, size_bytes, offset >= limit, high_watermark, stable, start)
+        return _read_result((slices, size_bytes, offset >= limit, high_watermark, stable, start, None))
 
     def _diverging(self, offset: int, last_fetched_epoch: int) -> tuple[int, int] | None:
         """Return (epoch, end offset) of the last common epoch, if the reader's log parts from ours."""

@@ -24,9 +24,29 @@ _NEW_LIST = object()
 
 def generate_init(struct: type) -> Callable[..., None]:
     """Return an `__init__` with a keyword argument for each field; those with a default may be left out."""
+    parameters, body, names = _parameters(struct)
+    source = Source(f"{struct.__qualname__}.__init__", "__init__", ", ".join(["self", *parameters]))
+    source.globals.update(names)
+    for line in body or ["pass"]:
+        source.line(line)
+    return source.function()
+
+
+def generate_maker(struct: type) -> Callable[..., Any]:
+    """Return a function that does what calling the class does, in half the time: the way through `type` is long."""
+    parameters, body, names = _parameters(struct)
+    source = Source(f"make {struct.__qualname__}", "make", ", ".join(parameters))
+    source.globals.update(names, new=object.__new__, struct=struct)
+    for line in ("self = new(struct)", *body, "return self"):
+        source.line(line)
+    return source.function()
+
+
+def _parameters(struct: type) -> tuple[list[str], list[str], dict[str, Any]]:
+    """Return the parameters for a struct's fields, the lines that set these on `self`, and the names in both."""
     fields = fields_of(struct)
-    names = {"NEW_LIST": _NEW_LIST}
-    parameters = ["self", *("*" for _ in fields[:1])]
+    names: dict[str, Any] = {"NEW_LIST": _NEW_LIST}
+    parameters = ["*" for _ in fields[:1]]
     body = []
     for index, field in enumerate(fields):
         value = field.name
@@ -39,11 +59,7 @@ def generate_init(struct: type) -> Callable[..., None]:
             names[f"DEFAULT{index}"] = field.default
             parameters.append(f"{field.name}=DEFAULT{index}")
         body.append(f"self.{field.name} = {value}")
-    source = Source(f"{struct.__qualname__}.__init__", "__init__", ", ".join(parameters))
-    source.globals.update(names)
-    for line in body or ["pass"]:
-        source.line(line)
-    return source.function()
+    return parameters, body, names
 
 
 def compile_decoder(message: type, version: int, flexible: bool) -> Source:

@@ -20,9 +20,9 @@ from __future__ import annotations
 
 import struct as _struct
 from collections.abc import Callable
-from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Self, TypeVar, cast, dataclass_transform
 
-from protocol.compiler import Decoder, Encoder, compile_decoder, compile_encoder, generate_init
+from protocol.compiler import Decoder, Encoder, compile_decoder, compile_encoder, generate_init, generate_maker
 from protocol.errors import DecodeError, ErrorCode, KafkaError
 from protocol.fields import (
     PLAIN,
@@ -168,6 +168,11 @@ class Message(Struct):
         source = compile_encoder(cls, version, version >= cls.FLEXIBLE_FROM)
         encoder = cls._encoders[version] = source.function()
         return encoder
+
+
+def maker(struct: type[T]) -> type[T]:
+    """Return what makes a `struct` as calling the class does, but faster; a function, for where it is called a lot."""
+    return cast("type[T]", generate_maker(struct))
 
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(wire,))

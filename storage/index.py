@@ -11,7 +11,7 @@ memory back. New entries reach the file in lumps: an index that a crash cut shor
 `recovery.py` reads through anyway. Source: KIP-33 and the files themselves.
 """
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Callable
 from contextlib import suppress
 from struct import Struct
@@ -128,6 +128,19 @@ class SparseIndex:
         first, second = self.ENTRY.unpack_from(data, at)
         return first, second
 
+    def _entries_up_to(self, bound: int, column: int) -> int:
+        """Return how many entries have at most `bound` in that column."""
+        # As `bisect_right` with `_column`, but without a call of a Python function for each look: reads begin here.
+        data, unpack, size = self._loaded(), self.ENTRY.unpack_from, self.ENTRY.size
+        low, high = 0, len(data) // size
+        while low < high:
+            middle = (low + high) >> 1
+            if unpack(data, middle * size)[column] > bound:
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
     def _column(self, column: int) -> Callable[[int], int]:
         data, unpack, size = self._loaded(), self.ENTRY.unpack_from, self.ENTRY.size
 
@@ -151,13 +164,13 @@ class OffsetIndex(SparseIndex):
     def lookup(self, offset: int) -> int:
         """Return the position of the last indexed batch that ends at or before `offset`, or 0."""
         data = self._loaded()
-        number = bisect_right(range(len(data) // 8), offset - self.base_offset, key=self._column(0))
+        number = self._entries_up_to(offset - self.base_offset, 0)
         return self._pair(data, number * 8 - 8)[1] if number else 0
 
     def position_before(self, position: int) -> int:
         """Return the last indexed position that is not after `position`, or 0."""
         data = self._loaded()
-        number = bisect_right(range(len(data) // 8), position, key=self._column(1))
+        number = self._entries_up_to(position, 1)
         return self._pair(data, number * 8 - 8)[1] if number else 0
 
     def last_position(self) -> int:
@@ -205,7 +218,7 @@ class TimeIndex(SparseIndex):
     def lookup(self, timestamp: int) -> int:
         """Return an offset such that every batch before the one it is in has only smaller timestamps."""
         data = self._loaded()
-        number = bisect_right(range(len(data) // 12), timestamp, key=self._column(0))
+        number = self._entries_up_to(timestamp, 0)
         return self.base_offset + (self._pair(data, number * 12 - 12)[1] if number else 0)
 
     def truncate_to(self, offset: int) -> None:

@@ -286,9 +286,10 @@ class Segment:
         if offset >= self._tail_from:
             number = bisect_left(self._tail_last_offsets, offset)
             return self._tail_positions[number] if number < len(self._tail_positions) else self.size_bytes
-        for place in self.places(self.offset_index.lookup(offset)):
-            if place.last_offset >= offset:
-                return place.position
+        for position, _, chunk, at in self._walk(self.offset_index.lookup(offset)):
+            base_offset, last_delta, _ = _PLACE.unpack_from(chunk, at)
+            if base_offset + last_delta >= offset:
+                return position
         return self.size_bytes
 
     def read(self, offset: int, max_bytes: int, end: int, min_one: bool) -> FileSlice | None:
@@ -311,10 +312,10 @@ class Segment:
             end = indexed
             if 2 * (indexed - start) >= limit - start:
                 return end
-        for place in self.places(end):
-            if place.position + place.size_bytes > limit and (end > start or not min_one):
+        for position, size, _, _ in self._walk(end):
+            if position + size > limit and (end > start or not min_one):
                 break
-            end = place.position + place.size_bytes
+            end = position + size
             if end >= limit:
                 break
         return end

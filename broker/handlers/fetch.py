@@ -23,7 +23,7 @@ Version notes
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from broker.fetch_sessions import NO_SESSION, FetchPartition, FetchSession
 from broker.leader_hints import current_leader
@@ -31,6 +31,7 @@ from broker.partition import NO_OFFSET, Isolation, Partition, ReadResult
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.primitives import RecordsPart, part_size
+from protocol.schema import maker
 
 if TYPE_CHECKING:
     import asyncio
@@ -48,6 +49,8 @@ _HINTED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 _Topic = FetchResponse.Topic
 _Fetched = FetchResponse.Topic.Partition
+_make_topic = maker(_Topic)
+_make_fetched = maker(_Fetched)
 
 
 def handle(broker: Broker, context: RequestContext, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
@@ -64,12 +67,8 @@ def handle(broker: Broker, context: RequestContext, request: FetchRequest) -> Fe
     return response if response is not None else fetch.park(request.max_wait_ms / 1000)
 
 
-class _Answer(NamedTuple):
-    """What is said of a partition; `settled` if the reader then knows all there is."""
-
-    wanted: FetchPartition
-    fetched: _Fetched
-    settled: bool
+# What is said of a partition, and whether the reader then knows all there is.
+_Answer: TypeAlias = "tuple[FetchPartition, _Fetched, bool]"
 
 
 class _Fetch:
@@ -178,14 +177,14 @@ class _Fetch:
             try:
                 result = self._read(wanted, room, min_one=found == 0)
             except KafkaError as error:
-                answers.append(_Answer(wanted, self._refused(wanted, error), settled=False))
+                answers.append((wanted, self._refused(wanted, error), False))
                 urgent = True
                 continue
             found += result.size_bytes
             room = max(0, room - result.size_bytes)
             urgent = urgent or result.diverging_epoch is not None
             if session.full or _says_something(wanted, result):
-                answers.append(_Answer(wanted, self._fetched(wanted, result), result.caught_up))
+                answers.append((wanted, self._fetched(wanted, result), result.caught_up))
             elif result.caught_up:
                 session.settle(wanted)
         if urgent or found >= self._min_bytes:
@@ -233,7 +232,7 @@ class _Fetch:
     # Answering.
 
     def _fetched(self, wanted: FetchPartition, result: ReadResult) -> _Fetched:
-        answer = _Fetched(
+        answer = _make_fetched(
             partition_index=wanted.index,
             error_code=ErrorCode.NONE,
             high_watermark=result.high_watermark,
@@ -268,7 +267,7 @@ class _Fetch:
             key = wanted.topic_id if session.uses_topic_ids else wanted.topic or ""
             topic = topics.get(key)
             if topic is None:
-                topic = topics[key] = _Topic(topic=wanted.topic or "", topic_id=wanted.topic_id, partitions=[])
+                topic = topics[key] = _make_topic(topic=wanted.topic or "", topic_id=wanted.topic_id, partitions=[])
             topic.partitions.append(answer)
             if answer.error_code in _HINTED and self._context.api_version >= _HINTS_FROM_VERSION:
                 self._hint(response, wanted, answer)

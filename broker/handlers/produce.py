@@ -39,6 +39,7 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.lone_batch import lone_answer, read_lone_batch
 from protocol.messages.produce import ProduceRequest, ProduceResponse
 from protocol.record_batch import check_batch
+from protocol.schema import maker
 
 if TYPE_CHECKING:
     from broker.broker import Broker
@@ -54,6 +55,7 @@ _TOPIC_IDS_FROM_VERSION = 13
 _Wanted = ProduceRequest.Topic.Partition
 _Topic = ProduceResponse.Topic
 _Appended = ProduceResponse.Topic.Partition
+_make_appended = maker(_Appended)
 
 
 def handle(
@@ -163,7 +165,7 @@ class _Produce:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"only the broker writes to {name}")
         batch = prepare(records, header, partition.log.config, self.validate)
         info = self.replicas.append(partition, batch, self.acks, header if batch is records else None)
-        answer = _Appended(
+        answer = _make_appended(
             index=index,
             error_code=ErrorCode.NONE,
             base_offset=info.base_offset,

@@ -4,6 +4,7 @@ import sys
 import pytest
 
 from protocol.errors import DecodeError, ErrorCode, KafkaError
+from protocol.schema import maker
 
 
 class Slice:
@@ -90,3 +91,12 @@ def test_declaring_and_importing_messages_is_cheap():
     program = f"import sys, protocol.messages.fetch; print({heavy} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
+
+
+def test_a_maker_makes_what_calling_the_class_makes(order, small):
+    made = maker(order)(number=5, buyer=order.Buyer(name="b"), lines=small.lines)
+    assert type(made) is order
+    assert made == small
+    assert made.marks is not small.marks
+    with pytest.raises(TypeError, match="nmber"):
+        maker(order)(nmber=1)
