@@ -18,7 +18,7 @@ from typing import NamedTuple
 from tests.broker_process import BrokerProcess, free_address
 from tests.clients.conformance.outcomes import NOTHING, Expectation, Outcome, Verdict, expectations, judge
 from tests.clients.conformance.registry import SUITES
-from tests.clients.conformance.suite import Order, Suite
+from tests.clients.conformance.suite import SUITE_ITSELF, Order, Suite
 
 
 class Line(NamedTuple):
@@ -52,7 +52,7 @@ def verdict_of(suite: Suite, only: Sequence[str], folder: Path) -> Line:
     outcomes = run_twice(suite, Order("", folder, tuple(only), without), expected)
     verdict = judge(outcomes, expected, whole=not only)
     if not outcomes:
-        verdict.unexpected.append(Outcome("(the suite itself)", "failed", "not a single test"))
+        verdict.unexpected.append(Outcome(SUITE_ITSELF, "failed", "not a single test"))
     for outcome in verdict.unexpected:
         print(f"{outcome.result.upper()} {outcome.name}", *outcome.detail.splitlines()[:12], sep="\n    ", flush=True)
     return Line(suite, verdict, time.monotonic() - started)
@@ -63,7 +63,7 @@ def run_twice(suite: Suite, order: Order, expected: Sequence[Expectation]) -> li
     outcomes = run_once(suite, order._replace(folder=order.folder / "all"))
     for at, outcome in enumerate(outcomes):
         listed = any(line.fits(outcome.name) for line in expected)
-        if outcome.result == "failed" and not listed and not outcome.name.startswith("("):
+        if outcome.result == "failed" and not listed and outcome.name != SUITE_ITSELF:
             alone = order._replace(folder=order.folder / f"again-{at}", only=(outcome.name,), without=())
             again = [one for one in run_once(suite, alone) if one.name == outcome.name]
             if again and again[0].result == "passed":

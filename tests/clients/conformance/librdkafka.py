@@ -7,10 +7,11 @@ Kafka's scripts, which are given them. It runs in its quick mode and without the
 import hashlib
 import re
 import shlex
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.clients.conformance.outcomes import Outcome
-from tests.clients.conformance.suite import Order, nothing_told, run_logged
+from tests.clients.conformance.suite import SUITE_ITSELF, Order, nothing_told, run_logged
 from tests.oracles.apache_kafka import kafka_tool
 from tests.setups import prepared, require, run
 
@@ -24,43 +25,85 @@ SCRIPTS = {
     "kafka-console-producer.sh": "org.apache.kafka.tools.ConsoleProducer",
 }
 
+# Tests that cut their connections close sockets by number, which may be those of others in the same process.
+CUTTING = ("0049", "0068", "0075", "0076", "0086", "0088", "0094")
+# A part that fails ends its test. These run part by part, so that it hides no others.
+PARTS = {
+    "0081_admin": (
+        *("CreateTopics", "DeleteTopics", "CreatePartitions", "CreateAcls", "DescribeAcls", "DeleteAcls"),
+        *("AlterConfigs", "IncrementalAlterConfigs", "DescribeConfigs", "DeleteRecords", "ListConsumerGroups"),
+        *("DescribeConsumerGroups", "DescribeTopics", "DescribeCluster", "DeleteGroups", "ListOffsets"),
+        *("DeleteConsumerGroupOffsets", "AlterConsumerGroupOffsets", "ListConsumerGroupOffsets"),
+        *("DescribeConfigs_groups", "DescribeConsumerGroups_with_authorized_ops"),
+        *("UserScramCredentials", "unclean_destroy"),
+    )
+}
+
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-SUMMARY = re.compile(r"^\| (\d{4}_\S+) +\| +(PASSED|FAILED|SKIPPED) \| +([\d.]+)s \|(.*)$", re.MULTILINE)
-AT_ONCE = "4"
+SUMMARY = re.compile(r"^\| (\d{4}_\S+) +\| +(\S+) \| +([\d.]+)s \|(.*)$", re.MULTILINE)
+RESULTS = {"PASSED": "passed", "SKIPPED": "skipped"}
+AT_ONCE = 4
 TIMEOUT_S = 900
+
+
+class Runner:
+    """The program that the tests are built into, with what it has to know."""
+
+    def __init__(self, order: Order) -> None:
+        self._order = order
+        self._built = set_up()
+        (order.folder / "test.conf").write_text(f"metadata.broker.list={order.bootstrap}\n")
+        scripts(order.folder / "kafka" / "bin")
+        self._environment = {
+            "RDKAFKA_TEST_CONF": str(order.folder / "test.conf"),
+            "LD_LIBRARY_PATH": f"{self._built / 'src'}:{self._built / 'src-cpp'}",
+            "TEST_KAFKA_VERSION": "4.3.1",
+            "BROKERS": order.bootstrap,
+            "KAFKA_PATH": str(order.folder / "kafka"),
+        }
+
+    def run(self, name: str, at_once: int, **chosen: str) -> list[Outcome]:
+        """Run tests, which ``chosen`` says as the program's own variables have it."""
+        folder = self._order.folder / name
+        folder.mkdir()
+        command = (self._built / "tests" / "test-runner", f"-p{at_once}", "-Q", "-L")
+        order = self._order._replace(folder=folder)
+        printed = run_logged(order, command, TIMEOUT_S, **self._environment, **chosen)
+        return outcomes(printed) or nothing_told(order, printed)
+
+    def alone(self, name: str) -> Outcome:
+        """Run one test, or one part (``test/part``) of it."""
+        test, _, part = name.partition("/")
+        chosen = {"TESTS": test[:4]} | ({"SUBTESTS": f"do_test_{part}:"} if part else {})
+        # It takes all tests of the same number.
+        found = [one for one in self.run(name.replace("/", "-"), 1, **chosen) if one.name in (test, SUITE_ITSELF)]
+        return found[0]._replace(name=name)
+
+    def cutting(self) -> list[Outcome]:
+        return [one for one in self.run("cutting", 1, TESTS=",".join(CUTTING)) if one.name[:4] in CUTTING]
+
+    def others(self) -> list[Outcome]:
+        left_out = ",".join((*CUTTING, *(name[:4] for name in PARTS)))
+        return [one for one in self.run("others", AT_ONCE, TESTS_SKIP=left_out) if one.name[:4] not in left_out]
 
 
 def run_tests(order: Order) -> list[Outcome]:
     """Run the tests whose names are given, one after the other, or all of them, some at once."""
-    built = set_up()
-    (order.folder / "test.conf").write_text(f"metadata.broker.list={order.bootstrap}\n")
-    scripts(order.folder / "kafka" / "bin")
-    environment = {
-        "RDKAFKA_TEST_CONF": str(order.folder / "test.conf"),
-        "LD_LIBRARY_PATH": f"{built / 'src'}:{built / 'src-cpp'}",
-        "TEST_KAFKA_VERSION": "4.3.1",
-        "BROKERS": order.bootstrap,
-        "KAFKA_PATH": str(order.folder / "kafka"),
-        "TESTS_SKIP": ",".join(order.without),
-    }
-    program = built / "tests" / "test-runner"
-    if not order.only:
-        printed = run_logged(order, (program, f"-p{AT_ONCE}", "-Q", "-L"), TIMEOUT_S, **environment)
-        return outcomes(printed) or nothing_told(order, printed)
-    found = []
-    for name in order.only:
-        printed = run_logged(order, (program, "-p1", "-Q", "-L"), TIMEOUT_S, **environment, TESTS=name)
-        # It looks for tests whose names begin so.
-        found += [outcome for outcome in outcomes(printed) if outcome.name == name] or nothing_told(order, printed)
-    return found
+    runner = Runner(order)
+    if order.only:
+        return [runner.alone(name) for name in order.only]
+    parts = [f"{test}/{part}" for test, names in PARTS.items() for part in names]
+    with ThreadPoolExecutor() as pool:
+        others, cutting = pool.submit(runner.others), pool.submit(runner.cutting)
+        return [*cutting.result(), *(runner.alone(part) for part in parts), *others.result()]
 
 
 def outcomes(printed: str) -> list[Outcome]:
-    """Read the summary at the end, with what a failed test said before."""
+    """Read the summary at the end, with what a failed test said before; what has no result has failed."""
     printed = COLOUR.sub("", printed)
     failures = {found[1]: found[0] for found in re.finditer(r'^### Test "(\w+)[^\n]*\n[^\n]*', printed, re.MULTILINE)}
     return [
-        Outcome(name, result.lower(), failures.get(name, said.strip()), float(seconds))
+        Outcome(name, RESULTS.get(result, "failed"), failures.get(name, said.strip()), float(seconds))
         for name, result, seconds, said in SUMMARY.findall(printed)
     ]
 

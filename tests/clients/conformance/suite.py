@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from tests.clients.conformance.outcomes import Outcome
 
+SUITE_ITSELF = "(the suite itself)"
 PINS = Path(__file__).parent / "pins"
 
 # What the suites expect of a broker's groups.
@@ -73,4 +74,4 @@ def run_logged(
 
 def nothing_told(order: Order, printed: str) -> list[Outcome]:
     """Return the one outcome of a suite that did not come to tell any."""
-    return [Outcome("(the suite itself)", "failed", f"see {order.folder}\n{printed[-2000:]}")]
+    return [Outcome(SUITE_ITSELF, "failed", f"see {order.folder}\n{printed[-2000:]}")]
