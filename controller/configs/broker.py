@@ -12,5 +12,5 @@ from controller.configs.definition import ConfigDef
 from controller.configs.reserved import RESERVED_CONFIGS
 
 BROKER_CONFIGS: dict[str, ConfigDef] = {
-    definition.name: definition for definition in sorted((*LOG_CONFIGS, *SERVER_CONFIGS, *RESERVED_CONFIGS))
+    definition.name: definition for definition in (*LOG_CONFIGS, *SERVER_CONFIGS, *RESERVED_CONFIGS)
 }

@@ -3,12 +3,14 @@ import logging
 from contextlib import suppress
 from random import Random
 
-from broker.housekeeping import Housekeeping, SpaceWatch, sync_all
+from broker.housekeeping import Housekeeping, SpaceWatch, expire_producers, sync_all
 from protocol.errors import InvariantError, KafkaError
+from protocol.record_batch import build_batch
 from storage.log_config import LogConfig
 from storage.log_manager import LogManager
 from tests.disks import FaultyDisk
 from tests.logs import NOW_MS, TOPIC_ID, fill
+from tests.unit.broker.node import Node
 
 
 def test_a_chore_that_fails_is_logged_and_comes_again(run, caplog):
@@ -30,6 +32,42 @@ def test_a_chore_that_fails_is_logged_and_comes_again(run, caplog):
     with caplog.at_level(logging.ERROR):
         run(body())
     assert sum("A chore failed" in record.getMessage() for record in caplog.records) >= 2
+
+
+def test_a_chore_runs_first_after_a_time_of_its_own_unless_its_interval_is_shorter(tmp_path):
+    node = Node(str(tmp_path))
+    times = {"sooner": [], "shorter": []}
+
+    def chore(name):
+        async def note():
+            times[name].append(node.loop.time())
+
+        return note
+
+    async def body():
+        chores = Housekeeping(node.loop)
+        chores.every(10.0, chore("sooner"), first_s=3.0)
+        chores.every(2.0, chore("shorter"), first_s=3.0)
+        await asyncio.sleep(13.5)
+        await chores.stop()
+
+    node.loop.run_until_complete(body())
+    node.stop()
+    assert times == {"sooner": [3.0, 13.0], "shorter": [2.0, 4.0, 6.0, 8.0, 10.0, 12.0]}
+
+
+def test_producers_are_forgotten_after_their_time(run, tmp_path):
+    manager = LogManager(FaultyDisk(), [str(tmp_path)], LogConfig(), now_ms=lambda: NOW_MS, random=Random(1))
+    manager.open()
+    manager.format("cluster", 1)
+    log = manager.create("t", TOPIC_ID, 0, LogConfig())
+    records = build_batch([(None, b"v")], timestamp_ms=NOW_MS, producer_id=7, producer_epoch=0, base_sequence=0)
+    log.append_as_leader(memoryview(records), 0, NOW_MS)
+    run(expire_producers(manager, NOW_MS + 999, 1000))
+    assert list(log.producers.producers) == [7]
+    run(expire_producers(manager, NOW_MS + 1000, 1000))
+    assert list(log.producers.producers) == []
+    manager.close()
 
 
 def test_a_broken_invariant_reaches_the_loops_exception_handler(run):

@@ -95,6 +95,19 @@ def test_offsets_are_kept_in_kafkas_files(name: str, file: str, tmp_path: Path) 
     assert directory.read_offsets(name) == {("a-topic", 3): 42}
 
 
+def test_offsets_that_the_file_has_already_are_not_written_again_unless_to_be_durable(tmp_path: Path) -> None:
+    directory = LogDirectory(OsDisk(), str(tmp_path))
+    path = tmp_path / HIGH_WATERMARKS
+    directory.write_offsets(HIGH_WATERMARKS, {("t", 0): 1})
+    path.write_bytes(b"")
+    directory.write_offsets(HIGH_WATERMARKS, {("t", 0): 1})
+    assert path.read_bytes() == b""
+    directory.write_offsets(HIGH_WATERMARKS, {("t", 0): 1}, sync=True)
+    assert path.read_bytes() == b"0\n1\nt 0 1\n"
+    directory.write_offsets(HIGH_WATERMARKS, {("t", 0): 2})
+    assert path.read_bytes() == b"0\n1\nt 0 2\n"
+
+
 def test_a_damaged_checkpoint_is_told_not_guessed(tmp_path: Path) -> None:
     (tmp_path / RECOVERY_POINTS).write_bytes(b"0\n1\n\xff 0 1\nx")
     with pytest.raises(CheckpointError):

@@ -12,7 +12,8 @@ from protocol.primitives import ZERO_UUID
 from storage.disk import AlreadyLocked, OsDisk
 from storage.flush import Flush
 from storage.log import Log, LogConfig
-from storage.log_manager import LogManager
+from storage.log_directory import RECOVERY_POINTS
+from storage.log_manager import CHECKPOINTS, LogManager
 from tests.disks import FaultyDisk
 from tests.logs import NOW_MS, TOPIC_ID, batch, content, fill, headers
 
@@ -240,6 +241,19 @@ def test_what_is_no_log_is_left_alone(tmp_path: Path) -> None:
     assert manager.start() == []
     manager.crash()
     assert len([path for path in tmp_path.iterdir() if path.is_dir()]) == 6
+
+
+def test_each_checkpoint_can_be_written_by_itself(manager: Manager) -> None:
+    log = create(manager)
+    fill(log, 5)
+    log.flush(NOW_MS)
+    folder = Path(manager.directories[0].path)
+    for name in CHECKPOINTS:
+        manager.checkpoint(name)
+        assert sorted(path.name for path in folder.glob("*-checkpoint")) == sorted(
+            CHECKPOINTS[: CHECKPOINTS.index(name) + 1]
+        )
+    assert (folder / RECOVERY_POINTS).read_text() == "0\n1\ntopic 0 5\n"
 
 
 def test_a_damaged_checkpoint_is_taken_as_empty_and_told(manager: Manager) -> None:
