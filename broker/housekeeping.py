@@ -102,19 +102,25 @@ async def delete_files(logs: LogManager, now_ms: int) -> None:
 
 
 class SpaceWatch:
-    """Says once that a directory is full, and once that it no longer is: some time after the last refused write.
+    """Says once that a directory failed, once that it is full, and once that it no longer is.
 
-    Without that time, a directory with space for small batches but not for large ones would be said to be full and not
+    The last is said some time after the last refused write: without that time, a directory with space for small batches but not for large ones would be said to be full and not
     to be full all the time.
     """
 
     def __init__(self, logs: LogManager) -> None:
         self._logs = logs
         self._full: dict[LogDirectory, tuple[int, float]] = {}
+        self._failed: set[LogDirectory] = set()
 
     def look(self, now: float) -> bool:
         """Look at every directory, `now` by the loop's clock; return whether none is full."""
-        for directory in self._logs.online:
+        for directory in self._logs.directories:
+            if directory.failure is not None:
+                if directory not in self._failed:
+                    self._failed.add(directory)
+                    _log.error("%s; what is in it is offline until the next start", directory.offline().message)
+                continue
             if not directory.full:
                 continue
             known = self._full.get(directory)

@@ -1,63 +1,23 @@
-"""A whole broker on an event loop of its own, that serves metrics, and what a scraper and a client see of it."""
+"""A whole broker that serves metrics, and what a scraper sees of it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from random import Random
-from struct import Struct
-from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from broker.broker import Broker
 from broker.monitoring.exposition import lines
 from broker.monitoring.monitor import TABLES
-from broker.settings import Option, check_settings
-from protocol.api import APIS, ApiKey, request_class, response_class
-from protocol.headers import RequestHeader, encode_request_header
-from protocol.primitives import skip_tagged_fields
-from storage.disk import OsDisk
-
-_SIZE = Struct(">i")
+from tests.unit.broker.whole_broker import WholeBroker
 
 Series = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
-class Monitored:
-    """The broker and its surroundings."""
-
-    def __init__(self, directory: str) -> None:
-        self.loop = asyncio.new_event_loop()
-        settings = {
-            "listeners": "PLAINTEXT://127.0.0.1:0",
-            "log.dirs": directory,
-            "barnabas.metrics.listener": "127.0.0.1:0",
-            "offsets.topic.num.partitions": "1",
-            "group.initial.rebalance.delay.ms": "0",
-        }
-        found = {name: Option(text, "test") for name, text in settings.items()}
-        self.broker = Broker(check_settings(found), OsDisk(), self.loop, random=Random(1))
-
-    def wait(self, awaitable: Awaitable[Any]) -> Any:
-        return self.loop.run_until_complete(asyncio.wait_for(awaitable, 60))
-
-    async def ask(self, key: ApiKey, version: int, /, **fields: Any) -> Any:
-        """Send a request over a connection of its own, and return the response."""
-        header = encode_request_header(RequestHeader(key, version, 1, "test"))
-        request = header + request_class(key)(**fields).encode(version)
-        host, _, port = self.broker.bootstrap.rpartition(":")
-        reader, writer = await asyncio.open_connection(host, int(port))
-        writer.write(_SIZE.pack(len(request)) + request)
-        answer = await reader.readexactly(_SIZE.unpack(await reader.readexactly(_SIZE.size))[0])
-        writer.close()
-        body_at = skip_tagged_fields(answer, 4) if APIS[key].is_flexible(version) else 4
-        return response_class(key).decode(memoryview(bytearray(answer)), version, body_at)
-
-    def call(self, key: ApiKey, version: int, /, **fields: Any) -> Any:
-        return self.wait(self.ask(key, version, **fields))
+class Monitored(WholeBroker):
+    """The broker and its scraper."""
 
     def page(self) -> str:
         """Return the metrics, made in one go."""
@@ -96,7 +56,9 @@ class Monitored:
 
 @pytest.fixture
 def stopped(tmp_path: Path) -> Iterator[Monitored]:
-    made = Monitored(str(tmp_path / "data"))
+    made = Monitored(
+        str(tmp_path / "data"), barnabas_metrics_listener="127.0.0.1:0", group_initial_rebalance_delay_ms="0"
+    )
     yield made
     made.loop.close()
 

@@ -1,0 +1,48 @@
+"""A whole broker on an event loop of its own, in this process, and a client that sends it what it is told to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from random import Random
+from struct import Struct
+from typing import Any
+
+from broker.broker import Broker
+from broker.settings import Option, check_settings
+from protocol.api import APIS, ApiKey, request_class, response_class
+from protocol.headers import RequestHeader, encode_request_header
+from protocol.primitives import skip_tagged_fields
+from storage.disk import Disk, OsDisk
+
+_SIZE = Struct(">i")
+
+
+class WholeBroker:
+    """The broker; it has to be started, and its loop closed."""
+
+    def __init__(self, directory: str, disk: Disk | None = None, **settings: str) -> None:
+        """Take a data directory, or more, and settings with _ for each dot in their names."""
+        self.loop = asyncio.new_event_loop()
+        named = {name.replace("_", "."): text for name, text in settings.items()}
+        named |= {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": directory, "offsets.topic.num.partitions": "1"}
+        found = {name: Option(text, "test") for name, text in named.items()}
+        self.broker = Broker(check_settings(found), disk or OsDisk(), self.loop, random=Random(1))
+
+    def wait(self, awaitable: Awaitable[Any]) -> Any:
+        return self.loop.run_until_complete(asyncio.wait_for(awaitable, 60))
+
+    async def ask(self, key: ApiKey, version: int, /, **fields: Any) -> Any:
+        """Send a request over a connection of its own, and return the response."""
+        header = encode_request_header(RequestHeader(key, version, 1, "test"))
+        request = header + request_class(key)(**fields).encode(version)
+        host, _, port = self.broker.bootstrap.rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(_SIZE.pack(len(request)) + request)
+        answer = await reader.readexactly(_SIZE.unpack(await reader.readexactly(_SIZE.size))[0])
+        writer.close()
+        body_at = skip_tagged_fields(answer, 4) if APIS[key].is_flexible(version) else 4
+        return response_class(key).decode(memoryview(bytearray(answer)), version, body_at)
+
+    def call(self, key: ApiKey, version: int, /, **fields: Any) -> Any:
+        return self.wait(self.ask(key, version, **fields))
