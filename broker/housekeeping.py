@@ -104,8 +104,8 @@ async def delete_files(logs: LogManager, now_ms: int) -> None:
 class SpaceWatch:
     """Says once that a directory failed, once that it is full, and once that it no longer is.
 
-    The last is said some time after the last refused write: without that time, a directory with space for small batches but not for large ones would be said to be full and not
-    to be full all the time.
+    The last is said some time after the last refused write: without that time, a directory with space for small batches
+    but not for large ones would be said to be full and not to be full all the time.
     """
 
     def __init__(self, logs: LogManager) -> None:
