@@ -202,7 +202,7 @@ def between(low: float, high: float) -> Validator:
     def check(value: float) -> str | None:
         if value < low:
             return f"Value must be at least {low}"
-        return None if value <= high else f"Value must be no more than {high}"
+        return f"Value must be no more than {high}" if value > high else None
 
     return check
 

@@ -4,18 +4,20 @@ A topic's own value comes first; then those of the broker's configurations that 
 this broker, as altered for all brokers, and as in the properties file; then the default (KIP-226). A broker's
 configuration goes through the same places without the first, a group's likewise.
 
-What was stored for a broker and cannot be altered there does not count: another version may have allowed it.
+What was stored for a broker and cannot be altered there does not count, nor does a stored text that this version cannot
+read: another version, or Apache Kafka itself, may have allowed it. The next place counts then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from enum import IntEnum
 from itertools import dropwhile
 from typing import Any, NamedTuple, Protocol
 
 from controller.configs.broker import BROKER_CONFIGS
-from controller.configs.definition import UpdateMode, parse_value
+from controller.configs.definition import ConfigDef, ConfigError, UpdateMode, parse_value
 from controller.configs.listener_names import without_listener
 from controller.configs.topic import BROKER_SYNONYMS, SYNONYM_UNITS, TOPIC_CONFIGS
 from controller.image import MetadataImage, ResourceType
@@ -137,8 +139,7 @@ def effective_text(value: ConfigValue | None) -> str | None:
 
 def effective_broker_config(image: MetadataImage, settings: StaticSettings, name: str) -> Any:
     """Return the value of a broker's configuration, alterations while it runs included."""
-    found = next(broker_config_values(image, settings, name), None)
-    return None if found is None else parse_value(BROKER_CONFIGS[name], found.text)
+    return _first_sound(BROKER_CONFIGS[name], (place.text for place in broker_config_values(image, settings, name)))
 
 
 def effective_topic_config(
@@ -151,6 +152,13 @@ def effective_topic_config(
     if overrides is None:
         overrides = image.configs(ResourceType.TOPIC, topic)
     return {
-        name: parse_value(definition, effective_text(next(topic_config_values(image, settings, overrides, name), None)))
+        name: _first_sound(definition, map(effective_text, topic_config_values(image, settings, overrides, name)))
         for name, definition in TOPIC_CONFIGS.items()
     }
+
+
+def _first_sound(definition: ConfigDef, texts: Iterable[str | None]) -> Any:
+    for text in texts:
+        with suppress(ConfigError):
+            return parse_value(definition, text)
+    return None

@@ -63,6 +63,18 @@ def test_milliseconds_count_before_minutes_before_hours_wherever_they_are_set() 
     assert topic_value(image(all={"log.retention.ms": "5"}), settings, "retention.ms") == 5
 
 
+def test_a_stored_text_that_cannot_be_read_leaves_it_to_the_next_place() -> None:
+    stored = image(t={"segment.bytes": "many"}, all={"log.segment.bytes": "1048580"})
+    assert topic_value(stored, Settings(), "segment.bytes") == 1048580
+    assert effective_broker_config(image(all={"message.max.bytes": "x"}), Settings(), "message.max.bytes") == 1048588
+
+
+def test_what_cannot_be_altered_does_not_count_where_it_was_stored() -> None:
+    stored = image(all={"log.retention.hours": "1", "ssl.protocol": "TLS"}, **{"1": {"log.retention.hours": "2"}})
+    assert topic_value(stored, Settings(), "retention.ms") == 604_800_000
+    assert effective_broker_config(stored, Settings(), "ssl.protocol") == "TLSv1.3"
+
+
 def test_no_limit_in_hours_is_no_limit_in_milliseconds() -> None:
     assert topic_value(image(), Settings({"log.retention.hours": "-1"}), "retention.ms") == -1
 
