@@ -11,7 +11,7 @@ Version notes
 - 1 has no place for an error but the partitions; 2 to 7 have one.
 - 2 and later: null topics ask for everything the group has committed.
 - 8 and later ask for several groups, each answered for itself (KIP-709).
-- 10 and later name topics by id: UNKNOWN_TOPIC_ID.
+- 10 and later name topics by id: UNKNOWN_TOPIC_ID; those come last, as in Kafka.
 """
 
 from __future__ import annotations
@@ -121,6 +121,8 @@ class _Lookup:
 
     def answer(self, topics: list[_Asked.Topic] | None) -> _Answer:
         found = self._everything() if topics is None else [self._topic(topic) for topic in topics]
+        if self.by_id:
+            found.sort(key=lambda topic: self.image.topic_by_id(topic.topic_id) is None)
         return _Answer(group_id=self.group_id, topics=found)
 
     def _topic(self, asked: _Asked.Topic) -> _Topic:

@@ -91,6 +91,12 @@ def test_an_unknown_topic_id_is_told_so(hosting: GroupNode):
     assert told(fetch(hosting, 10, 0, topic_id=b"?" * 16)) == [(0, -1, "", ErrorCode.UNKNOWN_TOPIC_ID)]
 
 
+def test_unknown_topic_ids_are_answered_last(hosting: GroupNode):
+    topics = [Group.Topic(topic_id=topic_id, partition_indexes=[0]) for topic_id in (b"?" * 16, T_ID)]
+    [group] = hosting.answer(KEY, 10, groups=[Group(group_id="g", topics=topics)]).groups
+    assert [topic.topic_id for topic in group.topics] == [T_ID, b"?" * 16]
+
+
 @pytest.mark.parametrize("version", [8, 10])
 def test_a_topic_created_again_does_not_take_the_former_ones_offsets(hosting: GroupNode, version):
     """Rule 24."""
