@@ -20,7 +20,6 @@ class Group(NamedTuple):
     name: str
     state: str
     protocol: str | None
-    coordinator: int | None
     members: list[dict[str, Any]]
 
     @property
@@ -32,20 +31,18 @@ class Group(NamedTuple):
 def describe(client: KafkaAdminClient, names: Sequence[str]) -> dict[str, Group | str]:
     """Describe groups in the order of their names; a group that there is not is a sentence that says so."""
     described = client.describe_groups(list(dict.fromkeys(names)))
-    committed = {}
     found: dict[str, Group | str] = {}
     for name in dict.fromkeys(names):
         group = described[name]
         if group["group_state"] == "Dead":
-            committed = committed_offsets(client, name)
-            if not committed:
+            if not committed_offsets(client, name):
                 found[name] = "there is no such group"
                 continue
         elif group.get("error"):
             found[name] = plain(group["error"])
             continue
         members = sorted(group["members"], key=lambda one: (str(one["client_id"]), str(one["member_id"])))
-        found[name] = Group(name, group["group_state"], group["protocol_data"] or None, None, members)
+        found[name] = Group(name, group["group_state"], group["protocol_data"] or None, members)
     return found
 
 

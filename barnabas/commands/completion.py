@@ -20,19 +20,15 @@ EXAMPLES = """
 SCRIPTS = {
     "bash": """\
 _barnabas() {
-    local IFS=$'\\n' line="${COMP_LINE:0:$COMP_POINT}" words typed
-    typed="${COMP_WORDS[COMP_CWORD]}"
-    words=("${COMP_WORDS[@]:1:COMP_CWORD-1}")
-    COMPREPLY=($(barnabas complete "${words[@]}" "$typed" 2>/dev/null | cut -f1))
-    [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == */ ]] && compopt -o nospace
-    return 0
+    local IFS=$'\\n'
+    COMPREPLY=($(barnabas complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null | cut -f1))
 }
 complete -o default -F _barnabas barnabas
 """,
     "zsh": """\
 _barnabas() {
     local -a found
-    local line
+    local line about
     while IFS=$'\\t' read -r line about; do
         found+=("${line//:/\\\\:}${about:+:$about}")
     done < <(barnabas complete "${(@)words[2,CURRENT]}" 2>/dev/null)

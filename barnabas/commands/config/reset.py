@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
         return report.end()
     for name in names:
         before, after = known[name].value, _default(known[name]) if name in own else known[name].value
-        note = f"{_text(before)} -> {_text(after)}" if name in own else "it was not set"
+        note = f"{before} -> {'the default' if after is None else after}" if name in own else "it was not set"
         report.done("would reset" if options.dry_run else "reset", name, note, before=before, after=after)
     return report.end()
 
@@ -55,14 +55,10 @@ def run(options: argparse.Namespace) -> int:
 def _default(setting: Setting) -> str | None:
     """Return the value that counts once this one is gone: that of the next place that sets it.
 
-    A setting may have one of another unit behind it (`retention.ms`: `log.retention.hours`), which is then named.
+    It may be not told; and it may be of another unit (`retention.ms`: `log.retention.hours`), which is then named.
     """
     if len(setting.synonyms) < 2:
         return None
     following = setting.synonyms[1]
     same = following["name"] == setting.name or following["name"].rpartition(".")[2] == setting.name.rpartition(".")[2]
     return str(following["value"]) if same else f"{following['name']}={following['value']}"
-
-
-def _text(value: str | None) -> str:
-    return "none" if value is None else value or '""'

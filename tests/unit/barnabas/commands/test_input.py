@@ -47,7 +47,7 @@ def test_a_whole_file_is_one_message(tmp_path):
 def test_a_file_that_cannot_be_read_is_named(tmp_path):
     source = Input([str(tmp_path / "missing")], b"\n", whole=False)
     assert source.size_bytes is None
-    with pytest.raises(CommandError, match="cannot read .*missing: No such file"):
+    with pytest.raises(CommandError, match=r"cannot read .*missing: No such file"):
         list(source)
 
 

@@ -1,0 +1,15 @@
+import json
+
+
+def test_bytes_are_counted_by_directory_topic_and_partition(barnabas, topic, shared_broker):
+    barnabas("topic", "create", f"{topic}:2")
+    barnabas("produce", topic, "-p", "1", stdin=b"x" * 1000 + b"\n")
+    (whole,) = json.loads(barnabas("cluster", "log-dirs", "--json").out)
+    assert whole["dir"] == str(shared_broker.data_dir)
+    assert whole["usable_bytes"] < whole["disk_bytes"]
+    rows = json.loads(barnabas("cluster", "log-dirs", "--by", "topic", "--json").out)
+    (mine,) = [row for row in rows if row["topic"] == topic]
+    assert (mine["partitions"], mine["bytes"] > 1000) == (2, True)
+    assert sum(row["bytes"] for row in rows) == whole["bytes"]
+    rows = json.loads(barnabas("cluster", "log-dirs", "--by", "partition", "--json").out)
+    assert {row["partition"]: row["bytes"] for row in rows if row["topic"] == topic} == {0: 0, 1: mine["bytes"]}

@@ -1,0 +1,24 @@
+import json
+
+
+def test_what_is_set_or_everything(barnabas, topic):
+    barnabas("topic", "create", topic, "-c", "retention.ms=1")
+    said = [line.split() for line in barnabas("config", "list", f"topic/{topic}").lines]
+    assert said == [["NAME", "VALUE", "SOURCE"], ["retention.ms", "1", "topic"]]
+    everything = json.loads(barnabas("config", "list", f"topic/{topic}", "--all", "--json").out)
+    assert {"cleanup.policy", "retention.ms"} <= {setting["name"] for setting in everything}
+
+
+def test_resources_that_have_settings_of_their_own(barnabas, topic):
+    barnabas("topic", "create", topic, f"{topic}-2", "-c", "retention.ms=1")
+    barnabas("topic", "create", f"{topic}-plain")
+    rows = {row["resource"]: row["settings"] for row in json.loads(barnabas("config", "list", "--json").out)}
+    assert rows[f"topic/{topic}"] == rows[f"topic/{topic}-2"] == 1
+    assert f"topic/{topic}-plain" not in rows
+    assert f"topic/{topic}-plain" in barnabas("config", "list", "--all").out
+
+
+def test_a_topic_that_does_not_exist_is_named(barnabas):
+    status, out, err = barnabas("config", "list", "topic/missing")
+    assert (status, out) == (1, "")
+    assert err.startswith("barnabas config list: topic/missing: ")

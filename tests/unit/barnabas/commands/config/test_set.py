@@ -1,0 +1,59 @@
+import pytest
+
+
+def value(barnabas, of: str, name: str) -> str:
+    return barnabas("config", "get", of, name).out.strip()
+
+
+def test_settings_of_a_topic_are_set_and_lists_changed(barnabas, topic):
+    barnabas("topic", "create", topic)
+    of = f"topic/{topic}"
+    said = barnabas("config", "set", of, "retention.ms=1", "cleanup.policy+=compact")
+    assert said == (0, f"altered {of}\n", "")
+    assert (value(barnabas, of, "retention.ms"), value(barnabas, of, "cleanup.policy")) == ("1", "delete,compact")
+    barnabas("config", "set", of, "cleanup.policy-=delete")
+    assert value(barnabas, of, "cleanup.policy") == "compact"
+
+
+def test_the_default_of_all_brokers_and_one_broker(barnabas):
+    for of in ("brokers", "broker/1"):
+        assert barnabas("config", "set", of, "message.max.bytes=2000000").status == 0
+        assert "message.max.bytes" in barnabas("config", "list", of).out
+        assert barnabas("config", "reset", of, "message.max.bytes").status == 0
+        assert "message.max.bytes" not in barnabas("config", "list", of).out
+
+
+def test_a_group_s_settings(barnabas, topic):
+    of = f"group/{topic}"
+    assert barnabas("config", "set", of, "consumer.session.timeout.ms=50000") == (0, f"altered {of}\n", "")
+    assert value(barnabas, of, "consumer.session.timeout.ms") == "50000"
+
+
+def test_a_dry_run_sets_nothing(barnabas, topic):
+    barnabas("topic", "create", topic)
+    of = f"topic/{topic}"
+    assert barnabas("config", "set", of, "retention.ms=1", "--dry-run") == (0, f"would alter {of}\n", "")
+    assert value(barnabas, of, "retention.ms") != "1"
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "complaint"),
+    [
+        ("retention.ms=soon", 1, "Not a number of type LONG"),
+        ("cleanup.polcy+=x", 1, "there is no setting 'cleanup.polcy'; did you mean cleanup.policy?"),
+        ("retention.ms", 2, "write SETTING=VALUE"),
+        ("+=x", 2, "write SETTING=VALUE"),
+    ],
+)
+def test_what_cannot_be_set_is_refused(barnabas, topic, change, status, complaint):
+    barnabas("topic", "create", topic)
+    said = barnabas("config", "set", f"topic/{topic}", change)
+    assert (said.status, said.out) == (status, "")
+    assert complaint in said.err
+
+
+@pytest.mark.parametrize("of", ["t", "topics/t", "topic/", "brokers/1", "broker/one", "broker"])
+def test_what_names_no_resource_is_a_wrong_call(call, of):
+    status, _, err = call("config", "set", of, "a=b")
+    assert status == 2
+    assert of in err

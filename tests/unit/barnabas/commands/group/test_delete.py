@@ -1,0 +1,40 @@
+import pytest
+from kafka import KafkaConsumer
+
+
+@pytest.fixture
+def group(barnabas, topic) -> str:
+    barnabas("produce", topic, stdin=b"1\n")
+    barnabas("consume", topic, "-g", topic, "-e")
+    return topic
+
+
+def test_a_deleted_group_is_gone(barnabas, group):
+    said = barnabas("group", "delete", group, "--dry-run")
+    assert said == (0, f"would delete {group}: offsets of 1 partition\n", "")
+    assert group in barnabas("group", "list").out
+    assert barnabas("group", "delete", group) == (0, f"deleted {group}\n", "")
+    assert group not in barnabas("group", "list").out
+
+
+def test_offsets_of_a_topic_are_deleted_alone(barnabas, group):
+    said = barnabas("group", "delete", group, "--topic", "other")
+    assert said == (1, "", f"barnabas group delete: {group}: nothing is committed for other\n")
+    said = barnabas("group", "delete", group, "--topic", group)
+    assert said == (0, f"deleted {group}: offsets of 1 partition of {group}\n", "")
+    assert barnabas("consume", group, "-g", group, "-e").lines == ["1"]
+
+
+def test_a_group_with_members_stays_and_one_that_is_not_there_is_named(barnabas, group, shared_broker):
+    member = KafkaConsumer(group, group_id=group, bootstrap_servers=shared_broker.bootstrap)
+    try:
+        while not member.assignment():
+            member.poll(100)
+        status, out, err = barnabas("group", "delete", group, "missing")
+    finally:
+        member.close()
+    assert (status, out) == (1, "")
+    assert err.splitlines() == [
+        f"barnabas group delete: {group}: is Stable with 1 member: stop its consumers first",
+        "barnabas group delete: missing: there is no such group",
+    ]

@@ -1,0 +1,22 @@
+import json
+
+import pytest
+
+
+@pytest.fixture
+def group(barnabas, topic) -> str:
+    barnabas("produce", topic, stdin=b"1\n2\n3\n")
+    barnabas("consume", topic, "-g", topic, "-n", "2")
+    return topic
+
+
+def test_groups_are_listed_with_their_states(barnabas, group):
+    header, *rows = [line.split() for line in barnabas("group", "list").lines]
+    assert header == ["GROUP", "STATE", "TYPE"]
+    assert [group, "Empty", "classic"] in rows
+
+
+def test_a_state_chooses(barnabas, group):
+    listed = json.loads(barnabas("group", "list", "--state", "empty", "--json").out)
+    assert {"group": group, "state": "Empty", "type": "classic", "protocol_type": "consumer"} in listed
+    assert group not in barnabas("group", "list", "-s", "Stable").out

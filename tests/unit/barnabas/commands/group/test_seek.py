@@ -1,0 +1,88 @@
+import json
+
+import pytest
+from kafka import KafkaConsumer
+
+
+@pytest.fixture
+def group(barnabas, topic) -> str:
+    """A group, named as its topic, that has read 3 of 5 records."""
+    barnabas("produce", topic, stdin=b"0\n1\n2\n3\n4\n")
+    barnabas("consume", topic, "-g", topic, "-n", "3")
+    return topic
+
+
+def committed(barnabas, group: str) -> list[int]:
+    (described,) = json.loads(barnabas("group", "describe", group, "--json").out)
+    return [row["committed"] for row in described["partitions"]]
+
+
+@pytest.mark.parametrize(
+    ("to", "offset"), [("start", 0), ("end", 5), ("1", 1), ("-2", 1), ("+1", 4), ("+9", 5), ("@-1h", 0), ("@now", 5)]
+)
+def test_where_to(barnabas, group, to, offset):
+    said = barnabas("group", "seek", group, "--to", to)
+    assert said.status == 0
+    assert [line.split() for line in said.lines] == [
+        ["TOPIC", "PARTITION", "BEFORE", "AFTER"],
+        [group, "0", "3", str(offset)],
+    ]
+    assert committed(barnabas, group) == [offset]
+
+
+def test_a_dry_run_moves_nothing(barnabas, group):
+    (row,) = json.loads(barnabas("group", "seek", group, "--to", "start", "--dry-run", "--json").out)
+    assert (row["before"], row["after"]) == (3, 0)
+    assert committed(barnabas, group) == [3]
+
+
+def test_to_what_a_file_or_another_group_says(barnabas, group, tmp_path):
+    path = tmp_path / "offsets"
+    path.write_text(f"# where to\n{group} 0 4\n")
+    for option in ("--to-file", "--to"):
+        assert barnabas("group", "seek", group, option, str(path)).status == 0
+        assert committed(barnabas, group) == [4]
+    assert barnabas("group", "seek", f"{group}-2", "--to-group", group).status == 0
+    assert committed(barnabas, f"{group}-2") == [4]
+    path.write_text(f"{group} zero\n")
+    assert "line 1: write TOPIC PARTITION OFFSET" in barnabas("group", "seek", group, "--to-file", str(path)).err
+
+
+def test_topics_may_be_named_also_ones_that_it_has_not_read(barnabas, group):
+    barnabas("topic", "create", f"{group}-2:3")
+    assert barnabas("group", "seek", group, "--to", "end", "--topics", f"{group}-2:1").status == 0
+    assert committed(barnabas, group) == [3, 0]
+    assert barnabas("group", "seek", f"{group}-new", "--to", "start", "--topics", group).status == 0
+    assert committed(barnabas, f"{group}-new") == [0]
+
+
+def test_nobody_may_be_in_it(barnabas, group, shared_broker):
+    member = KafkaConsumer(group, group_id=group, bootstrap_servers=shared_broker.bootstrap)
+    try:
+        while not member.assignment():
+            member.poll(100)
+        said = barnabas("group", "seek", group, "--to", "start")
+    finally:
+        member.close(autocommit=False)
+    assert said == (
+        1,
+        "",
+        f"barnabas group seek: {group} is Stable with 1 member: stop its consumers first\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "complaint"),
+    [
+        (["missing", "--to", "start"], 1, "missing: there is no such group; --topics makes one"),
+        (["{group}", "--to", "start", "--topics", "missing"], 1, "missing: there is no such topic"),
+        (["{group}", "--to", "start", "--topics", "{group}:7"], 1, "{group} has no partition 7"),
+        (["{group}", "--to", "soon"], 2, "'soon': write start, end"),
+        (["{group}"], 2, "one of the arguments --to --to-file --to-group is required"),
+    ],
+)
+def test_what_cannot_be_is_said_and_nothing_moves(barnabas, group, arguments, status, complaint):
+    said = barnabas("group", "seek", *(argument.format(group=group) for argument in arguments))
+    assert (said.status, said.out) == (status, "")
+    assert complaint.format(group=group) in said.err
+    assert committed(barnabas, group) == [3]

@@ -1,0 +1,49 @@
+"""What the shells are offered for half a line."""
+
+import pytest
+
+
+def offered(call, *words: str) -> list[str]:
+    said = call("complete", *words)
+    assert (said.status, said.err) == (0, "")
+    return [line.partition("\t")[0] for line in said.lines]
+
+
+@pytest.mark.parametrize(
+    ("words", "candidates"),
+    [
+        (["to"], ["topic"]),
+        (["se"], ["serve"]),
+        (["topic", "de"], ["describe", "delete"]),
+        (["cluster", "q"], ["quorum"]),
+        (["cluster", "--j"], ["--json"]),
+        (["produce", "t", "-z", "l"], ["lz4"]),
+        (["completion", ""], ["bash", "zsh", "fish"]),
+        (["topic", "trim", "--dr"], ["--dry-run"]),
+        (["topic", "create", ""], []),
+        (["nonsense", ""], []),
+        (["topic", "nonsense", ""], []),
+    ],
+)
+def test_commands_options_and_choices(call, words, candidates, monkeypatch):
+    monkeypatch.setenv("BARNABAS_BROKERS", "127.0.0.1:1")
+    found = call("complete", *words)
+    assert found.err == ""
+    assert [line.partition("\t")[0] for line in found.lines] == candidates
+
+
+def test_an_option_is_offered_with_what_it_does(call):
+    assert call("complete", "topic", "delete", "--dry").out == "--dry-run\tonly say what would be deleted\n"
+
+
+def test_topics_and_groups_are_asked_of_the_broker(barnabas, topic):
+    barnabas("produce", f"{topic}-a", stdin=b"x\n")
+    barnabas("topic", "create", f"{topic}-b")
+    barnabas("consume", f"{topic}-a", "-g", f"{topic}-g", "-e")
+    assert offered(barnabas, "topic", "describe", topic) == [f"{topic}-a", f"{topic}-b"]
+    assert offered(barnabas, "consume", "-e", f"{topic}-a") == [f"{topic}-a"]
+    assert offered(barnabas, "group", "describe", topic) == [f"{topic}-g"]
+    assert offered(barnabas, "consume", "t", "--group", topic) == [f"{topic}-g"]
+    assert f"topic/{topic}-b" in offered(barnabas, "config", "get", "topic/")
+    assert offered(barnabas, "produce", topic) == [f"{topic}-a", f"{topic}-b"]
+    assert offered(barnabas, "produce", "t", topic) == []  # a file: the shell's own completion

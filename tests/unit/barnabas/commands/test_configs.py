@@ -1,0 +1,16 @@
+import argparse
+
+import pytest
+
+from barnabas.commands._configs import resource
+
+
+@pytest.mark.parametrize("text", ["topic/t", "broker/1", "brokers", "group/a/b", "client-metrics/m", "broker-logger/1"])
+def test_what_names_a_resource(text):
+    assert resource(text) == text
+
+
+@pytest.mark.parametrize("text", ["", "topic", "topic/", "brokers/1", "broker/one", "user/u"])
+def test_what_names_none(text):
+    with pytest.raises(argparse.ArgumentTypeError, match="write topic/NAME|named by its id"):
+        resource(text)
