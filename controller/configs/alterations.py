@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from controller.configs.broker import BROKER_CONFIGS
@@ -80,11 +80,22 @@ def _check_together(image: MetadataImage, settings: StaticSettings, parsed: Mapp
     def value(name: str) -> Any:
         return parsed[name] if name in parsed else effective_broker_config(image, settings, name)
 
+    if "cordoned.log.dirs" in parsed:
+        _check_cordoned(parsed["cordoned.log.dirs"], value("log.dirs") or value("log.dir"))
     for name in _POOLS:
         if name in parsed:
             _check_pool(name, parsed[name], effective_broker_config(image, settings, name))
     if any(name.startswith("group.") for name in parsed):
         check_within_limits(value, value, "group.")
+
+
+def _check_cordoned(cordoned: Sequence[str], directories: Sequence[str]) -> None:
+    missing = [name for name in cordoned if name not in directories]
+    if missing and tuple(cordoned) != ("*",):
+        raise ConfigError(
+            "All entries in cordoned.log.dirs must be present in log.dirs or log.dir. "
+            f"Missing entries : {', '.join(missing)}"
+        )
 
 
 def _check_pool(name: str, size: int, current: int) -> None:

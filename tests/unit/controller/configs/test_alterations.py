@@ -38,6 +38,16 @@ def test_defaults_of_groups_stay_within_the_limits() -> None:
         check("group.share.assignment.interval.ms", "15001", broker="")
 
 
+def test_only_directories_that_the_broker_has_can_be_cordoned() -> None:
+    settings = Settings({"log.dirs": "/a,/b"})
+    for text in ("", "*", "/b", "/a,/b"):
+        check_alterations(EMPTY, settings, {"cordoned.log.dirs": text}, "1")
+    with pytest.raises(ConfigError, match=r"must be present in log\.dirs or log\.dir\. Missing entries : /c"):
+        check_alterations(EMPTY, settings, {"cordoned.log.dirs": "/a,/c"}, "1")
+    with pytest.raises(ConfigError, match="Missing entries : /c"):
+        check_alterations(EMPTY, Settings({"log.dir": "/a"}), {"cordoned.log.dirs": "/c"}, "1")
+
+
 def test_what_nobody_knows_may_be_anything() -> None:
     check("some.plugin", "anything", broker="")
     check("listener.name.x.some.plugin", "anything")
