@@ -133,6 +133,7 @@ def _flags(options: argparse.Namespace, configured: Mapping[str, Option]) -> dic
         origin = f"--advertise {options.advertise}"
         flags["advertised.listeners"] = Option(_endpoint("--advertise", options.advertise), origin)
     if options.metrics is not None:
+        _endpoint("--metrics", options.metrics)
         flags["barnabas.metrics.listener"] = Option(options.metrics, f"--metrics {options.metrics}")
     if options.data_dir is not None:
         origin = "--ephemeral" if options.ephemeral else f"--data-dir {options.data_dir}"

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import socket
 import sys
 import time
@@ -255,7 +256,8 @@ class Broker:
             port = await self.monitor.start(host, port)
         except OSError as error:
             self.monitor = None
-            raise BindError(f"cannot listen on {address} for metrics: {error.strerror or error}") from error
+            reason = os.strerror(error.errno).lower() if error.errno else str(error)
+            raise BindError(f"cannot listen on {address} for metrics: {reason}") from error
         _log.info("Metrics are at http://%s/metrics", join_host_port(host or "*", port))
 
     async def _load_logs(self, is_new: bool) -> None:

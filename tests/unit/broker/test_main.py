@@ -2,10 +2,12 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
+import urllib.request
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -196,8 +198,17 @@ def test_a_bad_setting_is_named_with_its_file(tmp_path):
             "--data-dir /proc/a and -D log.dir=/proc/b: both set log.dirs",
         ),
         (("--ephemeral", "-D", "log.dirs=/proc/b"), "--ephemeral and -D log.dirs=/proc/b: both set log.dirs"),
-        (("--data-dir", ""), "has to name directories"),
-        (("-D", "log.dir="), "has to name directories"),
+        (("--data-dir", ""), "must not be empty"),
+        (("-D", "log.dir="), "must not be empty"),
+        (("--metrics", "nowhere"), "--metrics nowhere: it has to be of the form HOST:PORT"),
+        (
+            ("-D", "barnabas.metrics.listener=:x"),
+            "-D barnabas.metrics.listener: barnabas.metrics.listener: it has to be of the form HOST:PORT",
+        ),
+        (
+            ("--ephemeral", "--listen", "127.0.0.1:0", "--metrics", "192.0.2.1:9404"),
+            "cannot listen on 192.0.2.1:9404 for metrics: cannot assign requested address",
+        ),
         (("--topic", "t:none"), "--topic t:none: it has to be of the form NAME or NAME:PARTITIONS"),
         (("--ephemeral", "--topic", "a/b", "--listen", "127.0.0.1:0"), "--topic a/b: "),
         (("--data-dir", "/proc/nowhere", "--topic", "bad name"), "--topic bad name: "),
@@ -335,3 +346,14 @@ def test_a_start_on_an_empty_directory_imports_neither_handlers_nor_groups(place
     assert not {
         name for name in imported if name.startswith(("broker.groups", "broker.handlers.", "protocol.messages."))
     }
+
+
+def test_metrics_and_probes_are_served_where_asked_for(place):
+    with serve(*place, "--metrics", "127.0.0.1:0") as process:
+        ready_port(process)
+        address = re.search(r"http://127\.0\.0\.1:\d+", process.stderr.readline())[0]
+        with urllib.request.urlopen(f"{address}/readyz", timeout=30) as answer:
+            assert answer.read() == b"ready\n"
+        with urllib.request.urlopen(f"{address}/metrics", timeout=30) as answer:
+            assert b'\nbarnabas_info{version="' in answer.read()
+        assert stopped(process)[0] == 0
