@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Literal
 from barnabas import __version__
 from broker import housekeeping
 from broker.connection_counts import ConnectionLimits, parse_overrides
+from broker.cordons import Cordons
 from broker.data_directories import CannotStart, claim_directories, leave_directories, mark_directories
 from broker.dispatch import Dispatcher
 from broker.fetch_sessions import FetchSessions
@@ -36,6 +37,7 @@ from broker.raft_driver import RaftDriver
 from broker.replica_manager import ReplicaManager
 from broker.said_once import SaidOnce
 from broker.server import BindError, Limits, Server
+from broker.socket_options import socket_options
 from controller.commands.brokers import Registration, register_broker, unfence_broker
 from controller.commands.producer_ids import allocate_producer_ids
 from controller.configs import BROKER_CONFIGS
@@ -125,7 +127,7 @@ class Broker:
         self.controller: RaftDriver
         self.disk = disk
         self._max_descriptors = max_descriptors
-        self.server = Server(loop, self._limits(), self.metrics)
+        self.server = Server(loop, self._limits(), self.metrics, socket_options(settings))
         self._dispatchers: dict[str, Dispatcher] = {}
         self._bound: list[str] = []
         self._chores = Housekeeping(loop)
@@ -303,6 +305,14 @@ class Broker:
         controller.subscribe(self.replicas.apply)
         controller.subscribe(self._forget_topics)
         self.replicas.on_leadership(CONSUMER_OFFSETS, self._lead_groups)
+        await Cordons(
+            self.node_id,
+            self.broker_epoch,
+            self.logs.directories,
+            live=self.live,
+            controller=controller,
+            loop=self.loop,
+        ).begin()
         await controller.submit(lambda image: unfence_broker(image, self.node_id, self.broker_epoch))
 
     def _keep_house(self) -> None:

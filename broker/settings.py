@@ -160,6 +160,13 @@ def _log_dirs(options: Mapping[str, Option], values: Mapping[str, Any]) -> tuple
     metadata = values["metadata.log.dir"]
     if metadata is not None and metadata not in directories:
         raise _wrong(options, "metadata.log.dir", f"metadata.log.dir={metadata} has to be one of {name} so far")
+    cordoned = values["cordoned.log.dirs"]
+    if not set(cordoned) <= {*directories, "*"} or ("*" in cordoned and len(cordoned) > 1):
+        raise _wrong(
+            options,
+            "cordoned.log.dirs",
+            f"cordoned.log.dirs={','.join(cordoned)} has to be some of {name}, or * alone for all of them",
+        )
     return directories
 
 

@@ -58,6 +58,12 @@ class BrokerImage(NamedTuple):
         """Say whether the broker can be given leadership and be in sync."""
         return not self.fenced and not self.in_controlled_shutdown
 
+    @property
+    def open_directories(self) -> tuple[bytes, ...]:
+        """The directories that take new replicas: all but those that are cordoned (KIP-1066)."""
+        cordoned = self.cordoned_directories or ()
+        return tuple(directory for directory in self.directories if directory not in cordoned)
+
 
 class PartitionImage(NamedTuple):
     """A partition's replicas and leader. `directories` names, replica by replica, where each lies."""

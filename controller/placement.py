@@ -29,11 +29,11 @@ class UsableBroker(NamedTuple):
 
 
 def usable_brokers(brokers: Iterable[BrokerImage]) -> list[UsableBroker]:
-    """Return the brokers that take new replicas: all but those that are shutting down."""
+    """Return the brokers that take new replicas: not those that are shutting down, or have every directory cordoned."""
     return [
         UsableBroker(broker.broker_id, broker.rack, broker.fenced)
         for broker in brokers
-        if not broker.in_controlled_shutdown
+        if not broker.in_controlled_shutdown and (broker.open_directories or not broker.directories)
     ]
 
 

@@ -7,7 +7,7 @@ Behaviour
 
 Version notes
 - 4 and later tell the volume's size and what is left of it for unprivileged users (KIP-827).
-- 5 and later can say that a directory is cordoned; none ever is here.
+- 5 and later say whether a directory is cordoned: it takes no new partitions (KIP-1066).
 """
 
 from __future__ import annotations
@@ -40,10 +40,17 @@ def handle(broker: Broker, _context: RequestContext, request: DescribeLogDirsReq
     for log in broker.logs:
         if asked is None or (log.topic, log.partition) in asked:
             found[broker.logs.directory_of(log)].append(log)
-    return DescribeLogDirsResponse(results=[_describe(directory, logs) for directory, logs in found.items()])
+    node = broker.image.brokers.get(broker.node_id)
+    cordoned = (node.cordoned_directories if node is not None else None) or ()
+    return DescribeLogDirsResponse(
+        results=[
+            _describe(directory, logs, is_cordoned=directory.directory_id in cordoned)
+            for directory, logs in found.items()
+        ]
+    )
 
 
-def _describe(directory: LogDirectory, logs: Collection[Log]) -> _Result:
+def _describe(directory: LogDirectory, logs: Collection[Log], *, is_cordoned: bool) -> _Result:
     path = os.path.abspath(directory.path)
     try:
         space = directory.space()
@@ -64,4 +71,5 @@ def _describe(directory: LogDirectory, logs: Collection[Log]) -> _Result:
         topics=[_Result.Topic(name=name, partitions=partitions) for name, partitions in topics.items()],
         total_bytes=space.total_bytes,
         usable_bytes=space.usable_bytes,
+        is_cordoned=is_cordoned,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from controller.image import UNASSIGNED_DIRECTORY, MetadataImage, PartitionImage
+from controller.image import UNASSIGNED_DIRECTORY, BrokerImage, MetadataImage, PartitionImage
 from controller.placement import choose_leader
 from controller.records import partition_record
 from protocol.errors import ErrorCode, KafkaError
@@ -46,18 +46,19 @@ def new_partition(image: MetadataImage, topic_id: bytes, partition: int, replica
         leader=choose_leader(replicas, isr, isr.__contains__),
         leader_epoch=0,
         partition_epoch=0,
-        directories=tuple(
-            choose_directory(image.brokers[replica].directories, topic_id, partition) for replica in replicas
-        ),
+        directories=tuple(choose_directory(image.brokers[replica], topic_id, partition) for replica in replicas),
     )
     return partition_record(topic_id, state)
 
 
-def choose_directory(directories: Sequence[bytes], topic_id: bytes, partition: int) -> bytes:
+def choose_directory(broker: BrokerImage, topic_id: bytes, partition: int) -> bytes:
     """Return one of a broker's directories: partitions of a topic go round them, from a random one on.
+
+    One that is cordoned is taken only where all are: whoever assigns replicas by hand can mean such a broker.
 
     Apache Kafka lets a broker with several choose, and be asked to say so later (KIP-858).
     """
+    directories = broker.open_directories or broker.directories
     if not directories:
         return UNASSIGNED_DIRECTORY
     return directories[(topic_id[-1] + partition) % len(directories)]

@@ -77,6 +77,22 @@ def unfence_broker(image: MetadataImage, broker_id: int, broker_epoch: int) -> D
     return Decision((change, *_leaders_with(image, broker_id)), None)
 
 
+def cordon_directories(
+    image: MetadataImage, broker_id: int, broker_epoch: int, directories: tuple[bytes, ...]
+) -> Decision[None]:
+    """Place no new replicas in these directories of a broker, and again in its others (KIP-1066).
+
+    Errors as `unfence_broker`.
+    """
+    broker = _registered(image, broker_id, broker_epoch)
+    if directories == (broker.cordoned_directories or ()):
+        return Decision((), None)
+    change = BrokerRegistrationChangeRecord(
+        broker_id=broker_id, broker_epoch=broker_epoch, cordoned_log_dirs=list(directories)
+    )
+    return Decision((change,), None)
+
+
 def unregister_broker(image: MetadataImage, broker_id: int) -> Decision[None]:
     """Forget a broker until it registers again; what it led is led by others, or by nobody.
 

@@ -152,7 +152,7 @@ def _changed(
     """Return what leads from `partition` to these replicas, with a leader among them; None if it is like that."""
     known = dict(zip(partition.replicas, partition.directories, strict=True))
     directories = [
-        known.get(replica) or choose_directory(image.brokers[replica].directories, topic_id, partition.partition)
+        known.get(replica) or choose_directory(image.brokers[replica], topic_id, partition.partition)
         for replica in replicas
     ]
 

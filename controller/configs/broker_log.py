@@ -28,6 +28,13 @@ LOG_CONFIGS = (
         "Whether a topic that a client asks for by name, and that does not exist, is created.",
     ),
     ConfigDef(
+        "cordoned.log.dirs",
+        _LIST,
+        "",
+        "Directories of log.dirs in which no new partitions are placed; * for all of them.",
+        update_mode=UpdateMode.PER_BROKER,
+    ),
+    ConfigDef(
         "compression.type",
         _STRING,
         "producer",

@@ -39,8 +39,6 @@ CLUSTER_CONFIGS = table(
         The wait before a failed request between voters is tried again.
     controller.socket.timeout.ms INT 30000 read-only
         How long a request of a broker to the controller may take.
-    cordoned.log.dirs LIST '' per-broker
-        Directories of log.dirs in which no new partitions are placed; * for all of them.
     initial.broker.registration.timeout.ms INT 60000 read-only
         How long a broker tries to register when it starts.
     leader.imbalance.check.interval.seconds LONG 300 read-only 1..

@@ -71,6 +71,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 class Node:
     """Broker 1 of a cluster whose metadata the test writes."""
 
+    node_id = NODE_ID
+
     def __init__(self, data: str, disk: Disk | None = None) -> None:
         self.loop = VirtualLoop()
         self.driver = PurgatoryDriver(self.loop)

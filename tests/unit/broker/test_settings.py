@@ -139,6 +139,8 @@ def test_log_dirs_goes_before_log_dir():
         ({"listeners": "PLAINTEXT://0.0.0.0:9092"}, "clients cannot connect to 0.0.0.0:9092"),
         ({"inter__broker__listener__name": "INSIDE"}, "INSIDE is not an advertised listener"),
         ({"log__dirs": "/a,/a"}, "names a directory twice"),
+        ({"log__dirs": "/a,/b", "cordoned__log__dirs": "/c"}, "has to be some of log.dirs"),
+        ({"log__dirs": "/a,/b", "cordoned__log__dirs": "/a,*"}, r"or \* alone"),
         ({"log__dirs": ""}, r"Configuration 'log\.dirs' must not be empty"),
         ({"log__dirs": "/a,,/b"}, r"Configuration 'log\.dirs' values must not be empty"),
     ],

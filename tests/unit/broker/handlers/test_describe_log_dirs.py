@@ -11,7 +11,8 @@ import pytest
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.describe_log_dirs import DescribeLogDirsRequest
-from tests.unit.broker.node import Node
+from protocol.records.metadata import BrokerRegistrationChangeRecord
+from tests.unit.broker.node import NODE_ID, Node
 
 
 def describe(node: Node, version: int = 5, **asked: list[int]) -> Any:
@@ -52,6 +53,13 @@ def test_the_volume_is_described(node: Node) -> None:
     result = describe(node)
     assert 0 < result.usable_bytes < result.total_bytes
     assert not result.is_cordoned
+
+
+def test_a_cordoned_directory_is_told(node: Node) -> None:
+    node.register(NODE_ID, "here", 9092)
+    cordoned = [node.logs.directories[0].directory_id]
+    node.commit(BrokerRegistrationChangeRecord(broker_id=NODE_ID, broker_epoch=NODE_ID, cordoned_log_dirs=cordoned))
+    assert describe(node, 5).is_cordoned
 
 
 def test_a_directory_that_failed_says_nothing_else(node: Node) -> None:

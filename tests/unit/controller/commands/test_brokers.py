@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.commands.brokers import unfence_broker, unregister_broker
+from controller.commands.brokers import cordon_directories, unfence_broker, unregister_broker
 from controller.image import NO_LEADER
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.metadata import FeatureLevelRecord, PartitionChangeRecord
@@ -111,6 +111,35 @@ def test_a_broker_that_does_not_know_what_the_cluster_uses_cannot_join(feature: 
     with pytest.raises(KafkaError, match=feature) as unsupported:
         cluster.add_broker(2)
     assert unsupported.value.code is ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_cordoned_directories_get_no_new_replicas() -> None:
+    cluster = Cluster(brokers=0)
+    epoch = cluster.add_broker(1, directories=3)
+    open_directory, *cordoned = cluster.image.brokers[1].directories
+    cluster.apply(lambda image: cordon_directories(image, 1, epoch, tuple(cordoned)))
+    cluster.create("t", 10)
+    assert {cluster.partition("t", index).directories for index in range(10)} == {(open_directory,)}
+    cluster.apply(lambda image: cordon_directories(image, 1, epoch, tuple(cordoned)))
+    assert cluster.records == ()
+    cluster.apply(lambda image: cordon_directories(image, 1, epoch, ()))
+    cluster.create("u", 10)
+    assert len({cluster.partition("u", index).directories for index in range(10)}) == 3
+
+
+def test_a_broker_whose_directories_are_all_cordoned_gets_only_replicas_assigned_by_hand() -> None:
+    cluster = Cluster(brokers=1)
+    broker = cluster.image.brokers[1]
+    cluster.apply(lambda image: cordon_directories(image, 1, broker.epoch, broker.directories))
+    assert cluster.create("t").error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+    assert cluster.create("t", assignments={0: [1]}).error_code == ErrorCode.NONE
+    assert cluster.partition("t").directories == broker.directories
+
+
+def test_directories_are_cordoned_by_the_registered_broker_alone() -> None:
+    with pytest.raises(KafkaError) as refused:
+        Cluster(brokers=1).apply(lambda image: cordon_directories(image, 1, 77, ()))
+    assert refused.value.code is ErrorCode.STALE_BROKER_EPOCH
 
 
 def test_an_unregistered_broker_is_forgotten_and_others_lead_in_its_place() -> None:
