@@ -18,12 +18,13 @@ from broker.monitoring.health import ALIVE, missing
 from broker.monitoring.http_server import HttpServer, Page
 from broker.monitoring.process import PROCESS
 from broker.monitoring.request_times import TimedDispatcher, Times
+from broker.monitoring.telemetry_table import TELEMETRY_TABLE
 
 if TYPE_CHECKING:
     from broker.broker import Broker
     from broker.server import Dispatch
 
-TABLES = (PROCESS, *broker_tables.TABLES, *partition_tables.TABLES, *group_tables.TABLES)
+TABLES = (PROCESS, *broker_tables.TABLES, *partition_tables.TABLES, *group_tables.TABLES, TELEMETRY_TABLE)
 
 _SHORTEST_S = 1.0
 

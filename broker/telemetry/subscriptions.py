@@ -16,11 +16,14 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from controller.configs.definition import split_list
+from controller.configs.client_metrics import CLIENT_METRICS_CONFIGS, parse_match
+from controller.configs.definition import ConfigError, parse_value
 from protocol.checksum import crc32c
 
 ALL_METRICS = "*"
-DEFAULT_INTERVAL_MS = 300_000
+DEFAULT_INTERVAL_MS: int = parse_value(
+    CLIENT_METRICS_CONFIGS["interval.ms"], CLIENT_METRICS_CONFIGS["interval.ms"].default
+)
 
 _log = logging.getLogger("broker.telemetry")
 
@@ -30,11 +33,11 @@ class Subscription(NamedTuple):
 
     metrics: frozenset[str]
     interval_ms: int
-    match: tuple[tuple[str, re.Pattern[str]], ...]
+    match: Mapping[str, re.Pattern[str]]
 
     def matches(self, client: Mapping[str, str | None]) -> bool:
         """Say whether a client of these attributes is meant."""
-        for attribute, pattern in self.match:
+        for attribute, pattern in self.match.items():
             value = client.get(attribute)
             if value is None or not pattern.fullmatch(value):
                 return False
@@ -52,17 +55,14 @@ class Subscribed(NamedTuple):
 def parse_subscriptions(configured: Mapping[str, Mapping[str, str]]) -> list[Subscription]:
     """Return the subscriptions of these resources; one that cannot be understood is left out with a warning."""
     found = []
-    for name, values in configured.items():
+    for name, texts in configured.items():
         try:
-            pairs = [item.split("=") for item in split_list(values.get("match", ""))]
-            found.append(
-                Subscription(
-                    frozenset(split_list(values.get("metrics", ""))),
-                    int(values.get("interval.ms", DEFAULT_INTERVAL_MS)),
-                    tuple((attribute.strip(), re.compile(pattern.strip())) for attribute, pattern in pairs),
-                )
-            )
-        except (ValueError, re.error) as error:
+            values = {
+                key: parse_value(each, texts.get(key, each.default)) for key, each in CLIENT_METRICS_CONFIGS.items()
+            }
+            metrics = frozenset(values["metrics"])
+            found.append(Subscription(metrics, values["interval.ms"], parse_match(values["match"])))
+        except ConfigError as error:
             _log.warning("The client metrics subscription %s is ignored: %s", name, error)
     return found
 
