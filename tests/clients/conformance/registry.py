@@ -1,13 +1,43 @@
 """The suites, with what each asks of its broker and what Apache Kafka itself comes to."""
 
 from tests.clients.conformance import command_line_tools, kafka_it, kafka_python, kgo, librdkafka
-from tests.clients.conformance.suite import GROUPS, Suite
+from tests.clients.conformance.suite import GROUPS, Quick, Suite
+
+KAFKA_PYTHON = Quick(
+    without=(
+        *("test_admin_integration.py::test_delete_records", "test_admin_integration.py::test_describe_group_exists"),
+        *("test_consumer_integration.py::test_group", "test_consumer_integration.py::test_heartbeat_thread"),
+    )
+)
+KGO = Quick(
+    without=(
+        *("TestIssue337", "TestIssue434", "TestIssue769", "TestGroupETL", "TestDirectPartitionPurge"),
+        *("TestClient_Produce", "TestConsumeMaxDecompressBatchBytes"),
+    )
+)
+KAFKA_IT = Quick(
+    ("PlaintextConsumerFetchTest", "ProducerCompressionTest"),
+    ("PlaintextConsumerFetchTest.testClassicConsumerLowMaxFetchSizeForRequestAndPartition",),
+)
 
 SUITES = (
-    Suite("kafka-python", "54 passed, 3 failed, 10 skipped", kafka_python.set_up, kafka_python.run_tests),
+    Suite(
+        "kafka-python",
+        "54 passed, 3 failed, 10 skipped",
+        kafka_python.set_up,
+        kafka_python.run_tests,
+        quick=KAFKA_PYTHON,
+    ),
     Suite("command-line-tools", "28 passed", command_line_tools.set_up, command_line_tools.run_tests),
-    Suite("kgo", "149 passed, 3 skipped", kgo.set_up, kgo.run_tests, {"num.partitions": 2, **GROUPS}),
-    Suite("kafka-it", "not all of them run on one broker", kafka_it.set_up, kafka_it.run_tests, settings=None),
+    Suite("kgo", "149 passed, 3 skipped", kgo.set_up, kgo.run_tests, {"num.partitions": 2, **GROUPS}, KGO),
+    Suite(
+        "kafka-it",
+        "not all of them run on one broker",
+        kafka_it.set_up,
+        kafka_it.run_tests,
+        settings=None,
+        quick=KAFKA_IT,
+    ),
     Suite(
         "librdkafka",
         "96 passed, 8 failed (4 of them pass alone), 83 skipped",

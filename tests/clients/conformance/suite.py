@@ -29,11 +29,19 @@ class Order(NamedTuple):
     without: Sequence[str] = ()
 
 
+class Quick(NamedTuple):
+    """The part of a suite whose tests take a second at most: ``only`` these (default: all), ``without`` those."""
+
+    only: Sequence[str] = ()
+    without: Sequence[str] = ()
+
+
 @dataclass(frozen=True)
 class Suite:
     """A suite of somebody else's; ``set_up`` fetches and builds it if that has not been done.
 
-    Without ``settings`` a suite starts brokers of its own, by ``ext-cluster``.
+    Without ``settings`` a suite starts brokers of its own, by ``ext-cluster``. Without a ``quick`` part, which
+    `make test` runs, its set-up or its tests take too long for that.
     """
 
     name: str
@@ -41,6 +49,7 @@ class Suite:
     set_up: Callable[[], Path]
     run: Callable[[Order], list[Outcome]]
     settings: Mapping[str, object] | None = field(default_factory=lambda: {"node.id": 0, **GROUPS})
+    quick: Quick | None = None
 
 
 def run_logged(
