@@ -12,5 +12,5 @@ def test_what_names_a_resource(text):
 
 @pytest.mark.parametrize("text", ["", "topic", "topic/", "brokers/1", "broker/one", "user/u"])
 def test_what_names_none(text):
-    with pytest.raises(argparse.ArgumentTypeError, match="write topic/NAME|named by its id"):
+    with pytest.raises(argparse.ArgumentTypeError, match=r"write topic/NAME|named by its id"):
         resource(text)
