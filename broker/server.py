@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from broker.channel import Channel, Waiting
 from broker.connection_counts import ConnectionCounts, ConnectionLimits
 from broker.said_once import SaidLately
+from broker.socket_options import SocketOptions
 from protocol.framing import SCRATCH_BYTES
 from protocol.request_memory import UNLIMITED, RequestMemory
 
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
     Dispatch = Callable[[memoryview, Connection], list[Part] | Waiting | None]
 
-_BACKLOG = 4096  # the kernel takes less if it has to; where it overflows, a client waits a second to try again
 _SAID_INTERVAL_S = 10.0
 _SLOW_BYTES = 16 * 1024
 _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - what an empty host asks for
@@ -69,8 +69,15 @@ class Listener:
 class Server:
     """All listeners and connections of a broker."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, limits: Limits, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        limits: Limits,
+        metrics: Metrics,
+        options: SocketOptions = SocketOptions(),  # noqa: B008 - a value that does not change
+    ) -> None:
         self.loop = loop
+        self._options = options
         self.metrics = metrics
         self.limits = limits
         self.request_memory = RequestMemory(limits.max_queued_bytes)
@@ -94,12 +101,13 @@ class Server:
         for address in await self._addresses(host, port):
             try:
                 server = await self.loop.create_server(
-                    factory, address, port, backlog=_BACKLOG, reuse_address=True, start_serving=False
+                    factory, address, port, backlog=self._options.backlog, reuse_address=True, start_serving=False
                 )
             except OSError as error:
                 if address == _EVERYWHERE[1] and error.errno in (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL):
                     continue  # a machine without IPv6
                 raise BindError(_why(host, port, error)) from error
+            self._options.apply(server.sockets)
             self._sockets.append(server)
             port = server.sockets[0].getsockname()[1]
         return port

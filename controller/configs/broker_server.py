@@ -284,11 +284,30 @@ SERVER_CONFIGS = (
         "The bytes that requests may take which have come in part, or cannot be handled yet; no limit if negative.",
     ),
     ConfigDef(
+        "socket.listen.backlog.size",
+        _INT,
+        "50",
+        "How many connections may wait to be accepted; without this setting 4096.",
+        at_least(1),
+    ),
+    ConfigDef(
+        "socket.receive.buffer.bytes",
+        _INT,
+        "102400",
+        "The receive buffer of clients' connections; without this setting, and if -1, as the system sizes it.",
+    ),
+    ConfigDef(
         "socket.request.max.bytes",
         _INT,
         "104857600",
         "The largest request that is read; a larger one closes its connection.",
         at_least(1),
+    ),
+    ConfigDef(
+        "socket.send.buffer.bytes",
+        _INT,
+        "102400",
+        "The send buffer of clients' connections; without this setting, and if -1, as the system sizes it.",
     ),
     ConfigDef(
         "telemetry.max.bytes",

@@ -87,14 +87,8 @@ _SOCKET_CONFIGS = table(
     """
     max.connection.creation.rate INT 2147483647 cluster-wide 0..
         How many connections a second the broker accepts.
-    socket.listen.backlog.size INT 50 read-only 1..
-        How many connections may wait to be accepted.
-    socket.receive.buffer.bytes INT 102400 read-only
-        The receive buffer of clients' connections; the system's default if -1.
-    socket.send.buffer.bytes INT 102400 read-only
-        The send buffer of clients' connections; the system's default if -1.
     """,
-    without_effect="the sockets have what the system gives them",
+    without_effect="connections are accepted as fast as they come",
 )
 
 _JAVA_CONFIGS = table(
