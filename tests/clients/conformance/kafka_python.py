@@ -45,7 +45,7 @@ def name_of(case: ElementTree.Element) -> str:
 
 def set_up() -> Path:
     """Fetch kafka-python's source distribution in the version, and with the hashes, of our own requirements."""
-    return prepared("kafka-python", [REQUIREMENTS, HELPER, Path(__file__)], build)
+    return prepared("kafka-python", [REQUIREMENTS, HELPER], build)
 
 
 def build(folder: Path) -> None:

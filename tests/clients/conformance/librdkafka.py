@@ -11,12 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.clients.conformance.outcomes import Outcome
-from tests.clients.conformance.suite import SUITE_ITSELF, Order, nothing_told, run_logged
+from tests.clients.conformance.suite import PINS, SUITE_ITSELF, Order, nothing_told, run_logged
 from tests.oracles.apache_kafka import kafka_tool
 from tests.setups import prepared, require, run
 
-PACKAGE = "@confluentinc/kafka-javascript@1.10.1"
-SHA256 = "ada7d703bb1d3237e2292bfabf438d663b6160c9f1ac2a2406b5dc4257c81b66"
+PIN = PINS / "librdkafka" / "package.txt"
 
 SCRIPTS = {
     "kafka-topics.sh": "org.apache.kafka.tools.TopicCommand",
@@ -119,14 +118,15 @@ def scripts(folder: Path) -> None:
 def set_up() -> Path:
     """Fetch and build librdkafka and its tests (minutes, once)."""
     require("npm", "make", "gcc", "g++")
-    return prepared("librdkafka", [Path(__file__)], build)
+    return prepared("librdkafka", [PIN], build)
 
 
 def build(folder: Path) -> None:
-    archive = folder / run("npm", "pack", "--silent", PACKAGE, cwd=folder).split()[-1]
-    found = hashlib.sha256(archive.read_bytes()).hexdigest()
-    if found != SHA256:
-        raise RuntimeError(f"{PACKAGE} has the SHA-256 {found}, not the pinned one")
+    package, pinned = PIN.read_text(encoding="utf-8").split()
+    archive = folder / run("npm", "pack", "--silent", package, cwd=folder).split()[-1]
+    found = f"sha256:{hashlib.sha256(archive.read_bytes()).hexdigest()}"
+    if found != pinned:
+        raise RuntimeError(f"{package} is {found}, pinned is {pinned}")
     run("tar", "xzf", archive, "--strip-components=3", "package/deps/librdkafka", cwd=folder)
     run("./configure", "--disable-gssapi", cwd=folder)
     for part in (("src",), ("src-cpp",), ("tests", "test-runner")):
