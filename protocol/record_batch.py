@@ -53,6 +53,7 @@ _MAX_INT64 = 2**63 - 1
 _HEADER = Struct(">qiibIhiqqqhii")
 _INT64 = Struct(">q")
 _INT32 = Struct(">i")
+_PLACE = Struct(">qii")  # base offset, batch length, partition leader epoch
 _UINT32 = Struct(">I")
 _INT16 = Struct(">h")
 _CONTROL_KEY = Struct(">hh")
@@ -225,9 +226,11 @@ def assign(records: bytearray | memoryview, base_offset: int, leader_epoch: int)
     _INT32.pack_into(records, _LEADER_EPOCH_AT, leader_epoch)
 
 
-def assigned(header: BatchHeader, base_offset: int, leader_epoch: int) -> BatchHeader:
-    """Return the header that a batch has after `assign`, without reading it again."""
-    return _batch_header((base_offset, header[1], leader_epoch, *header[3:]))
+def place(records: bytearray | memoryview, header: BatchHeader, base_offset: int, leader_epoch: int) -> BatchHeader:
+    """Do what `assign` does with the batch of that header; return the header that it has now, without reading it."""
+    length = header.batch_length
+    _PLACE.pack_into(records, 0, base_offset, length, leader_epoch)
+    return _batch_header((base_offset, length, leader_epoch, *header[3:]))
 
 
 def set_log_append_time(records: bytearray | memoryview, timestamp_ms: int) -> None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from protocol.errors import ErrorCode, KafkaError
 from protocol.record_batch import NO_TIMESTAMP, BatchHeader, crc_matches, iter_batches
 from protocol.record_scan import scan_records
-from storage.log_config import FOREVER, LogConfig
+from storage.log_config import FOREVER, LOG_APPEND_TIME, LogConfig
 
 Buffer = bytes | bytearray | memoryview
 
@@ -30,6 +30,18 @@ class AppendInfo(NamedTuple):
 
 # What the class itself does, without a call of a Python function for each batch.
 append_info = partial(tuple.__new__, AppendInfo)
+
+
+def admit(records: Buffer, header: BatchHeader, config: LogConfig, now_ms: int) -> None:
+    """Raise what `check_size`, and unless the broker sets the timestamps `check_timestamps`, raise for a batch."""
+    size = len(records)
+    if size > config.max_message_bytes or size > config.segment_bytes:
+        check_size(size, config)
+    if (
+        header.max_timestamp > now_ms + config.message_timestamp_after_max_ms
+        or config.message_timestamp_before_max_ms != FOREVER
+    ) and config.timestamp_type != LOG_APPEND_TIME:
+        check_timestamps(records, header, config, now_ms)
 
 
 def check_size(size: int, config: LogConfig) -> None:

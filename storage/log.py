@@ -17,13 +17,12 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.primitives import ZERO_UUID
 from protocol.record_batch import (
     BatchHeader,
-    assign,
-    assigned,
     end_txn_marker,
+    place,
     read_header,
     set_log_append_time,
 )
-from storage.admission import AppendInfo, append_info, check_size, check_timestamps, take_batches
+from storage.admission import AppendInfo, admit, append_info, take_batches
 from storage.checkpoint import CheckpointError
 from storage.disk import Disk
 from storage.flush import Flush
@@ -167,9 +166,9 @@ class Log:
 
     def update_high_watermark(self, offset: int) -> int:
         """Set the high watermark, held between the log's start and end, and return it."""
-        offset = min(offset, self.log_end_offset)
-        self.high_watermark = offset = max(offset, self.log_start_offset)
-        self.producers.high_watermark_moved(offset)
+        self.high_watermark = offset = max(self.log_start_offset, min(offset, self.log_end_offset))
+        if self.producers.first_unstable_offset is not None:  # else no transaction waits for its end to be committed
+            self.producers.high_watermark_moved(offset)
         return offset
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
@@ -194,14 +193,12 @@ class Log:
         if header is None:
             header = read_header(records)
         config = self.config
-        check_size(len(records), config)
+        admit(records, header, config, now_ms)
         append_time_ms = -1
         if config.timestamp_type == LOG_APPEND_TIME:
             append_time_ms = now_ms
             set_log_append_time(records, now_ms)
             header = read_header(records)
-        else:
-            check_timestamps(records, header, config, now_ms)
         if header.producer_id >= 0:
             first = self.producers.check(header)
             if first is not None:
@@ -215,20 +212,10 @@ class Log:
                     True,
                 )
         base_offset = self.log_end_offset
-        assign(records, base_offset, leader_epoch)
-        header = assigned(header, base_offset, leader_epoch)
+        header = place(records, header, base_offset, leader_epoch)
         self._write(records, (header,), now_ms)
-        return append_info(
-            (
-                base_offset,
-                self.log_end_offset - 1,
-                header.max_timestamp,
-                append_time_ms,
-                self.log_start_offset,
-                leader_epoch,
-                False,
-            )
-        )
+        last, start = self.log_end_offset - 1, self.log_start_offset
+        return append_info((base_offset, last, header.max_timestamp, append_time_ms, start, leader_epoch, False))
 
     def append_as_follower(self, records: bytes | bytearray | memoryview, leader_epoch: int, now_ms: int) -> AppendInfo:
         """Append batches as the leader of `leader_epoch` sent them, offsets and epochs kept.
