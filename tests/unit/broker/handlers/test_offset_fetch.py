@@ -130,9 +130,10 @@ class TestElsewhere:
 @pytest.mark.parametrize("version", [2, 8])
 def test_a_coordinator_that_cannot_commit_is_none(group_node: GroupNode, version):
     group_node.host(replicated=True)
-    group_node.commit(5)
+    committing = group_node.commit(5)
     answer = fetch(group_node, version, 0)
     assert answer.error_code == ErrorCode.NOT_COORDINATOR
+    assert group_node.wait(committing) == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 def test_the_answer_waits_for_commits_on_their_way(group_node: GroupNode):
