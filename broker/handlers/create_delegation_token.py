@@ -1,0 +1,43 @@
+"""CreateDelegationToken: a token by which a client logs in for somebody (KIP-48).
+
+Behaviour
+- Tokens are for those who have logged in, and nobody has on a PLAINTEXT listener: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
+  as in Kafka. The answer names whom the token would have been for.
+
+Version notes
+- 3 and later can ask for somebody else's token, and are told who asked (KIP-373).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from protocol.errors import ErrorCode
+from protocol.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.connection import RequestContext
+
+_REQUESTER_FROM_VERSION = 3
+_NO_TIMESTAMP = -1
+
+
+def handle(
+    _broker: Broker, context: RequestContext, request: CreateDelegationTokenRequest
+) -> CreateDelegationTokenResponse:
+    """Refuse it."""
+    kind, _, name = context.principal.partition(":")
+    response = CreateDelegationTokenResponse(
+        error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
+        principal_type=(request.owner_principal_type or "") if request.owner_principal_name else kind,
+        principal_name=request.owner_principal_name or name,
+        issue_timestamp_ms=_NO_TIMESTAMP,
+        expiry_timestamp_ms=_NO_TIMESTAMP,
+        max_timestamp_ms=_NO_TIMESTAMP,
+        token_id="",
+        hmac=b"",
+    )
+    if context.api_version >= _REQUESTER_FROM_VERSION:
+        response.token_requester_principal_type, response.token_requester_principal_name = kind, name
+    return response

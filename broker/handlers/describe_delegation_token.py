@@ -1,0 +1,24 @@
+"""DescribeDelegationToken: the tokens of some or all owners (KIP-48).
+
+Behaviour
+- Tokens are for those who have logged in, and nobody has on a PLAINTEXT listener: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
+  as in Kafka.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from protocol.errors import ErrorCode
+from protocol.messages.describe_delegation_token import DescribeDelegationTokenRequest, DescribeDelegationTokenResponse
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.connection import RequestContext
+
+
+def handle(
+    _broker: Broker, _context: RequestContext, _request: DescribeDelegationTokenRequest
+) -> DescribeDelegationTokenResponse:
+    """Refuse it."""
+    return DescribeDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, tokens=[])

@@ -1,0 +1,22 @@
+"""RenewDelegationToken: a delegation token lives longer (KIP-48)."""
+
+from __future__ import annotations
+
+from protocol.schema import Bytes, Int16, Int32, Int64, Message, message, wire
+
+
+@message(key=39, versions=(1, 2), flexible=2)
+class RenewDelegationTokenRequest(Message):
+    """The token, and the time from now on in ms."""
+
+    hmac: Bytes
+    renew_period_ms: Int64
+
+
+@message(key=39, versions=(1, 2), flexible=2)
+class RenewDelegationTokenResponse(Message):
+    """When the token expires now, in ms; -1 if it could not be changed."""
+
+    error_code: Int16 = wire(default=0)
+    expiry_timestamp_ms: Int64
+    throttle_time_ms: Int32 = wire(default=0)
