@@ -33,7 +33,10 @@ def handle(
     broker: Broker, _context: RequestContext, request: DescribeClientQuotasRequest
 ) -> DescribeClientQuotasResponse:
     """List the entities that match, with their quotas."""
-    wanted = _filter(request.components)
+    try:
+        wanted = _filter(request.components)
+    except KafkaError as error:
+        return DescribeClientQuotasResponse(error_code=error.code, error_message=error.message, entries=None)
     return DescribeClientQuotasResponse(
         error_message=None,
         entries=[

@@ -57,7 +57,7 @@ class Both:
         if isinstance(value, bytes):
             known = (name for name, ids in self.ids.items() if value in ids)
             return next(known, "an id" if value != ZERO_UUID else "no id")
-        if value is None or isinstance(value, int | str):
+        if value is None or isinstance(value, int | float | str):
             return value
         names = [name for cls in type(value).__mro__ for name in getattr(cls, "__slots__", ())]
         if getattr(value, "name", None) == "min.insync.replicas":

@@ -14,12 +14,14 @@ import pytest
 
 from protocol.api import APIS, ApiKey
 from protocol.errors import ErrorCode
+from protocol.messages.alter_client_quotas import AlterClientQuotasRequest
 from protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from protocol.messages.create_acls import CreateAclsRequest
 from protocol.messages.create_partitions import CreatePartitionsRequest
 from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.messages.delete_acls import DeleteAclsRequest
 from protocol.messages.delete_topics import DeleteTopicsRequest
+from protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 from protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from protocol.messages.describe_producers import DescribeProducersRequest
 from protocol.messages.describe_quorum import DescribeQuorumRequest
@@ -33,6 +35,7 @@ from tests.oracles.both_admins import MISSING, NAMES, Both, assigned, counted
 from tests.oracles.kafka_server import KafkaServer
 
 NewTopic = CreateTopicsRequest.Topic
+Quotas = AlterClientQuotasRequest.Entry
 
 
 def every_version(key: ApiKey) -> pytest.MarkDecorator:
@@ -327,3 +330,108 @@ def test_acls(both: Both, version: int) -> None:
 def test_scram_credentials(both: Both, users: list[str] | None) -> None:
     asked = users and [DescribeUserScramCredentialsRequest.User(name=user) for user in users]
     both.same(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, users=asked)
+
+
+class TestClientQuotas:
+    def alter(self, both: Both, version: int, *entries: Quotas, validate_only: bool = False) -> list[int]:
+        asked = {"entries": list(entries), "validate_only": validate_only}
+        return [answer["error_code"] for answer in both.same(ApiKey.ALTER_CLIENT_QUOTAS, version, **asked)["entries"]]
+
+    def described(self, both: Both, version: int, *components: tuple[str, int, str | None], strict: bool) -> int:
+        """Return how many entities match, once Kafka's broker has taken over what its controller decided."""
+        wanted = [
+            DescribeClientQuotasRequest.Component(entity_type=kind, match_type=how, match=match)
+            for kind, how, match in components
+        ]
+        for left in reversed(range(100)):
+            try:
+                answer = both.same(ApiKey.DESCRIBE_CLIENT_QUOTAS, version, components=wanted, strict=strict)
+            except AssertionError:
+                if not left:
+                    raise
+            else:
+                return len(answer["entries"] or [])
+        return -1
+
+    @every_version(ApiKey.DESCRIBE_CLIENT_QUOTAS)
+    def test_what_is_set_and_removed_is_told(self, both: Both, version: int) -> None:
+        kept = [
+            quotas({"user": "u"}, producer_byte_rate=1000.0, request_percentage=12.5),
+            quotas({"user": None}, consumer_byte_rate=5.0),
+            quotas({"user": "u", "client-id": None}, controller_mutation_rate=0.5),
+            quotas({"client-id": "c"}, consumer_byte_rate=7.0),
+            quotas({"ip": "10.0.0.1"}, connection_creation_rate=3.0),
+        ]
+        assert self.alter(both, version, *kept) == [ErrorCode.NONE] * 5
+        assert self.described(both, version, strict=False) == 5
+        for strict, found in ((False, 2), (True, 1)):
+            assert self.described(both, version, ("user", 0, "u"), strict=strict) == found
+        assert self.described(both, version, ("user", 1, None), strict=False) == 1
+        assert self.described(both, version, ("user", 2, None), ("client-id", 2, None), strict=True) == 1
+        assert self.described(both, version, ("ip", 2, None), strict=True) == 1
+        none = [quotas({"user": "u"}, producer_byte_rate=None), quotas({"user": None}, consumer_byte_rate=1.0)]
+        self.alter(both, version, *none, validate_only=True)
+        gone = [Quotas(entity=entry.entity, ops=[removal(op.key) for op in entry.ops]) for entry in kept]
+        assert self.described(both, version, strict=False) == 5
+        assert self.alter(both, version, *gone) == [ErrorCode.NONE] * 5
+        assert self.described(both, version, strict=False) == 0
+
+    @pytest.mark.parametrize(
+        "refused",
+        [
+            ({}, {"producer_byte_rate": 1.0}),
+            ({"group": "g"}, {"producer_byte_rate": 1.0}),
+            ({"user": ""}, {"producer_byte_rate": 1.0}),
+            ({"user": "u", "ip": "::1"}, {"producer_byte_rate": 1.0}),
+            ({"ip": "no host at all"}, {"connection_creation_rate": 1.0}),
+            ({"user": "u"}, {"connection_creation_rate": 1.0}),
+            ({"ip": "::1"}, {"producer_byte_rate": 1.0}),
+            ({"user": "u"}, {"producer_byte_rate": 0.0}),
+            ({"user": "u"}, {"consumer_byte_rate": 1.5}),
+            ({"ip": "::1"}, {"connection_creation_rate": 2.0**31}),
+            ({"user": "u"}, {"no_such_rate": 1.0}),
+        ],
+        ids=repr,
+    )
+    def test_what_cannot_be_set(self, both: Both, refused: tuple[dict[str, str | None], dict[str, float]]) -> None:
+        entity, values = refused
+        assert self.alter(both, 1, quotas(entity, **values)) == [ErrorCode.INVALID_REQUEST]
+
+    @pytest.mark.parametrize(
+        "component",
+        [("", 2, None), ("group", 2, None), ("user", 0, None), ("user", 1, "u"), ("user", 2, "u"), ("user", 3, None)],
+        ids=repr,
+    )
+    def test_filters_that_cannot_be(self, both: Both, component: tuple[str, int, str | None]) -> None:
+        kind, how, match = component
+        wanted = [DescribeClientQuotasRequest.Component(entity_type=kind, match_type=how, match=match)]
+        answer = both.same(ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, components=wanted, strict=False)
+        assert answer["error_code"] in (ErrorCode.INVALID_REQUEST, ErrorCode.UNSUPPORTED_VERSION)
+
+
+def quotas(entity: dict[str, str | None], **values: float | None) -> Quotas:
+    return Quotas(
+        entity=[Quotas.Entity(entity_type=kind, entity_name=name) for kind, name in entity.items()],
+        ops=[
+            removal(key) if value is None else Quotas.Op(key=key, value=value, remove=False)
+            for key, value in values.items()
+        ],
+    )
+
+
+def removal(key: str) -> Quotas.Op:
+    return Quotas.Op(key=key, value=0.0, remove=True)
+
+
+@pytest.mark.parametrize("version", range(3, 6))
+@pytest.mark.parametrize(("producer_id", "producer_epoch"), [(5, -1), (-1, 5)])
+def test_a_producer_id_without_an_epoch(both: Both, version: int, producer_id: int, producer_epoch: int) -> None:
+    answer = both.same(
+        ApiKey.INIT_PRODUCER_ID,
+        version,
+        transactional_id=None,
+        transaction_timeout_ms=1000,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+    )
+    assert answer["error_code"] == ErrorCode.INVALID_REQUEST
