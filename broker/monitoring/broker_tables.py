@@ -65,8 +65,9 @@ def _names(key: int) -> tuple[str, ...]:
 
 def _request_versions(broker: Broker) -> Iterator[tuple[str, int]]:
     for key, times in sorted(_times(broker).items()):
-        for version, count in sorted(times.versions.items()):
-            yield from ((labels(request=name, version=version), count) for name in _names(key))
+        for version, count in enumerate(times.versions):
+            if count:
+                yield from ((labels(request=name, version=version), count) for name in _names(key))
 
 
 def _request_quantiles(broker: Broker) -> Iterator[tuple[str, float]]:

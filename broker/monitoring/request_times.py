@@ -34,7 +34,7 @@ class Times:
     def __init__(self, now: float) -> None:
         self.count = 0
         self.total_s = 0.0
-        self.versions: dict[int, int] = {}
+        self.versions = [0] * 256
         """How many requests there were of each version."""
         self._buckets = [0] * (_BUCKETS + 1)
         self._before = [0] * (_BUCKETS + 1)
@@ -80,14 +80,13 @@ class TimedDispatcher:
     def __call__(self, frame: memoryview, connection: Connection) -> list[Part] | Waiting | None:
         """Have a request handled."""
         begun = self._clock()
-        # API keys and versions are 16-bit numbers below 256; what is not is refused by the dispatcher.
-        key, version = frame[1:4:2] if len(frame) >= 4 else (0, 0)
         outcome = self._dispatch(frame, connection)
-        times = self._times.get(key)
+        # What has come so far begins with its API key and version: two bytes each, of which the first are zero.
+        times = self._times.get(frame[1])
         if times is None:
-            times = self._times[key] = Times(begun)
-        times.versions[version] = times.versions.get(version, 0) + 1
-        if isinstance(outcome, Waiting):
+            times = self._times[frame[1]] = Times(begun)
+        times.versions[frame[3]] += 1
+        if type(outcome) is Waiting:
             outcome.response.add_done_callback(partial(self._answered, times, begun))
         else:
             times.add(self._clock() - begun)
