@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from broker.partition import LATEST, Isolation, Partition
+from broker.traffic import TopicTraffic
 from controller.image import PartitionImage
 from protocol.errors import KafkaError
 from protocol.record_batch import build_batch
@@ -36,7 +37,7 @@ class Machine:
         directory = LogDirectory(disk, data)
         directory.open()
         log = Log.open(disk, directory, "t", 0, LogConfig(), now_ms=0, topic_id=b"t" * 16)
-        self.partition = Partition(US, "t", b"t" * 16, 0, log)
+        self.partition = Partition(US, "t", b"t" * 16, 0, log, TopicTraffic())
         self.partition_epoch = 0
 
     def __call__(self, step: Step) -> str:
