@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 
+from broker.loggers import LEVEL_NAMES
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.describe_configs import DescribeConfigsRequest
+from tests.unit.broker.alterations import SET, alter
 from tests.unit.broker.controller_node import ControllerNode
 from tests.unit.broker.topics import create
 
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 
 
 @pytest.fixture
@@ -70,3 +72,25 @@ def test_what_is_not_here_is_not_described(
 ) -> None:
     result = describe(controlled, resource_type, name)
     assert (result.error_code, result.configs) == (error, [])
+
+
+def test_groups_and_client_metrics_are_described_whether_there_are_any_or_not(controlled: ControllerNode) -> None:
+    alter(controlled, GROUP, "g", ("consumer.session.timeout.ms", SET, "50000"))
+    for name, value, source in (("g", "50000", 8), ("h", "45000", 5)):
+        [config] = describe(controlled, GROUP, name, ["consumer.session.timeout.ms"]).configs
+        assert (config.value, config.config_source) == (value, source)
+    [config] = describe(controlled, METRICS, "m", ["interval.ms"]).configs
+    assert (config.value, config.config_source) == ("300000", 5)
+
+
+def test_loggers_are_described_with_their_levels(controlled: ControllerNode) -> None:
+    [config] = describe(controlled, LOGGER, "1", ["root"], include_documentation=True).configs
+    assert config.value in LEVEL_NAMES
+    assert (config.config_source, config.read_only, config.synonyms, config.documentation) == (6, False, [], "")
+
+
+@pytest.mark.parametrize("kind", [LOGGER, METRICS, GROUP])
+def test_what_has_no_name_is_not_described(controlled: ControllerNode, kind: int) -> None:
+    result = describe(controlled, kind, "")
+    assert (result.error_code, result.configs) == (ErrorCode.INVALID_REQUEST, [])
+    assert "must not be empty" in result.error_message

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from controller.configs import BROKER_CONFIGS, TOPIC_CONFIGS, ConfigType
-from controller.configs.described import describe_all_brokers, describe_broker, describe_topic
+from controller.configs.client_metrics import CLIENT_METRICS_CONFIGS
+from controller.configs.described import (
+    Described,
+    describe_all_brokers,
+    describe_broker,
+    describe_client_metrics,
+    describe_group,
+    describe_topic,
+)
+from controller.configs.group import GROUP_CONFIGS
 from controller.image import MetadataImage, ResourceType
 from tests.unit.controller.cluster import Settings
 
@@ -67,3 +76,56 @@ def test_all_brokers_have_what_was_altered_for_them() -> None:
         ("message.max.bytes", "6", 3),
     ]
     assert [config.name for config in describe_all_brokers(given, ["message.max.bytes"])] == ["message.max.bytes"]
+
+
+def told(config: Described) -> tuple[object, int, list[tuple[str, str | None, int]]]:
+    """Return value, source and places."""
+    return config.value, config.config_source, [(one.name, one.value, one.source) for one in config.synonyms]
+
+
+def test_what_is_altered_hides_what_the_file_says_under_another_name() -> None:
+    settings = Settings({"log.roll.hours": "5"})
+    [hours] = describe_broker(image(), settings, ["log.roll.hours"])
+    assert told(hours) == ("5", 4, [("log.roll.hours", "5", 4), ("log.roll.hours", "168", 5)])
+    [hours] = describe_broker(image(ResourceType.BROKER, "1", log_roll_ms="7"), settings, ["log.roll.hours"])
+    assert told(hours) == ("168", 4, [("log.roll.hours", "5", 4), ("log.roll.hours", "168", 5)])
+
+
+def test_a_listener_s_own_setting_is_told_with_the_type_of_the_setting_behind_it() -> None:
+    given = image(ResourceType.BROKER, "1", listener_name_x_max_connections="5", max_connections="6")
+    [config] = describe_broker(given, Settings(), ["listener.name.x.max.connections"])
+    assert config.config_type == ConfigType.INT
+    assert config.read_only
+    places = [("listener.name.x.max.connections", "5", 2), ("max.connections", "6", 2)]
+    assert told(config) == ("5", 2, [*places, ("max.connections", "2147483647", 5)])
+
+
+def test_internal_settings_are_told_where_they_are_set() -> None:
+    name = "log.initial.task.delay.ms"
+    assert list(describe_broker(image(), Settings(), [name])) == []
+    [config] = describe_broker(image(), Settings({name: "5"}), [name])
+    assert config.value == "5"
+
+
+def test_a_group_has_its_own_values_over_the_broker_s() -> None:
+    settings = Settings({"group.consumer.session.timeout.ms": "50000"})
+    given = image(ResourceType.GROUP, "g", share_auto_offset_reset="earliest")
+    found = {config.name: config for config in describe_group(given, settings, "g")}
+    assert found.keys() == GROUP_CONFIGS.keys()
+    name = "share.auto.offset.reset"
+    assert told(found[name]) == ("earliest", 8, [(name, "earliest", 8), (name, "latest", 5)])
+    broker = "group.consumer.session.timeout.ms"
+    assert told(found["consumer.session.timeout.ms"]) == ("50000", 4, [(broker, "50000", 4), (broker, "45000", 5)])
+
+
+def test_a_client_metrics_subscription_has_its_own_values_or_the_defaults() -> None:
+    given = image(ResourceType.CLIENT_METRICS, "m", metrics="a. , b.")
+    found = {config.name: config for config in describe_client_metrics(given, "m")}
+    assert found.keys() == CLIENT_METRICS_CONFIGS.keys()
+    assert told(found["metrics"]) == ("a.,b.", 7, [("metrics", "a.,b.", 7)])
+    assert told(found["interval.ms"]) == ("300000", 5, [])
+
+
+def test_what_has_no_effect_says_so() -> None:
+    [config] = describe_broker(image(), Settings(), ["num.io.threads"])
+    assert "Without effect here: this broker is one event loop" in config.documentation
