@@ -15,6 +15,7 @@ PRODUCT = (*SERVER, "barnabas", "spark_jobs")
 # The broker's own rules, which are as pure as all of protocol, controller and storage (but for its disk).
 PURE_IN_BROKER = (
     "broker/connection.py",
+    "broker/connection_counts.py",
     "broker/error_responses.py",
     "broker/fetch_sessions.py",
     "broker/leader_hints.py",
@@ -23,6 +24,7 @@ PURE_IN_BROKER = (
     "broker/purgatory.py",
     "broker/record_checks.py",
     "broker/settings.py",
+    "broker/traffic.py",
     "broker/groups/group.py",
     "broker/groups/joining.py",
     "broker/groups/leaving.py",
@@ -65,7 +67,7 @@ MAX_LINES = 500
 TESTED_ELSEWHERE = {
     "protocol/messages/*.py": "tests/oracles/test_definitions.py",
     "controller/configs/broker*.py": "tests/unit/controller/configs/test_tables.py",
-    "controller/configs/reserved.py": "tests/unit/controller/configs/test_tables.py",
+    "controller/configs/reserved*.py": "tests/unit/controller/configs/test_tables.py",
     "controller/configs/topic.py": "tests/unit/controller/configs/test_tables.py",
     "controller/commands/decision.py": "tests/unit/controller/commands/test_topics.py",
     "broker/groups/joining.py": "tests/scripts/groups/test_groups.py",
