@@ -38,7 +38,12 @@ _RECORDS_A_STEP = 1024
 _QUICK_BYTES = 16 * 1024  # of a batch, to be read and unpacked at once
 _NO_TAIL = 2**63 - 1
 _LENGTH = Struct(">8xi")
-_PLACE = Struct(">q15xi8xq")
+_PLACE = Struct(">q15xiqq")
+
+
+def _largest_timestamp(base_timestamp: int) -> int:
+    """Return what a header means that says 0: librdkafka says so of records that have no timestamps."""
+    return NO_TIMESTAMP if base_timestamp == NO_TIMESTAMP else 0
 
 
 class FileSlice:
@@ -184,17 +189,18 @@ class Segment:
         """Count a batch that lies in the file right behind those that are counted already."""
         position, base_offset = self.size_bytes, header.base_offset
         last_offset = base_offset + header.last_offset_delta
+        timestamp = header.max_timestamp or _largest_timestamp(header.base_timestamp)
         self.size_bytes = position + LENGTH_COVERS_FROM + header.batch_length
         if position - self._indexed_position > interval:
             self._indexed_position = position
             self._tail_from = base_offset
             self._tail_last_offsets = [last_offset]
             self._tail_positions = [position]
-            largest = self._note_timestamp(position, last_offset, header.max_timestamp)
+            largest = self._note_timestamp(position, last_offset, timestamp)
             self.offset_index.append(last_offset, position)
             self.time_index.maybe_append(*largest)
         else:
-            self._note(position, base_offset, last_offset, header.max_timestamp)
+            self._note(position, base_offset, last_offset, timestamp)
 
     def _note(self, position: int, base_offset: int, last_offset: int, max_timestamp: int) -> None:
         if self._tail_from == _NO_TAIL:
@@ -258,8 +264,9 @@ class Segment:
     def places(self, start: int) -> Iterator[Place]:
         """Yield where each batch lies from `start`, where one begins, to the end."""
         for position, size, chunk, at in self._walk(start):
-            base_offset, last_delta, max_timestamp = _PLACE.unpack_from(chunk, at)
-            yield Place(position, size, base_offset, base_offset + last_delta, max_timestamp)
+            base_offset, last_delta, base_timestamp, max_timestamp = _PLACE.unpack_from(chunk, at)
+            largest = max_timestamp or _largest_timestamp(base_timestamp)
+            yield Place(position, size, base_offset, base_offset + last_delta, largest)
 
     def headers(self, start: int) -> Iterator[tuple[int, BatchHeader]]:
         """Yield the position and header of each batch from `start`, where one begins, to the end."""
@@ -287,7 +294,7 @@ class Segment:
             number = bisect_left(self._tail_last_offsets, offset)
             return self._tail_positions[number] if number < len(self._tail_positions) else self.size_bytes
         for position, _, chunk, at in self._walk(self.offset_index.lookup(offset)):
-            base_offset, last_delta, _ = _PLACE.unpack_from(chunk, at)
+            base_offset, last_delta, _, _ = _PLACE.unpack_from(chunk, at)
             if base_offset + last_delta >= offset:
                 return position
         return self.size_bytes

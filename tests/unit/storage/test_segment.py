@@ -1,6 +1,6 @@
 from collections.abc import Iterable
 from pathlib import Path
-from struct import iter_unpack
+from struct import iter_unpack, pack_into
 
 import pytest
 
@@ -223,6 +223,24 @@ def test_retention_counts_from_the_last_write_without_timestamps(tmp_path: Path)
     segment = Segment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
     append(segment, [batch(timestamp=-1)])
     assert segment.retention_timestamp() == Path(segment.path).stat().st_mtime_ns // 1_000_000
+
+
+def test_a_header_that_says_0_of_records_without_timestamps_means_none(tmp_path: Path) -> None:
+    """As librdkafka writes it: retention would take the records at once, as if they were of 1970."""
+    without = batch(timestamp=-1)
+    pack_into(">q", without, 35, 0)
+    segment = Segment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
+    append(segment, [without])
+    segment.seal()
+    assert reopened(segment).max_timestamp[0] == segment.max_timestamp[0] == -1
+    assert [place.max_timestamp for place in segment.places(0)] == [-1]
+    assert segment.retention_timestamp() == Path(segment.path).stat().st_mtime_ns // 1_000_000
+
+
+def test_a_record_of_the_first_moment_of_1970_has_a_timestamp(tmp_path: Path) -> None:
+    segment = Segment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
+    append(segment, [batch(timestamp=0)])
+    assert segment.max_timestamp[0] == 0
 
 
 def test_a_released_segment_answers_as_before(segment: Segment) -> None:
