@@ -6,9 +6,12 @@ from pathlib import Path
 
 import controller
 from controller.configs import BROKER_CONFIGS, TOPIC_CONFIGS, parse_value
+from controller.configs.client_metrics import CLIENT_METRICS_CONFIGS
+from controller.configs.group import GROUP_CONFIGS
 from controller.configs.topic import BROKER_SYNONYMS, SYNONYM_UNITS
 
-ALL = [*BROKER_CONFIGS.values(), *TOPIC_CONFIGS.values()]
+SETS = (BROKER_CONFIGS, TOPIC_CONFIGS, GROUP_CONFIGS, CLIENT_METRICS_CONFIGS)
+ALL = [definition for definitions in SETS for definition in definitions.values()]
 ROOT = Path(controller.__file__).parent.parent
 
 
@@ -52,3 +55,9 @@ def test_what_is_said_to_have_an_effect_is_read_somewhere_and_the_rest_nowhere()
     for definition in BROKER_CONFIGS.values():
         if definition.name not in behind_topics:
             assert (f'"{definition.name}"' in read) == definition.effective, definition.name
+
+
+def test_what_a_topic_falls_back_to_has_an_effect_where_the_topic_s_has() -> None:
+    for name, synonyms in BROKER_SYNONYMS.items():
+        for synonym in synonyms:
+            assert BROKER_CONFIGS[synonym].effective == TOPIC_CONFIGS[name].effective, synonym
