@@ -1,0 +1,73 @@
+"""The same options, the same bytes: `consume` and `produce` beside kcat itself."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.setups import require
+
+LINES = b"a\nb:c\n:d\ne:\nu\xcc\x88:\xff\x00\n"
+
+
+@pytest.fixture
+def kcat(shared_broker, topic):
+    require("kcat")
+
+    def run(*options: str, stdin: bytes = b"") -> bytes:
+        command = ["kcat", "-b", shared_broker.bootstrap, "-t", topic, *options]
+        return subprocess.run(command, input=stdin, capture_output=True, check=True, timeout=60).stdout
+
+    return run
+
+
+@pytest.fixture
+def consumed(topic, shared_broker):
+    """Return the bytes that `barnabas consume` prints; as text some of them would be lost."""
+
+    def run(*options: str) -> bytes:
+        command = [sys.executable, "-m", "barnabas", "consume", topic, "-e", "-b", shared_broker.bootstrap, *options]
+        return subprocess.run(command, capture_output=True, check=True, timeout=60).stdout
+
+    return run
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        [],
+        ["-f", r"%t %p %o [%k] [%s] %K %S %T %h\n"],
+        ["-f", r"%R%s"],
+        ["-f", r"%k\t%%\x41\065\101\q\\\n"],
+        ["-Z", "-f", r"%k=%s\n"],
+        ["-K", r"\t", "-D", "|"],
+        ["-Z", "-K", ":"],
+        ["-o", "-2"],
+        ["-o", "beginning", "-c", "2"],
+        ["-o", "1"],
+    ],
+)
+def test_records_are_printed_alike(kcat, consumed, options):
+    kcat("-P", "-K:", "-Z", "-H", "one=1", "-H", "two=", "-H", "three", "-H", "one=2", stdin=LINES)
+    printed = kcat("-C", "-e", "-q", *options)
+    assert printed
+    assert consumed(*options) == printed
+
+
+@pytest.mark.parametrize(
+    "options", [["-K:"], ["-K:", "-Z"], ["-K:", "-k", "all"], ["-k", "all"], ["-D", ":"], ["-H", "a=1", "-z", "gzip"]]
+)
+def test_lines_become_the_same_records(kcat, consumed, barnabas, topic, options):
+    kcat("-P", *options, stdin=LINES)
+    count = len(consumed("-f", "."))
+    assert barnabas("produce", topic, *options, stdin=LINES).status == 0
+    printed = consumed("-f", r"[%k] [%s] %K %S %h\x1d").split(b"\x1d")[:-1]
+    assert len(printed) == 2 * count
+    assert printed[:count] == printed[count:]
+
+
+def test_what_kcat_prints_as_json_is_produced_again(kcat, consumed, barnabas, topic):
+    kcat("-P", "-K:", "-H", "a=1", "-H", "a=2", stdin=b"k:v\n")
+    assert barnabas("produce", topic, "--json", stdin=kcat("-C", "-e", "-q", "-J")).status == 0
+    first, second = consumed("-f", r"%k %s %h %T\n").splitlines()
+    assert first == second
