@@ -24,7 +24,6 @@ import logging
 from base64 import urlsafe_b64encode
 from collections import OrderedDict
 from collections.abc import Mapping
-from random import Random
 from typing import TYPE_CHECKING
 
 from broker.telemetry.subscriptions import Subscribed, Subscription, parse_subscriptions, subscribe
@@ -34,6 +33,8 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
+    from random import Random
+
     from broker.connection import RequestContext
     from protocol.messages.push_telemetry import PushTelemetryRequest
 

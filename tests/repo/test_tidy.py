@@ -36,6 +36,8 @@ PURE_IN_BROKER = (
     "broker/groups/syncing.py",
     "broker/groups/timers.py",
     "broker/groups/turn.py",
+    "broker/telemetry/subscriptions.py",
+    "broker/telemetry/telemetry.py",
 )
 EFFECTS = ("asyncio", "datetime", "os", "random", "secrets", "selectors", "socket", "threading", "time", "uuid")
 DISK = "storage/disk.py"
