@@ -2,7 +2,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from broker.connection import RequestContext
+from broker.connection import Connection, RequestContext
 from broker.dispatch import served_apis
 from broker.handlers.api_versions import handle, unsupported_version
 from controller.image import MetadataImage
@@ -13,13 +13,13 @@ from protocol.messages.api_versions import ApiVersionsRequest
 IMAGE = MetadataImage(cluster_id="c", offset=41, features={"metadata.version": 30, "group.version": 0})
 
 
-def ask(version, name="me", software="1.0", listener_type="broker", kraft_version=0):
+def ask(version, name="me", software="1.0", listener_type="broker", kraft_version=0, connection=None):
     broker = SimpleNamespace(
         image=IMAGE,
         served_apis=lambda _: served_apis(listener_type),
         controller=SimpleNamespace(kraft_version=kraft_version),
     )
-    context = RequestContext(ApiKey.API_VERSIONS, version, 1, None, 1, "PLAINTEXT", "127.0.0.1")
+    context = RequestContext(ApiKey.API_VERSIONS, version, 1, None, 1, "PLAINTEXT", "127.0.0.1", connection=connection)
     return handle(broker, context, ApiVersionsRequest(client_software_name=name, client_software_version=software))
 
 
@@ -81,3 +81,13 @@ def test_an_unknown_version_is_told_which_there_are():
     api = APIS[ApiKey.API_VERSIONS]
     assert listed(response) == {ApiKey.API_VERSIONS: (api.min_version, api.max_version)}
     assert response.encode(0)
+
+
+@pytest.mark.parametrize(
+    ("version", "name", "known"),
+    [(2, "me", ("unknown", "unknown")), (3, "me", ("me", "1.0")), (3, "m" * 1000, ("m" * 64, "1.0"))],
+)
+def test_the_connection_remembers_the_clients_software_and_not_much_of_it(version, name, known):
+    connection = Connection(1, "PLAINTEXT", "127.0.0.1")
+    ask(version, name=name, connection=connection)
+    assert connection.client_software == known
