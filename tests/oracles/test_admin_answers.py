@@ -17,6 +17,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.alter_client_quotas import AlterClientQuotasRequest
 from protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from protocol.messages.create_acls import CreateAclsRequest
+from protocol.messages.create_delegation_token import CreateDelegationTokenRequest
 from protocol.messages.create_partitions import CreatePartitionsRequest
 from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.messages.delete_acls import DeleteAclsRequest
@@ -330,6 +331,20 @@ def test_acls(both: Both, version: int) -> None:
 def test_scram_credentials(both: Both, users: list[str] | None) -> None:
     asked = users and [DescribeUserScramCredentialsRequest.User(name=user) for user in users]
     both.same(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, users=asked)
+
+
+@every_version(ApiKey.CREATE_DELEGATION_TOKEN)
+def test_delegation_tokens(both: Both, version: int) -> None:
+    Renewer = CreateDelegationTokenRequest.Renewer  # noqa: N806
+    renewers = [Renewer(principal_type="User", principal_name="you")]
+    owner = {"owner_principal_type": "User", "owner_principal_name": "me"}
+    for whose in ({}, owner) if version >= 3 else ({},):
+        both.same(ApiKey.CREATE_DELEGATION_TOKEN, version, renewers=renewers, max_lifetime_ms=-1, **whose)
+    for owners in (None, []):
+        both.same(ApiKey.DESCRIBE_DELEGATION_TOKEN, version, owners=owners)
+    if version in APIS[ApiKey.RENEW_DELEGATION_TOKEN].versions:
+        both.same(ApiKey.RENEW_DELEGATION_TOKEN, version, hmac=b"token", renew_period_ms=1)
+        both.same(ApiKey.EXPIRE_DELEGATION_TOKEN, version, hmac=b"token", expiry_time_period_ms=1)
 
 
 class TestClientQuotas:
