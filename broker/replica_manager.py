@@ -21,6 +21,7 @@ from broker.partition import Partition
 from broker.purgatory import Purgatory
 from broker.said_once import SaidOnce
 from broker.traffic import Traffic
+from controller.configs.topic import BEHIND_TOPICS
 from controller.image import ResourceType
 from controller.topic_names import INTERNAL_TOPICS
 from protocol.errors import ErrorCode, KafkaError
@@ -312,7 +313,11 @@ class ReplicaManager:
         if record.resource_type == ResourceType.TOPIC:
             topic = image.topic(record.resource_name)
             changed = [self._by_topic.get(topic.topic_id, {})] if topic is not None else []
-        elif record.resource_type == ResourceType.BROKER and record.resource_name in ("", str(self._node_id)):
+        elif (
+            record.resource_type == ResourceType.BROKER
+            and record.resource_name in ("", str(self._node_id))
+            and record.name in BEHIND_TOPICS
+        ):
             changed = list(self._by_topic.values())
         else:
             return

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from controller.configs.effective import StaticSettings, effective_topic_config
-from controller.image import MetadataImage
+from controller.image import MetadataImage, ResourceType
 from storage.log_config import LogConfig
 
 
@@ -43,5 +43,11 @@ def log_config(values: Mapping[str, Any]) -> LogConfig:
 
 
 def topic_log_config(image: MetadataImage, settings: StaticSettings, topic: str) -> LogConfig:
-    """Return the configuration of a topic's logs."""
-    return log_config(effective_topic_config(image, settings, topic))
+    """Return the configuration of a topic's logs; of all topics without settings of their own it is the same."""
+    if image.configs(ResourceType.TOPIC, topic):
+        return log_config(effective_topic_config(image, settings, topic))
+    key = (topic_log_config, settings.node_id)
+    config: LogConfig | None = image.memo.get(key)
+    if config is None:
+        config = image.memo[key] = log_config(effective_topic_config(image, settings, topic))
+    return config

@@ -314,6 +314,8 @@ BROKER_SYNONYMS: dict[str, tuple[str, ...]] = {
     "unclean.leader.election.enable": ("unclean.leader.election.enable",),
 }
 
+BEHIND_TOPICS = frozenset(name for names in BROKER_SYNONYMS.values() for name in names)
+
 # Those of them that count in other units, with what one unit is in the topic's.
 SYNONYM_UNITS = {
     "log.retention.hours": 3_600_000,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from protocol.errors import ErrorCode, KafkaError
-from protocol.records.metadata import PartitionChangeRecord, PartitionRecord, TopicRecord
+from protocol.records.metadata import ConfigRecord, PartitionChangeRecord, PartitionRecord, TopicRecord
 from storage.log_config import LogConfig
 from tests.unit.broker.node import NODE_ID, Node
 
@@ -107,6 +107,15 @@ class TestPlacement:
         node.configure("t", segment_bytes=200_000)
         assert [node.partition("t", index).log.config.segment_bytes for index in (0, 1)] == [200_000] * 2
         assert node.partition("u").log.config == LogConfig()
+
+    def test_what_topics_fall_back_to_reaches_all_logs(self, node: Node) -> None:
+        node.create("t")
+        node.configs["t"] = LogConfig(retention_ms=5)
+        for broker, name in ((2, "log.retention.ms"), (NODE_ID, "max.connections")):
+            node.commit(ConfigRecord(resource_type=4, resource_name=str(broker), name=name, value="5"))
+            assert node.partition("t").log.config == LogConfig()
+        node.commit(ConfigRecord(resource_type=4, resource_name="", name="log.retention.ms", value="5"))
+        assert node.partition("t").log.config.retention_ms == 5
 
     def test_a_lower_min_isr_commits_what_waited_for_more(self, node: Node) -> None:
         node.create("t", replicas=(1, 2), config=LogConfig(min_insync_replicas=2))

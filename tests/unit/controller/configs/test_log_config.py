@@ -78,3 +78,12 @@ def test_every_field_follows_its_configuration() -> None:
 def test_tests_can_have_segments_below_the_limit() -> None:
     values = effective_topic_config(EMPTY, Settings(), "t", {"internal.segment.bytes": "100"})
     assert log_config(values).segment_bytes == 100
+
+
+def test_topics_without_settings_of_their_own_share_one_configuration_as_long_as_nothing_is_altered() -> None:
+    image = MetadataImage(cluster_id="c", configs={(ResourceType.TOPIC, "own"): {"retention.ms": "5"}})
+    settings = Settings()
+    assert topic_log_config(image, settings, "a") is topic_log_config(image, settings, "b")
+    assert topic_log_config(image, settings, "own").retention_ms == 5
+    altered = MetadataImage(cluster_id="c", configs={(ResourceType.BROKER, ""): {"log.retention.ms": "7"}})
+    assert topic_log_config(altered, settings, "a").retention_ms == 7
