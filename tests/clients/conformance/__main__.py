@@ -8,12 +8,15 @@ or is skipped, that is not listed there.
 """
 
 import argparse
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+import pytest
 
 from tests.broker_process import BrokerProcess, free_address
 from tests.clients.conformance.outcomes import NOTHING, Expectation, Outcome, Verdict, expectations, judge
@@ -36,10 +39,19 @@ def main() -> int:
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="conformance-"))
     chosen = [suite for suite in SUITES if options.suite in (None, suite.name)]
-    lines = [verdict_of(suite, Quick(options.test), folder / suite.name) for suite in chosen]
+    lines = [attempt(suite, Quick(options.test), folder / suite.name) for suite in chosen]
     tell(lines)
     print(f"\nOutput of the suites and logs of the brokers: {folder}")
     return 1 if any(line.verdict.unexpected for line in lines) else 0
+
+
+def attempt(suite: Suite, part: Quick, folder: Path) -> Line:
+    """Return a suite's line, be it that it could not be set up: the others run all the same."""
+    try:
+        return verdict_of(suite, part, folder)
+    except (pytest.skip.Exception, RuntimeError, OSError, subprocess.TimeoutExpired) as error:
+        print(f"FAILED {suite.name}: {error}", flush=True)
+        return Line(suite, Verdict(unexpected=[Outcome(SUITE_ITSELF, "failed", str(error))]), 0)
 
 
 def verdict_of(suite: Suite, part: Quick, folder: Path) -> Line:
