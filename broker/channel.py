@@ -188,7 +188,7 @@ class Channel(asyncio.BufferedProtocol):
                 self._parked.add(outcome.response)
             return 1
         leaving += connection.answer(outcome)
-        head = cast("bytes", outcome[0])  # bytes of one kind or another; files' contents follow
+        head: bytes = outcome[0]  # type: ignore[assignment]  # of one kind or another; files' contents follow
         return 1 + len(head) // _REQUEST_BYTES
 
     def _answered(self, slot: Slot, response: asyncio.Future[list[Part] | None]) -> None:

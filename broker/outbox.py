@@ -32,8 +32,15 @@ _TURN_BYTES = 4 * READ_AHEAD_BYTES  # a reader that keeps up lets others have th
 _log = logging.getLogger("broker.outbox")
 
 
-def _is_bytes(part: Part) -> bool:
-    return isinstance(part, (bytes, bytearray, memoryview))
+def _joined(parts: list[Part]) -> bytes | None:
+    """Return small responses as one; None if files are among them."""
+    if any(map(_is_in_file, parts)):
+        return None
+    return b"".join(cast("list[bytes]", parts))
+
+
+def _is_in_file(part: Part) -> bool:
+    return not isinstance(part, (bytes, bytearray, memoryview))
 
 
 class Outbox:
@@ -72,9 +79,8 @@ class Outbox:
     def send(self, parts: list[Part]) -> None:
         """Send `parts` after all that was sent before."""
         if not self.backed_up:
-            if all(map(_is_bytes, parts)):
-                raw = cast("list[bytes]", parts)
-                data = raw[0] if len(raw) == 1 else b"".join(raw)
+            data = parts[0] if len(parts) == 1 else _joined(parts)
+            if isinstance(data, (bytes, bytearray)):
                 self._metrics.sent_bytes += len(data)
                 self._transport.write(data)
                 return

@@ -33,11 +33,11 @@ from broker.leader_hints import current_leader
 from broker.partition import ACKS_ALL, NO_OFFSET, Partition
 from broker.record_checks import InvalidRecordsError, prepare
 from controller.topic_names import INTERNAL_TOPICS
-from protocol import lone_batch
+from protocol import plain_produce
 from protocol.compression import Compression
 from protocol.errors import ErrorCode, KafkaError
-from protocol.lone_batch import lone_answer, read_lone_batch
 from protocol.messages.produce import ProduceRequest, ProduceResponse
+from protocol.plain_produce import plain_answer, read_plain_produce
 from protocol.record_batch import check_batch
 from protocol.schema import maker
 
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from broker.broker import Broker
     from broker.connection import Connection, RequestContext
     from protocol.headers import RequestHeader
+    from storage.log import AppendInfo
 
 _NO_FAILURES = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.CORRUPT_MESSAGE, ErrorCode.KAFKA_STORAGE_ERROR)
 _ADMIN_CLIENT_ID = "__admin_client"
@@ -77,40 +78,49 @@ def handle(
 def handle_frame(
     broker: Broker, header: RequestHeader, connection: Connection, frame: memoryview, body_at: int
 ) -> bytes | ProduceResponse | None:
-    """Append the one batch of a request that holds one, and is answered at once, without decoding the whole.
+    """Append the batches of a plain request that can be answered at once, without decoding it to a message.
 
     None, with nothing done, for every other request, and where something is wrong already: `handle` says what.
     """
     version = header.api_version
-    lone = read_lone_batch(frame, body_at, version) if version >= lone_batch.FIRST_VERSION else None
-    if lone is None:
+    plain = read_plain_produce(frame, body_at, version) if version >= plain_produce.FIRST_VERSION else None
+    if plain is None:
         return None
-    acks, topic, index, records = lone
+    acks, topic, batches = plain
+    if acks not in (ACKS_ALL, 1):
+        return None
     replicas = broker.replicas
-    if version >= _TOPIC_IDS_FROM_VERSION:
-        partition = replicas.find(topic, index)
-    else:
-        partition = replicas.find_named(str(topic[1:], "utf-8", "replace"), index)
-    if partition is None or partition.topic in INTERNAL_TOPICS:
-        return None
-    if acks != 1 and (acks != ACKS_ALL or partition.followers):
-        return None
-    try:
-        partition.check()
-        batch_header = check_batch(records)
-        batch = prepare(records, batch_header, partition.log.config, broker.settings["barnabas.validate.records"])
-    except KafkaError:
-        return None
-    if batch_header.is_transactional:
-        return None
-    try:
-        info = replicas.append(partition, batch, acks, batch_header if batch is records else None)
-    except KafkaError as error:
+    name = None if version >= _TOPIC_IDS_FROM_VERSION else str(topic[1:], "utf-8", "replace")
+    validate = broker.settings["barnabas.validate.records"]
+    checked = []
+    for index, records in batches:
+        partition = replicas.find(topic, index) if name is None else replicas.find_named(name, index)
+        if partition is None or not partition.is_leader or partition.topic in INTERNAL_TOPICS:
+            return None
+        if acks == ACKS_ALL and partition.followers:
+            return None
+        try:
+            found = check_batch(records)
+            batch = prepare(records, found, partition.log.config, validate)
+        except KafkaError:
+            return None
+        if found.is_transactional:
+            return None
+        checked.append((partition, batch, found if batch is records else None))
+    outcomes: list[AppendInfo | KafkaError] = []
+    appended = []
+    for partition, batch, known in checked:
+        try:
+            info = replicas.append(partition, batch, acks, known)
+        except KafkaError as error:
+            outcomes.append(error)
+            continue
+        outcomes.append(info)
+        appended.append((partition.index, info.base_offset, info.log_append_time_ms, info.log_start_offset))
+    if len(appended) < len(outcomes):
         request = ProduceRequest.decode(frame, version, body_at)
-        return _Produce(broker, context_of(header, connection), acks).refusal(request, error)
-    return lone_answer(
-        header.correlation_id, topic, index, info.base_offset, info.log_append_time_ms, info.log_start_offset
-    )
+        return _Produce(broker, context_of(header, connection), acks).response(request, outcomes)
+    return plain_answer(header.correlation_id, topic, appended)
 
 
 class _Produce:
@@ -165,13 +175,7 @@ class _Produce:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"only the broker writes to {name}")
         batch = prepare(records, header, partition.log.config, self.validate)
         info = self.replicas.append(partition, batch, self.acks, header if batch is records else None)
-        answer = _make_appended(
-            index=index,
-            error_code=ErrorCode.NONE,
-            base_offset=info.base_offset,
-            log_append_time_ms=info.log_append_time_ms,
-            log_start_offset=info.log_start_offset,
-        )
+        answer = _appended(index, info)
         if self.acks == ACKS_ALL:
             outcome = partition.committed(info.last_offset + 1)
             if outcome is None:
@@ -180,13 +184,15 @@ class _Produce:
                 answer.error_code = outcome
         return answer
 
-    def refusal(self, request: ProduceRequest, error: KafkaError) -> ProduceResponse:
-        """Return the response that says that all of `request` failed with `error`."""
-        responses = []
-        for topic in request.topic_data:
-            name = self._name(topic)
-            answers = [self._refuse(name, wanted, error) for wanted in topic.partition_data]
-            responses.append(_Topic(name=topic.name, topic_id=topic.topic_id, partition_responses=answers))
+    def response(self, request: ProduceRequest, outcomes: list[AppendInfo | KafkaError]) -> ProduceResponse:
+        """Return the response to a request for one topic, with an outcome for each partition."""
+        [topic] = request.topic_data
+        name = self._name(topic)
+        answers = [
+            self._refuse(name, wanted, outcome) if isinstance(outcome, KafkaError) else _appended(wanted.index, outcome)
+            for wanted, outcome in zip(topic.partition_data, outcomes, strict=True)
+        ]
+        responses = [_Topic(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)]
         return ProduceResponse(responses=responses, node_endpoints=self.node_endpoints)
 
     def _name(self, topic: ProduceRequest.Topic) -> str | None:
@@ -238,3 +244,13 @@ class _Produce:
             if outcome is ErrorCode.NOT_LEADER_OR_FOLLOWER:
                 self._hint(answer, partition.topic, partition.index)
         return response
+
+
+def _appended(index: int, info: AppendInfo) -> _Appended:
+    return _make_appended(
+        index=index,
+        error_code=ErrorCode.NONE,
+        base_offset=info.base_offset,
+        log_append_time_ms=info.log_append_time_ms,
+        log_start_offset=info.log_start_offset,
+    )

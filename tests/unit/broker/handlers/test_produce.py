@@ -108,6 +108,24 @@ def test_partitions_of_one_request_succeed_and_fail_one_by_one(node: Node) -> No
     assert [part.base_offset for part in response.responses[0].partition_responses] == [0, -1, -1]
 
 
+def test_what_the_log_of_one_partition_refuses_is_no_matter_of_the_others(node: Node) -> None:
+    topic_id = node.create("t", partitions=3)
+    producer = {"producer_id": 7, "producer_epoch": 0}
+    for index in range(3):
+        assert produced(node, build(**producer, base_sequence=0), index=index).error_code == 0
+    batches = [(index, build(**producer, base_sequence=sequence)) for index, sequence in enumerate((1, 9, 1))]
+    topic = topic_data("t", *batches, topic_id=topic_id)
+    response = node.answer(ApiKey.PRODUCE, 13, acks=-1, timeout_ms=1000, topic_data=[topic])
+    answers = response.responses[0].partition_responses
+    assert response.responses[0].topic_id == topic_id
+    assert [(answer.index, answer.error_code, answer.base_offset) for answer in answers] == [
+        (0, ErrorCode.NONE, 1),
+        (1, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1),
+        (2, ErrorCode.NONE, 1),
+    ]
+    assert [len(node.stored("t", index)) for index in range(3)] == [2, 1, 2]
+
+
 def test_a_topic_is_found_by_its_id(node: Node) -> None:
     topic_id = node.create("t")
     assert produced(node, build(), version=13, topic="", topic_id=topic_id).error_code == 0
