@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-STEPS_A_TURN = 8
+STEPS_A_TURN = 4
 
 
 def in_turns(work: Search[T], loop: asyncio.AbstractEventLoop) -> T | Awaitable[T]:

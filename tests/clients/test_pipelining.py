@@ -8,7 +8,9 @@ runs. That an evicted session gets a full fetch is `tests/properties/test_fetch_
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -31,6 +33,7 @@ CONNECTIONS = 6
 SESSIONS = 2
 PARTITIONS = 3
 TOPIC = "pipelined"
+NOW_MS = time.time_ns() // 1_000_000  # older records would be deleted while the test runs
 
 
 class Pipeline:
@@ -74,7 +77,7 @@ class Pipeline:
         index = self.random.randrange(PARTITIONS)
         value = self.random.randbytes(self.random.choice([1, 100, 3000]))
         Topic = ProduceRequest.Topic  # noqa: N806
-        part = Topic.Partition(index=index, records=build_batch([(None, value)], timestamp_ms=1))
+        part = Topic.Partition(index=index, records=build_batch([(None, value)], timestamp_ms=NOW_MS))
 
         def check(response: Any) -> None:
             [[answer]] = [topic.partition_responses for topic in response.responses]
@@ -178,31 +181,32 @@ def create(client: RawClient, name: str, partitions: int = 1) -> None:
 
 
 def test_rule_25_pipelined_requests_are_answered_in_order_and_sessions_are_strict(broker: BrokerProcess) -> None:
-    admin = RawClient(broker.bootstrap)
-    create(admin, TOPIC, PARTITIONS)
     produced: dict[tuple[int, int], bytes] = {}
-    pipelines = [Pipeline(broker.bootstrap, Random(seed), produced) for seed in range(CONNECTIONS)]
-    with_session = 0
-    for number in range(ROUNDS):
+    with ExitStack() as open_clients:
+        admin = open_clients.enter_context(closing(RawClient(broker.bootstrap)))
+        create(admin, TOPIC, PARTITIONS)
+        pipelines = [Pipeline(broker.bootstrap, Random(seed), produced) for seed in range(CONNECTIONS)]
         for pipeline in pipelines:
-            pipeline.send_some()
-        if number % 10 == 0:
-            create(admin, f"other-{number}")  # so that the metadata moves on
+            open_clients.callback(pipeline.client.close)
+        with_session = 0
+        for number in range(ROUNDS):
+            for pipeline in pipelines:
+                pipeline.send_some()
+            if number % 10 == 0:
+                create(admin, f"other-{number}")  # so that the metadata moves on
+            for pipeline in pipelines:
+                pipeline.receive_all()
+            having = sum(pipeline.session_id != 0 for pipeline in pipelines)
+            assert having <= SESSIONS
+            with_session += having
+        assert with_session > ROUNDS  # or the sessions have not been tried
         for pipeline in pipelines:
-            pipeline.receive_all()
-        having = sum(pipeline.session_id != 0 for pipeline in pipelines)
-        assert having <= SESSIONS
-        with_session += having
-    assert with_session > ROUNDS  # or the sessions have not been tried
-    for pipeline in pipelines:
-        before = -1
-        while before < (before := len(pipeline.read)):
-            pipeline.begin()
-            pipeline.receive_all()
-        assert pipeline.read == produced
-        assert pipeline.metadata_epoch > 0
-        pipeline.client.close()
-    admin.close()
+            before = -1
+            while before < (before := len(pipeline.read)):
+                pipeline.begin()
+                pipeline.receive_all()
+            assert pipeline.read == produced
+            assert pipeline.metadata_epoch > 0
 
 
 def test_rule_25_metadata_never_goes_back_in_epoch_whatever_becomes_of_the_broker(broker: BrokerProcess) -> None:
