@@ -5,8 +5,9 @@
                                            topic's level for it
     barnabas.validate.records=true         each record must be well formed, and the header true of them
 
-Only here are records of a client unpacked, and never to more than `record_batch.MAX_INFLATED_BYTES`. What
-the header of a batch alone can show is checked by `record_batch.check_batch` and by the log.
+Only here are records of a client unpacked: never to more than `record_batch.MAX_INFLATED_BYTES`, nor more of them than
+`record_scan.MAX_SCANNED_RECORDS`. What the header of a batch alone can show is checked by `record_batch.check_batch`
+and by the log.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from protocol.compression import Compression
 from protocol.errors import ErrorCode, KafkaError
-from protocol.record_batch import BatchHeader, build_batch, iter_records
-from protocol.record_scan import scan_records
+from protocol.record_batch import BatchHeader, iter_records, repack, unpack
+from protocol.record_scan import check_scannable, scan_unpacked
 
 if TYPE_CHECKING:
     from storage.log import LogConfig
@@ -53,23 +54,14 @@ def prepare(records: memoryview, header: BatchHeader, config: LogConfig, validat
     keep = codec is None or codec is header.compression
     if keep and not needs_keys and not validate:
         return records
-    if needs_keys:
-        _check_keys(records)
+    check_scannable(header)
     if validate:
         _check_records(records, header)
+    data = unpack(records, header)
+    largest = _scan(header, data, needs_keys)
     if codec is None or keep:
         return records
-    return memoryview(
-        build_batch(
-            iter_records(records),
-            compression=codec,
-            level=_level(codec, config),
-            producer_id=header.producer_id,
-            producer_epoch=header.producer_epoch,
-            base_sequence=header.base_sequence,
-            is_transactional=header.is_transactional,
-        )
-    )
+    return memoryview(repack(header, data, codec, _level(codec, config), largest))
 
 
 def _level(codec: Compression, config: LogConfig) -> int | None:
@@ -80,22 +72,25 @@ def _level(codec: Compression, config: LogConfig) -> int | None:
     return config.compression_zstd_level if codec is Compression.ZSTD else None
 
 
-def _check_keys(records: memoryview) -> None:
-    reason = "a compacted topic takes no record without a key"
-    keyless = [(at, reason) for at, (_, _, keyed) in enumerate(scan_records(records)) if not keyed]
-    if keyless:
-        raise InvalidRecordsError(keyless)
+def _scan(header: BatchHeader, data: bytes, needs_keys: bool) -> int:
+    """Check that the unpacked records are where they should be, with a key if need be; return the largest timestamp."""
+    largest = -(1 << 63)
+    wrong: list[tuple[int, str]] = []
+    for at, (offset, timestamp, keyed) in enumerate(scan_unpacked(header, data)):
+        if offset != at:
+            wrong.append((at, f"its offset delta is {offset}"))
+        elif needs_keys and not keyed:
+            wrong.append((at, "a compacted topic takes no record without a key"))
+        if timestamp > largest:
+            largest = timestamp
+    if wrong:
+        raise InvalidRecordsError(wrong)
+    return largest
 
 
 def _check_records(records: memoryview, header: BatchHeader) -> None:
-    misplaced = []
-    largest = -(1 << 63)
-    for at, record in enumerate(iter_records(records)):
-        if record.offset != at:
-            misplaced.append((at, f"its offset delta is {record.offset}"))
-        largest = max(largest, record.timestamp)
-    if misplaced:
-        raise InvalidRecordsError(misplaced)
+    """Check every part of every record, and what the header says of them."""
+    largest = max(record.timestamp for record in iter_records(records))
     if largest != header.max_timestamp:
         raise KafkaError(
             ErrorCode.INVALID_RECORD,

@@ -358,6 +358,22 @@ def build_batch(
     return batch
 
 
+def repack(
+    header: BatchHeader, records: Buffer, compression: Compression, level: int | None, max_timestamp: int
+) -> bytearray:
+    """Return the batch that `header` begins, whose unpacked `records` are given, with another codec.
+
+    Nothing else of it changes, but that its largest timestamp is said to be `max_timestamp`.
+    """
+    batch = bytearray(HEADER_BYTES) + compress(compression, records, level)
+    attributes = header.attributes & ~_CODEC_BITS | compression
+    length = len(batch) - _LENGTH_COVERS_FROM
+    changed = header._replace(batch_length=length, attributes=attributes, max_timestamp=max_timestamp)
+    _HEADER.pack_into(batch, 0, *changed)
+    _UINT32.pack_into(batch, _CRC_AT, crc32c(memoryview(batch)[_ATTRIBUTES_AT:]))
+    return batch
+
+
 def control_record_key(kind: ControlType) -> bytes:
     """Return the key of a control record: its version, 0, and its type."""
     return _CONTROL_KEY.pack(0, kind)

@@ -7,12 +7,25 @@ looked at. A record's encoding is told in `record.py`, a batch's in `record_batc
 
 from collections.abc import Iterator
 
-from protocol.errors import DecodeError
+from protocol.errors import DecodeError, ErrorCode, KafkaError
 from protocol.primitives import Buffer, read_varint
 from protocol.record import invalid
 from protocol.record_batch import MAX_INFLATED_BYTES, BatchHeader, read_header, unpack
 
 _MAX_INT64 = 2**63 - 1
+
+# What is looked at record by record in a tenth of a second. Java's producer splits a batch that is too large.
+MAX_SCANNED_RECORDS = 100_000
+
+
+def check_scannable(header: BatchHeader) -> None:
+    """Raise MESSAGE_TOO_LARGE for a batch of more records than a broker can look at while others wait."""
+    if header.record_count > MAX_SCANNED_RECORDS:
+        raise KafkaError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"{header.record_count} records in one batch: the topic's settings demand a look at each, which is done for"
+            f" {MAX_SCANNED_RECORDS} at most",
+        )
 
 
 def scan_records(batch: Buffer, max_bytes: int = MAX_INFLATED_BYTES) -> Iterator[tuple[int, int, bool]]:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from protocol.errors import ErrorCode, KafkaError
 from protocol.record_batch import NO_TIMESTAMP, BatchHeader, crc_matches, iter_batches
-from protocol.record_scan import scan_records
+from protocol.record_scan import check_scannable, scan_records
 from storage.log_config import FOREVER, LOG_APPEND_TIME, LogConfig
 
 Buffer = bytes | bytearray | memoryview
@@ -71,6 +71,7 @@ def check_timestamps(records: Buffer, header: BatchHeader, config: LogConfig, no
         )
     if config.message_timestamp_before_max_ms == FOREVER:
         return
+    check_scannable(header)
     earliest = now_ms - config.message_timestamp_before_max_ms
     for _, timestamp, _ in scan_records(records):
         if NO_TIMESTAMP != timestamp < earliest:

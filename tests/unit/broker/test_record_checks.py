@@ -92,6 +92,23 @@ def test_records_are_not_looked_at_unless_validation_is_asked_for() -> None:
     assert refused.value.code is ErrorCode.INVALID_RECORD
 
 
+@pytest.mark.parametrize("config", [COMPACTED, LogConfig(compression_type="gzip")])
+def test_more_records_than_can_be_looked_at_in_time_are_refused_before_that(config: LogConfig) -> None:
+    batch = build_batch([(b"k", b"v")] * 3, compression=Compression.LZ4)
+    for at, value in ((23, 100_000), (57, 100_001)):
+        batch[at : at + 4] = value.to_bytes(4, "big")
+    with pytest.raises(KafkaError) as refused:
+        prepared(with_crc(batch), config)
+    assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
+    assert "100000" in refused.value.message
+
+
+def test_a_batch_that_is_packed_anew_is_told_its_largest_timestamp() -> None:
+    batch = build_batch(KEYED, timestamp_ms=1000)
+    batch[35:43] = (5000).to_bytes(8, "big")
+    assert check_batch(prepared(with_crc(batch), LogConfig(compression_type="gzip"))).max_timestamp == 1000
+
+
 def test_validation_finds_a_largest_timestamp_that_no_record_has() -> None:
     batch = build_batch(KEYED, timestamp_ms=1000)
     batch[35:43] = (5000).to_bytes(8, "big")
