@@ -59,3 +59,12 @@ def test_one_timestamp_too_far_back_refuses_the_batch_where_that_is_bounded(
 
 def test_having_no_timestamp_is_allowed_where_the_past_is_bounded() -> None:
     assert timestamp_error([-1], LogConfig(message_timestamp_before_max_ms=DAY_MS)) is None
+
+
+def test_more_records_than_can_be_looked_at_are_refused_where_the_past_is_bounded() -> None:
+    records = stamped([NOW_MS])
+    header = read_header(records)._replace(record_count=100_001)
+    check_timestamps(records, header, LogConfig(), NOW_MS)
+    with pytest.raises(KafkaError) as refused:
+        check_timestamps(records, header, LogConfig(message_timestamp_before_max_ms=DAY_MS), NOW_MS)
+    assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
