@@ -6,6 +6,7 @@ position goes back to the batch's begin, so that a group never commits what may 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
@@ -106,7 +107,7 @@ class GroupReading:
         self._ends: dict[TopicPartition, int] = {}
         patterns = [name for name in topics if is_pattern(name)]
         if patterns:
-            whole = "|".join([*patterns, *(f"^{name}$" for name in topics if not is_pattern(name))])
+            whole = "|".join([*patterns, *(f"^{re.escape(name)}$" for name in topics if not is_pattern(name))])
             compiled(whole)
             client.subscribe(pattern=whole)
         else:

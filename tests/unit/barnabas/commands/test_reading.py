@@ -48,3 +48,16 @@ def test_it_is_known_how_much_there_is_of_a_range(consumer, filled):
     assert (endless.expected(None), endless.expected(7)) == (None, 7)
     nothing = RangeReading(consumer, [filled], None, Range(Point("end")), until_end=True)
     assert (nothing.expected(None), nothing.done) == (0, True)
+
+
+def test_names_beside_a_pattern_are_names(barnabas, shared_broker, topic):
+    barnabas("topic", "create", f"{topic}.a", f"{topic}-a", f"{topic}-b")
+    client = KafkaConsumer(bootstrap_servers=shared_broker.bootstrap, group_id=topic)
+    try:
+        reading = GroupReading(client, [f"{topic}.a", f"^{topic}-b"], until_end=True)
+        while not client.assignment():
+            with reading.batch(None):
+                pass
+        assert {one.topic for one in client.assignment()} == {f"{topic}.a", f"{topic}-b"}
+    finally:
+        client.close()
