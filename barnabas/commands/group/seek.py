@@ -93,6 +93,8 @@ def _targets(
     chosen = _chosen(client, options.topics, wanted or before)
     if not chosen:
         raise CommandError(f"{options.group} has committed nothing; name --topics")
+    for one in () if options.topics else sorted(wanted.keys() - set(chosen)):
+        raise CommandError(f"{one.topic} has no partition {one.partition}")
     starts, ends = start_offsets(client, chosen), end_offsets(client, chosen)
     if not wanted:
         wanted = resolve(partial(offsets_at, client), options.to, starts, ends, before)
@@ -110,7 +112,8 @@ def _chosen(
         raise CommandError(f"{', '.join(missing)}: {UNKNOWN_TOPIC}")
     existing = partitions_of(described)
     if not topics:
-        return [one for one in existing if one in set(default)]
+        named = set(default)
+        return [one for one in existing if one in named]
     whole = {name for name, index in topics if index is None}
     chosen = [one for one in existing if one.topic in whole or tuple(one) in topics]
     for name, index in topics:

@@ -44,8 +44,15 @@ def test_to_what_a_file_or_another_group_says(barnabas, group, tmp_path):
         assert committed(barnabas, group) == [4]
     assert barnabas("group", "seek", f"{group}-2", "--to-group", group).status == 0
     assert committed(barnabas, f"{group}-2") == [4]
-    path.write_text(f"{group} zero\n")
-    assert "line 1: write TOPIC PARTITION OFFSET" in barnabas("group", "seek", group, "--to-file", str(path)).err
+    for line, complaint in (
+        (f"{group} zero", "line 1: write TOPIC PARTITION OFFSET"),
+        (f"{group} 9 0", "no partition 9"),
+    ):
+        path.write_text(f"{group} 0 0\n" * ("9" in line) + line)
+        said = barnabas("group", "seek", group, "--to-file", str(path))
+        assert said.status == 1
+        assert complaint in said.err
+        assert committed(barnabas, group) == [4]
 
 
 def test_topics_may_be_named_also_ones_that_it_has_not_read(barnabas, group):
