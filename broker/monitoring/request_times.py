@@ -40,21 +40,26 @@ class Times:
         self._before = [0] * (_BUCKETS + 1)
         self._began = now
 
-    def add(self, seconds: float) -> None:
-        """Count one request."""
+    def add(self, seconds: float, now: float) -> None:
+        """Count one request, answered `now`."""
+        self._turn(now)
         self.count += 1
         self.total_s += seconds
         self._buckets[bisect_left(BOUNDS_S, seconds)] += 1
 
     def quantiles(self, now: float, wanted: tuple[float, ...]) -> tuple[float, ...]:
         """Return each of the `wanted` quantiles in seconds; NaN where there were no requests lately."""
-        if now - self._began >= WINDOW_S:
-            stale = now - self._began >= 2 * WINDOW_S
-            self._before = [0] * (_BUCKETS + 1) if stale else self._buckets
-            self._buckets, self._began = [0] * (_BUCKETS + 1), now
+        self._turn(now)
         counts = [new + old for new, old in zip(self._buckets, self._before, strict=True)]
         total = sum(counts)
         return tuple(_quantile(counts, total, part) for part in wanted)
+
+    def _turn(self, now: float) -> None:
+        """Begin another window if this one is over, whether or not anybody has looked at it."""
+        age_s = now - self._began
+        if age_s >= WINDOW_S:
+            self._before = [0] * (_BUCKETS + 1) if age_s >= 2 * WINDOW_S else self._buckets
+            self._buckets, self._began = [0] * (_BUCKETS + 1), now
 
 
 def _quantile(counts: list[int], total: int, part: float) -> float:
@@ -89,8 +94,9 @@ class TimedDispatcher:
         if type(outcome) is Waiting:
             outcome.response.add_done_callback(partial(self._answered, times, begun))
         else:
-            times.add(self._clock() - begun)
+            self._answered(times, begun, outcome)
         return outcome
 
     def _answered(self, times: Times, begun: float, _: object) -> None:
-        times.add(self._clock() - begun)
+        now = self._clock()
+        times.add(now - begun, now)

@@ -24,7 +24,7 @@ class Clock:
 def test_counts_and_sums_are_of_all_requests():
     times = Times(0.0)
     for seconds in (0.001, 0.002, 1000.0):
-        times.add(seconds)
+        times.add(seconds, 0.0)
     assert times.count == 3
     assert times.total_s == pytest.approx(1000.003)
 
@@ -33,7 +33,7 @@ def test_counts_and_sums_are_of_all_requests():
 def test_a_quantile_is_at_most_a_quarter_too_long(exact):
     times = Times(0.0)
     for part in range(1, 101):
-        times.add(exact * part / 50)
+        times.add(exact * part / 50, 0.0)
     median, all_but_one = times.quantiles(1.0, (0.5, 0.99))
     assert exact <= median <= exact * 1.25
     assert exact * 1.98 <= all_but_one <= exact * 1.98 * 1.25
@@ -45,18 +45,25 @@ def test_without_requests_there_are_no_quantiles():
 
 def test_a_time_longer_than_any_bucket_counts_as_the_longest():
     times = Times(0.0)
-    times.add(10_000.0)
+    times.add(10_000.0, 0.0)
     assert times.quantiles(1.0, (0.5,)) == (BOUNDS_S[-1],)
 
 
 def test_quantiles_forget_what_is_older_than_two_windows():
     times = Times(0.0)
-    times.add(1.0)
+    times.add(1.0, 0.0)
     assert times.quantiles(WINDOW_S, (0.5,))[0] >= 1.0
-    times.add(0.001)
+    times.add(0.001, WINDOW_S)
     assert times.quantiles(WINDOW_S + 1, (1.0,))[0] >= 1.0
     assert times.quantiles(2 * WINDOW_S, (1.0,))[0] < 0.002
     assert math.isnan(times.quantiles(9 * WINDOW_S, (1.0,))[0])
+
+
+def test_quantiles_are_of_the_last_requests_however_seldom_somebody_looks():
+    times = Times(0.0)
+    for second in range(600):
+        times.add(1.0 if second < 480 else 0.001, float(second))
+    assert times.quantiles(599.0, (1.0,))[0] < 0.002
 
 
 def test_an_answer_at_once_is_timed_from_its_frame():
