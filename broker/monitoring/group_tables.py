@@ -69,7 +69,15 @@ def _states(broker: Broker) -> Iterator[tuple[str, list[Any]]]:
 
 
 def _offset_count(broker: Broker) -> Iterator[tuple[str, int]]:
-    yield "", sum(len(offsets) for _, _, offsets in _by_topic(broker))
+    yield (
+        "",
+        sum(
+            len(partitions)
+            for shard in _shards(broker)
+            for group_id in shard.groups
+            for partitions in shard.offsets.of_group(group_id).values()
+        ),
+    )
 
 
 def _in_state(name: str, state: str) -> Column:
