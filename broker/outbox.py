@@ -71,11 +71,6 @@ class Outbox:
         """Say whether the reader lags behind what has been sent to it."""
         return self._paused or self._queue is not None
 
-    @property
-    def flushed(self) -> bool:
-        """Say whether everything has been given to the kernel."""
-        return not self.backed_up and not self._transport.get_write_buffer_size()
-
     def send(self, parts: list[Part]) -> None:
         """Send `parts` after all that was sent before."""
         if not self.backed_up:

@@ -21,7 +21,6 @@ Apache Kafka hands the metrics to a plug-in. Here they are counted, described in
 from __future__ import annotations
 
 import logging
-from base64 import urlsafe_b64encode
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -30,7 +29,7 @@ from broker.telemetry.subscriptions import Subscribed, Subscription, parse_subsc
 from controller.image import MetadataImage, ResourceType
 from protocol.compression import Compression, CompressionError, decompress
 from protocol.errors import ErrorCode, KafkaError
-from protocol.primitives import ZERO_UUID
+from protocol.primitives import ZERO_UUID, uuid_text
 
 if TYPE_CHECKING:
     from random import Random
@@ -133,7 +132,7 @@ class Telemetry:
                 context.client_host,
                 len(request.metrics),
                 size,
-                _text(request.client_instance_id),
+                uuid_text(request.client_instance_id),
             )
 
     def _check(self, instance: ClientInstance, request: PushTelemetryRequest, now_ms: float) -> int:
@@ -195,14 +194,10 @@ def _attributes(client_instance_id: bytes, context: RequestContext) -> dict[str,
     connection = context.connection
     name, version = (None, None) if connection is None else connection.client_software
     return {
-        "client_instance_id": _text(client_instance_id),
+        "client_instance_id": uuid_text(client_instance_id),
         "client_id": context.client_id,
         "client_software_name": name,
         "client_software_version": version,
         "client_source_address": context.client_host,
         "client_source_port": None if connection is None else str(connection.client_port),
     }
-
-
-def _text(uuid: bytes) -> str:
-    return urlsafe_b64encode(uuid).rstrip(b"=").decode()
