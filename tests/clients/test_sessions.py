@@ -6,7 +6,7 @@ import pytest
 
 from protocol.headers import encode_request_header
 from tests.broker_process import BrokerProcess
-from tests.clients.sessions.replay import SETTINGS, create_topic, replay
+from tests.clients.sessions.replay import SETTINGS, prepare, replay
 from tests.clients.sessions.transcript import FOLDER, SENT, decoded_request, read
 
 sessions = pytest.mark.parametrize("session", sorted(FOLDER.glob("*.txt")), ids=lambda path: path.stem)
@@ -15,7 +15,7 @@ sessions = pytest.mark.parametrize("session", sorted(FOLDER.glob("*.txt")), ids=
 @sessions
 def test_requests_of_a_recorded_session_are_answered_as_they_were(session: Path, tmp_path: Path) -> None:
     with BrokerProcess(tmp_path, SETTINGS) as broker:
-        create_topic(broker.bootstrap)
+        prepare(broker.bootstrap)
         answered = 0
         for exchange in replay(session, broker.bootstrap):
             assert exchange.now == exchange.recorded, exchange.where
@@ -40,7 +40,7 @@ def test_an_answer_that_differs_is_seen(tmp_path: Path) -> None:
     changed = tmp_path / "kafka-go.txt"
     changed.write_text(recorded.replace("high_watermark: 4", "high_watermark: 5"), encoding="utf-8")
     with BrokerProcess(tmp_path, SETTINGS) as broker:
-        create_topic(broker.bootstrap)
+        prepare(broker.bootstrap)
         differing = [exchange for exchange in replay(changed, broker.bootstrap) if exchange.now != exchange.recorded]
     assert differing
     assert all("Fetch" in exchange.where for exchange in differing)

@@ -15,7 +15,7 @@ from tests.broker_process import BrokerProcess, free_address
 from tests.clients.clients import CLIENTS, Client
 from tests.clients.exchange import sample
 from tests.clients.sessions.proxy import RecordingProxy
-from tests.clients.sessions.replay import SETTINGS, TOPIC, create_topic
+from tests.clients.sessions.replay import GROUP, SETTINGS, TOPIC, prepare
 from tests.clients.sessions.transcript import FOLDER, write
 from tests.oracles.apache_kafka import kafka_tool
 
@@ -39,7 +39,7 @@ async def record(client: Client, folder: Path) -> None:
     broker = BrokerProcess(folder, SETTINGS | {"advertised.listeners": f"PLAINTEXT://{proxy.address}"})
     broker.bootstrap = proxy.bootstrap = free_address()
     with broker:
-        create_topic(proxy.bootstrap)
+        prepare(proxy.bootstrap)
         await produce_and_consume(client, proxy.address)
         await take_part(client, proxy.address)
         await administrate(client, proxy.address)
@@ -62,7 +62,7 @@ async def produce_and_consume(client: Client, address: str) -> None:
 async def take_part(client: Client, address: str) -> None:
     """Let a member of a group read all records, commit, and leave."""
     process = await asyncio.create_subprocess_exec(
-        *client.member(address, TOPIC, "session-group", client.assignors[0]), stdout=asyncio.subprocess.PIPE
+        *client.member(address, TOPIC, GROUP, client.assignors[0]), stdout=asyncio.subprocess.PIPE
     )
     assert process.stdout is not None
     async with asyncio.timeout(TIMEOUT_S):

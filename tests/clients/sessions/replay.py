@@ -4,6 +4,7 @@ Requests are sent and answers awaited in the recorded order, each on its connect
 """
 
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -13,9 +14,9 @@ from tests.clients.sessions.transcript import ANSWERED, CLOSED, Reader, read, tr
 from tests.raw_client import RawClient
 
 # The broker of a session: one topic, which is there from the start.
-TOPIC = "session"
+TOPIC, GROUP = "session", "session-group"
 SETTINGS = {
-    "node.id": 0,
+    "node.id": 1,
     "group.initial.rebalance.delay.ms": 0,
     "group.min.session.timeout.ms": 1000,
     "offsets.topic.num.partitions": 1,
@@ -26,13 +27,24 @@ SETTINGS = {
 TIMEOUT_S = 20
 
 
-def create_topic(bootstrap: str) -> None:
-    """Create what every session finds there."""
+def prepare(bootstrap: str) -> None:
+    """Create what every session finds there: its topic, and the coordinator of its group."""
     client = RawClient(bootstrap)
     topic = request_class(ApiKey.CREATE_TOPICS).Topic  # type: ignore[attr-defined]
     created = topic(name=TOPIC, num_partitions=1, replication_factor=1, assignments=[], configs=[])
     client.call(ApiKey.CREATE_TOPICS, 7, topics=[created], timeout_ms=10_000)
+    deadline = time.monotonic() + TIMEOUT_S
+    while coordinator_error(client) and time.monotonic() < deadline:
+        time.sleep(0.1)
     client.close()
+
+
+def coordinator_error(client: RawClient) -> int:
+    """Have the coordinator of the group looked up, and so created; return the error of asking it something."""
+    client.call(ApiKey.FIND_COORDINATOR, 6, key_type=0, coordinator_keys=[GROUP])
+    group = request_class(ApiKey.OFFSET_FETCH).Group  # type: ignore[attr-defined]
+    asked = group(group_id=GROUP, member_id=None, member_epoch=-1, topics=None)
+    return int(client.call(ApiKey.OFFSET_FETCH, 9, groups=[asked]).groups[0].error_code)
 
 
 class Exchange(NamedTuple):

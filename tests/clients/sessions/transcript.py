@@ -26,6 +26,8 @@ from protocol.headers import (
     decode_response_header,
     encode_request_header,
 )
+from protocol.messages.list_groups import ListGroupsResponse
+from protocol.messages.metadata import MetadataResponse
 from protocol.schema import Message
 from tests.clients.sessions.wording import Names, lines, translate
 
@@ -78,6 +80,11 @@ class Reader:
         return title(header), self._lines(message, header._replace(api_version=version))
 
     def _lines(self, message: Message, header: RequestHeader) -> list[str]:
+        # Brokers tell topics and groups in an order of their own.
+        if isinstance(message, MetadataResponse):
+            message.topics.sort(key=lambda topic: topic.name or "")
+        elif isinstance(message, ListGroupsResponse):
+            message.groups.sort(key=lambda group: group.group_id)
         return lines(message, header.api_version, self.names)
 
 
