@@ -47,7 +47,7 @@ def run_tests(order: Order) -> list[Outcome]:
         *("-cp", f"{built / 'classes'}:{built / 'lib'}/*", "org.junit.platform.console.ConsoleLauncher", "execute"),
         *("--disable-banner", "--disable-ansi-colors", "--details=tree", f"--reports-dir={reports}"),
         *(selector(name) for name in order.only or CLASSES),
-        *(f"--exclude-methodname=.*{name.replace('.', '[.]')}" for name in order.without),
+        *(f"--exclude-methodname=.*{name.replace('.', '#')}" for name in order.without),
     )
     printed = run_logged(order, command, TIMEOUT_S, EXT_CMD=str(EXT_CLUSTER), EXT_MAX_BROKERS="1")
     found = from_junit(reports.glob("TEST-junit-jupiter.xml"), name_of)
