@@ -1,20 +1,14 @@
 """What clients should never send, on real sockets to a real broker: it answers or hangs up, stays small and goes on.
 
-While each kind of abuse lasts, a well-behaved neighbour is served on a connection of its own, and afterwards the
-broker's largest resident size is within what it may keep for requests, and 64 MB, of before.
+Clients whose requests are good and whose manners are not are in `tests/chaos/test_bad_clients.py`.
 """
 
 from __future__ import annotations
 
-import os
 import socket
 import struct
-import sys
-import threading
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import suppress
 from random import Random
 
 import pytest
@@ -22,18 +16,16 @@ import pytest
 from protocol.api import ApiKey
 from protocol.checksum import crc32c
 from protocol.errors import ErrorCode
-from protocol.headers import RequestHeader, encode_request_header
 from protocol.messages.create_topics import CreateTopicsRequest
-from protocol.messages.fetch import FetchRequest
 from protocol.messages.produce import ProduceRequest
 from protocol.primitives import put_uvarint
 from protocol.record_batch import build_batch
+from tests import abuse
+from tests.abuse import connect, frame, head
 from tests.broker_process import BrokerProcess
 from tests.raw_client import RawClient
 
 QUEUED_BYTES = 32 << 20
-MORE_BYTES = QUEUED_BYTES + (64 << 20)
-CONNECTIONS = int(os.environ.get("BARNABAS_TEST_DROPPED_CONNECTIONS", "2000"))
 CRC_AT, CRC_FROM, ATTRIBUTES_AT, MAGIC_AT, LAST_DELTA_AT, COUNT_AT = 17, 21, 21, 16, 23, 57
 
 
@@ -51,41 +43,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 @pytest.fixture
 def abused(broker: BrokerProcess) -> Iterator[BrokerProcess]:
     """The broker, with a neighbour who must be served, and a limit to how large it may grow."""
-    with neighbour(broker.bootstrap) as served:
-        before = resident_bytes(broker.pid)
+    with abuse.abused(broker, QUEUED_BYTES):
         yield broker
-        served_then = served[0]
-        deadline = time.monotonic() + 10
-        while served[0] < served_then + 3 and time.monotonic() < deadline:
-            time.sleep(0.001)
-        assert served[0] >= served_then + 3
-    assert resident_bytes(broker.pid, peak=True) < before + MORE_BYTES
-
-
-@contextmanager
-def neighbour(bootstrap: str) -> Iterator[list[int]]:
-    """Ask for metadata again and again in a thread; yield how often an answer came. Every one must come."""
-    answers, stop, failures = [0], threading.Event(), list[Exception]()
-
-    def ask() -> None:
-        client = RawClient(bootstrap, timeout_s=5)
-        try:
-            while not stop.is_set():
-                client.call(ApiKey.METADATA, 12, topics=[])
-                answers[0] += 1
-        except OSError as error:
-            failures.append(error)
-        finally:
-            client.close()
-
-    thread = threading.Thread(target=ask)
-    thread.start()
-    try:
-        yield answers
-    finally:
-        stop.set()
-        thread.join()
-    assert not failures
 
 
 def warm_up(broker: BrokerProcess) -> None:
@@ -101,30 +60,6 @@ def warm_up(broker: BrokerProcess) -> None:
         client.call(ApiKey.CREATE_TOPICS, 5, topics=topics, timeout_ms=10_000)
         assert produce(broker, batch(), topic=name) == ErrorCode.NONE
     client.close()
-
-
-def resident_bytes(pid: int, *, peak: bool = False) -> int:
-    """Return the resident size now, or the largest since it was last asked for without `peak`."""
-    if sys.platform != "linux":
-        return 0
-    if not peak:
-        Path(f"/proc/{pid}/clear_refs").write_text("5")
-    status = Path(f"/proc/{pid}/status").read_text()
-    wanted = "VmHWM:" if peak else "VmRSS:"
-    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith(wanted)) * 1024
-
-
-def connect(broker: BrokerProcess, timeout_s: float = 20) -> socket.socket:
-    host, _, port = broker.bootstrap.rpartition(":")
-    return socket.create_connection((host, int(port)), timeout_s)
-
-
-def frame(body: bytes) -> bytes:
-    return struct.pack(">i", len(body)) + body
-
-
-def head(key: ApiKey, version: int) -> bytes:
-    return encode_request_header(RequestHeader(key, version, 1, "hostile"))
 
 
 def is_closed(client: socket.socket) -> bool:
@@ -298,43 +233,3 @@ def test_a_packed_batch_that_lies_about_its_count_is_refused_where_it_has_to_be_
         assert produce(abused, packed(zstd_of_zeros(1000), codec=4, count=count), topic="packed") == (
             ErrorCode.INVALID_RECORD
         )
-
-
-def test_thousands_of_connections_opened_and_dropped(abused: BrokerProcess) -> None:
-    for _ in range(CONNECTIONS):
-        connect(abused).close()
-
-
-def test_clients_that_send_byte_by_byte_are_waited_for(abused: BrokerProcess) -> None:
-    request = frame(head(ApiKey.API_VERSIONS, 3) + b"\x02a\x02b\x00")
-    clients = [connect(abused) for _ in range(50)]
-    for at in range(len(request)):
-        for client in clients:
-            client.sendall(request[at : at + 1])
-    for client in clients:
-        (size,) = struct.unpack(">i", client.recv(4, socket.MSG_WAITALL))
-        assert struct.unpack_from(">ih", client.recv(size, socket.MSG_WAITALL)) == (1, ErrorCode.NONE)
-        client.close()
-
-
-def test_clients_that_never_read_their_fetches_cost_no_more_than_is_held_for_each(abused: BrokerProcess) -> None:
-    for _ in range(20):
-        assert produce(abused, bytes(batch(bytes(900_000)))) == ErrorCode.NONE
-    partition = FetchRequest.Topic.Partition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
-    request = FetchRequest(
-        max_wait_ms=0,
-        min_bytes=1,
-        max_bytes=50 << 20,
-        topics=[FetchRequest.Topic(topic="plain", partitions=[partition])],
-    )
-    one = frame(head(ApiKey.FETCH, 11) + request.encode(11))
-    clients = [connect(abused) for _ in range(20)]
-    for client in clients:
-        client.setblocking(False)
-        with suppress(BlockingIOError):
-            client.send(one * 200)
-    with neighbour(abused.bootstrap) as served:
-        while served[0] < 20:
-            time.sleep(0.001)
-    for client in clients:
-        client.close()
