@@ -43,11 +43,6 @@ class LiveSettings:
         """Begin with the settings of the start, until `load`."""
         self.start = start
         self._values: dict[str, Any] = dict(start.values)
-        self._values.update(
-            (name, parse_value(definition, text))
-            for name, text in start.explicit.items()
-            if name not in BROKER_CONFIGS and (definition := BROKER_CONFIGS.get(without_listener(name)))
-        )
         self._followers: dict[str, list[Follower]] = {}
         self._resources = ("", str(start.node_id))
 

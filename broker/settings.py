@@ -1,7 +1,7 @@
 """What the broker was started with: Kafka's `server.properties`, then options of the command line.
 
-Names, types, defaults and checks of single values are `controller.configs`'s; here are the rules that connect
-several settings: identity, roles and listeners. A setting that does not exist is no error, as in Kafka: it is
+Names, types, defaults, checks of single values and what conflicts at any time are `controller.configs`'s; here are the
+rules of what only a start decides: identity, roles, listeners and directories. A setting that does not exist is no error, as in Kafka: it is
 warned of once. Whatever is wrong raises `SettingsError`, which says where it was set, the key, the value, and
 what would be right. Settings altered while the broker runs are in the metadata image.
 """
@@ -22,8 +22,10 @@ from broker.listeners import (
     parse_protocol_map,
     split_host_port,
 )
-from controller.configs import BROKER_CONFIGS, ConfigError, parse_value
-from controller.configs.listener_names import without_listener
+from controller.configs import BROKER_CONFIGS, ConfigDef, ConfigError, parse_value
+from controller.configs.conflicts import check_conflicts
+from controller.configs.definition import ConfigConflictError
+from controller.configs.listener_names import listeners_own, without_listener
 from storage.properties import PropertiesError, parse_properties
 
 
@@ -78,10 +80,11 @@ def check_settings(options: Mapping[str, Option]) -> Settings:
     values: dict[str, Any] = {}
     for name, definition in BROKER_CONFIGS.items():
         option = options.get(name)
-        try:
-            values[name] = parse_value(definition, definition.default if option is None else option.text)
-        except ConfigError as error:
-            raise _wrong(options, name, str(error)) from None
+        values[name] = _parse(options, name, definition, definition.default if option is None else option.text)
+    for name in filter(listeners_own, options):
+        of_all = BROKER_CONFIGS.get(without_listener(name))
+        if of_all is not None:
+            values[name] = _parse(options, name, of_all, options[name].text)
     try:
         listeners, advertised = _endpoints(options, values)
     except ListenerError as error:
@@ -96,6 +99,11 @@ def check_settings(options: Mapping[str, Option]) -> Settings:
         raise _wrong(options, "barnabas.metrics.listener", f"barnabas.metrics.listener: {error}") from None
     node_id = _node_id(options, values)
     _check_roles(options, values, node_id)
+    log_dirs = _log_dirs(options, values)
+    try:
+        check_conflicts(values.__getitem__)
+    except ConfigConflictError as error:
+        raise _wrong(options, error.name, str(error)) from None
     explicit = {name: option.text for name, option in options.items()}
     if "node.id" in explicit or "broker.id" in explicit:
         explicit |= {"node.id": str(node_id), "broker.id": str(node_id)}
@@ -104,11 +112,18 @@ def check_settings(options: Mapping[str, Option]) -> Settings:
         values=values,
         unknown=tuple(sorted(name for name in options if without_listener(name) not in BROKER_CONFIGS)),
         node_id=node_id,
-        log_dirs=_log_dirs(options, values),
+        log_dirs=log_dirs,
         listeners=listeners,
         advertised_listeners=advertised,
         controller_listeners=frozenset(name.upper() for name in values["controller.listener.names"]),
     )
+
+
+def _parse(options: Mapping[str, Option], name: str, definition: ConfigDef, text: str | None) -> Any:
+    try:
+        return parse_value(definition, text)
+    except ConfigError as error:
+        raise _wrong(options, name, str(error)) from None
 
 
 def _wrong(options: Mapping[str, Option], name: str, problem: str) -> SettingsError:
@@ -160,13 +175,6 @@ def _log_dirs(options: Mapping[str, Option], values: Mapping[str, Any]) -> tuple
     metadata = values["metadata.log.dir"]
     if metadata is not None and metadata not in directories:
         raise _wrong(options, "metadata.log.dir", f"metadata.log.dir={metadata} has to be one of {name} so far")
-    cordoned = values["cordoned.log.dirs"]
-    if not set(cordoned) <= {*directories, "*"} or ("*" in cordoned and len(cordoned) > 1):
-        raise _wrong(
-            options,
-            "cordoned.log.dirs",
-            f"cordoned.log.dirs={','.join(cordoned)} has to be some of {name}, or * alone for all of them",
-        )
     return directories
 
 

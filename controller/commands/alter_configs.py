@@ -9,7 +9,7 @@ twice is refused each time. What each kind of resource may have is the business 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -23,6 +23,7 @@ from controller.configs.definition import ConfigError, ConfigType, split_list
 from controller.configs.effective import StaticSettings
 from controller.configs.topic import TOPIC_CONFIGS
 from controller.image import MetadataImage, ResourceType
+from controller.image_builder import apply_records
 from controller.topic_names import check_topic_name
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
@@ -127,13 +128,18 @@ def _alter(
     new = dict(base)
     for change in changes:
         _perform(change, new, resource.type)
-    _check(image, settings, resource, new, {change.name for change in changes})
     old = image.configs(*resource)
-    return [
+    records = [
         ConfigRecord(resource_type=resource.type, resource_name=resource.name, name=name, value=new.get(name))
         for name in sorted(old.keys() | new.keys())
         if old.get(name) != new.get(name)
     ]
+    if resource.type == ResourceType.BROKER:
+        given = {change.name: new[change.name] for change in changes if change.name in new}
+        _check_broker_configs(image, settings, resource.name, given, records)
+    else:
+        _check_configs(image, settings, resource, new)
+    return records
 
 
 def _invalid_request(message: str) -> KafkaError:
@@ -185,23 +191,31 @@ def _list_default(name: str, operation: Operation, resource_type: int) -> str:
     return definition.default or ""
 
 
-def _check(
-    image: MetadataImage, settings: StaticSettings, resource: _Resource, new: Mapping[str, str], changed: Set[str]
+def _check_broker_configs(
+    image: MetadataImage,
+    settings: StaticSettings,
+    name: str,
+    given: Mapping[str, str],
+    records: Sequence[ConfigRecord],
 ) -> None:
-    """Raise KafkaError unless the resource can have the settings `new`; a broker's are looked at where they change."""
+    """Raise KafkaError unless a broker can have what is `given`, beside all that it has after `records`."""
+    altered = apply_records(image, records, offset=image.offset, epoch=image.epoch)
+    try:
+        check_alterations(image, altered, settings, given, name)
+    except ConfigError as error:
+        raise _invalid_request(str(error)) from None
+
+
+def _check_configs(image: MetadataImage, settings: StaticSettings, resource: _Resource, new: Mapping[str, str]) -> None:
+    """Raise KafkaError unless the resource can have the settings `new`."""
     name = resource.name
     if resource.type == ResourceType.TOPIC:
         if not name:
             raise _invalid_request("Default topic resources are not allowed.")
         check_topic_name(name)
-        check_topic_configs(new)
+        check_topic_configs(image, settings, new)
         if image.topic(name) is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
-    elif resource.type == ResourceType.BROKER:
-        try:
-            check_alterations(image, settings, {key: new[key] for key in new if key in changed}, name)
-        except ConfigError as error:
-            raise _invalid_request(str(error)) from None
     elif resource.type == ResourceType.GROUP:
         check_group_configs(image, settings, new, name)
     elif resource.type == ResourceType.CLIENT_METRICS:

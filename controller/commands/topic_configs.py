@@ -1,15 +1,19 @@
-"""Checks of a topic's own settings, and how its effective ones are told to clients."""
+"""Checks of a topic's own settings."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from controller.configs.definition import ConfigError, parse_value
+from controller.configs.effective import StaticSettings, effective_topic_value
 from controller.configs.topic import TOPIC_CONFIGS
+from controller.image import MetadataImage
 from protocol.errors import ErrorCode, KafkaError
 
 
-def check_topic_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
+def check_topic_configs(
+    image: MetadataImage, settings: StaticSettings, configs: Mapping[str, str | None]
+) -> dict[str, str]:
     """Return the settings that a topic can have; KafkaError INVALID_CONFIG names the first that it cannot."""
     checked: dict[str, str] = {}
     try:
@@ -21,16 +25,16 @@ def check_topic_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
                 raise ConfigError(f"Null value not supported for topic configs: {name}")
             parse_value(definition, text)
             checked[name] = text
-        _check_together(checked)
+        _check_together(image, settings, checked)
     except ConfigError as error:
         raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from None
     return checked
 
 
-def _check_together(configs: Mapping[str, str]) -> None:
+def _check_together(image: MetadataImage, settings: StaticSettings, configs: Mapping[str, str]) -> None:
     """Raise ConfigError for settings that are sound alone but not together, or that ask for what is not there."""
     shortest, longest = (
-        parse_value(TOPIC_CONFIGS[name], configs.get(name, TOPIC_CONFIGS[name].default))
+        effective_topic_value(image, settings, configs, name)
         for name in ("min.compaction.lag.ms", "max.compaction.lag.ms")
     )
     if shortest > longest:

@@ -86,7 +86,7 @@ def _check_new_name(name: str, image: MetadataImage, created: Mapping[str, str])
 def _create_topic(
     image: MetadataImage, topic: CreateTopicsRequest.Topic, settings: StaticSettings, random: Random
 ) -> tuple[list[Message], CreateTopicsResponse.Topic]:
-    configs = check_topic_configs({config.name: config.value for config in topic.configs})
+    configs = check_topic_configs(image, settings, {config.name: config.value for config in topic.configs})
     assignments = _assignments(image, topic, settings, random)
     topic_id = new_topic_id(image, random)
     records: list[Message] = [

@@ -5,6 +5,7 @@ topic           the topics' configurations and what each falls back to
 broker          all of a broker's: broker_server and broker_log (acted on), reserved (accepted, in several modules)
 group           those of single groups; client_metrics: of client metrics subscriptions
 listener_names  settings of single listeners
+conflicts       what cannot be set beside each other
 alterations     what may be altered for brokers while they run
 effective       the value that counts, and where it comes from
 described       all of it as DescribeConfigs tells it

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 from controller.configs.broker import BROKER_CONFIGS
+from controller.configs.conflicts import check_conflicts
 from controller.configs.definition import ConfigError, UpdateMode, parse_value
 from controller.configs.effective import StaticSettings, effective_broker_config
-from controller.configs.group import check_within_limits
 from controller.configs.listener_names import listeners_own, without_listener
 from controller.image import MetadataImage
 
@@ -40,18 +39,23 @@ _POOLS = (
 )
 
 
-def check_alterations(image: MetadataImage, settings: StaticSettings, values: Mapping[str, str], broker: str) -> None:
+def check_alterations(
+    image: MetadataImage, altered: MetadataImage, settings: StaticSettings, values: Mapping[str, str], broker: str
+) -> None:
     """Raise ConfigError unless each value can be set, for one broker or (the empty name) for all.
 
-    Names without a definition are stored as they come: they may belong to a plug-in, or to a later version.
+    `altered` is what `image` would become. Names without a definition are stored as they come: they may belong to a
+    plug-in, or to a later version.
     """
     _check_places(values, broker)
-    parsed: dict[str, Any] = {}
     for name, text in values.items():
         definition = BROKER_CONFIGS.get(without_listener(name))
         if definition is not None:
-            parsed[name] = parse_value(definition, text)
-    _check_together(image, settings, parsed)
+            parse_value(definition, text)
+    check_conflicts(lambda name: effective_broker_config(altered, settings, name))
+    for name in _POOLS:
+        before, after = (effective_broker_config(known, settings, name) for known in (image, altered))
+        _check_pool(name, after, before)
 
 
 def _check_places(values: Mapping[str, str], broker: str) -> None:
@@ -72,30 +76,6 @@ def _check_places(values: Mapping[str, str], broker: str) -> None:
 def _refuse(why: str, names: list[str]) -> None:
     if names:
         raise ConfigError(f"{why}: [{', '.join(names)}]")
-
-
-def _check_together(image: MetadataImage, settings: StaticSettings, parsed: Mapping[str, Any]) -> None:
-    """Raise ConfigError for values that are sound alone but not beside what holds already."""
-
-    def value(name: str) -> Any:
-        return parsed[name] if name in parsed else effective_broker_config(image, settings, name)
-
-    if "cordoned.log.dirs" in parsed:
-        _check_cordoned(parsed["cordoned.log.dirs"], value("log.dirs") or value("log.dir"))
-    for name in _POOLS:
-        if name in parsed:
-            _check_pool(name, parsed[name], effective_broker_config(image, settings, name))
-    if any(name.startswith("group.") for name in parsed):
-        check_within_limits(value, value, "group.")
-
-
-def _check_cordoned(cordoned: Sequence[str], directories: Sequence[str]) -> None:
-    missing = [name for name in cordoned if name not in directories]
-    if missing and tuple(cordoned) != ("*",):
-        raise ConfigError(
-            "All entries in cordoned.log.dirs must be present in log.dirs or log.dir. "
-            f"Missing entries : {', '.join(missing)}"
-        )
 
 
 def _check_pool(name: str, size: int, current: int) -> None:

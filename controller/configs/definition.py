@@ -53,6 +53,14 @@ class ConfigError(ValueError):
     """A configuration whose value is not what its definition asks for."""
 
 
+class ConfigConflictError(ConfigError):
+    """A configuration, `name`, whose value is sound alone and not beside others."""
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(problem)
+        self.name = name
+
+
 class ConfigDef(NamedTuple):
     """The definition of one configuration. `default` is text, as a properties file would have it.
 

@@ -133,8 +133,11 @@ def effective_text(value: ConfigValue | None) -> str | None:
     if value is None:
         return None
     unit = SYNONYM_UNITS.get(value.name)
-    # A negative number of hours or minutes means "no limit", which is -1 in milliseconds.
-    return value.text if unit is None else str(max(int(value.text) * unit, -1))
+    if unit is not None:
+        with suppress(ConfigError):
+            # Every negative time means "no limit", which is -1 in milliseconds.
+            return str(max(parse_value(BROKER_CONFIGS[value.name], value.text) * unit, -1))
+    return value.text
 
 
 def effective_broker_config(image: MetadataImage, settings: StaticSettings, name: str) -> Any:
@@ -151,10 +154,15 @@ def effective_topic_config(
     """
     if overrides is None:
         overrides = image.configs(ResourceType.TOPIC, topic)
-    return {
-        name: _first_sound(definition, map(effective_text, topic_config_values(image, settings, overrides, name)))
-        for name, definition in TOPIC_CONFIGS.items()
-    }
+    return {name: effective_topic_value(image, settings, overrides, name) for name in TOPIC_CONFIGS}
+
+
+def effective_topic_value(
+    image: MetadataImage, settings: StaticSettings, overrides: Mapping[str, str], name: str
+) -> Any:
+    """Return the value of one configuration of a topic whose own settings are `overrides`."""
+    places = topic_config_values(image, settings, overrides, name)
+    return _first_sound(TOPIC_CONFIGS[name], map(effective_text, places))
 
 
 def _first_sound(definition: ConfigDef, texts: Iterable[str | None]) -> Any:

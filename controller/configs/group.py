@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from controller.configs.broker import BROKER_CONFIGS
-from controller.configs.definition import ConfigDef, ConfigError
+from controller.configs.definition import ConfigConflictError, ConfigDef
 from controller.configs.rows import table
 
 _DEFINITIONS = table(
@@ -93,7 +93,7 @@ def broker_synonym(name: str) -> str | None:
 
 
 def check_within_limits(value: Callable[[str], Any], limit: Callable[[str], Any], prefix: str = "") -> None:
-    """Raise ConfigError unless a group's values lie within the broker's limits, and a session is longer than a beat.
+    """Raise ConfigConflictError unless a group's values are within the broker's limits, and its session above a beat.
 
     With the prefix `group.` it is the broker's own values, the defaults of all groups, that are checked.
     """
@@ -102,12 +102,12 @@ def check_within_limits(value: Callable[[str], Any], limit: Callable[[str], Any]
             own = f"{prefix}{protocol}.{name}"
             least, most = f"group.{protocol}.min.{name}", f"group.{protocol}.max.{name}"
             if value(own) < limit(least):
-                raise ConfigError(f"{own} must be greater than or equal to {least}")
+                raise ConfigConflictError(own, f"{own} must be greater than or equal to {least}")
             if value(own) > limit(most):
-                raise ConfigError(f"{own} must be less than or equal to {most}")
+                raise ConfigConflictError(own, f"{own} must be less than or equal to {most}")
         beat, session = (f"{prefix}{protocol}.{name}" for name in _ALL_HAVE[:2])
         if value(session) <= value(beat):
-            raise ConfigError(f"{session} must be greater than {beat}")
+            raise ConfigConflictError(session, f"{session} must be greater than {beat}")
     standbys, most = f"{prefix}streams.num.standby.replicas", "group.streams.max.standby.replicas"
     if value(standbys) > limit(most):
-        raise ConfigError(f"{standbys} must be less than or equal to {most}")
+        raise ConfigConflictError(standbys, f"{standbys} must be less than or equal to {most}")

@@ -316,8 +316,9 @@ BROKER_SYNONYMS: dict[str, tuple[str, ...]] = {
 
 BEHIND_TOPICS = frozenset(name for names in BROKER_SYNONYMS.values() for name in names)
 
-# Those of them that count in other units, with what one unit is in the topic's.
+# Those of them that are times without a limit where negative, with what one unit is in the topic's.
 SYNONYM_UNITS = {
+    "log.retention.ms": 1,
     "log.retention.hours": 3_600_000,
     "log.retention.minutes": 60_000,
     "log.roll.hours": 3_600_000,

@@ -5,11 +5,15 @@ from __future__ import annotations
 import pytest
 
 from controller.commands.topic_configs import check_topic_configs
+from controller.image import MetadataImage, ResourceType
 from protocol.errors import ErrorCode, KafkaError
+from tests.unit.controller.cluster import Settings
+
+EMPTY = MetadataImage(cluster_id="c")
 
 
 def test_texts_are_kept_as_they_are() -> None:
-    assert check_topic_configs({"retention.ms": " 5 ", "cleanup.policy": ""}) == {
+    assert check_topic_configs(EMPTY, Settings(), {"retention.ms": " 5 ", "cleanup.policy": ""}) == {
         "retention.ms": " 5 ",
         "cleanup.policy": "",
     }
@@ -27,6 +31,14 @@ def test_texts_are_kept_as_they_are() -> None:
 )
 def test_what_cannot_be_says_why(configs: dict[str, str | None], message: str) -> None:
     with pytest.raises(KafkaError) as invalid:
-        check_topic_configs(configs)
+        check_topic_configs(EMPTY, Settings(), configs)
     assert invalid.value.code is ErrorCode.INVALID_CONFIG
     assert message in invalid.value.message
+
+
+def test_what_a_topic_does_not_set_counts_as_the_broker_has_it() -> None:
+    image = MetadataImage(
+        cluster_id="c", configs={(ResourceType.BROKER, ""): {"log.cleaner.max.compaction.lag.ms": "5"}}
+    )
+    with pytest.raises(KafkaError, match=r"min\.compaction\.lag\.ms \(6\) > max\.compaction\.lag\.ms \(5\)"):
+        check_topic_configs(image, Settings(), {"min.compaction.lag.ms": "6"})

@@ -13,7 +13,12 @@ EMPTY = MetadataImage(cluster_id="c")
 
 
 def check(name: str, text: str, broker: str = "1", image: MetadataImage = EMPTY) -> None:
-    check_alterations(image, Settings(), {name: text}, broker)
+    check_alterations(image, altered(image, broker, **{name: text}), Settings(), {name: text}, broker)
+
+
+def altered(image: MetadataImage, broker: str, **configs: str) -> MetadataImage:
+    key = (ResourceType.BROKER, broker)
+    return MetadataImage(cluster_id="c", configs={**image.configured(), key: {**image.configs(*key), **configs}})
 
 
 def test_a_listener_s_own_limits_may_be_set_for_all_brokers_and_the_rest_of_it_for_one() -> None:
@@ -38,14 +43,22 @@ def test_defaults_of_groups_stay_within_the_limits() -> None:
         check("group.share.assignment.interval.ms", "15001", broker="")
 
 
-def test_only_directories_that_the_broker_has_can_be_cordoned() -> None:
-    settings = Settings({"log.dirs": "/a,/b"})
-    for text in ("", "*", "/b", "/a,/b"):
-        check_alterations(EMPTY, settings, {"cordoned.log.dirs": text}, "1")
-    with pytest.raises(ConfigError, match=r"must be present in log\.dirs or log\.dir\. Missing entries : /c"):
-        check_alterations(EMPTY, settings, {"cordoned.log.dirs": "/a,/c"}, "1")
-    with pytest.raises(ConfigError, match="Missing entries : /c"):
-        check_alterations(EMPTY, Settings({"log.dir": "/a"}), {"cordoned.log.dirs": "/c"}, "1")
+def test_what_cannot_be_beside_what_there_is_already_is_refused() -> None:
+    overrides = {"max.connections.per.ip.overrides": "10.0.0.1:5"}
+    check("max.connections.per.ip", "0", image=altered(EMPTY, "", **overrides))
+    with pytest.raises(ConfigError, match=r"zero only if max\.connections\.per\.ip\.overrides property is set"):
+        check("max.connections.per.ip", "0")
+
+
+def test_what_is_left_once_something_is_deleted_has_to_be_sound() -> None:
+    left = altered(EMPTY, "1", **{"max.connections.per.ip": "0"})
+    before = altered(left, "1", **{"max.connections.per.ip.overrides": "10.0.0.1:5"})
+    with pytest.raises(ConfigError, match="can be set to zero only if"):
+        check_alterations(before, left, Settings(), {}, "1")
+    check_alterations(left, EMPTY, Settings(), {}, "1")
+    larger = altered(EMPTY, "1", **{"num.io.threads": "64"})
+    with pytest.raises(ConfigError, match="at least half the current value 64"):
+        check_alterations(larger, EMPTY, Settings(), {}, "1")
 
 
 def test_what_nobody_knows_may_be_anything() -> None:

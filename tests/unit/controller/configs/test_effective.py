@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from controller.configs.effective import (
     ConfigSource,
     ConfigValue,
@@ -66,6 +68,7 @@ def test_milliseconds_count_before_minutes_before_hours_wherever_they_are_set() 
 def test_a_stored_text_that_cannot_be_read_leaves_it_to_the_next_place() -> None:
     stored = image(t={"segment.bytes": "many"}, all={"log.segment.bytes": "1048580"})
     assert topic_value(stored, Settings(), "segment.bytes") == 1048580
+    assert topic_value(image(all={"log.retention.ms": "x"}), Settings(), "retention.ms") == 604_800_000
     assert effective_broker_config(image(all={"message.max.bytes": "x"}), Settings(), "message.max.bytes") == 1048588
 
 
@@ -75,8 +78,9 @@ def test_what_cannot_be_altered_does_not_count_where_it_was_stored() -> None:
     assert effective_broker_config(stored, Settings(), "ssl.protocol") == "TLSv1.3"
 
 
-def test_no_limit_in_hours_is_no_limit_in_milliseconds() -> None:
-    assert topic_value(image(), Settings({"log.retention.hours": "-1"}), "retention.ms") == -1
+@pytest.mark.parametrize("name", ["log.retention.hours", "log.retention.minutes", "log.retention.ms"])
+def test_every_negative_time_keeps_records_for_ever(name: str) -> None:
+    assert topic_value(image(), Settings({name: "-5"}), "retention.ms") == -1
 
 
 def test_every_place_is_told_the_one_that_counts_first() -> None:
