@@ -65,7 +65,6 @@ if TYPE_CHECKING:
     from storage.log_directory import LogDirectory
 
 _STOP_TIMEOUT_S = 10.0
-_SYNC_INTERVAL_S = 1.0
 _SPACE_INTERVAL_S = 1.0
 _IDLE_INTERVAL_S = 10.0
 _SLOW_INTERVAL_S = 1.0
@@ -322,7 +321,8 @@ class Broker:
         chores.every(settings["producer.id.expiration.check.interval.ms"] / 1000, self._expire_producers)
         chores.every(settings["offsets.retention.check.interval.ms"] / 1000, self._expire_offsets)
         chores.every(_SPACE_INTERVAL_S, self._watch_space)
-        chores.every(_SYNC_INTERVAL_S, lambda: housekeeping.sync(self.logs, self.loop, self.now_ms()))
+        sync_s = housekeeping.sync_interval_s(settings["log.flush.scheduler.interval.ms"])
+        chores.every(sync_s, lambda: housekeeping.sync(self.logs, self.loop, self.now_ms()))
         for name, interval_ms in (
             (RECOVERY_POINTS, settings["log.flush.offset.checkpoint.interval.ms"]),
             (LOG_STARTS, settings["log.flush.start.offset.checkpoint.interval.ms"]),

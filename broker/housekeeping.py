@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("broker.housekeeping")
 
+_SYNC_INTERVAL_S = 1.0
 _SYNCED_AT_ONCE = 32
 _ROOM_FOR_S = 5.0
 
@@ -69,6 +70,11 @@ async def expire_producers(logs: LogManager, now_ms: int, expiration_ms: int) ->
     """Forget the producers that have not written for so long, one log's a turn of the loop."""
     for _ in logs.expire_producers(now_ms, expiration_ms):
         await asyncio.sleep(0)
+
+
+def sync_interval_s(wanted_ms: int) -> float:
+    """Return how often to look for what is to be synced: once a second, or as often as is wanted beyond that."""
+    return min(max(wanted_ms, 1) / 1000, _SYNC_INTERVAL_S)
 
 
 async def sync(logs: LogManager, loop: asyncio.AbstractEventLoop, now_ms: int) -> None:

@@ -1,9 +1,9 @@
 """What the broker was started with: Kafka's `server.properties`, then options of the command line.
 
 Names, types, defaults, checks of single values and what conflicts at any time are `controller.configs`'s; here are the
-rules of what only a start decides: identity, roles, listeners and directories. A setting that does not exist is no error, as in Kafka: it is
-warned of once. Whatever is wrong raises `SettingsError`, which says where it was set, the key, the value, and
-what would be right. Settings altered while the broker runs are in the metadata image.
+rules of what only a start decides: identity, roles, listeners and directories. A setting that does not exist is no
+error, as in Kafka: it is warned of once. Whatever is wrong raises `SettingsError`, which says where it was set, the
+key, the value, and what would be right. Settings altered while the broker runs are in the metadata image.
 """
 
 from __future__ import annotations

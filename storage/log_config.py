@@ -1,6 +1,6 @@
 """What a topic's configuration says to its logs, and the defaults of Apache Kafka 4.3.
 
-Texts are parsed, checked and documented in `controller/configs.py`; here they are values.
+Texts are parsed, checked and documented in `controller/configs/`; here they are values.
 """
 
 from typing import NamedTuple
@@ -33,7 +33,6 @@ class LogConfig(NamedTuple):
     min_cleanable_dirty_ratio: float = 0.5
     min_compaction_lag_ms: int = 0
     min_insync_replicas: int = 1
-    preallocate: bool = False
     retention_bytes: int = -1
     retention_ms: int = _WEEK_MS
     segment_bytes: int = 1024 * 1024 * 1024
@@ -41,4 +40,3 @@ class LogConfig(NamedTuple):
     segment_jitter_ms: int = 0
     segment_ms: int = _WEEK_MS
     timestamp_type: str = CREATE_TIME
-    unclean_leader_election_enable: bool = False

@@ -13,7 +13,7 @@ from controller.configs.definition import (
     some_of,
     subset_of,
 )
-from controller.configs.topic import CLEANUP_POLICIES, COMPRESSION_TYPES, TIMESTAMP_TYPES
+from controller.configs.topic import CLEANUP_POLICIES, COMPRESSION_TYPES, PREALLOCATION, TIMESTAMP_TYPES
 
 _MAX_LONG = str((1 << 63) - 1)
 _BOOLEAN, _STRING, _INT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT
@@ -127,7 +127,7 @@ LOG_CONFIGS = (
         "log.flush.scheduler.interval.ms",
         _LONG,
         _MAX_LONG,
-        "How often logs are looked at for records that flush.ms wants on disk.",
+        "How often logs are looked at for records that flush.ms wants on disk; once a second at least.",
     ),
     ConfigDef(
         "log.flush.start.offset.checkpoint.interval.ms",
@@ -191,6 +191,7 @@ LOG_CONFIGS = (
         "The preallocate of topics that set none.",
         None,
         _DYNAMIC,
+        without_effect=PREALLOCATION,
     ),
     ConfigDef(
         "log.retention.bytes",

@@ -30,7 +30,6 @@ def log_config(values: Mapping[str, Any]) -> LogConfig:
         min_cleanable_dirty_ratio=values["min.cleanable.dirty.ratio"],
         min_compaction_lag_ms=values["min.compaction.lag.ms"],
         min_insync_replicas=values["min.insync.replicas"],
-        preallocate=values["preallocate"],
         retention_bytes=values["retention.bytes"],
         retention_ms=values["retention.ms"],
         segment_bytes=values["internal.segment.bytes"] or values["segment.bytes"],
@@ -38,7 +37,6 @@ def log_config(values: Mapping[str, Any]) -> LogConfig:
         segment_jitter_ms=values["segment.jitter.ms"],
         segment_ms=values["segment.ms"],
         timestamp_type=values["message.timestamp.type"],
-        unclean_leader_election_enable=values["unclean.leader.election.enable"],
     )
 
 

@@ -24,6 +24,7 @@ _LONG, _DOUBLE, _LIST = ConfigType.LONG, ConfigType.DOUBLE, ConfigType.LIST
 _COMPACTION = "compaction is not there yet"
 _THROTTLES = "there is no other broker to replicate to"
 _TIERED = "tiered storage is not there yet"
+PREALLOCATION = "files grow as they are written, which costs no more"
 
 COMPRESSION_TYPES = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
@@ -200,6 +201,7 @@ _DEFINITIONS = (
         _BOOLEAN,
         "false",
         "Whether a new segment's file gets its full size at once.",
+        without_effect=PREALLOCATION,
     ),
     ConfigDef(
         "remote.log.copy.disable",

@@ -3,7 +3,7 @@ import logging
 from contextlib import suppress
 from random import Random
 
-from broker.housekeeping import Housekeeping, SpaceWatch, expire_producers, sync_all
+from broker.housekeeping import Housekeeping, SpaceWatch, expire_producers, sync_all, sync_interval_s
 from protocol.errors import InvariantError, KafkaError
 from protocol.record_batch import build_batch
 from storage.log_config import LogConfig
@@ -54,6 +54,10 @@ def test_a_chore_runs_first_after_a_time_of_its_own_unless_its_interval_is_short
     node.loop.run_until_complete(body())
     node.stop()
     assert times == {"sooner": [3.0, 13.0], "shorter": [2.0, 4.0, 6.0, 8.0, 10.0, 12.0]}
+
+
+def test_what_is_due_is_synced_once_a_second_or_as_often_as_is_wanted():
+    assert [sync_interval_s(wanted_ms) for wanted_ms in (2**63 - 1, 1000, 100, 0)] == [1.0, 1.0, 0.1, 0.001]
 
 
 def test_producers_are_forgotten_after_their_time(run, tmp_path):

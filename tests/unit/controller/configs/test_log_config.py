@@ -35,14 +35,12 @@ def test_every_field_follows_its_configuration() -> None:
         "min.cleanable.dirty.ratio": "0.25",
         "min.compaction.lag.ms": "10",
         "min.insync.replicas": "11",
-        "preallocate": "true",
         "retention.bytes": "12",
         "retention.ms": "13",
         "segment.bytes": "1048577",
         "segment.index.bytes": "14",
         "segment.jitter.ms": "15",
         "segment.ms": "16",
-        "unclean.leader.election.enable": "true",
     }
     image = MetadataImage(cluster_id="c", configs={(ResourceType.TOPIC, "t"): given})
     assert topic_log_config(image, Settings(), "t") == LogConfig(
@@ -64,14 +62,12 @@ def test_every_field_follows_its_configuration() -> None:
         min_cleanable_dirty_ratio=0.25,
         min_compaction_lag_ms=10,
         min_insync_replicas=11,
-        preallocate=True,
         retention_bytes=12,
         retention_ms=13,
         segment_bytes=1048577,
         segment_index_bytes=14,
         segment_jitter_ms=15,
         segment_ms=16,
-        unclean_leader_election_enable=True,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import controller
@@ -9,6 +10,7 @@ from controller.configs import BROKER_CONFIGS, TOPIC_CONFIGS, parse_value
 from controller.configs.client_metrics import CLIENT_METRICS_CONFIGS
 from controller.configs.group import GROUP_CONFIGS
 from controller.configs.topic import BEHIND_TOPICS, BROKER_SYNONYMS, SYNONYM_UNITS
+from storage.log_config import LogConfig
 
 SETS = (BROKER_CONFIGS, TOPIC_CONFIGS, GROUP_CONFIGS, CLIENT_METRICS_CONFIGS)
 ALL = [definition for definitions in SETS for definition in definitions.values()]
@@ -45,15 +47,26 @@ def test_topics_fall_back_to_configurations_of_brokers_with_the_same_default() -
         assert defaults == [TOPIC_CONFIGS[name].default], name
 
 
+def source(*folders: str) -> str:
+    return "".join(path.read_text() for folder in folders for path in (ROOT / folder).rglob("*.py"))
+
+
 def test_what_is_said_to_have_an_effect_is_read_somewhere_and_the_rest_nowhere() -> None:
-    read = "".join(
-        path.read_text()
-        for folder in ("broker", "storage", "controller/commands")
-        for path in (ROOT / folder).rglob("*.py")
-    )
+    read = source("broker", "storage", "controller/commands")
     for definition in BROKER_CONFIGS.values():
         if definition.name not in BEHIND_TOPICS:
             assert (f'"{definition.name}"' in read) == definition.effective, definition.name
+
+
+def test_what_is_said_of_a_topic_s_logs_to_have_an_effect_is_read_by_them_and_the_rest_is_not() -> None:
+    read = source("broker", "storage")
+    names = {field: field.replace("_", ".") for field in LogConfig._fields} | {
+        "timestamp_type": "message.timestamp.type"
+    }
+    for field, name in names.items():
+        assert bool(re.search(rf"\.{field}\b", read)) == TOPIC_CONFIGS[name].effective, name
+    elsewhere = {name for name, one in TOPIC_CONFIGS.items() if one.effective} - set(names.values())
+    assert elsewhere == {"unclean.leader.election.enable", "internal.segment.bytes"}
 
 
 def test_what_a_topic_falls_back_to_has_an_effect_where_the_topic_s_has() -> None:
