@@ -202,16 +202,20 @@ class ReplicaManager:
                 self._place(image, topic, state)
 
     def apply(self, _old: MetadataImage, new: MetadataImage, records: Iterable[object]) -> Iterator[None]:
-        """Follow the changes, `records`, that led to `new`: one replica a step."""
+        """Follow the changes, `records`, that led to `new`: one replica, or one topic's settings, a step."""
         self._image = new
         touched: dict[tuple[bytes, int], None] = {}
+        reconfigured: dict[bytes, None] = {}
         for record in records:
             if isinstance(record, (PartitionRecord, PartitionChangeRecord)):
                 touched[record.topic_id, record.partition_id] = None
             elif isinstance(record, RemoveTopicRecord):
                 yield from self._remove_topic(record.topic_id)
             elif isinstance(record, ConfigRecord):
-                self._reconfigure(new, record)
+                reconfigured.update(dict.fromkeys(self._concerned(new, record)))
+        for topic_id in reconfigured:
+            self._reconfigure(new, topic_id)
+            yield
         for topic_id, index in touched:
             topic = new.topic_by_id(topic_id)
             state = topic.partitions.get(index) if topic is not None else None
@@ -261,7 +265,7 @@ class ReplicaManager:
     def _host(self, image: MetadataImage, topic: TopicImage, state: PartitionImage) -> Partition:
         """Take over the log of a replica, or create it in the directory that it is to be in."""
         index = state.partition
-        siblings = self._by_topic.setdefault(topic.topic_id, {})
+        siblings = self._by_topic.get(topic.topic_id, {})
         some = next(iter(siblings.values()), None)
         config = some.log.config if some is not None else self._topic_config(image, topic.name)
         log = self._logs.get(topic.name, index)
@@ -272,7 +276,8 @@ class ReplicaManager:
         if "compact" in config.cleanup_policy and topic.name not in INTERNAL_TOPICS:
             self._warn_of_compaction(topic.name)
         partition = Partition(self._node_id, topic.name, topic.topic_id, index, log, self.traffic.of(topic.name))
-        self._partitions[topic.name, index] = siblings[index] = partition
+        self._partitions[topic.name, index] = partition
+        self._by_topic.setdefault(topic.topic_id, siblings)[index] = partition
         return partition
 
     def _warn_of_compaction(self, topic: str) -> None:
@@ -308,23 +313,19 @@ class ReplicaManager:
         if callback is not None:
             callback(partition.index, leader_epoch)
 
-    def _reconfigure(self, image: MetadataImage, record: ConfigRecord) -> None:
-        """Give the logs that `record` is about their new configuration."""
+    def _concerned(self, image: MetadataImage, record: ConfigRecord) -> Iterable[bytes]:
+        """Return the ids of the topics whose logs follow what `record` sets."""
         if record.resource_type == ResourceType.TOPIC:
             topic = image.topic(record.resource_name)
-            changed = [self._by_topic.get(topic.topic_id, {})] if topic is not None else []
-        elif (
-            record.resource_type == ResourceType.BROKER
-            and record.resource_name in ("", str(self._node_id))
-            and record.name in BEHIND_TOPICS
-        ):
-            changed = list(self._by_topic.values())
-        else:
-            return
-        for partitions in changed:
-            config: LogConfig | None = None
-            for partition in partitions.values():
-                config = config or self._topic_config(image, partition.topic)
-                partition.log.config = config
-                if partition.is_leader and partition.advance_high_watermark():
-                    self._purgatory.wake(partition)
+            return () if topic is None else (topic.topic_id,)
+        ours = record.resource_type == ResourceType.BROKER and record.resource_name in ("", str(self._node_id))
+        return self._by_topic if ours and record.name in BEHIND_TOPICS else ()
+
+    def _reconfigure(self, image: MetadataImage, topic_id: bytes) -> None:
+        """Give the logs of a topic the configuration that counts now."""
+        config: LogConfig | None = None
+        for partition in self._by_topic.get(topic_id, {}).values():
+            config = config or self._topic_config(image, partition.topic)
+            partition.log.config = config
+            if partition.is_leader and partition.advance_high_watermark():
+                self._purgatory.wake(partition)

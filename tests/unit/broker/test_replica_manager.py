@@ -117,6 +117,20 @@ class TestPlacement:
         node.commit(ConfigRecord(resource_type=4, resource_name="", name="log.retention.ms", value="5"))
         assert node.partition("t").log.config.retention_ms == 5
 
+    def test_the_settings_of_many_topics_change_one_topic_a_step(self, node: Node) -> None:
+        node.create("t", partitions=2)
+        node.create("u")
+        node.configs["t"] = node.configs["u"] = LogConfig(retention_ms=5)
+        altered = (
+            ConfigRecord(resource_type=4, resource_name="", name=name, value="5")
+            for name in ("log.retention.ms", "log.roll.ms")
+        )
+        found = [
+            [partition.log.config.retention_ms == 5 for partition in node.replicas.partitions]
+            for _ in node.commit_in_steps(*altered)
+        ]
+        assert found == [[True, True, False], [True, True, True]]
+
     def test_a_lower_min_isr_commits_what_waited_for_more(self, node: Node) -> None:
         node.create("t", replicas=(1, 2), config=LogConfig(min_insync_replicas=2))
         node.shrink("t", [1])
