@@ -1,9 +1,11 @@
 """The least that a broker in Python has to do for a request: the yardstick of the benchmarks of the data path.
 
     produce    receive frames, check the CRC-32C of what would be a batch, write it to a file, answer
-    fetch      read a piece of a file and send it
+    fetch      read a piece of a file and send it; the pieces in turn, as many as the broker reads, since one that is
+               read again and again comes out of the processor's cache
 
-`python -m benchmarks._bare_loop PORT FILE produce|fetch [BYTES]`, with the bytes of one answer for `fetch`.
+`python -m benchmarks._bare_loop PORT FILE produce|fetch [BYTES PIECES]`, with the bytes of one answer, and how many
+such there are, for `fetch`.
 """
 
 import asyncio
@@ -56,23 +58,25 @@ class Sink(asyncio.BufferedProtocol):
 
 
 class Source(Sink):
-    """Answers each frame with the same piece of a file."""
+    """Answers frames with the pieces of a file in turn."""
 
-    def __init__(self, file: int, answer_bytes: int) -> None:
+    def __init__(self, file: int, answer_bytes: int, pieces: int) -> None:
         super().__init__(file)
-        os.pwrite(file, bytes(answer_bytes), 0)
+        os.pwrite(file, bytes(answer_bytes * pieces), 0)
         self._answer_bytes = answer_bytes
+        self._end = answer_bytes * pieces
         self._head = answer_bytes.to_bytes(4, "big")
 
     def handle(self, frame: memoryview) -> None:  # noqa: ARG002
         """Read and send."""
-        self._transport.writelines((self._head, os.pread(self._file, self._answer_bytes, 0)))
+        self._transport.writelines((self._head, os.pread(self._file, self._answer_bytes, self._position)))
+        self._position = (self._position + self._answer_bytes) % self._end
 
 
-async def serve(port: int, path: str, role: str, answer_bytes: int = 0) -> None:
+async def serve(port: int, path: str, role: str, answer_bytes: int = 0, pieces: int = 1) -> None:
     """Serve until the process is terminated."""
     file = os.open(path, os.O_RDWR | os.O_CREAT)
-    make = (lambda: Sink(file)) if role == "produce" else (lambda: Source(file, answer_bytes))
+    make = (lambda: Sink(file)) if role == "produce" else (lambda: Source(file, answer_bytes, pieces))
     await asyncio.get_running_loop().create_server(make, "127.0.0.1", port)
     await asyncio.Event().wait()
 

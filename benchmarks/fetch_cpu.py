@@ -1,7 +1,8 @@
 """The broker's CPU time for Fetch: seconds a GB with large answers, microseconds a request with small ones.
 
 Five requests are in flight, each for one partition, of records that are in the page cache; a bare loop that only
-reads a file and sends gives as many bytes. With `--partitions N` the requests go to N partitions in turn.
+reads a file and sends gives as many bytes. With `--partitions N` the requests go to N partitions in turn, and the
+loop reads N different pieces of its file: as much memory as the broker.
 """
 
 import argparse
@@ -60,7 +61,7 @@ def fetch_frames(topic_id: bytes, partitions: int, answer_bytes: int) -> list[by
 
 def measure(runs: int, answer_bytes: int, count: int, partitions: int = 6) -> Costs:
     """Let the broker and the bare loop give `count` answers of that size, in turn; return what they cost."""
-    with running(barnabas) as broker, bare_server("fetch", str(answer_bytes)) as bare:
+    with running(barnabas) as broker, bare_server("fetch", str(answer_bytes), str(partitions)) as bare:
         topic_id = create_topic(broker.port, TOPIC, partitions)
         # As many batches as fill one answer, so that every request finds that much.
         batch_bytes = min(answer_bytes, 100_000)
