@@ -5,7 +5,8 @@
 
 Keys, values and header values are null, a string where they are UTF-8, or `{"base64": ...}` where they are not.
 `produce` also reads what kcat -J prints (`payload`, `ts`, headers in one flat list) and what rpk does; a record without
-`timestamp` gets the time of its sending, one without `partition` goes where its key says.
+`timestamp` gets the time of its sending, one without `partition` goes where its key says. One without a value is
+refused.
 """
 
 from __future__ import annotations
@@ -60,6 +61,8 @@ def from_json(line: bytes) -> NewRecord:
         raise CommandError(f"this is no JSON: {error}") from error
     if not isinstance(fields, dict):
         raise CommandError("a record is a JSON object")
+    if "value" not in fields and "payload" not in fields:  # a slip must not become a tombstone
+        raise CommandError("it has no value; write null for a tombstone")
     return NewRecord(
         key=_decode(fields.get("key"), "key"),
         value=_decode(fields.get("value", fields.get("payload")), "value"),

@@ -89,7 +89,7 @@ def test_a_line_that_is_no_record_is_named_and_those_before_it_are_sent(barnabas
     assert (status, out) == (1, "")
     assert err.startswith("barnabas produce: record 2 of standard input: value: write null, a string or")
     assert [record.value for record in records(shared_broker.bootstrap, topic)] == [b"a"]
-    status, _, err = barnabas("produce", "--json", stdin=b"{}\n")
+    status, _, err = barnabas("produce", "--json", stdin=b'{"value": "a"}\n')
     assert "it names no topic, nor does the command line" in err
 
 

@@ -43,7 +43,7 @@ def test_what_kcat_prints_is_read_too():
 
 
 def test_what_is_left_out_is_for_the_producer_to_choose():
-    assert from_json(b'{"headers": {"a": "1"}}') == (None, None, [("a", b"1")], None, None, None)
+    assert from_json(b'{"value": null, "headers": {"a": "1"}}') == (None, None, [("a", b"1")], None, None, None)
 
 
 @pytest.mark.parametrize(
@@ -52,16 +52,18 @@ def test_what_is_left_out_is_for_the_producer_to_choose():
         (b"{", "this is no JSON"),
         (b"\xff", "this is no JSON"),
         (b"[]", "a record is a JSON object"),
+        (b'{"key": "a", "vlaue": "b"}', "it has no value; write null for a tombstone"),
+        (b'{"key": "a", "value_size": 1}', "it has no value; write null for a tombstone"),
         (b'{"value": 1}', "value: write null, a string or"),
         (b'{"value": {"base64": "!"}}', "value: "),
         (b'{"value": {"base64": 1}}', "value: "),
         (b'{"value": "\\ud800"}', "value: "),
-        (b'{"key": ["a"]}', "key: write null, a string or"),
-        (b'{"partition": "0"}', "partition: write a number"),
-        (b'{"partition": true}', "partition: write a number"),
-        (b'{"topic": 1}', "topic: write a string"),
-        (b'{"headers": "a"}', "headers: write"),
-        (b'{"headers": [{"value": "1"}]}', "a header's key is a string"),
+        (b'{"value": "", "key": ["a"]}', "key: write null, a string or"),
+        (b'{"value": "", "partition": "0"}', "partition: write a number"),
+        (b'{"value": "", "partition": true}', "partition: write a number"),
+        (b'{"value": "", "topic": 1}', "topic: write a string"),
+        (b'{"value": "", "headers": "a"}', "headers: write"),
+        (b'{"value": "", "headers": [{"value": "1"}]}', "a header's key is a string"),
     ],
 )
 def test_what_is_no_record_is_refused(line, complaint):
