@@ -69,7 +69,14 @@ def parse_point(text: str, now_ms: int | None = None) -> Point:
 
 def parse_range(text: str, now_ms: int | None = None) -> Range:
     """Read what `-o` may be."""
-    now_ms = int(time.time() * 1000) if now_ms is None else now_ms
+    found = _parse_range(text, int(time.time() * 1000) if now_ms is None else now_ms)
+    first, stop = found
+    if stop and stop.kind == first.kind and (stop.value - first.value) * (-1 if stop.kind == "before_end" else 1) < 0:
+        raise argparse.ArgumentTypeError(f"{text!r} ends before it begins")
+    return found
+
+
+def _parse_range(text: str, now_ms: int) -> Range:
     if text.startswith("s@"):
         return Range(Point("time", _time(text[2:], now_ms, text)))
     if text.startswith("e@"):

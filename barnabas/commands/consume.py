@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-p", "--partition", type=int, action="append", metavar="N", help="default: every partition")
     parser.add_argument("-g", "-G", "--group", help="share the partitions with this group, and commit")
-    parser.add_argument("-n", "-c", "--count", type=positive, metavar="N", help="stop after so many records")
+    parser.add_argument("-n", "-c", "--count", "--num", type=positive, metavar="N", help="stop after so many records")
     parser.add_argument("-e", "--exit", action="store_true", help="stop at the end that the topic has now")
     how = parser.add_argument_group("output")
     how.add_argument("-f", "--format", metavar="FORMAT", help="print records so")
@@ -84,7 +84,9 @@ def run(options: argparse.Namespace) -> int:
         try:
             return _print_all(reading, write, options)
         except KeyboardInterrupt:
-            return 130 if options.exit or options.count or where.stop else 0  # else this is how it ends
+            if options.exit or options.count or where.stop:
+                raise
+            return 0  # this is how it ends
 
 
 def _settings(options: argparse.Namespace, where: _offsets.Range) -> dict[str, Any]:

@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-Z", "--null", action="store_true", help="empty keys and values are null")
     parser.add_argument("-T", "--tee", action="store_true", help="print what is sent to standard output")
-    parser.add_argument("-c", "-n", "--count", type=positive, metavar="N", help="stop after so many records")
+    parser.add_argument("-c", "-n", "--count", "--num", type=positive, metavar="N", help="stop after so many records")
     parser.add_argument("-z", "--compression", choices=CODECS, default="none", help="default: none")
     parser.add_argument("-a", "--acks", choices=("0", "1", "all", "-1"), default="all", help="default: all")
     parser.add_argument("-q", "--quiet", action="store_true", help="show no progress, not on a terminal either")

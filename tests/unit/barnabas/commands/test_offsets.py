@@ -29,6 +29,8 @@ def at(ms: int) -> Point:
         (":end", Range(Point("start"), Point("end"))),
         (":200", Range(Point("start"), Point("offset", 200))),
         ("100:", Range(Point("offset", 100))),
+        ("-5:-1", Range(Point("before_end", 5), Point("before_end", 1))),
+        ("3:3", Range(Point("offset", 3), Point("offset", 3))),
         ("-10:end", Range(Point("before_end", 10), Point("end"))),
         ("@1700000000", Range(at(NOW))),
         ("@1700000000000", Range(at(NOW))),
@@ -61,6 +63,12 @@ def test_what_users_write_is_understood(text, meant):
 )
 def test_what_means_nothing_is_refused_with_what_would(text):
     with pytest.raises(argparse.ArgumentTypeError, match=r"write|no such time"):
+        parse_range(text, NOW)
+
+
+@pytest.mark.parametrize("text", ["3:1", "+5:+4", "-1:-5", "@-1h:-2h", "@2026-01-02:2026-01-01"])
+def test_a_range_that_ends_before_it_begins_is_refused(text):
+    with pytest.raises(argparse.ArgumentTypeError, match="ends before it begins"):
         parse_range(text, NOW)
 
 
