@@ -47,7 +47,12 @@ def candidates(before: Sequence[str], typed: str) -> Iterable[Candidate]:
     if previous is not None and previous.nargs is None:
         return _values(previous, found.rest)
     if typed.startswith("-"):
-        return [(name, action.help or "") for name, action in options.items() if name.startswith("--") or name == typed]
+        formatter = parser._get_formatter()
+        return [
+            (name, formatter._expand_help(action) if action.help else "")
+            for name, action in options.items()
+            if name.startswith("--") or name == typed
+        ]
     positionals = list(_positionals(parser, found.rest, options))
     return [*offered, *(_values(positionals[0], found.rest) if positionals else [])]
 

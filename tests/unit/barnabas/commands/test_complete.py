@@ -36,6 +36,10 @@ def test_an_option_is_offered_with_what_it_does(call):
     assert call("complete", "topic", "delete", "--dry").out == "--dry-run\tonly say what would be deleted\n"
 
 
+def test_what_an_option_does_is_told_as_help_tells_it(call):
+    assert "(default: 2.0)" in call("complete", "topic", "delete", "--time").out
+
+
 def test_topics_and_groups_are_asked_of_the_broker(barnabas, topic):
     barnabas("produce", f"{topic}-a", stdin=b"x\n")
     barnabas("topic", "create", f"{topic}-b")
