@@ -129,6 +129,8 @@ def explain(error: Exception) -> str | None:
         return None
     if isinstance(error, errors.IncompatibleBrokerVersion):
         return f"the broker does not serve what this needs ({plain(str(error))})"
+    if isinstance(error, errors.UnknownBrokerIdError):
+        return f"there is no broker {plain(str(error))}"
     if isinstance(error, errors.KafkaConnectionError | errors.KafkaTimeoutError | errors.NodeNotReadyError):
         return f"the broker has stopped answering, or gives out an address that cannot be reached ({plain(str(error))})"
     return plain(str(error))
@@ -141,9 +143,11 @@ def plain(text: str) -> str:
 
 def explain_code(code: int, message: str | None = None) -> str:
     """Say what a broker's error code means: in the broker's own words, if it has any."""
-    from kafka.errors import for_code
+    from kafka.errors import UnknownTopicOrPartitionError, for_code
 
     kind = for_code(code)
+    if kind is UnknownTopicOrPartitionError:
+        message = message or "there is no such topic or partition"
     return message or str(kind.description or kind.message)
 
 

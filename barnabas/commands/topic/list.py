@@ -40,11 +40,11 @@ def run(options: argparse.Namespace) -> int:
         }
         for topic in there
     ]
+    missing = [topic["name"] for topic in topics if topic["error_code"]]
     if options.quiet and not options.json:
         sys.stdout.writelines(f"{row['topic']}\n" for row in rows)
-    else:
+    elif rows or options.json or not missing:
         show(options, ("topic", "partitions", "replicas"), rows)
-    missing = [topic["name"] for topic in topics if topic["error_code"]]
     for name in missing:
         sys.stderr.write(f"barnabas {options.command}: {name}: {UNKNOWN_TOPIC}\n")
     return 1 if missing else 0

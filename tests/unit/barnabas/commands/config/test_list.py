@@ -22,3 +22,7 @@ def test_a_topic_that_does_not_exist_is_named(barnabas):
     status, out, err = barnabas("config", "list", "topic/missing")
     assert (status, out) == (1, "")
     assert err.startswith("barnabas config list: topic/missing: ")
+
+
+def test_a_broker_that_does_not_exist_is_named(barnabas):
+    assert barnabas("config", "list", "broker/77") == (1, "", "barnabas config list: there is no broker 77\n")

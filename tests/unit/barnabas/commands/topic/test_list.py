@@ -36,3 +36,7 @@ def test_a_pattern_that_is_none_is_a_wrong_call(barnabas):
     status, _, err = barnabas("topic", "list", "^(")
     assert status == 2
     assert "is no regular expression" in err
+
+
+def test_a_topic_that_does_not_exist_is_named_without_a_table(barnabas):
+    assert barnabas("topic", "list", "missing") == (1, "", "barnabas topic list: missing: there is no such topic\n")
