@@ -22,6 +22,8 @@ The commands find a broker by -b HOST:PORT or $BARNABAS_BROKERS, and at 127.0.0.
 def main() -> int:
     """Run one command and return its exit status."""
     arguments = sys.argv[1:]
+    if arguments[:1] == ["help"] and arguments[1:]:
+        arguments = [*arguments[1:], "--help"]
     command = arguments[0] if arguments else ""
     if command == "serve":
         return _serve(arguments[1:])
@@ -30,7 +32,7 @@ def main() -> int:
 
         sys.stdout.write(f"barnabas {__version__}\n")
         return 0
-    from barnabas.commands._parser import COMMANDS
+    from barnabas.commands._parser import COMMANDS, unknown_command
 
     if command in COMMANDS:
         from barnabas.commands import run
@@ -44,8 +46,7 @@ def main() -> int:
     if command in ("-h", "--help", "help"):
         sys.stdout.write(usage)
         return 0
-    complaint = f"barnabas: unknown command {command!r}\n\n" if command else ""
-    sys.stderr.write(complaint + usage)
+    sys.stderr.write(unknown_command("barnabas", command, ["serve", *COMMANDS]) if command else usage)
     return 2
 
 

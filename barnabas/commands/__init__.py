@@ -1,38 +1,59 @@
 """The commands that are Kafka clients, one module each; those with subcommands are packages.
 
 Results go to standard output, errors to standard error; the exit status is 0 only if everything that was asked for
-happened. 2 means a wrong call, 130 an interrupt. How a command line is read is `_parser.py`.
+happened. 2 means a wrong call, 130 an interrupt, 143 a SIGTERM: both end a command in good order. How a command line is
+read is `_parser.py`.
 """
 
 from __future__ import annotations
 
+import errno
 import os
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 from barnabas.commands._output import CommandError, explain
-from barnabas.commands._parser import find, make_parser
+from barnabas.commands._parser import find, make_parser, parse, unknown_command
+
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, on which a consumer commits and leaves its group as it does on Ctrl-C."""
 
 
 def run(words: Sequence[str]) -> int:
     """Run the command that these words begin with, and return its exit status."""
     found = find(words)
     parser = make_parser(found)
+    _open_closed_streams()
     if found.is_group and (not found.rest or found.rest[0] not in ("-h", "--help")):
-        return _no_subcommand(parser.format_help(), found.command, found.rest)
-    options = parser.parse_intermixed_args(found.rest)
+        subcommands = list(found.module.SUBCOMMANDS)
+        sys.stderr.write(
+            unknown_command(parser.prog, found.rest[0], subcommands) if found.rest else parser.format_help()
+        )
+        return 2
+    options = parse(parser, found.rest)
     try:
-        status = int(found.module.run(options))
-        sys.stdout.flush()
-        return status
+        with _sigterm_interrupts():
+            status = int(found.module.run(options))
+            sys.stdout.flush()
+            return status
     except CommandError as error:
         return _fail(found.command, str(error), error.status)
-    except KeyboardInterrupt:
-        return 130
-    except BrokenPipeError:
-        # The reader of our output (head, a pager) has seen enough; nor shall the interpreter try again at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except KeyboardInterrupt as end:
+        return 128 + (signal.SIGTERM if isinstance(end, Terminated) else signal.SIGINT)
+    except BrokenPipeError:  # the reader of our output (head, a pager) has seen enough
+        _forget_output()
         return 0
+    except OSError as error:
+        if error.errno not in NO_SPACE:
+            raise
+        _forget_output()
+        return _fail(found.command, f"cannot write standard output: {error.strerror}", 1)
     except Exception as error:
         message = explain(error)
         if message is None:
@@ -46,7 +67,25 @@ def _fail(command: str, message: str, status: int) -> int:
     return status
 
 
-def _no_subcommand(usage: str, command: str, rest: list[str]) -> int:
-    complaint = f"barnabas {command}: unknown command {rest[0]!r}\n\n" if rest else ""
-    sys.stderr.write(complaint + usage)
-    return 2
+def _forget_output() -> None:
+    """Drop what is still to be written, which the interpreter would try again at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _open_closed_streams() -> None:
+    """Put /dev/null where the caller has closed a standard stream, so that no connection takes its place."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - open to the end
+
+
+@contextmanager
+def _sigterm_interrupts() -> Iterator[None]:
+    def terminate(*_: Any) -> None:
+        raise Terminated
+
+    before = signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -77,6 +77,36 @@ def make_parser(found: Found) -> argparse.ArgumentParser:
     return parser
 
 
+def parse(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Namespace:
+    """Read a command's arguments; end with 2 over what it does not take, and name what may have been meant."""
+    options, left = parser.parse_known_intermixed_args(words)
+    if left:
+        parser.error(_left_over(parser, left))
+    return options
+
+
+def unknown_command(program: str, word: str, known: Sequence[str]) -> str:
+    """Return the complaint about a word that stands where a command has to."""
+    if word.startswith("-"):
+        return f"{program}: {word} stands before the command; options come after it\n"
+    end = _did_you_mean(word, known) or f"; `{program} --help` lists them"
+    return f"{program}: unknown command {word!r}{end}\n"
+
+
+def _left_over(parser: argparse.ArgumentParser, left: list[str]) -> str:
+    options = [word.partition("=")[0] for word in left if word.startswith("-")]
+    if not options:
+        return f"it takes no more arguments: {' '.join(left)}"
+    known = [name for action in parser._actions for name in action.option_strings]
+    return f"there is no option {options[0]}{_did_you_mean(options[0], known) if options[0][:2] == '--' else ''}"
+
+
+def _did_you_mean(word: str, known: Sequence[str]) -> str:
+    from barnabas.commands._settings import did_you_mean  # only where something is wrong
+
+    return did_you_mean(word, known)
+
+
 def _module(*names: str) -> ModuleType:
     return importlib.import_module(".".join((PACKAGE, *names)).replace("-", "_"))
 

@@ -49,7 +49,7 @@ complete -c barnabas -n 'test -z "(barnabas complete (commandline -opc)[2..-1] (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the argument."""
-    parser.add_argument("shell", choices=SCRIPTS)
+    parser.add_argument("shell", choices=SCRIPTS, metavar="SHELL", help="one of: bash, zsh, fish")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -24,7 +24,7 @@ EXAMPLES = """
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("group", nargs="+")
+    parser.add_argument("group", nargs="+", metavar="GROUP")
     parser.add_argument(
         "-t", "--topic", action="append", metavar="TOPIC", help="keep the group; delete its offsets of this topic"
     )

@@ -23,7 +23,7 @@ MEMBERS = ("member", "instance", "client", "host", "partitions", "assigned")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("group", nargs="+")
+    parser.add_argument("group", nargs="+", metavar="GROUP")
     parser.add_argument("--members", action="store_true", help="show the members in place of the offsets")
     add_watch(parser)
     add_json(parser)

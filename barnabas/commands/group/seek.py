@@ -32,7 +32,7 @@ EXAMPLES = """
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options, named as rpk's users know them."""
-    parser.add_argument("group")
+    parser.add_argument("group", metavar="GROUP")
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument(
         "--to",

@@ -23,9 +23,18 @@ def test_no_command_is_a_wrong_call(call):
 
 
 def test_an_unknown_command_is_named(call):
-    status, out, err = call("sevre")
-    assert (status, out) == (2, "")
-    assert err.startswith("barnabas: unknown command 'sevre'\n\nusage: barnabas COMMAND")
+    assert call("sevre") == (2, "", "barnabas: unknown command 'sevre'; did you mean serve?\n")
+    assert call("x") == (2, "", "barnabas: unknown command 'x'; `barnabas --help` lists them\n")
+
+
+def test_an_option_before_the_command_is_told_its_place(call):
+    expected = "barnabas: -b stands before the command; options come after it\n"
+    assert call("-b", "127.0.0.1:9092", "topic", "list") == (2, "", expected)
+
+
+def test_help_may_be_asked_for_as_a_command(call):
+    assert call("help", "topic", "list") == call("topic", "list", "--help")
+    assert call("help", "group").out.startswith("usage: barnabas group COMMAND")
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])

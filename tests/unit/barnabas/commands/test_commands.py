@@ -41,11 +41,39 @@ def test_a_reader_that_has_seen_enough_is_no_error(barnabas, topic, shared_broke
     assert consumer.returncode == 0
 
 
-def test_ctrl_c_ends_a_consumer_quietly_and_what_it_printed_is_committed(barnabas, topic, shared_broker):
+@pytest.mark.parametrize(("command", "rest"), [("consume", ["-e"]), ("topic describe", [])])
+def test_a_full_disk_is_told_in_one_line(barnabas, topic, shared_broker, command, rest):
+    barnabas("produce", topic, stdin=b"1\n")
+    line = [sys.executable, "-m", "barnabas", *command.split(), topic, *rest]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [*line, "-b", shared_broker.bootstrap], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.stderr == f"barnabas {command}: cannot write standard output: No space left on device\n"
+    assert done.returncode == 1
+
+
+def test_a_closed_standard_output_hinders_nobody(topic, shared_broker):
+    line = f"echo 1 | {sys.executable} -m barnabas produce {topic} -b {shared_broker.bootstrap} >&-"
+    done = subprocess.run(line, shell=True, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_consumer_quietly_and_what_it_printed_is_committed(barnabas, topic, shared_broker, ending):
     barnabas("produce", topic, stdin=b"1\n2\n")
     with started(shared_broker, "consume", topic, "-g", topic) as consumer:
         assert (consumer.stdout.readline(), consumer.stdout.readline()) == (b"1\n", b"2\n")
-        consumer.send_signal(signal.SIGINT)
+        consumer.send_signal(ending)
         assert (consumer.stdout.read(), consumer.stderr.read()) == (b"", b"")
     assert consumer.returncode == 0
     assert barnabas("consume", topic, "-g", topic, "-e") == (0, "", "")
+
+
+def test_sigterm_before_the_end_that_was_asked_for_is_told(barnabas, topic, shared_broker):
+    barnabas("produce", topic, stdin=b"1\n")
+    with started(shared_broker, "consume", topic, "-c", "2") as consumer:
+        assert consumer.stdout.readline() == b"1\n"
+        consumer.send_signal(signal.SIGTERM)
+        assert consumer.stderr.read() == b""
+    assert consumer.returncode == 128 + signal.SIGTERM

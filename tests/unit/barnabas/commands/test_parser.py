@@ -32,10 +32,31 @@ def test_a_command_with_subcommands_lists_them(call, name):
 
 
 def test_a_subcommand_that_there_is_not_is_named(call):
-    status, out, err = call("topic", "grow", "t")
+    expected = "barnabas topic: unknown command 'grow'; `barnabas topic --help` lists them\n"
+    assert call("topic", "grow", "t") == (2, "", expected)
+    assert call("topic", "creat", "t").err == "barnabas topic: unknown command 'creat'; did you mean create?\n"
+    assert call("topic", "--json", "list").err == (
+        "barnabas topic: --json stands before the command; options come after it\n"
+    )
+
+
+def test_without_a_subcommand_the_help_is_the_complaint(call):
+    assert call("topic") == (2, "", call("topic", "--help").out)
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["topic", "list", "--jsno"], "there is no option --jsno; did you mean --json?"),
+        (["topic", "list", "--partition=3"], "there is no option --partition"),
+        (["consume", "t", "-y", "5"], "there is no option -y"),
+        (["group", "list", "readers"], "it takes no more arguments: readers"),
+    ],
+)
+def test_what_a_command_does_not_take_is_named(call, words, complaint):
+    status, out, err = call(*words)
     assert (status, out) == (2, "")
-    assert err.startswith("barnabas topic: unknown command 'grow'\n\nusage: barnabas topic COMMAND")
-    assert call("topic").status == 2
+    assert err.splitlines()[-1].endswith(f"error: {complaint}")
 
 
 def test_a_default_subcommand_is_meant_where_none_is_named():

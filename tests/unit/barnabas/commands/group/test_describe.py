@@ -61,4 +61,4 @@ def test_a_group_that_does_not_exist_is_named(barnabas, group):
 def test_describe_asks_for_a_group(call):
     status, _, err = call("group", "describe")
     assert status == 2
-    assert "the following arguments are required: group" in err
+    assert "the following arguments are required: GROUP" in err
