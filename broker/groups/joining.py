@@ -146,6 +146,7 @@ def _store_replacement(
             return
         if error == ErrorCode.NONE:
             new.awaiting_join = None
+            renew_session(turn, new)  # it may have passed while the member waited
             turn.answer(to, _replacement_answer(group, request, new, former_leader))
         elif group.state == STABLE:
             new.awaiting_join = None

@@ -19,6 +19,9 @@ from protocol.errors import ErrorCode
 
 Then = Callable[[Turn, ErrorCode], None]
 
+_LOOK_AGAIN_MS = 1_000
+"""How long a rebalance that nobody has joined waits on at least: a member may grant it no time at all."""
+
 
 def prepare(turn: Turn, group: Group, reason: str, then: Then | None = None) -> bool:
     """Begin a rebalance, and end it at once if nobody is to be waited for.
@@ -83,7 +86,7 @@ def complete(turn: Turn, group: Group, then: Then | None = None) -> bool:
         turn.log.debug("group %s: removed who did not rejoin: %s", group.group_id, names)
     if group.members and not group.elect_joined_leader():
         turn.log.debug("group %s: waits on, nobody has rejoined", group.group_id)
-        turn.schedule(group.joins, group.rebalance_timeout_ms)
+        turn.schedule(group.joins, max(group.rebalance_timeout_ms, _LOOK_AGAIN_MS))
         return False
     group.begin_generation(turn.now_ms)
     if group.state == EMPTY:
