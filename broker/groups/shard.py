@@ -24,6 +24,8 @@ from broker.groups.timers import Timers
 from broker.groups.turn import Answer, Join, Joined, Leaving, Left, Record, Sync, Synced, Turn
 from protocol.errors import ErrorCode, KafkaError
 
+_NEVER_MS = 2**63 - 1
+
 
 class Commit(NamedTuple):
     """Who commits. A generation below 0 is somebody outside the group, who may only if it has no members."""
@@ -87,6 +89,9 @@ class Shard:
             if self.groups.get(group.group_id) is group:
                 del self.groups[group.group_id]
                 _close(turn, group, error)
+                if self.offsets.of_group(group.group_id):
+                    # Committed under its name meanwhile: a simple group, or they would never expire.
+                    self.groups[group.group_id] = Group(group.group_id, turn.now_ms)
 
         turn.append([record], then)
 
@@ -155,7 +160,7 @@ class Shard:
         elif who.generation >= 0:
             unknown = ErrorCode.GROUP_ID_NOT_FOUND if reports_unknown_group else ErrorCode.ILLEGAL_GENERATION
             raise KafkaError(unknown, f"Group {who.group_id} not found.")
-        expire_ms = -1 if retention_ms < 0 else turn.now_ms + retention_ms
+        expire_ms = -1 if retention_ms < 0 else min(turn.now_ms + retention_ms, _NEVER_MS)
         written: list[Record] = []
         errors = []
         for one in offsets:

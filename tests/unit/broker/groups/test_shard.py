@@ -112,6 +112,11 @@ class TestWhatIsCommitted:
         assert value is not None
         assert read_offset(value, 7).expire_timestamp_ms == NOW_MS + 60_000
 
+    def test_a_retention_beyond_all_time_is_for_ever(self, turn: Turn):
+        [(_, value)], _ = Shard(0).commit(turn, OUTSIDER, ONE, retention_ms=2**63 - 1)
+        assert value is not None
+        assert read_offset(value, 7).expire_timestamp_ms == 2**63 - 1
+
     def test_too_much_metadata_fails_by_itself(self, turn: Turn):
         offsets = [*ONE, ONE[0]._replace(partition=1, metadata="123456789")]
         records, errors = Shard(0).commit(turn, OUTSIDER, offsets)
