@@ -100,19 +100,15 @@ class ShardHost:
         KafkaError, OSError or DecodeError if the journal is unreadable.
         """
         now_ms = self._new_turn().now_ms
-        unyielded = 0
-        for piece in self.journal.read():
-            for stored in piece:
-                if isinstance(stored, Marker):
-                    self.shard.offsets.end_transaction(stored.producer_id, stored.committed)
-                else:
-                    self._replay(stored, now_ms)
-                unyielded += 1
-                if unyielded == _RECORDS_A_TURN:
-                    unyielded = 0
-                    await asyncio.sleep(0)
-                if not self.open:
-                    return
+        for count, stored in enumerate(self.journal.read(), 1):
+            if isinstance(stored, Marker):
+                self.shard.offsets.end_transaction(stored.producer_id, stored.committed)
+            else:
+                self._replay(stored, now_ms)
+            if count % _RECORDS_A_TURN == 0:
+                await asyncio.sleep(0)
+            if not self.open:
+                return
         if self.open:
             self.serve()
 

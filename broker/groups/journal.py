@@ -57,8 +57,8 @@ class Journal(Protocol):
     def outcome_later(self, end_offset: int) -> asyncio.Future[list[ErrorCode]]:
         """Give the one outcome once it is known; REQUEST_TIMED_OUT if it takes too long."""
 
-    def read(self) -> Iterator[list[Stored | Marker]]:
-        """Read the partition from its start to its end, in pieces small enough for memory."""
+    def read(self) -> Iterator[Stored | Marker]:
+        """Read the partition from its start to its end; little is read and unpacked ahead of what is asked for."""
 
 
 class PartitionJournal:
@@ -103,12 +103,11 @@ class PartitionJournal:
         """Give the one outcome once it is known."""
         return self._replicas.acknowledged([(self._partition, end_offset)], self._timeout_ms)
 
-    def read(self) -> Iterator[list[Stored | Marker]]:
-        """Read the partition from its start to its end."""
+    def read(self) -> Iterator[Stored | Marker]:
+        """Read the partition from its start to its end, `load_bytes` at a time and a batch at a time unpacked."""
         log = self._partition.log
         offset, end = log.log_start_offset, log.log_end_offset
         while offset < end:
-            piece: list[Stored | Marker] = []
             slices = log.read(offset, self._load_bytes, limit_offset=end).slices
             if not slices:
                 return
@@ -116,9 +115,8 @@ class PartitionJournal:
                 data = part.read(0, part.size_bytes)
                 for at, header in iter_batches(data):
                     batch = memoryview(data)[at : at + header.size_bytes]
-                    piece += _read_batch(batch, header.producer_id, header.is_control, header.is_transactional)
+                    yield from _read_batch(batch, header.producer_id, header.is_control, header.is_transactional)
                     offset = header.next_offset
-            yield piece
 
 
 def _read_batch(

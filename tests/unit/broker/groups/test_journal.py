@@ -2,6 +2,7 @@ import pytest
 
 from broker.groups.coordinator import OFFSETS_TOPIC
 from broker.groups.journal import Marker, PartitionJournal, Stored
+from protocol.checksum import crc32c
 from protocol.compression import Compression
 from protocol.errors import ErrorCode, KafkaError
 from protocol.record_batch import ControlType, build_batch, control_record_key, read_header
@@ -38,7 +39,7 @@ def replicated(node: Node) -> Node:
 def test_what_is_appended_is_read_back_with_its_offsets(alone: Node):
     written = journal(alone)
     assert (written.append(RECORDS), written.append([(b"k3", b"v3")]), written.end_offset) == (0, 2, 3)
-    assert [stored for piece in written.read() for stored in piece] == [
+    assert list(written.read()) == [
         Stored(0, b"k1", b"v1", -1),
         Stored(1, b"k2", None, -1),
         Stored(2, b"k3", b"v3", -1),
@@ -48,8 +49,21 @@ def test_what_is_appended_is_read_back_with_its_offsets(alone: Node):
 def test_the_log_is_read_in_pieces(alone: Node):
     for number in range(5):
         journal(alone).append([(b"k%d" % number, bytes(100))])
-    pieces = list(journal(alone, load_bytes=350).read())
-    assert [len(piece) for piece in pieces] == [2, 2, 1]
+    keys = [stored.key for stored in journal(alone, load_bytes=350).read() if isinstance(stored, Stored)]
+    assert keys == [b"k0", b"k1", b"k2", b"k3", b"k4"]
+
+
+def test_a_batch_is_unpacked_only_when_the_one_before_is_done(alone: Node):
+    journal(alone).append(RECORDS)
+    broken = bytearray(build_batch(RECORDS, base_offset=2, leader_epoch=0, timestamp_ms=alone.now_ms()))
+    broken[-1] ^= 1  # the last record's count of headers
+    broken[17:21] = crc32c(broken[21:]).to_bytes(4, "big")
+    log = alone.partition(OFFSETS_TOPIC).log
+    log.append_as_follower(broken, 0, alone.now_ms())
+    read = journal(alone).read()
+    assert [next(read), next(read)] == [Stored(0, b"k1", b"v1", -1), Stored(1, b"k2", None, -1)]
+    with pytest.raises(KafkaError, match="INVALID_RECORD"):
+        list(read)
 
 
 def test_a_batch_larger_than_a_piece_is_read_all_the_same(alone: Node):
@@ -57,7 +71,7 @@ def test_a_batch_larger_than_a_piece_is_read_all_the_same(alone: Node):
     assert len(list(journal(alone, load_bytes=10).read())) == 1
 
 
-def test_an_empty_log_has_no_pieces(alone: Node):
+def test_an_empty_log_has_no_records(alone: Node):
     assert list(journal(alone).read()) == []
 
 
@@ -66,7 +80,7 @@ def test_records_are_packed_with_the_codec_that_is_configured(alone: Node):
     log = alone.partition(OFFSETS_TOPIC).log
     (part,) = log.read(0, 1 << 20, limit_offset=log.log_end_offset).slices
     assert read_header(part.read(0, part.size_bytes)).compression is Compression.LZ4
-    assert [stored.key for piece in journal(alone).read() for stored in piece] == [b"k1", b"k2"]
+    assert [stored.key for stored in journal(alone).read() if isinstance(stored, Stored)] == [b"k1", b"k2"]
 
 
 def test_records_of_a_transaction_name_their_producer_and_its_end_is_a_marker(alone: Node):
@@ -78,7 +92,7 @@ def test_records_of_a_transaction_name_their_producer_and_its_end_is_a_marker(al
         [commit], base_offset=1, leader_epoch=0, timestamp_ms=alone.now_ms(), is_control=True, **of_producer
     )
     log.append_as_follower(marker, 0, alone.now_ms())
-    assert [found for piece in journal(alone).read() for found in piece] == [Stored(0, b"k", b"v", 7), Marker(7, True)]
+    assert list(journal(alone).read()) == [Stored(0, b"k", b"v", 7), Marker(7, True)]
 
 
 def test_alone_everything_is_committed_at_once(alone: Node):
