@@ -33,7 +33,11 @@ _log = logging.getLogger("broker.channel")
 
 
 TURN_REQUESTS = 256
-"""The requests that one connection may have handled before others get the loop; fewer if their responses are large."""
+"""The requests that one connection may have handled before others get the loop.
+
+They are fewer if their responses are large, and if many connections have requests for more than one turn: those share.
+"""
+_FEWEST_REQUESTS = 16  # of each of many connections: fewer would have its responses sent one by one
 _REQUEST_BYTES = 4096  # of a response: making as much takes about as long as handling another small request
 
 
@@ -100,6 +104,11 @@ class Channel(asyncio.BufferedProtocol):
     def _may_handle(self) -> bool:
         return self.connection.may_handle and not self._outbox.backed_up
 
+    @property
+    def _turn_requests(self) -> int:
+        """The requests to handle in this turn of the loop, which the connections that have some left share."""
+        return max(_FEWEST_REQUESTS, TURN_REQUESTS // (1 + self._listener.server.resuming))
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin, if the server has room for another client."""
         server = self._listener.server
@@ -137,7 +146,7 @@ class Channel(asyncio.BufferedProtocol):
         self.used_at = server.loop.time()
         connection = self.connection
         leaving: list[Part] = []
-        left = TURN_REQUESTS
+        left = self._turn_requests
         try:
             for frame in self._reader.received(nbytes):
                 left -= self._handle(frame, leaving)
@@ -169,6 +178,7 @@ class Channel(asyncio.BufferedProtocol):
     def abort(self) -> None:
         """Close at once."""
         self._closing = True
+        self._backlog = None
         self._transport.abort()
 
     def _handle(self, frame: memoryview, leaving: list[Part]) -> int:
@@ -193,8 +203,9 @@ class Channel(asyncio.BufferedProtocol):
 
     def _answered(self, slot: Slot, response: asyncio.Future[list[Part] | None]) -> None:
         """Fill the slot of a request that waited, and take up what it held back."""
-        if self._closing or response.cancelled():
+        if self._closing or self.connection.closed or response.cancelled():
             return
+        self.used_at = self._listener.server.loop.time()
         if self._parked is not None:
             self._parked.discard(response)
         if reason := response.exception():
@@ -205,7 +216,7 @@ class Channel(asyncio.BufferedProtocol):
     def _go_on(self, leaving: list[Part] | None = None) -> None:
         """Take up what was held back, as far as that is possible now."""
         leaving = leaving or []
-        left = TURN_REQUESTS
+        left = self._turn_requests
         try:
             while self._backlog is not None and left > 0 and self._may_handle:
                 frame = next(self._backlog, None)
@@ -223,6 +234,7 @@ class Channel(asyncio.BufferedProtocol):
     def _resume(self) -> None:
         """Take up in a new turn of the loop what the last one had no room for."""
         self._resuming = False
+        self._listener.server.resuming -= 1
         self._go_on()
 
     def _take_room(self) -> None:
@@ -242,6 +254,7 @@ class Channel(asyncio.BufferedProtocol):
         if self._backlog is not None:
             if self._may_handle and not self._resuming:
                 self._resuming = True
+                self._listener.server.resuming += 1
                 self._listener.server.loop.call_soon(self._resume)
             may_read = False
         elif may_read and self._reader.starved:
@@ -255,14 +268,15 @@ class Channel(asyncio.BufferedProtocol):
                 self._transport.pause_reading()
 
     def _close(self, leaving: list[Part], reason: BaseException) -> None:
-        """Close because of something that the client sent; say so in one line."""
+        """Close because of something that the client sent, once it has what was answered before; say so in one line."""
         _log.warning(
             "Closing the connection from %s on %s: %s",
             self.connection.client_host,
             self._listener.name,
             reason,
         )
+        self.connection.close()
+        self._backlog = None
         if leaving:
             self._outbox.send(leaving)
-        self._closing = True
-        self._transport.close()
+        self.finish()

@@ -85,6 +85,8 @@ class Server:
         self.next_connection_id = partial(next, count(1))
         self._sockets: list[asyncio.Server] = []
         self.connections: set[Channel] = set()
+        self.resuming = 0
+        """The connections whose requests go on in the next turn of the loop."""
         self.counts = ConnectionCounts()
         self._refused = SaidLately(_SAID_INTERVAL_S)
         self._progress: dict[Channel, tuple[int, int]] = {}

@@ -1,5 +1,6 @@
 import asyncio
 import logging
+import socket
 import tracemalloc
 
 import pytest
@@ -68,6 +69,22 @@ def test_a_flood_of_requests_lets_another_client_have_its_turn(run, serving):
             assert [await flooding.receive() for _ in flood] == flood
             turns = [at // TURN_REQUESTS for at, request in enumerate(served.script.seen) if request == b"other"]
             assert turns < [3]
+
+    run(body())
+
+
+def test_a_flood_from_many_clients_lets_another_have_its_turn_as_soon(run, serving):
+    async def body():
+        async with serving() as served:
+            flooding, other = [await served.connect() for _ in range(50)], await served.connect()
+            for client in flooding:
+                client.send(*[b"flood"] * 2 * TURN_REQUESTS)
+            other.send(b"other")
+            assert await other.receive() == b"other"
+            assert served.script.seen.index(b"other") < len(flooding) * TURN_REQUESTS // 4
+            for client in flooding:
+                for _ in range(2 * TURN_REQUESTS):
+                    assert await client.receive() == b"flood"
 
     run(body())
 
@@ -202,6 +219,36 @@ def test_a_bad_request_closes_the_connection_with_one_line_after_earlier_respons
     assert lines[0].exc_info is None
 
 
+def test_nothing_is_handled_behind_a_bad_request_when_the_client_takes_what_was_sent_before_it(run, serving):
+    async def body():
+        async with serving() as served:
+            later, before = Later(), [b"good"] * (TURN_REQUESTS - 10)
+
+            def answer(request, connection):
+                if request == b"bad":
+                    raise DecodeError("bad bytes")
+                return [framed(bytes(4000))] if request == b"good" else later(request, connection)
+
+            served.script.answer = answer
+            client = await served.connect()
+            client.reader._transport.pause_reading()
+            await until(lambda: served.server.connections)
+            (channel,) = served.server.connections
+            channel._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+            client.send(b"JOIN_GROUP", *before, b"bad", b"PRODUCE")
+            await until(lambda: later.pending)
+            later.give(b"JOIN_GROUP")
+            await until(lambda: channel.backed_up)
+            client.reader._transport.resume_reading()
+            assert await client.receive() == b"JOIN_GROUP"
+            for _ in before:
+                assert len(await client.receive()) == 4000
+            assert await client.closed()
+            assert served.script.seen == [b"JOIN_GROUP", *before, b"bad"]
+
+    run(body())
+
+
 def test_a_request_that_fails_while_it_waits_closes_the_connection(run, serving):
     async def body():
         async with serving() as served:
@@ -268,8 +315,6 @@ def test_an_answer_to_a_client_that_has_gone_is_dropped(run, serving):
 
 def test_nagle_is_off(run, serving):
     async def body():
-        import socket
-
         async with serving() as served:
             client = await served.connect()
             client.send(b"x")

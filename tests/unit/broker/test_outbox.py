@@ -6,6 +6,7 @@ import os
 import pytest
 
 from broker.outbox import READ_AHEAD_BYTES
+from protocol.errors import DecodeError
 from storage.disk import OsDisk
 from storage.segment import FileSlice
 
@@ -74,6 +75,26 @@ def test_bytes_and_slices_leave_in_order(run, serving, segment, cold):
 
     run(body())
     assert bool(file.waits) is cold
+
+
+@pytest.mark.parametrize("cold", [False, True])
+def test_what_was_answered_before_a_bad_request_leaves_whole(run, serving, segment, cold):
+    file = CountingFile(segment, cold)
+
+    def answer(request, connection):
+        if request == b"bad":
+            raise DecodeError("bad bytes")
+        return framed_parts(FileSlice(file, 0, 20 * MB))
+
+    async def body():
+        async with serving() as served:
+            served.script.answer = answer
+            client = await served.connect()
+            client.send(b"fetch", b"bad")
+            assert await client.receive() == segment.read_bytes()
+            assert await client.closed()
+
+    run(body())
 
 
 def test_a_reader_that_does_not_read_costs_one_megabyte(run, serving, segment):

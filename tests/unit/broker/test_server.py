@@ -143,6 +143,25 @@ def test_silent_connections_are_closed_but_not_those_that_wait_for_us(run, servi
     run(body())
 
 
+def test_a_client_that_was_answered_just_now_is_not_idle_however_long_it_waited(run, serving):
+    async def body():
+        async with serving(max_idle_s=600.0) as served:
+            pending = asyncio.get_running_loop().create_future()
+            served.script.answer = lambda *_: Waiting(ApiKey.FETCH, pending)
+            client = await served.connect()
+            client.send(b"fetch")
+            await until(lambda: served.script.seen)
+            (channel,) = served.server.connections
+            channel.used_at -= 1_000
+            pending.set_result([framed(b"data")])
+            await until(lambda: channel.idle)
+            served.server.close_idle()
+            assert await client.receive() == b"data"
+            assert served.server.connections
+
+    run(body())
+
+
 def test_a_client_that_takes_nothing_of_its_response_for_too_long_is_closed(run, serving):
     async def body():
         async with serving(max_idle_s=0.0) as served:
