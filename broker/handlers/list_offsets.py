@@ -55,7 +55,7 @@ _SINCE_VERSION = {
 _LEADER_EPOCH_FROM_VERSION = 4
 _NOT_AVAILABLE_FROM_VERSION = 5
 
-_PARTITIONS_A_STEP = 16
+_ENDS_A_STEP = 16
 
 _Found = ListOffsetsResponse.Topic.Partition
 _Wanted: TypeAlias = ListOffsetsRequest.Topic.Partition
@@ -94,8 +94,11 @@ def _look_up(broker: Broker, version: int, request: ListOffsetsRequest) -> Searc
                 if code is ErrorCode.OFFSET_NOT_AVAILABLE and version < _NOT_AVAILABLE_FROM_VERSION:
                     code = ErrorCode.LEADER_NOT_AVAILABLE
                 found.append(_Found(partition_index=wanted.partition_index, error_code=code))
-            looked_up += 1
-            if looked_up % _PARTITIONS_A_STEP == 0:
+            # The ends of a log are known; a search reads indexes and a batch.
+            searched = wanted.timestamp >= 0 or wanted.timestamp == MAX_TIMESTAMP
+            looked_up += _ENDS_A_STEP if searched else 1
+            if looked_up >= _ENDS_A_STEP:
+                looked_up = 0
                 yield None
         topics.append(ListOffsetsResponse.Topic(name=name, partitions=found))
     return ListOffsetsResponse(topics=topics)

@@ -234,10 +234,20 @@ class TestLongSearches:
         assert answer.error_code == code
         assert all(directory.failure is None for directory in node.logs.directories)
 
-    def test_many_partitions_are_looked_up_in_turns_too(self, node: Node) -> None:
-        node.create("wide", partitions=1000)
-        wanted = [ListOffsetsRequest.Topic.Partition(partition_index=index, timestamp=LATEST) for index in range(1000)]
+    def test_several_searches_are_not_for_one_turn_however_short_they_are(self, node: Node) -> None:
+        node.create("wide", partitions=8)
+        for index in range(8):
+            node.append("wide", (None, b"v"), index=index)
+        wanted = [ListOffsetsRequest.Topic.Partition(partition_index=index, timestamp=0) for index in range(8)]
         topics = [ListOffsetsRequest.Topic(name="wide", partitions=wanted)]
         outcome = node.ask(ApiKey.LIST_OFFSETS, 11, replica_id=-1, isolation_level=0, topics=topics)
         assert isinstance(outcome, Awaitable)
-        assert len(node.wait(outcome).topics[0].partitions) == 1000
+        assert [answer.offset for answer in node.wait(outcome).topics[0].partitions] == [0] * 8
+
+    def test_many_partitions_are_looked_up_in_turns_too(self, node: Node) -> None:
+        node.create("wide", partitions=100)
+        wanted = [ListOffsetsRequest.Topic.Partition(partition_index=index, timestamp=LATEST) for index in range(100)]
+        topics = [ListOffsetsRequest.Topic(name="wide", partitions=wanted)]
+        outcome = node.ask(ApiKey.LIST_OFFSETS, 11, replica_id=-1, isolation_level=0, topics=topics)
+        assert isinstance(outcome, Awaitable)
+        assert len(node.wait(outcome).topics[0].partitions) == 100
