@@ -14,7 +14,6 @@ import errno
 import logging
 import os
 import socket
-from contextlib import suppress
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
@@ -174,21 +173,20 @@ class Server:
                 channel.abort()
 
     def limit(self, limits: Limits) -> None:
-        """Go by other limits from now on; what `overrides` calls by name, once its addresses are known."""
+        """Go by other limits from now on; by the addresses that `overrides` means as soon as they are known."""
         self.limits = limits
-        names = [host for host in limits.connections.overrides if not _is_address(host)]
-        if names:
-            self._looking_up = self.loop.create_task(self._look_up(limits, names))
+        if limits.connections.overrides:
+            self._looking_up = self.loop.create_task(self._look_up(limits))
 
-    async def _look_up(self, limits: Limits, names: list[str]) -> None:
+    async def _look_up(self, limits: Limits) -> None:
         overrides = dict(limits.connections.overrides)
-        for name in names:
+        for host, most in limits.connections.overrides.items():
             try:
-                found = await self.loop.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+                found = await self.loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
             except OSError as error:
-                _log.warning("max.connections.per.ip.overrides has no effect on %s: %s", name, error.strerror or error)
+                _log.warning("max.connections.per.ip.overrides has no effect on %s: %s", host, error.strerror or error)
             else:
-                overrides.update((str(address[0]), overrides[name]) for *_, address in found)
+                overrides.update((str(address[0]), most) for *_, address in found)
         if self.limits is limits:
             self.limits = limits._replace(connections=limits.connections._replace(overrides=overrides))
 
@@ -217,13 +215,6 @@ class Server:
         self.counts.remove(channel.connection.listener, channel.connection.client_host)
         if self._all_gone is not None and not self.connections and not self._all_gone.done():
             self._all_gone.set_result(None)
-
-
-def _is_address(host: str) -> bool:
-    for family in (socket.AF_INET, socket.AF_INET6):
-        with suppress(OSError):
-            return bool(socket.inet_pton(family, host))
-    return False
 
 
 def _why(host: str, port: int, error: OSError) -> str:

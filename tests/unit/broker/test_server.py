@@ -262,6 +262,16 @@ def test_other_limits_hold_for_those_that_come_after(run, serving):
     run(body())
 
 
+def test_an_address_may_be_spelled_otherwise_than_it_is_told(run, serving):
+    async def body():
+        async with serving() as served:
+            limits = ConnectionLimits(10, 10, overrides={"0:0:0:0:0:0:0:1": 2})
+            served.server.limit(served.server.limits._replace(connections=limits))
+            await until(lambda: served.server.limits.connections.overrides.get("::1") == 2)
+
+    run(body())
+
+
 def test_a_name_without_an_address_is_told_of_and_nothing_else(run, serving, caplog):
     async def body():
         async with serving() as served:
