@@ -7,6 +7,7 @@ are compared whatever their order.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -107,6 +108,16 @@ class Both:
             )
             assert created.error_code == 0, created
             side.topic_ids[name] = created.topic_id
+
+    def until(self, group: str, state: str, members: int) -> None:
+        """Wait until both have taken in what was sent so far: the group is in that state, with so many members."""
+        deadline = time.monotonic() + 30
+        for side in self.sides:
+            described = None
+            while described != (state, members):
+                assert time.monotonic() < deadline, described
+                [found] = side.client(ANYBODY).call(ApiKey.DESCRIBE_GROUPS, 5, groups=[group]).groups
+                described = found.group_state, len(found.members)
 
     # The group protocol.
 
