@@ -84,7 +84,6 @@ class Sender:
 def make_producer(options: argparse.Namespace) -> KafkaProducer:
     """Connect a producer of `NewRecord` values, as `--compression`, `--acks` and the common options say."""
     from kafka import KafkaProducer
-    from kafka.codec import has_snappy, has_zstd
     from kafka.serializer import Serializer
 
     class RecordSerializer(Serializer):  # type: ignore[misc]
@@ -92,9 +91,6 @@ def make_producer(options: argparse.Namespace) -> KafkaProducer:
             headers.extend(data.headers)
             return data.value
 
-    for codec, present, package in (("snappy", has_snappy, "python-snappy"), ("zstd", has_zstd, "zstandard")):
-        if options.compression == codec and not present():
-            raise CommandError(f"--compression {codec} needs a library: pip install {package}")
     acks = "all" if options.acks in ("all", "-1") else int(options.acks)
     producer: KafkaProducer = connect(
         KafkaProducer,

@@ -113,6 +113,20 @@ def test_a_broker_serves_whatever_modules_its_user_has(installed: Path, tmp_path
     assert (tmp_path / "data" / "letters-1" / "00000000000000000000.log").exists()
 
 
+def test_the_installed_commands_write_and_read_every_codec(installed: Path, tmp_path: Path):
+    barnabas = installed / "barnabas"
+    serve = [barnabas, "serve", "--listen", "127.0.0.1:0", "--ephemeral"]
+    with subprocess.Popen(serve, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as broker:
+        try:
+            environment = {**os.environ, "BARNABAS_BROKERS": broker.stdout.readline().split()[1]}
+            for codec in ("gzip", "snappy", "lz4", "zstd"):
+                line = f"{codec * 100}\n"
+                say(barnabas, "produce", codec, "-z", codec, said=line, cwd=tmp_path, env=environment)
+                assert say(barnabas, "consume", codec, "--exit", cwd=tmp_path, env=environment) == line
+        finally:
+            broker.terminate()
+
+
 def test_every_api_that_is_served_in_the_checkout_is_served_from_the_wheel(installed: Path):
     (server,) = installed.parent.glob("lib/python*/site-packages/barnabas/_server")
     count = "from broker.dispatch import served_apis; print(*sorted(served_apis('broker')))"
