@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from barnabas.commands._output import CommandError, explain
+from barnabas.commands._output import CommandError, complain, explain
 from barnabas.commands._parser import find, make_parser, parse, unknown_command
 
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
@@ -62,8 +62,7 @@ def run(words: Sequence[str]) -> int:
 
 
 def _fail(command: str, message: str, status: int) -> int:
-    sys.stdout.flush()
-    sys.stderr.write(f"barnabas {command}: {message}\n")
+    complain(command, message)
     return status
 
 

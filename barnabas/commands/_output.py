@@ -53,14 +53,19 @@ class Report:
         """Say why a thing was not done."""
         self._failed = True
         self._all.append({"name": name, "error": why})
-        sys.stdout.flush()
-        sys.stderr.write(f"barnabas {self._command}: {name}: {why}\n")
+        complain(self._command, f"{name}: {why}")
 
     def end(self) -> int:
         """Return the exit status: 1 if anything failed."""
         if self._json:
             show_json(self._all)
         return 1 if self._failed else 0
+
+
+def complain(command: str, what: str) -> None:
+    """Say what went wrong, on a line behind the results so far."""
+    sys.stdout.flush()
+    sys.stderr.write(f"barnabas {command}: {what}\n")
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

@@ -8,7 +8,7 @@ import textwrap
 
 from barnabas.commands._client import add_broker_options, admin
 from barnabas.commands._configs import Setting, describe_configs, resource
-from barnabas.commands._output import add_json, print_facts, print_table, show_json
+from barnabas.commands._output import add_json, complain, print_facts, print_table, show_json
 from barnabas.commands._settings import did_you_mean
 
 EXAMPLES = """
@@ -42,12 +42,9 @@ def run(options: argparse.Namespace) -> int:
         for setting in found:
             name = f"{setting.name}=" if len(options.name) > 1 else ""
             sys.stdout.write(f"{name}{'' if setting.value is None else setting.value}\n")
-    sys.stdout.flush()
     missing = [name for name in options.name if name not in known]
     for name in missing:
-        sys.stderr.write(
-            f"barnabas {options.command}: {options.resource} has no setting {name!r}{did_you_mean(name, known)}\n"
-        )
+        complain(options.command, f"{options.resource} has no setting {name!r}{did_you_mean(name, known)}")
     return 1 if missing else 0
 
 

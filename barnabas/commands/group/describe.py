@@ -8,7 +8,7 @@ from typing import Any
 
 from barnabas.commands._client import add_broker_options, admin
 from barnabas.commands._groups import Group, assigned, describe, lag_rows
-from barnabas.commands._output import add_json, print_facts, print_table, show_json
+from barnabas.commands._output import add_json, complain, print_facts, print_table, show_json
 from barnabas.commands._watch import add_watch, repeat
 
 EXAMPLES = """
@@ -46,9 +46,8 @@ def _describe(client: Any, options: argparse.Namespace) -> int:
             sys.stdout.write("\n" if number else "")
             _print(group, options.members)
     missing = {name: why for name, why in found.items() if isinstance(why, str)}
-    sys.stdout.flush()
     for name, why in missing.items():
-        sys.stderr.write(f"barnabas {options.command}: {name}: {why}\n")
+        complain(options.command, f"{name}: {why}")
     return 1 if missing else 0
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.commands._client import add_broker_options, admin
 from barnabas.commands._configs import describe_configs
-from barnabas.commands._output import add_json, print_facts, print_table, show_json
+from barnabas.commands._output import add_json, complain, print_facts, print_table, show_json
 from barnabas.commands._topics import UNKNOWN_TOPIC, choose, end_offsets, partitions_of, start_offsets, uuid_text
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
             _print(topic)
     missing = [topic["name"] for topic in chosen if topic["error_code"]]
     for name in missing:
-        sys.stderr.write(f"barnabas {options.command}: {name}: {UNKNOWN_TOPIC}\n")
+        complain(options.command, f"{name}: {UNKNOWN_TOPIC}")
     return 1 if missing else 0
 
 

@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from barnabas.commands._client import add_broker_options, admin
-from barnabas.commands._output import add_json, show
+from barnabas.commands._output import add_json, complain, show
 from barnabas.commands._topics import UNKNOWN_TOPIC, choose
 
 EXAMPLES = """
@@ -46,5 +46,5 @@ def run(options: argparse.Namespace) -> int:
     elif rows or options.json or not missing:
         show(options, ("topic", "partitions", "replicas"), rows)
     for name in missing:
-        sys.stderr.write(f"barnabas {options.command}: {name}: {UNKNOWN_TOPIC}\n")
+        complain(options.command, f"{name}: {UNKNOWN_TOPIC}")
     return 1 if missing else 0
