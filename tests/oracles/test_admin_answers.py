@@ -31,9 +31,7 @@ from protocol.messages.elect_leaders import ElectLeadersRequest
 from protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from protocol.messages.update_features import UpdateFeaturesRequest
 from protocol.primitives import ZERO_UUID
-from tests.broker_process import BrokerProcess
 from tests.oracles.both_admins import MISSING, NAMES, Both, assigned, counted
-from tests.oracles.kafka_server import KafkaServer
 
 NewTopic = CreateTopicsRequest.Topic
 Quotas = AlterClientQuotasRequest.Entry
@@ -44,19 +42,11 @@ def every_version(key: ApiKey) -> pytest.MarkDecorator:
 
 
 @pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
-    folder = tmp_path_factory.mktemp("both")
-    kafka = KafkaServer(folder / "kafka")
-    try:
-        with BrokerProcess(folder / "ours", {"node.id": 1}) as ours:
-            kafka.wait()
-            brokers = Both(ours.bootstrap, kafka.bootstrap)
-            yield brokers
-            for client in brokers.clients:
-                client.close()
-            ours.check_log()
-    finally:
-        kafka.stop()
+def both(bootstraps: tuple[str, str]) -> Iterator[Both]:
+    brokers = Both(*bootstraps)
+    yield brokers
+    for client in brokers.clients:
+        client.close()
 
 
 class TestCreateTopics:

@@ -15,36 +15,23 @@ from itertools import count
 import pytest
 
 from protocol.api import ApiKey
-from tests.broker_process import BrokerProcess
 from tests.oracles.both_groups import MISSING, Both
-from tests.oracles.kafka_server import KafkaServer
 
-SETTINGS = {"group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 100, "group.max.size": 3}
 TOPIC = "topic"
 WIDE = "wide"
 NAMES = count()
 
 
 @pytest.fixture(scope="module")
-def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
-    folder = tmp_path_factory.mktemp("both")
-    kafka = KafkaServer(folder / "kafka", SETTINGS)
-    try:
-        with BrokerProcess(folder / "ours", SETTINGS | {"node.id": 1, "offsets.topic.num.partitions": 1}) as ours:
-            kafka.wait()
-            both = Both(ours.bootstrap, kafka.bootstrap)
-            both.create_topic(TOPIC, partitions=2)
-            both.create_topic(WIDE, partitions=400)
-            for side in both.sides:
-                _await_coordinator(side.client("anybody"))
-            try:
-                yield both
-            finally:
-                for side in both.sides:
-                    side.begin()
-            ours.check_log()
-    finally:
-        kafka.stop()
+def brokers(bootstraps: tuple[str, str]) -> Iterator[Both]:
+    both = Both(*bootstraps)
+    both.create_topic(TOPIC, partitions=2)
+    both.create_topic(WIDE, partitions=400)
+    for side in both.sides:
+        _await_coordinator(side.client("anybody"))
+    yield both
+    for side in both.sides:
+        side.begin()
 
 
 def _await_coordinator(client) -> None:
@@ -143,9 +130,10 @@ class TestJoin:
         both.describe(group)
 
     def test_a_group_that_is_full(self, both: Both, group: str) -> None:
-        for who in "abc":
+        states = ["CompletingRebalance", "PreparingRebalance", "PreparingRebalance"]
+        for members, (who, state) in enumerate(zip("abc", states, strict=True), 1):
             both.join(who, group, version=3, waits=True)
-            time.sleep(0.05)
+            both.until(group, state, members)
         # The first is alone in generation 1, then all three join the next.
         assert both.receive("a")["generation_id"] == 1
         both.join("a", group, "m1", waits=True, protocols=[("range", b"new")])
@@ -158,9 +146,9 @@ class TestJoin:
     def test_a_protocol_that_all_prefer_differently(self, both: Both, group: str) -> None:
         alone(both, group, protocols=[("range", b"r1"), ("sticky", b"s1")])
         both.join("b", group, version=3, waits=True, protocols=[("sticky", b"s2"), ("range", b"r2")])
-        time.sleep(0.05)
+        both.until(group, "PreparingRebalance", 2)
         both.join("c", group, version=3, waits=True, protocols=[("sticky", b"s3"), ("range", b"r3")])
-        time.sleep(0.05)
+        both.until(group, "PreparingRebalance", 3)
         assert both.heartbeat(group, "m1", 1)
         both.join("a", group, "m1", waits=True, protocols=[("range", b"r1"), ("sticky", b"s1")])
         for who in "bca":
@@ -172,7 +160,7 @@ class TestRejoin:
         alone(both, group)
         member = both.join("b", group)["member_id"]
         both.join("b", group, member, waits=True)
-        time.sleep(0.05)
+        both.until(group, "PreparingRebalance", 2)
         both.join("a", group, "m1", waits=True)
         assert both.receive("a")["generation_id"] == 2
         both.receive("b")
@@ -183,7 +171,7 @@ class TestRejoin:
         # A follower without news, then the leader.
         assert both.join("b", group, member)["generation_id"] == 2
         both.join("a", group, "m1", waits=True)
-        time.sleep(0.05)
+        both.until(group, "PreparingRebalance", 2)
         assert both.heartbeat(group, member, 2)
         assert both.sync("b", group, member, 2)["error_code"]
         both.describe(group)
@@ -229,14 +217,14 @@ class TestStaticMembers:
     def test_a_member_that_starts_anew_while_it_waits(self, both: Both, group: str) -> None:
         alone(both, group, group_instance_id="A")
         both.join("b", group, version=5, group_instance_id="B", waits=True)
-        time.sleep(0.05)
+        both.until(group, "PreparingRebalance", 2)
         both.join("b2", group, version=5, group_instance_id="B", waits=True)
         assert both.receive("b")["error_code"]
         both.join("a", group, "m1", group_instance_id="A", waits=True)
         both.receive("b2")
         both.receive("a")
         both.sync("b2", group, "m3", 2, group_instance_id="B", waits=True)
-        time.sleep(0.05)
+        time.sleep(0.05)  # nothing tells who waits for an assignment
         both.join("b3", group, group_instance_id="B", waits=True)
         assert both.receive("b2")["error_code"]
         both.describe(group)
@@ -316,7 +304,7 @@ class TestLeave:
         alone(both, group)
         member = both.join("b", group)["member_id"]
         both.join("b", group, member, waits=True)
-        time.sleep(0.05)
+        both.until(group, "PreparingRebalance", 2)
         both.leave(group, (member, None))
         assert both.receive("b")["error_code"]
         both.describe(group)
@@ -349,7 +337,7 @@ class TestOffsets:
                 )
         member = both.join("b", group)["member_id"]
         both.join("b", group, member, waits=True)
-        time.sleep(0.05)
+        both.until(group, "PreparingRebalance", 2)
         both.commit(group, {TOPIC: {0: 6}}, version=version, member="m1", generation_id_or_member_epoch=1)
         both.join("a", group, "m1")
         both.receive("b")
