@@ -53,11 +53,12 @@ def _describe(client: Any, options: argparse.Namespace) -> int:
 
 def _described(client: Any, group: Group) -> dict[str, Any]:
     partitions = lag_rows(client, group)
+    lags = [row["lag"] for row in partitions if row["lag"] is not None]
     return {
         "group": group.name,
         "state": group.state,
         "protocol": group.protocol,
-        "lag": sum(row["lag"] or 0 for row in partitions),
+        "lag": sum(lags) if lags or not partitions else None,  # nothing is committed: not known is not 0
         "members": [
             {
                 "member": member["member_id"],

@@ -7,6 +7,16 @@ import argparse
 from barnabas.commands._client import add_broker_options, admin
 from barnabas.commands._output import add_json, show
 
+STATES = (
+    "Stable",
+    "Empty",
+    "Dead",
+    "PreparingRebalance",
+    "CompletingRebalance",
+    "Assigning",
+    "Reconciling",
+    "NotReady",
+)
 EXAMPLES = """
   barnabas group list
   barnabas group list --state Stable --state PreparingRebalance
@@ -16,7 +26,9 @@ EXAMPLES = """
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("-s", "--state", action="append", metavar="STATE", help="only groups in this state")
+    parser.add_argument(
+        "-s", "--state", action="append", type=_state, metavar="STATE", help="only groups in this state"
+    )
     add_json(parser)
     add_broker_options(parser)
 
@@ -25,7 +37,6 @@ def run(options: argparse.Namespace) -> int:
     """Print the groups."""
     with admin(options) as client:
         groups = client.list_groups()
-    wanted = {state.lower() for state in options.state or ()}
     rows = [
         {
             "group": group["group_id"],
@@ -34,7 +45,15 @@ def run(options: argparse.Namespace) -> int:
             "protocol_type": group.get("protocol_type"),
         }
         for group in sorted(groups, key=lambda group: str(group["group_id"]))
-        if not wanted or str(group.get("group_state")).lower() in wanted
+        if not options.state or group.get("group_state") in options.state
     ]
     show(options, ("group", "state", "type"), rows)
     return 0
+
+
+def _state(text: str) -> str:
+    """Read a state, in whatever case it is written."""
+    for state in STATES:
+        if state.lower() == text.lower():
+            return state
+    raise argparse.ArgumentTypeError(f"{text!r}: write one of {', '.join(STATES)}")

@@ -28,6 +28,18 @@ def test_offsets_and_lag_of_a_group_without_members(barnabas, group):
     ]
 
 
+def test_the_lag_of_a_group_that_has_committed_nothing_is_not_known(barnabas, topic, shared_broker):
+    barnabas("produce", topic, stdin=b"1\n")
+    member = KafkaConsumer(topic, group_id=topic, bootstrap_servers=shared_broker.bootstrap, enable_auto_commit=False)
+    try:
+        while not member.assignment():
+            member.poll(100)
+        (described,) = json.loads(barnabas("group", "describe", topic, "--json").out)
+    finally:
+        member.close()
+    assert (described["lag"], described["partitions"][0]["lag"]) == (None, None)
+
+
 def test_members_are_shown_with_what_they_are_assigned(barnabas, group, shared_broker):
     member = KafkaConsumer(group, group_id=group, client_id="me", bootstrap_servers=shared_broker.bootstrap)
     try:

@@ -20,3 +20,9 @@ def test_a_state_chooses(barnabas, group):
     listed = json.loads(barnabas("group", "list", "--state", "empty", "--json").out)
     assert {"group": group, "state": "Empty", "type": "classic", "protocol_type": "consumer"} in listed
     assert group not in barnabas("group", "list", "-s", "Stable").out
+
+
+def test_a_state_that_there_is_not_is_refused(call):
+    status, out, err = call("group", "list", "--state", "Idle")
+    assert (status, out) == (2, "")
+    assert "'Idle': write one of Stable, Empty, " in err
