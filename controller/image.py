@@ -148,6 +148,11 @@ class MetadataImage:
         self.next_producer_id = next_producer_id
         self.memo: dict[Any, Any] = {}
 
+    def is_active(self, broker_id: int) -> bool:
+        """Say whether there is such a broker, and it can be given leadership and be in sync."""
+        broker = self.brokers.get(broker_id)
+        return broker is not None and broker.active
+
     def topic(self, name: str) -> TopicImage | None:
         """Return the topic of that name."""
         return self._topics.get(name)

@@ -96,7 +96,7 @@ def _change(
     led = partition.leader == preferred if election is ElectionType.PREFERRED else partition.leader != NO_LEADER
     if led:
         raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
-    living = [replica for replica in partition.replicas if _is_active(image, replica)]
+    living = [replica for replica in partition.replicas if image.is_active(replica)]
     in_sync = [replica for replica in living if replica in (partition.isr or partition.eligible_leader_replicas)]
     change = PartitionChangeRecord(partition_id=partition.partition, topic_id=topic.topic_id)
     if election is ElectionType.PREFERRED and partition.leader in in_sync and preferred not in in_sync:
@@ -114,8 +114,3 @@ def _change(
         if remaining != list(partition.eligible_leader_replicas):
             change.eligible_leader_replicas, change.last_known_elr = remaining, []
     return change
-
-
-def _is_active(image: MetadataImage, broker_id: int) -> bool:
-    broker = image.brokers.get(broker_id)
-    return broker is not None and broker.active

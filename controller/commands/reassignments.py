@@ -155,13 +155,8 @@ def _changed(
         known.get(replica) or choose_directory(image.brokers[replica], topic_id, partition.partition)
         for replica in replicas
     ]
-
-    def active(replica: int) -> bool:
-        broker = image.brokers.get(replica)
-        return broker is not None and broker.active
-
-    keeps_leader = partition.leader in isr and active(partition.leader)
-    leader = partition.leader if keeps_leader else choose_leader(replicas, isr, active)
+    keeps_leader = partition.leader in isr and image.is_active(partition.leader)
+    leader = partition.leader if keeps_leader else choose_leader(replicas, isr, image.is_active)
     # Whoever has lost a replica has to hear of a new epoch, so that its fetches count no more.
     new_epoch = leader != partition.leader or not set(partition.replicas) <= set(replicas)
 

@@ -11,6 +11,7 @@ from controller.voters import Voter, VoterSet
 from protocol.errors import DecodeError
 from protocol.records.metadata import (
     BrokerRegistrationChangeRecord,
+    ClientQuotaRecord,
     FeatureLevelRecord,
     NoOpRecord,
     PartitionChangeRecord,
@@ -19,8 +20,14 @@ from protocol.records.metadata import (
 from tests.unit.controller.cluster import Cluster
 
 
-def contents(image: MetadataImage) -> tuple[object, ...]:
-    return (image.brokers, image.topics_by_name(), image.topics_by_id(), image.configured(), image.features)
+def contents(image: MetadataImage) -> dict[str, object]:
+    """Return all that an image says, but for where it is in the log."""
+    return {name: getattr(image, name) for name in set(MetadataImage.__slots__) - {"epoch", "memo", "offset"}}
+
+
+def quota(entity: dict[str, str | None], key: str, value: float) -> ClientQuotaRecord:
+    parts = [ClientQuotaRecord.Entity(entity_type=kind, entity_name=name) for kind, name in entity.items()]
+    return ClientQuotaRecord(entity=parts, key=key, value=value, remove=False)
 
 
 def busy_cluster() -> Cluster:
@@ -34,6 +41,8 @@ def busy_cluster() -> Cluster:
             FeatureLevelRecord(name="group.version", feature_level=1),
             FeatureLevelRecord(name="metadata.version", feature_level=30),
             ProducerIdsRecord(broker_id=1, next_producer_id=5000),
+            quota({"user": "u", "client-id": None}, "producer_byte_rate", 5.5),
+            quota({"ip": None}, "connection_creation_rate", 7.0),
             PartitionChangeRecord(
                 partition_id=0,
                 topic_id=topic.topic_id,
@@ -53,7 +62,8 @@ def test_the_records_of_an_image_make_it_again() -> None:
     image = busy_cluster().image
     again = apply_records(MetadataImage(cluster_id="cluster"), image_records(image), offset=0, epoch=1)
     assert contents(again) == contents(image)
-    assert again.next_producer_id == 5000
+    empty = contents(MetadataImage(cluster_id="another"))
+    assert not [name for name, said in contents(again).items() if said == empty[name]]
 
 
 def test_metadata_version_comes_first() -> None:
