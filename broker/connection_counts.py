@@ -65,4 +65,14 @@ class ConnectionCounts:
 def parse_overrides(text: str) -> dict[str, int]:
     """Return the address or name, and the limit, of each part of `max.connections.per.ip.overrides`."""
     parts = (part.strip().rpartition(":") for part in text.split(",") if part.strip())
-    return {host.strip().strip("[]"): int(count) for host, _, count in parts}
+    return {_as_peers_are_named(host.strip().strip("[]")): int(count) for host, _, count in parts}
+
+
+def _as_peers_are_named(host: str) -> str:
+    """Return an address as sockets write it, `::1` for `0:0:0:0:0:0:0:1`; a name stays as it is."""
+    from ipaddress import ip_address  # only who sets overrides pays for it
+
+    try:
+        return str(ip_address(host))
+    except ValueError:
+        return host

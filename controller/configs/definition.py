@@ -7,6 +7,7 @@ The messages of `ConfigError` are what tools print, and are worded as Kafka's us
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from enum import Enum, IntEnum
 from math import isfinite
@@ -267,10 +268,12 @@ def throttled_replicas(value: tuple[str, ...]) -> str | None:
     return f"{{name}} must be the literal '*' or a list of replicas in the following format: {form}"
 
 
+_HOST_AND_NUMBER = re.compile(r"\[?[0-9A-Za-z%._:-]+\]?\s*:\s*[0-9]+")
+
+
 def connections_per_host(value: str) -> str | None:
     """Accept host:number pairs; the host may be an IPv6 address, in brackets or not."""
-    for pair in filter(None, map(str.strip, value.split(","))):
-        host, _, number = pair.rpartition(":")
-        if not (host.strip() and number.strip().isascii() and number.strip().isdigit()):
-            return "Value must be a list of the form host:number,host:number"
-    return None
+    pairs = filter(None, map(str.strip, value.split(",")))
+    if all(map(_HOST_AND_NUMBER.fullmatch, pairs)):
+        return None
+    return "Value must be a list of the form host:number,host:number"

@@ -49,6 +49,7 @@ def test_connections_that_are_gone_count_no_more(counts):
         ("127.0.0.1:5", {"127.0.0.1": 5}),
         (" 127.0.0.1:5 , example.org:7,", {"127.0.0.1": 5, "example.org": 7}),
         ("[::1]:5,fe80::2:6", {"::1": 5, "fe80::2": 6}),
+        ("0:0:0:0:0:0:0:1:5,[FE80::2]:6", {"::1": 5, "fe80::2": 6}),
     ],
 )
 def test_overrides_are_hosts_with_a_number(text, overrides):

@@ -86,6 +86,7 @@ def test_a_wrong_text_is_told_with_name_and_reason(kind: ConfigType, text: str, 
         (connections_per_host, "", "10", "Value must be a list of the form host:number"),
         (connections_per_host, "10.0.0.1:5, example.org:7", ":5", "Value must be a list of the form host:number"),
         (connections_per_host, "[::1]:5", "10.0.0.1:-5", "Value must be a list of the form host:number"),
+        (connections_per_host, "host_1 : 5", "two words:5", "Value must be a list of the form host:number"),
     ],
 )
 def test_checks(validator: Any, good: Any, bad: Any, problem: str) -> None:
