@@ -3,8 +3,9 @@
 Sessions are renewed by every heartbeat and hardly ever expire, so renewing must cost nothing: it stores the
 later deadline in the timer and leaves the heap alone. A heap entry that comes due before its timer's
 deadline is put back at that deadline; so a timer has one live entry, never later than its deadline, and
-entries that an earlier deadline replaced are dropped when they surface. What fires is an event, a plain
-tuple that the owner gave the timer.
+entries that an earlier deadline replaced, or whose timer was cancelled, are dropped when they surface, or
+when they are as many as the others: a session may be half an hour long, and members come and go faster.
+What fires is an event, a plain tuple that the owner gave the timer.
 
 Times are those of the event loop, in seconds.
 """
@@ -12,8 +13,10 @@ Times are those of the event loop, in seconds.
 from __future__ import annotations
 
 from collections.abc import Callable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Any
+
+_SWEEP_FROM = 1_000
 
 
 class Timer:
@@ -34,13 +37,14 @@ class Timer:
 class Timers:
     """The timers of all shards of a coordinator."""
 
-    __slots__ = ("_heap", "_on_earliest", "_sequence")
+    __slots__ = ("_heap", "_on_earliest", "_sequence", "_sweep_at")
 
     def __init__(self, on_earliest: Callable[[float], None] = lambda _at: None) -> None:
         """`on_earliest` is told when `pop_due` has to be asked, if that becomes earlier than before."""
         self._heap: list[tuple[float, int, Timer]] = []
         self._on_earliest = on_earliest
         self._sequence = 0
+        self._sweep_at = _SWEEP_FROM
 
     def __len__(self) -> int:
         return len(self._heap)
@@ -78,6 +82,20 @@ class Timers:
         return None
 
     def _push(self, timer: Timer, at: float) -> None:
+        if len(self._heap) >= self._sweep_at:
+            self._sweep()
         self._sequence += 1
         timer.queued = at
         heappush(self._heap, (at, self._sequence, timer))
+
+    def _sweep(self) -> None:
+        live = []
+        for entry in self._heap:
+            at, _, timer = entry
+            if timer.queued == at and timer.deadline is None:
+                timer.queued = None
+            elif timer.queued == at:
+                live.append(entry)
+        self._heap[:] = live
+        heapify(self._heap)
+        self._sweep_at = max(_SWEEP_FROM, 2 * len(live))

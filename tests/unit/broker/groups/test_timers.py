@@ -92,3 +92,18 @@ def test_the_owner_is_told_only_of_an_earlier_deadline():
     timers.schedule(first, 9.0)
     timers.schedule(second, 3.0)
     assert told == [5.0, 3.0]
+
+
+def test_timers_that_were_cancelled_do_not_pile_up_and_can_be_used_again():
+    timers = Timers()
+    lasting = Timer(("lasting",))
+    timers.schedule(lasting, 1_800.0)
+    cancelled = [Timer(("cancelled", number)) for number in range(10_000)]
+    for timer in cancelled:
+        timers.schedule(timer, 1_000.0)
+        timer.cancel()
+    assert len(timers) <= 1_001
+    timers.schedule(cancelled[0], 1_200.0)
+    timers.schedule(cancelled[-1], 1_100.0)
+    fired = [timers.pop_due(2_000.0) for _ in range(4)]
+    assert fired == [("cancelled", 9_999), ("cancelled", 0), ("lasting",), None]
