@@ -69,7 +69,7 @@ def test_a_target_makes_its_own_environment(target: str, requirements: str, tmp_
 
 
 def test_continuous_integration_checks_and_then_tests(tmp_path: Path):
-    for tool in ("make", "kcat"):
+    for tool in ("make", "kcat", "zsh", "fish"):
         (tmp_path / tool).write_text('#!/bin/sh\necho "$(basename "$0") $* CI=$CI"\n')
         (tmp_path / tool).chmod(0o755)
     path = f"{tmp_path}:{os.environ['PATH']}"
