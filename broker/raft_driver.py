@@ -304,6 +304,9 @@ class RaftDriver:
 
     def _take_snapshot_if_due(self) -> None:
         settings, log = self._settings, self._log
+        newest = log.newest_snapshot
+        if newest is not None and newest.end_offset > self.image.offset:
+            return  # nothing is new
         interval_ms = settings["metadata.log.max.snapshot.interval.ms"]
         large = log.bytes_since_snapshot >= settings["metadata.log.max.record.bytes.between.snapshots"]
         old = 0 < interval_ms <= self._now_ms() - self._snapshot_ms

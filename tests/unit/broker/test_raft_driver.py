@@ -20,7 +20,7 @@ from protocol.errors import ErrorCode, InvariantError, KafkaError
 from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.primitives import ZERO_UUID
-from protocol.records.metadata import RemoveTopicRecord
+from protocol.records.metadata import NoOpRecord, RemoveTopicRecord
 from tests.disks import FaultyDisk
 from tests.unit.broker.controller_node import CLUSTER_ID, ControllerNode
 from tests.unit.controller.cluster import new_topic
@@ -233,6 +233,21 @@ def test_a_snapshot_is_taken_after_a_time_when_there_is_something_new(stopped_co
     create(node, "after")
     node.stop()
     assert len(snapshots(node)) == 2
+
+
+def test_no_snapshot_is_taken_again_where_nothing_is_new(stopped_controller: ControllerNode) -> None:
+    node = stopped_controller
+    node.start({"metadata.log.max.snapshot.interval.ms": "1000", "metadata.max.retention.bytes": "1"})
+    for records in ((NoOpRecord(),), (), ()):
+        node.now += 1000
+        node.wait(node.controller.submit(lambda _, records=records: Decision(records, None)))
+        while asyncio.all_tasks(node.loop):
+            node.wait(asyncio.sleep(0))
+    assert node.failures == []
+    before = node.image
+    node.stop()
+    node.start()
+    assert state(node.image) == state(before)
 
 
 def test_a_start_reads_the_newest_snapshot_and_only_the_log_after_it(stopped_controller: ControllerNode) -> None:
