@@ -12,6 +12,7 @@ replication and isolation levels are the broker's. How a log is opened is in `re
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 from protocol.errors import ErrorCode, KafkaError
 from protocol.primitives import ZERO_UUID
@@ -44,12 +45,14 @@ class Log:
     """The log of one partition; made by `Log.open`."""
 
     __slots__ = (
-        "_cuts", "_directory", "_disk", "_files", "_is_new", "_last_flush_ms", "_names_unsynced", "_segments", "config",
+        "_directory", "_disk", "_files", "_is_new", "_last_flush_ms", "_names_unsynced", "_segments", "config", "cuts",
         "directory", "high_watermark", "leader_epochs", "log_end_offset", "log_start_offset", "partition",
         "pending_deletes", "producers", "recovery", "recovery_point", "topic", "topic_id",
     )  # fmt: skip
 
+    _files: LogFiles
     _segments: Segments
+    directory: str
     leader_epochs: LeaderEpochs
     producers: ProducerState
     recovery: RecoveryReport
@@ -69,12 +72,16 @@ class Log:
         recovery_point: int = 0,
         log_start_offset: int = 0,
         high_watermark: int = 0,
+        name: str = "",
     ) -> "Log":
         """Open the log of a partition in `directory`, or make it; recover it unless the last stop was `clean`.
 
-        The offsets are those of the directory's checkpoints. What recovery did is in `recovery`.
+        The offsets are those of the directory's checkpoints. What recovery did is in `recovery`. A log under another
+        `name` than its partition's is a copy that is being made (`log_moves.py`).
         """
         log = cls(disk, directory, topic, partition, config, now_ms)
+        log.directory = f"{directory.path}/{name or log}"
+        log._files = LogFiles(disk, log.directory)
         with directory.storage_errors():
             disk.make_dirs(log.directory)
             log._load(clean, recovery_point, log_start_offset, now_ms)
@@ -95,13 +102,11 @@ class Log:
     ) -> None:
         self._disk = disk
         self._directory = directory
-        self._cuts = 0
+        self.cuts = 0
         self._last_flush_ms = now_ms
         self._is_new = True
         self._names_unsynced = True
         self.config = config
-        self.directory = f"{directory.path}/{topic}-{partition}"
-        self._files = LogFiles(disk, self.directory)
         self.high_watermark = 0
         self.log_end_offset = 0
         self.log_start_offset = 0
@@ -202,14 +207,9 @@ class Log:
         if header.producer_id >= 0:
             first = self.producers.check(header)
             if first is not None:
-                return AppendInfo(
-                    first.base_offset,
-                    first.last_offset,
-                    first.timestamp,
-                    first.timestamp if append_time_ms >= 0 else -1,
-                    self.log_start_offset,
-                    leader_epoch,
-                    True,
+                time_ms, start = first.timestamp if append_time_ms >= 0 else -1, self.log_start_offset
+                return append_info(
+                    (first.base_offset, first.last_offset, first.timestamp, time_ms, start, leader_epoch, True)
                 )
         base_offset = self.log_end_offset
         header = place(records, header, base_offset, leader_epoch)
@@ -313,7 +313,7 @@ class Log:
 
     def _search(self, search: Search[T]) -> Search[T]:
         with self._directory.storage_errors():
-            return (yield from while_same(search, lambda: (self._directory, self._cuts)))
+            return (yield from while_same(search, lambda: (self._directory, self.cuts)))
 
     # Trimming
 
@@ -332,7 +332,7 @@ class Log:
             self.truncate_fully_and_start_at(offset)
             return True
         with self._directory.storage_errors():
-            self._cuts += 1
+            self.cuts += 1
             end_offset = self._segments.truncate_to(offset)
             self.recovery_point = min(self.recovery_point, end_offset)
             self.log_end_offset = end_offset
@@ -348,7 +348,7 @@ class Log:
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Drop everything; the log is empty and its next offset is `offset`."""
         with self._directory.storage_errors():
-            self._cuts += 1
+            self.cuts += 1
             self.recovery_point = min(self.recovery_point, offset)
             self._segments.restart_at(offset, self._last_flush_ms)
             self._files.remove_snapshots(below=self.log_end_offset + 1)
@@ -440,12 +440,13 @@ class Log:
                 self._is_new = False
             files += self._files.take_unsynced()
         self._last_flush_ms = now_ms
-        return Flush(self._disk, directories, files, end_offset, self._cuts, self._finish_flush)
+        finish = partial(self._finish_flush, self._directory)
+        return Flush(self._disk, directories, files, end_offset, self.cuts, finish)
 
-    def _finish_flush(self, flush: Flush) -> None:
+    def _finish_flush(self, directory: LogDirectory, flush: Flush) -> None:
         if flush.error is not None and self._directory.failure is not DELETED:
-            raise self._directory.give_up(flush.error) from flush.error
-        if flush.cuts == self._cuts:
+            raise directory.give_up(flush.error) from flush.error
+        if flush.cuts == self.cuts:
             self.recovery_point = max(self.recovery_point, flush.end_offset)
 
     def flush(self, now_ms: int) -> None:
@@ -478,6 +479,17 @@ class Log:
         """Leave the files as a clean stop leaves them; the log is not used any more."""
         if flush := self.begin_close(now_ms):
             flush.run()
+
+    def take_over(self, copy: "Log", directory: LogDirectory) -> None:
+        """Go on in the files of `copy`: the same batches, which lie in `directory` under this log's name by now."""
+        self.cuts += 1
+        self._directory = directory
+        self.directory = f"{directory.path}/{self}"
+        self._files = LogFiles(self._disk, self.directory)
+        self._segments, self.recovery_point = copy._segments, copy.recovery_point
+        self._segments.move_to(self.directory)
+        self._is_new = self._names_unsynced = True
+        self.pending_deletes.clear()
 
     def disown(self) -> None:
         """Refuse every operation from now on, since the files are going away; reads in flight go on."""

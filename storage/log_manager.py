@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from protocol.errors import ErrorCode, InvariantError, KafkaError
+from protocol.errors import ErrorCode, KafkaError
 from protocol.primitives import ZERO_UUID
 from storage.checkpoint import CheckpointError, MetaProperties, TopicPartition
 from storage.disk import Disk
@@ -24,16 +24,15 @@ from storage.flush import Flush
 from storage.log import Log
 from storage.log_config import LogConfig
 from storage.log_directory import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, LogDirectory
+from storage.log_moves import LogMoves, superseded
+from storage.log_names import DELETE_SUFFIX, METADATA_TOPIC, STRAY_SUFFIX, parse_future_name, parse_log_name
+from storage.trash import Trash
 
 if TYPE_CHECKING:
     from random import Random
 
 CHECKPOINTS = (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS)
 
-_DELETE_SUFFIX = "-delete"
-_STRAY_SUFFIX = "-stray"
-_METADATA_TOPIC = "__cluster_metadata"
-_MAX_NAME_LENGTH = 255
 _END_OF_TIME_MS = 1 << 63
 
 
@@ -62,7 +61,6 @@ class LogManager:
         self._random = random
         self._logs: dict[TopicPartition, Log] = {}
         self._homes: dict[TopicPartition, LogDirectory] = {}
-        self._pending_deletes: list[tuple[int, LogDirectory, str]] = []
         # Partitions without a log that checkpoint files still name: a new log must not be taken for the old one.
         self._stale: set[TopicPartition] = set()
         # Directories whose file of log starts is behind.
@@ -73,6 +71,8 @@ class LogManager:
         self.directories = [LogDirectory(disk, path.rstrip("/")) for path in directories]
         # What was found wrong and put up with, for the caller to log.
         self.problems: list[str] = []
+        self.trash = Trash(disk, now_ms=now_ms, random=random)
+        self.moves = LogMoves(self, disk, now_ms=now_ms, random=random)
 
     @property
     def online(self) -> list[LogDirectory]:
@@ -108,23 +108,31 @@ class LogManager:
 
     def load(self) -> Iterator[Log]:
         """Open the logs of every directory, one a step; `Log.recovery` says what was done to each."""
-        for directory in self.online:
+        found = {directory: self._names(directory) for directory in self.online}
+        older = superseded(self._disk, found)
+        for directory, names in found.items():
             files = {
                 name: self._checkpointed(directory, name) for name in (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS)
             }
             self._stale.update(*files.values())
-            for name in self._names(directory):
+            for name in names:
                 path = f"{directory.path}/{name}"
                 if not self._disk.is_dir(path):
                     continue
-                if name.endswith(_DELETE_SUFFIX):
-                    self._pending_deletes.append((self._now_ms(), directory, path))
+                if name.endswith(DELETE_SUFFIX):
+                    self.trash.found(directory, path)
                     continue
-                key = _parse_name(name)
-                if key is None or key[0] == _METADATA_TOPIC:
+                future = parse_future_name(name)
+                if future is not None:
+                    self.moves.interrupted[future] = directory
+                    self._discard(directory, future, path)
                     continue
-                if key in self._logs:
-                    raise InvariantError(f"{path} and {self._logs[key].directory} are the same partition")
+                key = parse_log_name(name)
+                if key is None or key[0] == METADATA_TOPIC:
+                    continue
+                if path in older:
+                    self._discard(directory, key, path)
+                    continue
                 known = {name: offsets[key] for name, offsets in files.items() if key in offsets}
                 log = self._open(
                     directory,
@@ -140,6 +148,12 @@ class LogManager:
                 else:
                     self._stale.discard(key)
                     yield log
+
+    def _discard(self, directory: LogDirectory, key: TopicPartition, path: str) -> None:
+        try:
+            self.trash.discard(directory, key, path)
+        except KafkaError as error:
+            self.problems.append(str(error))
 
     def begin_close(self) -> Iterator[Flush]:
         """Yield what `close` would sync one by one, for several threads to do at once; then call each `finish`."""
@@ -161,6 +175,7 @@ class LogManager:
         unclean = list(broken) if clean else list(self.directories)
         unclean += [unopened.home for unopened in self._unopened.values() if not unopened.home.clean]
         if clean:
+            self.moves.close()
             for key, log in self._logs.items():
                 try:
                     log.close(self._now_ms())
@@ -223,25 +238,30 @@ class LogManager:
 
     def delete(self, topic: str, partition: int) -> None:
         """Take a partition's log away; `delete_files` deletes its files after `file.delete.delay.ms`."""
-        log = self._logs[topic, partition]
-        directory = self.directory_of(log)
-        target = self._take_away((topic, partition), _DELETE_SUFFIX)
-        self._pending_deletes.append((self._now_ms() + log.config.file_delete_delay_ms, directory, target))
+        directory, log = self._take_away((topic, partition))
+        self.trash.discard(directory, (topic, partition), log.directory, log.config.file_delete_delay_ms)
 
     def set_aside(self, topic: str, partition: int) -> str:
         """Take away a log that no topic claims; return where its files stay, for somebody to look at."""
-        return self._take_away((topic, partition), _STRAY_SUFFIX)
+        directory, log = self._take_away((topic, partition))
+        return self.trash.rename_away(directory, (topic, partition), log.directory, STRAY_SUFFIX)
 
-    def _take_away(self, key: TopicPartition, suffix: str) -> str:
+    def _take_away(self, key: TopicPartition) -> tuple[LogDirectory, Log]:
+        self.moves.cancel(self._logs[key])
         log = self._logs.pop(key)
-        directory = self._homes.pop(key)
         log.disown()
-        ending = f"-{key[1]}.{self._random.getrandbits(128):032x}{suffix}"
-        target = f"{directory.path}/{key[0][: _MAX_NAME_LENGTH - len(ending)]}{ending}"
-        with directory.storage_errors():
-            self._disk.rename(log.directory, target)
         self._stale.add(key)
-        return target
+        return self._homes.pop(key), log
+
+    def rehome(self, log: Log, directory: LogDirectory) -> None:
+        """Take note that a log is in `directory` now, as `checkpoint_one` has said already."""
+        self._homes[log.topic, log.partition] = directory
+
+    def checkpoint_one(self, log: Log, directory: LogDirectory, recovery_point: int) -> None:
+        """Let the checkpoint files of `directory` tell of a log that is about to be in it."""
+        key = (log.topic, log.partition)
+        for name, offset in ((RECOVERY_POINTS, recovery_point), (LOG_STARTS, log.log_start_offset)):
+            self._write_offsets(directory, name, {**self._offsets_of(directory, name), key: offset}, sync=False)
 
     def delete_records(self, log: Log, offset: int) -> None:
         """Let `log` begin at `offset`, through a crash only from `save_log_starts` on.
@@ -300,13 +320,7 @@ class LogManager:
                     yield error
                 else:
                     yield None
-        due = [item for item in self._pending_deletes if item[0] <= now_ms or item[1].full]
-        for item in due:
-            _, directory, path = item
-            failed = self._remove_tree(directory, path)
-            if failed is None or directory.failure is not None:
-                self._pending_deletes.remove(item)
-            yield failed
+        yield from self.trash.empty(now_ms)
 
     def make_room(self) -> None:
         """Where a directory is full, delete at once what was deleted before the last stop; before anything is written.
@@ -317,19 +331,11 @@ class LogManager:
             if directory.has_room():
                 continue
             for name in self._names(directory):
-                if name.endswith(_DELETE_SUFFIX):
-                    failed = self._remove_tree(directory, f"{directory.path}/{name}")
+                if name.endswith(DELETE_SUFFIX):
+                    failed = self.trash.remove(directory, f"{directory.path}/{name}")
                     if failed is not None:
                         self.problems.append(str(failed))
             directory.full = not directory.has_room()
-
-    def _remove_tree(self, directory: LogDirectory, path: str) -> KafkaError | None:
-        try:
-            with directory.storage_errors():
-                self._disk.remove_tree(path)
-        except KafkaError as error:
-            return error
-        return None
 
     def check_room(self) -> None:
         """Raise KAFKA_STORAGE_ERROR if no directory has space for a log more."""
@@ -460,9 +466,3 @@ class LogManager:
 
 _DASH = 62
 _RESERVED_IDS = 100
-
-
-def _parse_name(name: str) -> TopicPartition | None:
-    """Return whose log a directory's name says it holds; None for anything else."""
-    topic, _, partition = name.rpartition("-")
-    return (topic, int(partition)) if topic and partition.isdecimal() and partition.isascii() else None

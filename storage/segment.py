@@ -407,6 +407,13 @@ class Segment:
             return [self.file]
         return [self.file, *self.offset_index.take_unsynced(), *self.time_index.take_unsynced()]
 
+    def move_to(self, directory: str) -> None:
+        """Take note that the files lie in `directory` now."""
+        self._file = None
+        self.directory = directory
+        self.offset_index.path = segment_path(directory, self.base_offset, OFFSET_INDEX_SUFFIX)
+        self.time_index.path = segment_path(directory, self.base_offset, TIME_INDEX_SUFFIX)
+
     def release(self) -> None:
         """Let go of memory and descriptors; a sealed segment only."""
         self._file = None

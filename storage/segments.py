@@ -129,6 +129,12 @@ class Segments:
         self._set(self._segments[count:])
         return paths
 
+    def move_to(self, directory: str) -> None:
+        """Take note that the files lie in `directory` now."""
+        self._directory = directory
+        for segment in self._segments:
+            segment.move_to(directory)
+
     def take_unsynced(self, start_offset: int, end_offset: int) -> list[File]:
         """Return the files to sync for the offsets from `start_offset` to below `end_offset` to be durable."""
         first = max(bisect_right(self._bases, start_offset) - 1, 0)

@@ -22,6 +22,10 @@ class FaultyDisk(OsDisk):
         """Let the call of `kind` after the next `after` ones fail with `code`."""
         self._armed[kind] = (after, code)
 
+    def disarm(self, kind: str) -> bool:
+        """Let no call of `kind` fail any more; tell whether one has."""
+        return self._armed.pop(kind, None) is None
+
     def called(self, kind: str) -> list[str]:
         """Return the names of the files that calls of `kind` were for."""
         return [os.path.basename(path) for made, path in self.calls if made == kind]
