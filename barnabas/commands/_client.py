@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from barnabas.commands._output import CommandError, WrongCall
+from barnabas.commands._output import CommandError, WrongCall, plain
 from barnabas.commands._settings import Settings, parse_setting, read_settings
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def connect(kind: Any, options: argparse.Namespace, **own: Any) -> Any:
             f"what listens at {listed} did not answer as a Kafka broker within {options.timeout:g} s"
         ) from error
     except (KafkaConfigurationError, AssertionError, ValueError) as error:
-        raise WrongCall(f"the client refuses its settings: {error}") from error
+        raise WrongCall(f"the client refuses its settings: {plain(str(error))}") from error
 
 
 def send(client: Any, request: Any, node: int | None = None) -> Any:

@@ -50,7 +50,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="WHERE",
         help="where to begin, and where to end (default: start)",
     )
-    parser.add_argument("-p", "--partition", type=int, action="append", metavar="N", help="default: every partition")
+    parser.add_argument(
+        "-p", "--partition", type=_numbers, action="extend", metavar="N[,...]", help="default: every partition"
+    )
     parser.add_argument("-g", "-G", "--group", help="share the partitions with this group, and commit")
     parser.add_argument("-n", "-c", "--count", "--num", type=positive, metavar="N", help="stop after so many records")
     parser.add_argument("-e", "--exit", action="store_true", help="stop at the end that the topic has now")
@@ -87,6 +89,14 @@ def run(options: argparse.Namespace) -> int:
             if options.exit or options.count or where.stop:
                 raise
             return 0  # this is how it ends
+
+
+def _numbers(text: str) -> list[int]:
+    """Read numbers parted by commas."""
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r}: write numbers, as 0 or 0,1") from error
 
 
 def _settings(options: argparse.Namespace, where: _offsets.Range) -> dict[str, Any]:

@@ -58,8 +58,9 @@ def run(options: argparse.Namespace) -> int:
         raise WrongCall("name a topic; only with --json do records name their own")
     if options.partition is not None and options.partition < -1:
         raise WrongCall(f"--partition {options.partition}: there is no such partition")
-    if options.key_delimiter == "":
-        raise WrongCall("--key-delimiter: a delimiter has at least one byte")
+    for name, delimiter in (("--key-delimiter", options.key_delimiter), ("--delimiter", options.delimiter)):
+        if delimiter == "":
+            raise WrongCall(f"{name}: a delimiter has at least one byte")
     whole = bool(options.file) and not (options.lines or options.json)
     source = Input(options.file, b"\n" if options.json else unescape(options.delimiter), whole)
     progress = Progress(source.size_bytes, "bytes", hidden=options.quiet or options.tee or not source.size_bytes)

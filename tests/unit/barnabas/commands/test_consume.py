@@ -21,6 +21,9 @@ def test_everything_up_to_the_end(barnabas, filled):
 
 def test_one_partition_is_in_order(barnabas, filled):
     assert barnabas("consume", filled, "-p", "1", "--exit").lines == ["p1-0", "p1-1", "p1-2", "p1-3"]
+    two = barnabas("consume", filled, "-p", "0,2", "--exit").lines
+    assert sorted(two) == sorted(barnabas("consume", filled, "-p", "0", "-p", "2", "--exit").lines)
+    assert {line[:2] for line in two} == {"p0", "p2"}
 
 
 @pytest.mark.parametrize(
@@ -151,6 +154,7 @@ def test_asking_for_a_topic_does_not_create_it(barnabas, topic):
         (["t", "-o", "1", "-o", "2"], "give one place to begin and one to end"),
         (["t", "-o", "stored"], "say of which --group"),
         (["t", "-n", "0"], "'0' is not a number of at least 1"),
+        (["t", "-p", "0,x"], "'0,x': write numbers, as 0 or 0,1"),
         (["t", "-g", "g", "-p", "0"], "--group chooses its partitions itself"),
         (["t", "-g", "g", "-o", "5"], "`barnabas group seek` moves it"),
         (["t", "-f", "%q"], "'%q' means nothing in a format"),

@@ -136,6 +136,7 @@ def test_what_cannot_be_written_is_said_in_one_line(barnabas, topic, arguments, 
         ([], "name a topic; only with --json"),
         (["t", "-p", "-2"], "there is no such partition"),
         (["t", "-K", ""], "--key-delimiter: a delimiter has at least one byte"),
+        (["t", "-D", ""], " --delimiter: a delimiter has at least one byte"),
         (["t", "-z", "rar"], "invalid choice: 'rar'"),
     ],
 )

@@ -77,3 +77,4 @@ def test_settings_reach_the_client(barnabas, topic):
     said = barnabas("consume", topic, "-X", "fetch.max.wait.ms=99999999")
     assert (said.status, said.out) == (2, "")
     assert said.err.startswith("barnabas consume: the client refuses its settings: ")
+    assert "Error" not in said.err
