@@ -15,10 +15,10 @@ from typing import NamedTuple
 SUITES = ("unit", "scripts", "properties", "repo", "oracles", "clients", "clients/conformance", "chaos", "spark")
 FULL_FIGURES = {
     "BARNABAS_TEST_DROPPED_CONNECTIONS": "10000",
+    "BARNABAS_TEST_EXAMPLES": "10",
     "BARNABAS_TEST_KILLS": "20",
     "BARNABAS_TEST_NEW_TOPICS": "1000",
     "BARNABAS_TEST_PIPELINES": "2000",
-    "HYPOTHESIS_PROFILE": "full",
 }
 # What `make test` hands down would change what a test's own `make` does and prints.
 OF_THE_OUTER_MAKE = {"ARGS", "MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS"}

@@ -11,9 +11,10 @@ from protocol.errors import DecodeError
 from protocol.fields import fields_of
 from protocol.primitives import put_uvarint
 from tests.declared import all_versions, plain_encode, random_message
+from tests.examples import examples
 
 VERSIONS = [pytest.param(*one, id=f"{one[0].__name__}-{one[1]}") for one in all_versions()]
-few = settings(max_examples=5, deadline=None)
+few = settings(max_examples=examples(5), deadline=None)
 
 
 @pytest.mark.parametrize(("message", "version"), VERSIONS)

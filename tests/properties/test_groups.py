@@ -17,6 +17,7 @@ from broker.groups.shard import Shard
 from broker.groups.timers import Timers
 from broker.groups.turn import Answer, GroupSettings, Join, Joined, Leaving, Sync, Synced, Turn
 from protocol.errors import ErrorCode
+from tests.examples import examples
 
 HEARTBEAT_S = 3.0
 RETRY_S = 0.5
@@ -277,7 +278,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(STEPS)
 def test_when_it_is_quiet_everybody_alive_is_in_one_stable_generation(steps):
     cluster = Cluster()

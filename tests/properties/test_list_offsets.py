@@ -17,6 +17,7 @@ from protocol.compression import Compression
 from protocol.errors import ErrorCode
 from protocol.messages.list_offsets import ListOffsetsRequest
 from protocol.record import Record
+from tests.examples import examples
 from tests.unit.broker.node import Node
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = range(-1, -7, -1)
@@ -66,7 +67,7 @@ def brute_force(times: list[int], start: int, limit: int, timestamp: int) -> tup
     return (offset, times[offset]) if offset < limit else NOTHING
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(batches=BATCHES, lag=st.integers(0, 8), start=st.integers(0, 12))
 def test_rule_22_every_timestamp_finds_what_looking_at_every_record_finds(
     batches: list[Batch], lag: int, start: int

@@ -13,6 +13,7 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.record_batch import BatchHeader, iter_batches, iter_records, read_header
 from storage.log import Log, LogConfig
 from storage.search import finish
+from tests.examples import examples
 from tests.logs import NOW_MS, open_log, stamped
 
 CONFIG = LogConfig(segment_bytes=900, index_interval_bytes=80, retention_ms=-1, segment_ms=60, file_delete_delay_ms=0)
@@ -225,4 +226,4 @@ class LogIsAList(RuleBasedStateMachine):
 
 
 TestLogIsAList = LogIsAList.TestCase
-TestLogIsAList.settings = settings(max_examples=150, stateful_step_count=20, deadline=None)
+TestLogIsAList.settings = settings(max_examples=examples(150), stateful_step_count=20, deadline=None)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from protocol.record_batch import ControlType, assign, build_batch, control_record_key, end_txn_marker, iter_batches
 from storage.log import Log, LogConfig
 from storage.producer_state import ProducerState
+from tests.examples import examples
 from tests.logs import NOW_MS, batch, content, open_log
 
 CONFIG = LogConfig(segment_bytes=900, index_interval_bytes=100)
@@ -109,7 +110,7 @@ def scanned(log: Log) -> ProducerState:
     return state
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(actions=ACTIONS, follower=st.booleans(), torn_bytes=st.integers(0, 300), clean=st.booleans())
 def test_rule_10_producer_state_after_a_restart_equals_a_full_scan(
     actions: list[tuple[int, str, int]], follower: bool, torn_bytes: int, clean: bool

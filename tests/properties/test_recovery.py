@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from protocol.record_batch import iter_batches
 from storage.log import Log, LogConfig
 from storage.producer_state import ProducerState
+from tests.examples import examples
 from tests.logs import NOW_MS, batch, content, open_log
 
 CONFIG = LogConfig(segment_bytes=1000, index_interval_bytes=150)
@@ -38,7 +39,7 @@ def windows(state: ProducerState) -> dict[int, object]:
     return {number: (entry.epoch, entry.last_timestamp, entry.batches) for number, entry in state.producers.items()}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     shape=st.lists(st.tuples(st.integers(0, 2), st.integers(1, 3), st.integers(0, 200)), min_size=1, max_size=25),
     rolled=st.booleans(),

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from storage.log import Log, LogConfig
 from storage.search import finish
+from tests.examples import examples
 from tests.logs import NOW_MS, open_log, stamped
 
 CONFIG = LogConfig(segment_bytes=1200, index_interval_bytes=80, message_timestamp_after_max_ms=2**40)
@@ -20,7 +21,7 @@ def append(log: Log, batches: Iterable[list[int]]) -> None:
         log.append_as_leader(stamped(timestamps), 0, NOW_MS)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(first=BATCHES, cut=st.integers(0, 25), second=BATCHES, start=st.integers(0, 30), restart=st.sampled_from("ncu"))
 def test_the_first_record_at_or_after_a_timestamp_and_the_largest_are_found(
     first: list[list[int]], cut: int, second: list[list[int]], start: int, restart: str

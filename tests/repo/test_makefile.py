@@ -12,6 +12,7 @@ import pytest
 
 from tests.repo.tree import ROOT, files
 from tests.setups import require, run
+from tests.suites import FULL_FIGURES
 
 # What each target comes down to once the environment is there.
 COMMANDS = {
@@ -46,6 +47,12 @@ def environment(tmp_path: Path) -> Path:
 def test_a_target_runs(target: str, commands: list[str], environment: Path):
     printed = dry_run(environment, *target.split()).replace(f"{environment}/bin/", "").replace("exec ", "")
     assert [line.strip() for line in printed.splitlines()] == commands
+
+
+def test_the_full_figures_are_those_that_tests_ask_for():
+    asked = re.compile(r'environ\.get\("(BARNABAS_TEST_\w+)", "\d+"\)')
+    tests = (path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("*.py"))
+    assert {name for text in tests for name in asked.findall(text)} == FULL_FIGURES.keys()
 
 
 def test_options_are_passed_on(environment: Path):

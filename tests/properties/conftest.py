@@ -1,0 +1,8 @@
+"""What Hypothesis does where a test does not say: as often as `examples` has it, however long each takes."""
+
+from hypothesis import settings
+
+from tests.examples import examples
+
+settings.register_profile("figures", max_examples=examples(100), deadline=None)
+settings.load_profile("figures")
