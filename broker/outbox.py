@@ -129,7 +129,11 @@ class Outbox:
                 continue
             piece = cast("FileSlice", part)
             wanted = min(piece.size_bytes - self._at, _CHUNK_BYTES - size_bytes)
-            data = piece.read_nowait(self._at, wanted)
+            try:
+                data = piece.read_nowait(self._at, wanted)
+            except OSError as error:
+                self._fail(str(error))
+                break
             if data is None:
                 self._pulling = True
                 reading = self._loop.run_in_executor(None, piece.read, self._at, wanted)
@@ -155,9 +159,12 @@ class Outbox:
 
     def _on_read(self, reading: asyncio.Future[bytes]) -> None:
         self._pulling = False
-        if reading.cancelled() or self._queue is None:
+        if reading.cancelled():
             return
-        if error := reading.exception():
+        error = reading.exception()  # asked for in any case: asyncio complains of what nobody has heard of
+        if self._queue is None:
+            return
+        if error:
             self._fail(str(error))
             return
         data = reading.result()

@@ -1,7 +1,10 @@
 """Responses with slices of files, on real sockets and real files."""
 
 import asyncio
+import errno
+import gc
 import os
+import threading
 
 import pytest
 
@@ -154,6 +157,61 @@ def test_a_slice_that_is_cut_off_while_it_is_sent_closes_the_connection(run, ser
     run(body())
     assert "A response could not be sent whole" in caplog.text
     assert not any(record.exc_info for record in caplog.records)
+
+
+class BrokenFile(CountingFile):
+    """A file of which nothing can be read; where that takes a thread, not before it is `released`."""
+
+    def __init__(self, path, cold=False):
+        super().__init__(path, cold)
+        self.released = threading.Event()
+
+    def pread(self, size, offset):
+        self.waits += 1
+        self.released.wait(30)
+        raise OSError(errno.EIO, "Input/output error")
+
+    def pread_nowait(self, size, offset):
+        return None if self.cold else self.pread(size, offset)
+
+
+@pytest.mark.parametrize("cold", [False, True])
+def test_a_slice_that_cannot_be_read_closes_the_connection(run, serving, segment, cold, caplog):
+    file = BrokenFile(segment, cold)
+    file.released.set()
+
+    async def body():
+        async with serving() as served:
+            served.script.answer = lambda *_: framed_parts(FileSlice(file, 0, MB))
+            client = await served.connect()
+            client.send(b"fetch")
+            with pytest.raises((asyncio.IncompleteReadError, ConnectionResetError)):
+                await client.receive()
+
+    run(body())
+    assert "A response could not be sent whole: [Errno 5] Input/output error" in caplog.text
+    assert not any(record.exc_info for record in caplog.records)
+
+
+def test_a_slice_that_cannot_be_read_when_the_connection_is_closed_already_is_nothing_to_tell(run, serving, segment):
+    file, complaints = BrokenFile(segment, cold=True), []
+
+    async def body():
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+        async with serving() as served:
+            served.script.answer = lambda *_: framed_parts(FileSlice(file, 0, MB))
+            client = await served.connect()
+            client.send(b"fetch")
+            await until(lambda: file.waits)
+            (channel,) = served.server.connections
+            channel.abort()
+            await until(lambda: not served.server.connections)
+            file.released.set()
+            await asyncio.get_running_loop().shutdown_default_executor()
+            gc.collect()
+
+    run(body())
+    assert complaints == []
 
 
 @pytest.mark.parametrize("cold", [False, True])
