@@ -6,19 +6,22 @@ _REMEMBERED = 1000
 
 
 class SaidOnce:
-    """The keys that something has been said of; after `limit` of them nothing new is said any more."""
+    """The keys that something has been said of; after `limit` of them nothing new is said any more.
 
-    __slots__ = ("_keys", "_limit")
+    Of a key, which clients may make as long as they like, only the hash is kept: two alike cost one remark.
+    """
+
+    __slots__ = ("_hashes", "_limit")
 
     def __init__(self, limit: int = _REMEMBERED) -> None:
-        self._keys: set[str] = set()
+        self._hashes: set[int] = set()
         self._limit = limit
 
     def is_new(self, key: str) -> bool:
         """Tell whether it is time to say something of `key`, which is only ever the first time."""
-        if key in self._keys or len(self._keys) >= self._limit:
+        if hash(key) in self._hashes or len(self._hashes) >= self._limit:
             return False
-        self._keys.add(key)
+        self._hashes.add(hash(key))
         return True
 
 

@@ -1,3 +1,5 @@
+import weakref
+
 from broker.said_once import SaidLately, SaidOnce
 
 
@@ -9,6 +11,20 @@ def test_each_key_is_new_once():
 def test_no_more_is_said_than_can_be_remembered():
     said = SaidOnce(limit=2)
     assert [said.is_new(str(number)) for number in range(5)] == [True, True, False, False, False]
+
+
+def test_what_a_client_sent_is_not_kept():
+    class Text(str):
+        """Text that tells when it is gone."""
+
+        __slots__ = ("__weakref__",)
+
+    key, said = Text("a long one"), SaidOnce()
+    gone = weakref.ref(key)
+    assert said.is_new(key)
+    del key
+    assert gone() is None
+    assert not said.is_new("a long one")
 
 
 def test_what_comes_again_and_again_is_said_once_in_a_while_with_how_often_it_came():
