@@ -121,6 +121,11 @@ class BatchHeader(NamedTuple):
         return Compression(self.attributes & _CODEC_BITS)
 
     @property
+    def is_compressed(self) -> bool:
+        """Whether the records have to be unpacked, be it by a codec that does not exist."""
+        return self.attributes & _CODEC_BITS != 0
+
+    @property
     def log_append_time(self) -> bool:
         """Whether every record's timestamp is the batch's largest one, set by the broker."""
         return self.attributes & _LOG_APPEND_TIME_BIT != 0

@@ -35,7 +35,7 @@ _WALK_BYTES = 4096
 # About a millisecond's work each.
 _PLACES_A_STEP = 512
 _RECORDS_A_STEP = 1024
-_QUICK_BYTES = 16 * 1024  # of a batch, to be read and unpacked at once
+_QUICK_BYTES = 16 * 1024  # of a batch, to be read at once; what has to be unpacked may become any size
 _NO_TAIL = 2**63 - 1
 _LENGTH = Struct(">8xi")
 _PLACE = Struct(">q15xiqq")
@@ -452,7 +452,8 @@ def _find_record(file: File, position: int, timestamp: int, from_offset: int) ->
     def read() -> bytes:
         return unpack(batch.read(0, batch.size_bytes), header)
 
-    data: bytes = read() if batch.size_bytes <= _QUICK_BYTES else (yield read)
+    quick = batch.size_bytes <= _QUICK_BYTES and not header.is_compressed
+    data: bytes = read() if quick else (yield read)
     for number, (offset, found, _) in enumerate(scan_unpacked(header, data), 1):
         if found >= timestamp and offset >= from_offset:
             return TimestampOffset(found, offset, header.partition_leader_epoch)

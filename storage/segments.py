@@ -14,6 +14,8 @@ from storage.segment import FileSlice, Segment, TimestampOffset
 
 _MAX_OFFSET = 2**63 - 1
 _MAX_RELATIVE_OFFSET = 2**31 - 1
+# About a millisecond's work, where the end of an index has to be read of each.
+_SEGMENTS_A_STEP = 64
 
 
 class Segments:
@@ -63,9 +65,11 @@ class Segments:
 
     def find_timestamp(self, timestamp: int, from_offset: int) -> Search[TimestampOffset | None]:
         """Find the first record at or after `from_offset` with at least this timestamp."""
-        for segment in self._segments[max(bisect_right(self._bases, from_offset) - 1, 0) :]:
+        for number, segment in enumerate(self._segments[max(bisect_right(self._bases, from_offset) - 1, 0) :], 1):
+            if number % _SEGMENTS_A_STEP == 0:
+                yield None
             # Others run between the steps: what retention has taken away meanwhile is passed over.
-            if segment in self._segments and segment.max_timestamp[0] >= timestamp:
+            if segment.base_offset >= self._bases[0] and segment.max_timestamp[0] >= timestamp:
                 found = yield from segment.find_timestamp(timestamp, from_offset)
                 if found is not None:
                     return found
@@ -73,7 +77,12 @@ class Segments:
 
     def find_max_timestamp(self) -> Search[TimestampOffset | None]:
         """Find the first record with the largest timestamp of all."""
-        return max(self._segments, key=_max_timestamp).find_max_timestamp()
+        for number, segment in enumerate(self._segments, 1):
+            if number % _SEGMENTS_A_STEP == 0:
+                yield None
+            if segment.base_offset >= self._bases[0]:
+                _max_timestamp(segment)  # is remembered
+        return (yield from max(self._segments, key=_max_timestamp).find_max_timestamp())
 
     def must_roll(self, config: LogConfig, size: int, last_offset: int, timestamp: int, now_ms: int) -> bool:
         """Tell whether the active segment is too full or too old to take `size` bytes up to `last_offset`."""

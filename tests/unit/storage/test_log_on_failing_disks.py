@@ -83,6 +83,19 @@ def test_want_of_descriptors_fails_what_needs_them_and_nothing_after(tmp_path: P
     assert [header.base_offset for header in headers(log)] == [0, 1]
 
 
+def test_want_of_descriptors_fails_a_search_for_the_largest_timestamp_too(tmp_path: Path) -> None:
+    written = open_log(tmp_path)
+    fill(written, 1)
+    written.roll(NOW_MS)
+    written.close(NOW_MS)
+    disk = FaultyDisk()
+    log = open_log(tmp_path, disk=disk)
+    disk.arm("open", errno.EMFILE)
+    with pytest.raises(KafkaError) as failed:
+        finish(log.max_timestamp_offset())
+    assert failed.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+
+
 @pytest.mark.parametrize("after", range(3))
 def test_a_roll_that_finds_the_disk_full_leaves_no_segment_for_a_restart_to_end_the_log_with(
     after: int, tmp_path: Path

@@ -4,6 +4,7 @@ from struct import iter_unpack, pack_into
 
 import pytest
 
+from protocol.compression import Compression
 from protocol.errors import ErrorCode, KafkaError
 from protocol.record import Record
 from protocol.record_batch import BatchHeader, assign, build_batch, iter_batches, read_header
@@ -258,6 +259,14 @@ def test_bytes_that_are_no_batch_are_corrupt_not_skipped(segment: Segment) -> No
     with pytest.raises(KafkaError) as raised:
         sealed.position_of(BASE + 8)
     assert raised.value.code is ErrorCode.CORRUPT_MESSAGE
+
+
+def test_a_small_batch_that_may_unpack_to_much_is_unpacked_there_too(tmp_path: Path) -> None:
+    segment = Segment.create(OsDisk(), str(tmp_path), 0, NOW_MS)
+    batch = build_batch([(None, bytes(1 << 20))], timestamp_ms=5, compression=Compression.ZSTD)
+    segment.append(batch, [read_header(batch)], 4096)
+    assert len(batch) < 1000
+    assert callable(next(segment.find_timestamp(5, 0)))
 
 
 def test_a_large_batch_is_read_and_unpacked_where_nobody_waits_for_it(tmp_path: Path) -> None:

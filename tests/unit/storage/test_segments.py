@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -5,8 +6,8 @@ import pytest
 from protocol.record_batch import assign, iter_batches, read_header
 from storage.disk import OsDisk
 from storage.log_config import LogConfig
-from storage.search import finish
-from storage.segment import Segment
+from storage.search import Search, finish
+from storage.segment import Segment, TimestampOffset
 from storage.segments import Segments
 from tests.logs import NOW_MS, batch
 
@@ -190,3 +191,22 @@ def test_timestamps_are_looked_for_in_every_segment(tmp_path: Path) -> None:
     largest = finish(segments.find_max_timestamp())
     assert largest is not None
     assert (largest.timestamp, largest.offset) == (90, 3)
+
+
+@pytest.mark.parametrize("wanted", [Segments.find_max_timestamp, lambda segments: segments.find_timestamp(NOW_MS, 0)])
+def test_a_search_through_many_segments_takes_turns_and_passes_over_what_goes_meanwhile(
+    wanted: Callable[[Segments], Search[TimestampOffset | None]], tmp_path: Path
+) -> None:
+    disk, folder, count = OsDisk(), str(tmp_path), 140
+    segments = Segments(disk, folder, [Segment.create(disk, folder, 0, NOW_MS)])
+    for offset in range(count):
+        segments.roll(offset, NOW_MS)
+        append(segments, offset, NOW_MS if offset == count - 2 else 1)
+    segments.active.seal()
+    again = Segments(disk, folder, [Segment(disk, folder, offset, NOW_MS) for offset in range(count)])
+    search = wanted(again)
+    assert next(search) is None
+    again.remove_first(count - 4)
+    found = finish(search)
+    assert found is not None
+    assert (found.timestamp, found.offset) == (NOW_MS, count - 2)
