@@ -27,7 +27,10 @@ from protocol.framing import FrameReader
 from protocol.primitives import Part
 
 if TYPE_CHECKING:
+    from broker.promise import Promise
     from broker.server import Listener
+
+    Response = asyncio.Future[list[Part] | None] | Promise[list[Part] | None]
 
 _log = logging.getLogger("broker.channel")
 
@@ -48,7 +51,7 @@ class Waiting(NamedTuple):
     """
 
     api_key: int
-    response: asyncio.Future[list[Part] | None]
+    response: Response
 
 
 class Channel(asyncio.BufferedProtocol):
@@ -78,7 +81,7 @@ class Channel(asyncio.BufferedProtocol):
         server = listener.server
         self._reader = FrameReader(server.scratch, server.limits.max_request_bytes, server.request_memory)
         self._backlog: Iterator[memoryview] | None = None  # frames that are held back
-        self._parked: set[asyncio.Future[list[Part] | None]] | None = None  # fetches that wait for data
+        self._parked: set[Response] | None = None  # fetches that wait for data
         self._reading = True
         self._resuming = False
         self._finishing = False
@@ -201,7 +204,7 @@ class Channel(asyncio.BufferedProtocol):
         head: bytes = outcome[0]  # type: ignore[assignment]  # of one kind or another; files' contents follow
         return 1 + len(head) // _REQUEST_BYTES
 
-    def _answered(self, slot: Slot, response: asyncio.Future[list[Part] | None]) -> None:
+    def _answered(self, slot: Slot, response: Response) -> None:
         """Fill the slot of a request that waited, and take up what it held back."""
         if self._closing or self.connection.closed or response.cancelled():
             return

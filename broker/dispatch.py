@@ -2,10 +2,11 @@
 
 An API is served where `broker/handlers/` has a module of its name, on the listeners and in the versions of
 `protocol.api`. Handlers and messages are imported at the first request that needs them, so that a start does
-not pay for them. A handler answers at once, or returns an awaitable and is answered later; it is called while
-the frame is valid, so views of the frame (`Records`) are good until it returns, and no longer. A handler's module may
-have a `handle_frame` besides, which answers the commonest shape of a request straight from its bytes to those of the
-response, and returns None, with nothing done, for every other, which `handle` then gets.
+not pay for them. A handler answers at once, with a message or with the parts of the frame, or returns an awaitable, or
+a promise where a turn of the loop counts, and is answered later; it is called while the frame is valid, so views of the
+frame (`Records`) are good until it returns, and no longer. A handler's module may have a `handle_frame` besides, which
+answers the commonest shape of a request straight from its bytes to those of the response, and returns None, with
+nothing done, for every other, which `handle` then gets.
 
 Whatever goes wrong ends in one place:
 
@@ -21,6 +22,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from importlib import import_module
 from importlib.machinery import PathFinder
 from struct import Struct
@@ -30,6 +32,7 @@ from broker import handlers
 from broker.channel import Waiting
 from broker.connection import Connection, Disconnect, RequestContext, context_of
 from broker.error_responses import error_response
+from broker.promise import Promise
 from protocol.api import APIS, Api, ApiKey, request_class
 from protocol.errors import DecodeError, ErrorCode, InvariantError, KafkaError
 from protocol.headers import RequestHeader, decode_request_header, response_prefix
@@ -39,7 +42,8 @@ from protocol.schema import Message
 if TYPE_CHECKING:
     from broker.broker import Broker
 
-Handler: TypeAlias = Callable[["Broker", RequestContext, Any], "Message | Awaitable[Message | None] | None"]
+Answer: TypeAlias = "Message | list[Part] | None"
+Handler: TypeAlias = Callable[["Broker", RequestContext, Any], "Answer | Promise[Any] | Awaitable[Message | None]"]
 FrameHandler: TypeAlias = Callable[["Broker", RequestHeader, Connection, memoryview, int], "bytes | Message | None"]
 _Route: TypeAlias = tuple[range, type[Message], Handler, FrameHandler | None]
 
@@ -88,9 +92,11 @@ class Dispatcher:
         request = requests.decode(frame, version, body_at)
         try:
             outcome = handle(self._broker, context_of(header, connection), request)
-            if isinstance(outcome, Message):
+            if isinstance(outcome, Promise):
+                return Waiting(key, outcome.then(partial(self._promised, header, request)))
+            if outcome is None or isinstance(outcome, (list, Message)):
                 return _encode_answer(header, outcome)
-            return None if outcome is None else Waiting(key, self._start(self._later(header, request, outcome)))
+            return Waiting(key, self._start(self._later(header, request, outcome)))
         except Exception as error:
             return self._failed(header, request, error)
 
@@ -113,8 +119,15 @@ class Dispatcher:
         self, header: RequestHeader, request: Message, outcome: Awaitable[Message | None]
     ) -> list[Part] | None:
         try:
-            response = await outcome
-            return None if response is None else _encode_answer(header, response)
+            return _encode_answer(header, await outcome)
+        except Exception as error:
+            return self._failed(header, request, error)
+
+    def _promised(self, header: RequestHeader, request: Message, outcome: Answer | Exception) -> list[Part] | None:
+        try:
+            if isinstance(outcome, Exception):
+                raise outcome
+            return _encode_answer(header, outcome)
         except Exception as error:
             return self._failed(header, request, error)
 
@@ -148,8 +161,10 @@ class Dispatcher:
             raise Disconnect(f"{name} failed with {code.name}") from impossible
 
 
-def _encode_answer(header: RequestHeader, response: Message) -> list[Part]:
+def _encode_answer(header: RequestHeader, response: Answer) -> list[Part] | None:
     """Return a handler's response as parts; one that cannot be written is a bug of ours, no answer to the client."""
+    if response is None or isinstance(response, list):
+        return response
     try:
         return encode_response(header, response)
     except KafkaError as error:

@@ -10,6 +10,8 @@ Behaviour
 - Consumers read to the high watermark, or to the last stable offset where they ask for committed records
   only; replicas to the end of the log, and what they have is taken for acknowledged.
 - Records are slices of segment files that nobody looks at on their way to the socket.
+- What is found is answered straight in bytes (`protocol.plain_fetch`); with anything else to be told, by a message.
+- What an append lets a waiting fetch read is on its way in the turn that tells it (`broker.promise`).
 
 Version notes
 - 5 and below do not know KAFKA_STORAGE_ERROR: NOT_LEADER_OR_FOLLOWER instead.
@@ -28,15 +30,14 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 from broker.fetch_sessions import NO_SESSION, FetchPartition, FetchSession
 from broker.leader_hints import current_leader
 from broker.partition import NO_OFFSET, Isolation, Partition, ReadResult
+from broker.promise import Promise
+from protocol import plain_fetch
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.fetch import FetchRequest, FetchResponse
-from protocol.primitives import RecordsPart, part_size
-from protocol.schema import maker
+from protocol.plain_fetch import plain_answer, topic_named
+from protocol.primitives import Part, RecordsPart
 
 if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Awaitable
-
     from broker.broker import Broker
     from broker.connection import RequestContext
 
@@ -49,11 +50,12 @@ _HINTED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 _Topic = FetchResponse.Topic
 _Fetched = FetchResponse.Topic.Partition
-_make_topic = maker(_Topic)
-_make_fetched = maker(_Fetched)
+
+Answer: TypeAlias = "FetchResponse | list[Part]"
+_Said: TypeAlias = "tuple[FetchPartition, ReadResult | KafkaError]"
 
 
-def handle(broker: Broker, context: RequestContext, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
+def handle(broker: Broker, context: RequestContext, request: FetchRequest) -> Answer | Promise[Answer]:
     """Answer with what can be read; wait only if that is less than the reader wants."""
     versioned = context.api_version >= _REPLICA_STATE_FROM_VERSION
     replica_id = request.replica_state.replica_id if versioned else request.replica_id
@@ -65,10 +67,6 @@ def handle(broker: Broker, context: RequestContext, request: FetchRequest) -> Fe
     fetch = _Fetch(broker, context, request, session, replica_id)
     response = fetch.attempt(final=request.max_wait_ms <= 0)
     return response if response is not None else fetch.park(request.max_wait_ms / 1000)
-
-
-# What is said of a partition, and whether the reader then knows all there is.
-_Answer: TypeAlias = "tuple[FetchPartition, _Fetched, bool]"
 
 
 class _Fetch:
@@ -87,7 +85,7 @@ class _Fetch:
         "_session",
     )
 
-    _response: asyncio.Future[FetchResponse]
+    _response: Promise[Answer]
 
     def __init__(
         self,
@@ -112,10 +110,10 @@ class _Fetch:
 
     # Waiting.
 
-    def park(self, wait_s: float) -> asyncio.Future[FetchResponse]:
+    def park(self, wait_s: float) -> Promise[Answer]:
         """Wait for more to read, and return the answer to come."""
         loop = self._broker.loop
-        self._response = loop.create_future()
+        self._response = Promise(loop)
         self._response.add_done_callback(self._dropped)
         self._session.park(self)
         self._broker.purgatory.expire_at(self, loop.time() + wait_s)
@@ -139,56 +137,56 @@ class _Fetch:
 
     def expire(self) -> None:
         """Answer with what there is."""
-        self._finish(final=True)
+        if not self.done:
+            self._finish(final=True)
 
     def supersede(self) -> None:
         """Answer that a later request of the session has come."""
         self._session.unpark(self)
         if not self.done:
             code = ErrorCode.INVALID_FETCH_SESSION_EPOCH
-            self._response.set_result(FetchResponse(error_code=code, session_id=self._session.session_id, responses=[]))
+            answer = FetchResponse(error_code=code, session_id=self._session.session_id, responses=[])
+            self._response.answer_soon(answer)
 
-    def _dropped(self, response: asyncio.Future[FetchResponse]) -> None:
+    def _dropped(self, response: Promise[Answer]) -> None:
         """Watch nothing any more for a client that has gone: its time may be long, and nothing may ever come."""
         if response.cancelled():
             self._session.unpark(self)
 
     def _finish(self, *, final: bool) -> None:
-        if self.done:
-            return
+        """Answer, if there is enough; soon if `final`, since a request that ended the session may be in progress."""
+        outcome: Answer | Exception | None
         try:
-            response = self.attempt(final=final)
+            outcome = self.attempt(final=final)
         except Exception as error:
+            outcome = error
+        if outcome is not None:
             self._session.unpark(self)
-            self._response.set_exception(error)
-            return
-        if response is not None:
-            self._session.unpark(self)
-            self._response.set_result(response)
+            (self._response.answer_soon if final else self._response.answer)(outcome)
 
     # Reading.
 
-    def attempt(self, *, final: bool) -> FetchResponse | None:
+    def attempt(self, *, final: bool) -> Answer | None:
         """Read, and return the answer; None if it is too little and `final` is false."""
         session = self._session
         room, found, urgent = self._max_bytes, 0, final or not session.partitions
-        answers: list[_Answer] = []
+        said: list[_Said] = []
         for wanted in session.to_read:
             try:
                 result = self._read(wanted, room, min_one=found == 0)
             except KafkaError as error:
-                answers.append((wanted, self._refused(wanted, error), False))
+                said.append((wanted, error))
                 urgent = True
                 continue
             found += result.size_bytes
             room = max(0, room - result.size_bytes)
             urgent = urgent or result.diverging_epoch is not None
             if session.full or _says_something(wanted, result):
-                answers.append((wanted, self._fetched(wanted, result), result.caught_up))
+                said.append((wanted, result))
             elif result.caught_up:
                 session.settle(wanted)
         if urgent or found >= self._min_bytes:
-            return self._answer(answers)
+            return self._answer(said)
         self._missing_bytes = self._min_bytes - found
         return None
 
@@ -231,21 +229,6 @@ class _Fetch:
 
     # Answering.
 
-    def _fetched(self, wanted: FetchPartition, result: ReadResult) -> _Fetched:
-        answer = _make_fetched(
-            partition_index=wanted.index,
-            error_code=ErrorCode.NONE,
-            high_watermark=result.high_watermark,
-            last_stable_offset=result.last_stable_offset,
-            log_start_offset=result.log_start_offset,
-            aborted_transactions=[] if self._isolation is Isolation.READ_COMMITTED else None,
-            records=list[RecordsPart](result.slices) if result.slices else b"",
-        )
-        if result.diverging_epoch is not None:
-            epoch, end_offset = result.diverging_epoch
-            answer.diverging_epoch = _Fetched.DivergingEpoch(epoch=epoch, end_offset=end_offset)
-        return answer
-
     def _refused(self, wanted: FetchPartition, error: KafkaError) -> _Fetched:
         code = error.code
         if code is ErrorCode.KAFKA_STORAGE_ERROR and self._context.api_version < _STORAGE_ERROR_FROM_VERSION:
@@ -258,33 +241,71 @@ class _Fetch:
             records=b"",
         )
 
-    def _answer(self, answers: list[_Answer]) -> FetchResponse:
-        """Put the answers together, and note in the session what was said."""
+    def _answer(self, said: list[_Said]) -> Answer:
+        """Note in the session what is said, and say it."""
+        session = self._session
+        plain = self._context.api_version >= plain_fetch.FIRST_VERSION
+        for wanted, found in said:
+            if isinstance(found, KafkaError):
+                wanted.sent_high_watermark = NO_OFFSET
+                plain = False
+                continue
+            wanted.sent_high_watermark = found.high_watermark
+            wanted.sent_log_start_offset = found.log_start_offset
+            plain = plain and found.diverging_epoch is None
+            if wanted.hosted is not None and self._replica_id < 0:
+                wanted.hosted.traffic.bytes_out += found.size_bytes
+            if found.caught_up:
+                session.settle(wanted)
+            elif found.slices:
+                session.postpone(wanted)
+        session.full = False
+        return self._plain(cast("list[tuple[FetchPartition, ReadResult]]", said)) if plain else self._message(said)
+
+    def _plain(self, said: list[tuple[FetchPartition, ReadResult]]) -> list[Part]:
+        """Return what was found in bytes; nothing else is to be told."""
+        by_id = self._session.uses_topic_ids
+        topics: dict[bytes, list[plain_fetch.Found]] = {}
+        for wanted, (slices, size_bytes, _, high_watermark, last_stable_offset, log_start_offset, _) in said:
+            topic = wanted.topic_id if by_id else topic_named(wanted.topic or "")
+            found = (wanted.index, high_watermark, last_stable_offset, log_start_offset, slices, size_bytes)
+            if topic in topics:
+                topics[topic].append(found)
+            else:
+                topics[topic] = [found]
+        committed = self._isolation is Isolation.READ_COMMITTED
+        return plain_answer(self._context.correlation_id, self._session.session_id, topics, committed)
+
+    def _message(self, said: list[_Said]) -> FetchResponse:
         session = self._session
         topics: dict[str | bytes, _Topic] = {}
         response = FetchResponse(session_id=session.session_id, responses=[])
-        for wanted, answer, settled in answers:
+        for wanted, found in said:
             key = wanted.topic_id if session.uses_topic_ids else wanted.topic or ""
             topic = topics.get(key)
             if topic is None:
-                topic = topics[key] = _make_topic(topic=wanted.topic or "", topic_id=wanted.topic_id, partitions=[])
+                topic = topics[key] = _Topic(topic=wanted.topic or "", topic_id=wanted.topic_id, partitions=[])
+            answer = self._refused(wanted, found) if isinstance(found, KafkaError) else self._fetched(wanted, found)
             topic.partitions.append(answer)
             if answer.error_code in _HINTED and self._context.api_version >= _HINTS_FROM_VERSION:
                 self._hint(response, wanted, answer)
-            if answer.error_code:
-                wanted.sent_high_watermark = NO_OFFSET
-                continue
-            wanted.sent_high_watermark = answer.high_watermark
-            wanted.sent_log_start_offset = answer.log_start_offset
-            if answer.records and wanted.hosted is not None and self._replica_id < 0:
-                wanted.hosted.traffic.bytes_out += sum(map(part_size, cast("list[RecordsPart]", answer.records)))
-            if settled:
-                session.settle(wanted)
-            elif answer.records:
-                session.postpone(wanted)
         response.responses = list(topics.values())
-        session.full = False
         return response
+
+    def _fetched(self, wanted: FetchPartition, result: ReadResult) -> _Fetched:
+        answer = _Fetched(
+            partition_index=wanted.index,
+            error_code=ErrorCode.NONE,
+            high_watermark=result.high_watermark,
+            last_stable_offset=result.last_stable_offset,
+            log_start_offset=result.log_start_offset,
+            aborted_transactions=[] if self._isolation is Isolation.READ_COMMITTED else None,
+            records=list[RecordsPart](result.slices) if result.slices else b"",
+        )
+        if result.diverging_epoch is not None:
+            epoch, end_offset = result.diverging_epoch
+            answer.diverging_epoch = _Fetched.DivergingEpoch(epoch=epoch, end_offset=end_offset)
+        return answer
 
     def _hint(self, response: FetchResponse, wanted: FetchPartition, answer: _Fetched) -> None:
         """Say who leads the partition instead, and where."""

@@ -20,9 +20,8 @@ from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_a
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest
-from protocol.primitives import read_parts
 from protocol.record_batch import iter_batches
-from tests.unit.broker.node import Node
+from tests.unit.broker.node import Node, stored_bytes
 
 PARTITIONS = 3
 UNLIMITED = 1 << 20
@@ -153,7 +152,7 @@ class Reader(RuleBasedStateMachine):
             self.changed.add(index)
             return
         read.high_watermark, read.log_start_offset = part.high_watermark, part.log_start_offset
-        data = read_parts(part.records) if part.records else b""
+        data = stored_bytes(part.records)
         offsets = [header.base_offset for _, header in iter_batches(data)]
         assert offsets == list(range(read.offset, read.offset + len(offsets)))
         if take and offsets:

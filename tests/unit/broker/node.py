@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import selectors
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from functools import partial
 from importlib import import_module
 from random import Random
 from typing import Any
@@ -17,6 +18,7 @@ from broker.connection import Connection, RequestContext
 from broker.fetch_sessions import FetchSessions
 from broker.partition import Partition
 from broker.producer_ids import ProducerIds
+from broker.promise import Promise
 from broker.purgatory_driver import PurgatoryDriver
 from broker.replica_manager import ReplicaManager
 from broker.said_once import SaidOnce
@@ -228,10 +230,13 @@ class Node:
             connection = Connection(1, LISTENER, "127.0.0.1")
             answer = handle_frame(self, RequestHeader(key, version, 7, client_id), connection, frame, 0)
             if answer is not None:
-                return _decoded(key, version, answer) if isinstance(answer, bytes) else answer
+                return _decoded(key, version, answer)
         request = request_class(key).decode(frame, version)
         context = RequestContext(key, version, 7, client_id, 1, LISTENER, "127.0.0.1")
-        return handler.handle(self, context, request)
+        outcome = handler.handle(self, context, request)
+        if isinstance(outcome, Promise):
+            return outcome.then(partial(_decoded, key, version))
+        return _decoded(key, version, outcome)
 
     def answer(self, key: ApiKey, version: int, /, client_id: str | None = None, **fields: Any) -> Any:
         """Send a request and wait for its response, which has to be encodable."""
@@ -274,15 +279,26 @@ class Node:
         return found
 
 
-def _decoded(key: ApiKey, version: int, frame: bytes) -> Any:
-    """Return the response in a frame whose size and correlation id are as they should be."""
+def _decoded(key: ApiKey, version: int, answer: Any) -> Any:
+    """Return the response in a frame, or its parts, whose size and correlation id are as they should be.
+
+    What is no frame is the response itself, or will be.
+    """
+    if not isinstance(answer, (bytes, list)):
+        return answer
+    frame = answer if isinstance(answer, bytes) else read_parts(answer)
     assert int.from_bytes(frame[:4], "big") == len(frame) - 4
     correlation_id, body_at = decode_response_header(key, version, frame[4:])
     assert correlation_id == 7
     return response_class(key).decode(frame[4:], version, body_at)
 
 
+def stored_bytes(records: Any) -> bytes:
+    """Return the bytes of a response's records, wherever they lie."""
+    return read_parts(records) if isinstance(records, list) else bytes(records)
+
+
 def batches(records: Any) -> list[bytes]:
     """Return the batches of a response's records."""
-    data = records if isinstance(records, bytes) else read_parts(records)
+    data = stored_bytes(records)
     return [data[at : at + header.size_bytes] for at, header in iter_batches(data)]

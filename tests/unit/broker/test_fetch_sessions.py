@@ -10,7 +10,7 @@ import pytest
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest
-from tests.unit.broker.node import Node
+from tests.unit.broker.node import Node, stored_bytes
 
 
 class Fetcher:
@@ -70,7 +70,7 @@ class Fetcher:
         response = self.response(*arguments, **more)
         assert response.error_code == 0
         return {
-            part.partition_index: (sum(piece.size_bytes for piece in part.records), part.high_watermark)
+            part.partition_index: (len(stored_bytes(part.records)), part.high_watermark)
             for topic in response.responses
             for part in topic.partitions
         }
@@ -184,7 +184,7 @@ class TestWaiting:
         node.pass_time(1)
         response = fetcher.ask(max_wait_ms=500)
         assert not isinstance(response, Awaitable)
-        assert sum(piece.size_bytes for piece in response.responses[0].partitions[0].records) == size
+        assert len(stored_bytes(response.responses[0].partitions[0].records)) == size
 
     def test_a_later_request_of_the_session_ends_the_wait(self, node: Node, fetcher: Fetcher) -> None:
         fetcher.fetch({"t": {0: 0}})

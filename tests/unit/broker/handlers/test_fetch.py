@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from broker.connection import RequestContext
+from broker.handlers.fetch import handle
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
-from protocol.messages.fetch import FetchRequest
-from protocol.primitives import part_size, read_parts
+from protocol.messages.fetch import FetchRequest, FetchResponse
+from protocol.primitives import Part, part_size
 from protocol.record_batch import iter_batches
 from storage.log_config import LogConfig
-from tests.unit.broker.node import Node
+from tests.unit.broker.node import LISTENER, Node, stored_bytes
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
 
 Wanted = FetchRequest.Topic.Partition
 ALL_VERSIONS = range(4, 19)
@@ -53,8 +58,7 @@ def fetched(node: Node, one: Wanted, topic: str = "t", **more: Any) -> Any:
 
 def offsets(partition: Any) -> list[int]:
     """Return the base offsets of the batches in a partition's part of a response."""
-    data = partition.records if isinstance(partition.records, bytes) else read_parts(partition.records)
-    return [header.base_offset for _, header in iter_batches(data)]
+    return [header.base_offset for _, header in iter_batches(stored_bytes(partition.records))]
 
 
 @pytest.mark.parametrize("version", ALL_VERSIONS)
@@ -69,11 +73,14 @@ def test_every_version_finds_what_was_appended(node: Node, version: int) -> None
     response.encode(version)
 
 
-def test_records_leave_as_slices_of_files(node: Node) -> None:
-    node.create("t")
+@pytest.mark.parametrize("version", ALL_VERSIONS)
+def test_records_leave_as_slices_of_files(node: Node, version: int) -> None:
+    topic_id = node.create("t")
     node.append("t")
-    response = fetch(node, {"t": [wanted()]})
-    parts = response.encode_parts(12, b"")
+    topics = [FetchRequest.Topic(topic="t", topic_id=topic_id, partitions=[wanted()])]
+    request = FetchRequest(max_wait_ms=0, min_bytes=1, topics=topics)
+    outcome = handle(cast("Broker", node), RequestContext(ApiKey.FETCH, version, 7, None, 1, LISTENER, ""), request)
+    parts = outcome.encode_parts(version) if isinstance(outcome, FetchResponse) else cast("list[Part]", outcome)
     slices = [part for part in parts if not isinstance(part, (bytes, bytearray, memoryview))]
     assert [part_size(piece) for piece in slices] == [node.partition("t").log.size_bytes]
 
@@ -172,6 +179,26 @@ class TestWaiting:
         response = node.wait(waiting)
         assert [offsets(part) for part in response.responses[0].partitions] == [[], [0]]
         assert node.loop.time() == pytest.approx(0.2, abs=0.01)
+
+    def test_it_is_answered_in_the_turn_in_which_it_is_woken(self, node: Node) -> None:
+        waiting = ask(node, {"t": [wanted()]}, max_wait_ms=500)
+        answered: list[Any] = []
+        waiting.add_done_callback(answered.append)
+        node.append("t")
+        assert not answered
+        node.purgatory.run(0.0)
+        assert answered == [waiting]
+
+    def test_what_a_request_ends_is_answered_after_that_request(self, node: Node) -> None:
+        opened = fetch(node, {"t": [wanted()]}, session_epoch=0)
+        waiting = ask(node, {}, max_wait_ms=500, session_id=opened.session_id, session_epoch=1)
+        answered: list[Any] = []
+        waiting.add_done_callback(answered.append)
+        ask(node, {}, max_wait_ms=500, session_id=opened.session_id, session_epoch=0)
+        assert waiting.done()
+        assert not answered
+        node.pass_time(0)
+        assert answered == [waiting]
 
     def test_its_time_runs_out(self, node: Node) -> None:
         response = node.wait(ask(node, {"t": [wanted()]}, max_wait_ms=500))
