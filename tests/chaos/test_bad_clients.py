@@ -6,6 +6,7 @@ What should never be sent at all is in `tests/clients/test_bad_input.py`.
 import os
 import socket
 import struct
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
@@ -19,7 +20,7 @@ from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupRequest
 from protocol.messages.produce import ProduceRequest
 from protocol.record_batch import build_batch
-from tests.abuse import Neighbour, abused, connect, frame, head
+from tests.abuse import TIMEOUT_S, Neighbour, abused, connect, frame, head
 from tests.broker_process import BrokerProcess
 from tests.raw_client import RawClient
 
@@ -126,7 +127,9 @@ def test_connections_that_are_opened_and_dropped_leave_nothing_behind(
             for client in clients[::2]:
                 client.sendall(b"\0")
             neighbour.wait_for_answers(1)
+    deadline = time.monotonic() + TIMEOUT_S
     while descriptors(broker) > before:
+        assert time.monotonic() < deadline
         neighbour.wait_for_answers(1)
 
 
