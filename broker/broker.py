@@ -53,6 +53,7 @@ from storage.log_directory import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from storage.log_manager import LogManager
 
 if TYPE_CHECKING:
+    from broker.directory_moves import DirectoryMoves
     from broker.groups.coordinator import GroupCoordinator
     from broker.groups.journal import PartitionJournal
     from broker.groups.turn import GroupSettings
@@ -151,6 +152,15 @@ class Broker:
             settings=_group_settings(self.settings),
             partition_count=self._offsets_partitions,
             open_journal=self._open_journal,
+        )
+
+    @cached_property
+    def moves(self) -> DirectoryMoves:
+        """Return what moves replicas between the data directories, begun where there are several."""
+        from broker.directory_moves import DirectoryMoves
+
+        return DirectoryMoves(
+            self.node_id, self.broker_epoch, self.logs, live=self.live, controller=self.controller, loop=self.loop
         )
 
     @cached_property
@@ -312,6 +322,8 @@ class Broker:
             controller=controller,
             loop=self.loop,
         ).begin()
+        if len(self.logs.directories) > 1:
+            await self.moves.start(self.replicas)
         await controller.submit(lambda image: unfence_broker(image, self.node_id, self.broker_epoch))
 
     def _keep_house(self) -> None:
@@ -361,6 +373,8 @@ class Broker:
             await self.monitor.stop()
         self._waiting.stop()
         await self._chores.stop()
+        if "moves" in self.__dict__:
+            await self.moves.stop()
         broken: list[LogDirectory] = []
         try:
             await self.controller.stop()

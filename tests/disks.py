@@ -17,6 +17,8 @@ class FaultyDisk(OsDisk):
         self._armed: dict[str, tuple[int, int]] = {}
         self.full = False
         """While set, nothing more can be written: all that makes files or makes them longer fails."""
+        self.cold = False
+        """While set, nothing can be read without waiting for the device."""
 
     def arm(self, kind: str, code: int = errno.EIO, *, after: int = 0) -> None:
         """Let the call of `kind` after the next `after` ones fail with `code`."""
@@ -77,6 +79,9 @@ class FaultyFile(OsFile):
     def pread(self, size: int, offset: int) -> bytes:
         self._disk.check("pread", self.path)
         return super().pread(size, offset)
+
+    def pread_nowait(self, size: int, offset: int) -> Buffer | None:
+        return None if self._disk.cold else super().pread_nowait(size, offset)
 
     def pwrite(self, data: Buffer, offset: int) -> None:
         try:

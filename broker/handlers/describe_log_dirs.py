@@ -3,6 +3,7 @@
 Behaviour
 - One result a directory; one that has failed is KAFKA_STORAGE_ERROR and says nothing else.
 - Sizes are of records, without indexes. How far a log is behind is what it lacks below the high watermark.
+- The copy that a move makes in another directory is a future replica; it is behind by what it lacks of the log.
 - Of partitions that were not asked for, or are not here, nothing is said. The metadata log is not among them.
 
 Version notes
@@ -13,13 +14,13 @@ Version notes
 from __future__ import annotations
 
 import os.path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Iterable
 
     from broker.broker import Broker
     from broker.connection import RequestContext
@@ -29,6 +30,14 @@ if TYPE_CHECKING:
 _Result = DescribeLogDirsResponse.Result
 
 
+class _Log(NamedTuple):
+    """A log, or the copy that is to take its place, and by how many offsets it is behind."""
+
+    log: Log
+    lag: int
+    is_future: bool
+
+
 def handle(broker: Broker, _context: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
     """Describe every directory with those of its logs that were asked for."""
     asked = (
@@ -36,34 +45,42 @@ def handle(broker: Broker, _context: RequestContext, request: DescribeLogDirsReq
         if request.topics is None
         else {(topic.topic, index) for topic in request.topics for index in topic.partitions}
     )
-    found: dict[LogDirectory, list[Log]] = {directory: [] for directory in broker.logs.directories}
+    found: dict[LogDirectory, list[_Log]] = {directory: [] for directory in broker.logs.directories}
     for log in broker.logs:
-        if asked is None or (log.topic, log.partition) in asked:
-            found[broker.logs.directory_of(log)].append(log)
+        lag = max(log.high_watermark - log.log_end_offset, 0)
+        found[broker.logs.directory_of(log)].append(_Log(log, lag, is_future=False))
+    for move in broker.logs.moves:
+        if not move.taken_over:
+            lag = move.log.log_end_offset - move.copy.log_end_offset
+            found[move.target].append(_Log(move.copy, lag, is_future=True))
     node = broker.image.brokers.get(broker.node_id)
     cordoned = (node.cordoned_directories if node is not None else None) or ()
     return DescribeLogDirsResponse(
         results=[
-            _describe(directory, logs, is_cordoned=directory.directory_id in cordoned)
+            _describe(
+                directory,
+                [one for one in logs if asked is None or (one.log.topic, one.log.partition) in asked],
+                is_cordoned=directory.directory_id in cordoned,
+            )
             for directory, logs in found.items()
         ]
     )
 
 
-def _describe(directory: LogDirectory, logs: Collection[Log], *, is_cordoned: bool) -> _Result:
+def _describe(directory: LogDirectory, logs: Iterable[_Log], *, is_cordoned: bool) -> _Result:
     path = os.path.abspath(directory.path)
     try:
         space = directory.space()
     except KafkaError:
         return _Result(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path, topics=[])
     topics: dict[str, list[_Result.Topic.Partition]] = {}
-    for log in logs:
+    for log, lag, is_future in logs:
         topics.setdefault(log.topic, []).append(
             _Result.Topic.Partition(
                 partition_index=log.partition,
                 partition_size=log.size_bytes,
-                offset_lag=max(log.high_watermark - log.log_end_offset, 0),
-                is_future_key=False,
+                offset_lag=lag,
+                is_future_key=is_future,
             )
         )
     return _Result(

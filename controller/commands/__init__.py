@@ -5,6 +5,7 @@
     brokers        registration, fencing and unfencing
     topics         creation and deletion
     partitions     more partitions for a topic
+    directories    in which of its directories a broker has a replica
     assignment     replicas of a new partition, placed or assigned by hand
     topic_configs  which settings a topic can have
     alter_configs  configurations of topics and brokers

@@ -70,7 +70,7 @@ def unfence_broker(image: MetadataImage, broker_id: int, broker_epoch: int) -> D
 
     KafkaError STALE_BROKER_EPOCH if it has registered again since, BROKER_ID_NOT_REGISTERED if it is not known.
     """
-    broker = _registered(image, broker_id, broker_epoch)
+    broker = registered(image, broker_id, broker_epoch)
     if broker.active:
         return Decision((), None)
     change = BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=broker_epoch, fenced=_UNFENCED)
@@ -84,7 +84,7 @@ def cordon_directories(
 
     Errors as `unfence_broker`.
     """
-    broker = _registered(image, broker_id, broker_epoch)
+    broker = registered(image, broker_id, broker_epoch)
     if directories == (broker.cordoned_directories or ()):
         return Decision((), None)
     change = BrokerRegistrationChangeRecord(
@@ -105,7 +105,8 @@ def unregister_broker(image: MetadataImage, broker_id: int) -> Decision[None]:
     return Decision((*_leaders_without(image, broker_id), gone), None)
 
 
-def _registered(image: MetadataImage, broker_id: int, broker_epoch: int) -> BrokerImage:
+def registered(image: MetadataImage, broker_id: int, broker_epoch: int) -> BrokerImage:
+    """Return a broker in its newest registration; errors as `unfence_broker`."""
     broker = image.brokers.get(broker_id)
     if broker is None:
         raise _unknown(broker_id)

@@ -314,6 +314,15 @@ LOG_CONFIGS = (
         _DYNAMIC,
     ),
     ConfigDef(
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+        _LONG,
+        None,
+        "The bytes a second that are moved between directories.",
+        at_least(0),
+        _DYNAMIC,
+        internal=True,
+    ),
+    ConfigDef(
         "replica.high.watermark.checkpoint.interval.ms",
         _LONG,
         "5000",

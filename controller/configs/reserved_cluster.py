@@ -107,8 +107,6 @@ REPLICATION_RATE_CONFIGS = table(
         The bytes a second that throttled replicas are fetched with, on the followers' side.
     leader.replication.throttled.rate LONG null cluster-wide 0..
         The bytes a second that throttled replicas are fetched with, on the leaders' side.
-    replica.alter.log.dirs.io.max.bytes.per.second LONG null cluster-wide 0..
-        The bytes a second that are moved between directories.
     """,
     without_effect="nobody is throttled yet",
     internal=True,  # as in Kafka, where they are no settings of the file

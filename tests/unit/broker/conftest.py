@@ -17,8 +17,10 @@ from broker.connection_counts import ConnectionLimits
 from broker.metrics import Metrics
 from broker.server import Limits, Server
 from protocol.primitives import Part
+from tests.disks import FaultyDisk
 from tests.unit.broker.controller_node import ControllerNode
 from tests.unit.broker.group_node import GroupNode
+from tests.unit.broker.jbod import Jbod
 from tests.unit.broker.node import Node
 
 
@@ -145,3 +147,31 @@ def controlled(stopped_controller: ControllerNode) -> ControllerNode:
     """Return a controller on an empty disk, with one broker registered."""
     stopped_controller.start()
     return stopped_controller
+
+
+@pytest.fixture
+def faulty_disk() -> FaultyDisk:
+    return FaultyDisk()
+
+
+@pytest.fixture
+def start_jbod(tmp_path: Path, faulty_disk: FaultyDisk) -> Iterator[Callable[[], Jbod]]:
+    """Start a broker with two directories, again on the same after each `end`."""
+    running: list[Jbod] = []
+
+    def start() -> Jbod:
+        running.append(Jbod(tmp_path, faulty_disk))
+        return running[-1]
+
+    yield start
+    for jbod in running:
+        jbod.end()
+
+
+@pytest.fixture
+def jbod(start_jbod: Callable[[], Jbod]) -> Jbod:
+    """Return a broker with two directories, and ten batches in its one topic."""
+    made = start_jbod()
+    made.create()
+    made.fill()
+    return made

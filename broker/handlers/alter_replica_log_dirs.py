@@ -1,0 +1,65 @@
+"""AlterReplicaLogDirs: move replicas of this broker to other data directories (KIP-113).
+
+Behaviour
+- The answer comes once the moves have begun; DescribeLogDirs tells how far they are. A replica that is in the
+  directory already stays, one on its way elsewhere is not moved there any more.
+- A directory is named by its absolute path, as DescribeLogDirs tells it: any other is LOG_DIR_NOT_FOUND. One that is
+  cordoned takes no replicas: INVALID_REPLICA_ASSIGNMENT. While any directory is offline nothing moves:
+  KAFKA_STORAGE_ERROR.
+- A partition that has no replica here is REPLICA_NOT_AVAILABLE; where one is created later is the controller's choice.
+- The copy's name is longer than the log's: INVALID_TOPIC_EXCEPTION if it is too long.
+- Of a partition that is named twice, the last directory counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os.path
+from typing import TYPE_CHECKING
+
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
+from storage.log_names import future_name_fits
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.connection import RequestContext
+
+_Topic = AlterReplicaLogDirsResponse.Topic
+
+
+async def handle(
+    broker: Broker, _context: RequestContext, request: AlterReplicaLogDirsRequest
+) -> AlterReplicaLogDirsResponse:
+    """Begin, change or cancel the moves that were asked for, one a turn of the loop."""
+    wanted = {
+        (topic.name, index): wish.path for wish in request.dirs for topic in wish.topics for index in topic.partitions
+    }
+    answers: dict[str, list[_Topic.Partition]] = {}
+    for (topic, index), path in wanted.items():
+        code = ErrorCode.NONE
+        try:
+            _move(broker, topic, index, path)
+        except KafkaError as error:
+            # As Kafka says it for compatibility.
+            absent = error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+            code = ErrorCode.REPLICA_NOT_AVAILABLE if absent else error.code
+        answers.setdefault(topic, []).append(_Topic.Partition(partition_index=index, error_code=code))
+        await asyncio.sleep(0)
+    return AlterReplicaLogDirsResponse(
+        results=[_Topic(topic_name=topic, partitions=partitions) for topic, partitions in answers.items()]
+    )
+
+
+def _move(broker: Broker, topic: str, index: int, path: str) -> None:
+    if not future_name_fits((topic, index)):
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"the name of {topic} is too long to be moved")
+    target = next((one for one in broker.logs.directories if os.path.abspath(one.path) == path), None)
+    if target is None:
+        raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"{path} is not in log.dirs")
+    if target.failure is not None:
+        raise target.offline()
+    node = broker.image.brokers.get(broker.node_id)
+    if node is not None and target.directory_id in (node.cordoned_directories or ()):
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{path} is cordoned")
+    broker.moves.begin(broker.replicas.partition(topic, index).log, target)
