@@ -119,10 +119,10 @@ def test_the_installed_commands_write_and_read_every_codec(installed: Path, tmp_
     with subprocess.Popen(serve, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as broker:
         try:
             environment = {**os.environ, "BARNABAS_BROKERS": broker.stdout.readline().split()[1]}
-            for codec in ("gzip", "snappy", "lz4", "zstd"):
-                line = f"{codec * 100}\n"
-                say(barnabas, "produce", codec, "-z", codec, said=line, cwd=tmp_path, env=environment)
-                assert say(barnabas, "consume", codec, "--exit", cwd=tmp_path, env=environment) == line
+            lines = {codec: f"{codec * 100}\n" for codec in ("gzip", "snappy", "lz4", "zstd")}
+            for codec, line in lines.items():
+                say(barnabas, "produce", "words", "-z", codec, said=line, cwd=tmp_path, env=environment)
+            assert say(barnabas, "consume", "words", "--exit", cwd=tmp_path, env=environment) == "".join(lines.values())
         finally:
             broker.terminate()
 
