@@ -357,8 +357,8 @@ class Partition:
         watermark, and those of `check`.
         """
         self.check()
-        if "delete" not in self.log.config.cleanup_policy:
-            raise KafkaError(ErrorCode.POLICY_VIOLATION, f"the cleanup.policy of {self} does not delete")
+        if self.log.config.cleanup_policy == {"compact"}:
+            raise KafkaError(ErrorCode.POLICY_VIOLATION, f"the cleanup.policy of {self} only compacts")
         high_watermark = self.log.high_watermark
         target = high_watermark if offset == DELETE_TO_HIGH_WATERMARK else offset
         if not 0 <= target <= high_watermark:

@@ -370,8 +370,9 @@ class TestDeletedRecords:
         both.fetch(topic, 12, wanted(0, 5))
         both.produce(topic, bytes(batch()))
 
-    def test_a_topic_that_is_only_compacted(self, both: Both) -> None:
-        self.delete(both, both.create(cleanup_policy="compact"), 2, 0)
+    def test_every_cleanup_policy(self, both: Both) -> None:
+        for policy in ("compact", "", "compact,delete"):
+            self.delete(both, both.create(cleanup_policy=policy), 2, 0)
 
 
 @pytest.mark.parametrize("version", [2, 3, 4])

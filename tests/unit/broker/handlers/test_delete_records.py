@@ -65,6 +65,11 @@ def test_a_topic_that_is_only_compacted_keeps_its_records(node: Node) -> None:
     assert deleted(node, 3) == (0, 3)
 
 
+def test_a_topic_without_a_cleanup_policy_loses_what_is_deleted(node: Node) -> None:
+    node.configure("t", cleanup_policy=frozenset())
+    assert deleted(node, 3) == (0, 3)
+
+
 def test_internal_topics_keep_their_records(node: Node) -> None:
     node.create("__consumer_offsets")
     assert deleted(node, 0, topic="__consumer_offsets") == (ErrorCode.INVALID_TOPIC_EXCEPTION, -1)
