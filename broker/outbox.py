@@ -27,20 +27,27 @@ READ_AHEAD_BYTES = 1024 * 1024
 _HIGH_WATER_BYTES = READ_AHEAD_BYTES // 2
 _LOW_WATER_BYTES = READ_AHEAD_BYTES // 8
 _CHUNK_BYTES = READ_AHEAD_BYTES // 2
+_SMALL_BYTES = 16 * 1024  # cheaper to copy than to send piece by piece
 _TURN_BYTES = 4 * READ_AHEAD_BYTES  # a reader that keeps up lets others have the loop after this much
 
 _log = logging.getLogger("broker.outbox")
 
 
 def _joined(parts: list[Part]) -> bytes | None:
-    """Return small responses as one; None if files are among them."""
-    if any(map(_is_in_file, parts)):
-        return None
-    return b"".join(cast("list[bytes]", parts))
-
-
-def _is_in_file(part: Part) -> bool:
-    return not isinstance(part, (bytes, bytearray, memoryview))
+    """Return small responses as one; None if much of them lies in files, or anything that has to be waited for."""
+    pieces: list[bytes | bytearray | memoryview] = []
+    room_bytes = _SMALL_BYTES
+    for part in parts:
+        if isinstance(part, (bytes, bytearray, memoryview)):
+            pieces.append(part)
+            continue
+        size_bytes = part.size_bytes
+        room_bytes -= size_bytes
+        data = cast("FileSlice", part).read_nowait(0, size_bytes) if room_bytes >= 0 else None
+        if data is None:
+            return None
+        pieces.append(data)
+    return b"".join(pieces)
 
 
 class Outbox:

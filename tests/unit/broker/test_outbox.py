@@ -59,12 +59,13 @@ async def until(condition):
         await asyncio.sleep(0)
 
 
+@pytest.mark.parametrize("size_bytes", [7, 3 * MB])
 @pytest.mark.parametrize("cold", [False, True])
-def test_bytes_and_slices_leave_in_order(run, serving, segment, cold):
+def test_bytes_and_slices_leave_in_order(run, serving, segment, cold, size_bytes):
     file = CountingFile(segment, cold)
     content = segment.read_bytes()
     parts = framed_parts(
-        b"head", FileSlice(file, 10, 5), bytearray(b"mid"), FileSlice(file, 0, 3 * MB), memoryview(b"tail")
+        b"head", FileSlice(file, 10, 5), bytearray(b"mid"), FileSlice(file, 0, size_bytes), memoryview(b"tail")
     )
 
     async def body():
@@ -73,7 +74,7 @@ def test_bytes_and_slices_leave_in_order(run, serving, segment, cold):
             client = await served.connect()
             for _ in range(3):
                 client.send(b"fetch")
-                expected = b"head" + content[10:15] + b"mid" + content[: 3 * MB] + b"tail"
+                expected = b"head" + content[10:15] + b"mid" + content[:size_bytes] + b"tail"
                 assert await client.receive() == expected
 
     run(body())
