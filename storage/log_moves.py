@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
 MOVES_FILE = "partition.moves"
 
-# About a millisecond's work, or five where batches are tiny.
-_STEP_BYTES = 128 * 1024
+# Less than a millisecond's work, or three where batches are tiny.
+_STEP_BYTES = 64 * 1024
 # How often the copy is synced beside the loop; what is written meanwhile gets less each time.
 _SYNCS = 4
 _ANY_EPOCH = 2**31 - 1
@@ -105,7 +105,7 @@ class LogMove:
                 flush.finish()
                 copy.release()
             # Whoever writes while this waits must not be faster for ever.
-            if copied >= max(_STEP_BYTES, 2 * (log.size_bytes - size_bytes)):
+            if copied >= max(_STEP_BYTES // 2, 2 * (log.size_bytes - size_bytes)):
                 size_bytes, copied = log.size_bytes, 0
                 yield None
 
