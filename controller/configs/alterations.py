@@ -50,8 +50,8 @@ def check_alterations(
     _check_places(values, broker)
     for name, text in values.items():
         definition = BROKER_CONFIGS.get(without_listener(name))
-        if definition is not None:
-            parse_value(definition, text)
+        if definition is not None and parse_value(definition, text) == 0 and definition.name == "max.connections":
+            raise ConfigError("Invalid max.connections 0")  # nobody could ever connect again to say otherwise
     check_conflicts(lambda name: effective_broker_config(altered, settings, name))
     for name in _POOLS:
         before, after = (effective_broker_config(known, settings, name) for known in (image, altered))

@@ -240,6 +240,7 @@ def test_what_was_altered(both: Both, version: int) -> None:
         (BROKER, "", [("log.roll.jitter.ms", SET, "-1")]),
         (BROKER, "1", [("log.retention.ms", SET, "0")]),
         (BROKER, "1", [("max.connections.per.ip", SET, "0")]),
+        (BROKER, "1", [("listener.name.plaintext.max.connections", SET, "0")]),
         (BROKER, "1", [("log.cleaner.dedupe.buffer.size", SET, "1048576")]),
         (BROKER, "1", [("cordoned.log.dirs", SET, "/nowhere")]),
         (BROKER, "1", [("cordoned.log.dirs", SET, "*,/nowhere")]),

@@ -28,6 +28,13 @@ def test_a_listener_s_own_limits_may_be_set_for_all_brokers_and_the_rest_of_it_f
         check("listener.name.x.ssl.keystore.type", "PEM", broker="")
 
 
+@pytest.mark.parametrize("name", ["max.connections", "listener.name.x.max.connections"])
+def test_nobody_is_shut_out_for_good(name: str) -> None:
+    check(name, "1")
+    with pytest.raises(ConfigError, match=r"Invalid max\.connections 0"):
+        check(name, "0")
+
+
 def test_a_pool_grows_to_double_and_shrinks_to_half_of_what_it_is_now() -> None:
     for size in ("4", "16"):
         check("num.io.threads", size)
