@@ -7,8 +7,11 @@
     partitions     more partitions for a topic
     directories    in which of its directories a broker has a replica
     assignment     replicas of a new partition, placed or assigned by hand
-    topic_configs  which settings a topic can have
-    alter_configs  configurations of topics and brokers
+    elections      leaders elected at somebody's request
+    reassignments  partitions on their way to other replicas
+    features       the levels of features
+    alter_configs  configurations of every kind of resource; what each can have: topic_configs, group_configs,
+                   client_metrics_configs and, for brokers, `controller.configs.alterations`
     client_quotas  quotas of users, clients and addresses
     producer_ids   blocks of producer ids
 

@@ -126,7 +126,7 @@ def _leaders_without(image: MetadataImage, broker_id: int) -> Iterator[Message]:
     """Yield the changes that take leadership and, where others remain, the place in the ISR from a broker."""
 
     def active(replica: int) -> bool:
-        return replica != broker_id and _is_active(image, replica)
+        return replica != broker_id and image.is_active(replica)
 
     for topic, partition in _partitions(image):
         if broker_id not in partition.isr:
@@ -163,8 +163,3 @@ def _partitions(image: MetadataImage) -> Iterator[tuple[TopicImage, PartitionIma
     for topic in image.topics():
         for partition in topic.partitions.values():
             yield topic, partition
-
-
-def _is_active(image: MetadataImage, broker_id: int) -> bool:
-    broker = image.brokers.get(broker_id)
-    return broker is not None and broker.active
