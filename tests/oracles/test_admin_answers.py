@@ -16,6 +16,7 @@ from protocol.api import APIS, ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.alter_client_quotas import AlterClientQuotasRequest
 from protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 from protocol.messages.create_acls import CreateAclsRequest
 from protocol.messages.create_delegation_token import CreateDelegationTokenRequest
 from protocol.messages.create_partitions import CreatePartitionsRequest
@@ -203,6 +204,23 @@ class TestLogDirs:
             topics = [DescribeLogDirsRequest.Topic(topic=topic, partitions=indexes) for topic in (name, MISSING)]
             both.same(ApiKey.DESCRIBE_LOG_DIRS, version, topics=topics)
         both.same(ApiKey.DESCRIBE_LOG_DIRS, version, topics=[])
+
+
+class TestDirectoryMoves:
+    """Both have one directory, so what can be asked of it is to stay."""
+
+    @every_version(ApiKey.ALTER_REPLICA_LOG_DIRS)
+    def test_every_version(self, both: Both, version: int) -> None:
+        name = both.create(2)
+        homes = [client.call(ApiKey.DESCRIBE_LOG_DIRS, 5, topics=None).results[0].log_dir for client in both.clients]
+        topics = [
+            AlterReplicaLogDirsRequest.Dir.Topic(name=topic, partitions=indexes)
+            for topic, indexes in ((name, [0, 1, 9]), (MISSING, [0]), ("t" * 249, [0]), ("b@d", [0]), ("", [0]))
+        ]
+        for paths in (homes, ["/elsewhere"] * 2, [""] * 2):
+            wanted = [[AlterReplicaLogDirsRequest.Dir(path=path, topics=topics)] for path in paths]
+            both.same(ApiKey.ALTER_REPLICA_LOG_DIRS, version, dirs=wanted.__getitem__)
+        both.same(ApiKey.ALTER_REPLICA_LOG_DIRS, version, dirs=[])
 
 
 def test_producers(both: Both) -> None:
