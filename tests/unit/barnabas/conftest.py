@@ -4,11 +4,14 @@ import gc
 import io
 import re
 import sys
+import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from confluent_kafka import Consumer
 
 from barnabas.__main__ import main
 from tests.broker_process import BrokerProcess
@@ -72,3 +75,27 @@ def barnabas(call: Command, shared_broker: BrokerProcess, monkeypatch: pytest.Mo
 def topic(request: pytest.FixtureRequest) -> str:
     """A name for a topic of this test's own."""
     return re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).strip("-")
+
+
+@pytest.fixture
+def consuming(shared_broker: BrokerProcess) -> Callable[[str], AbstractContextManager[None]]:
+    """Be a member of a group, with all partitions of the topic of its name, which has been created already.
+
+    kafka-python may forget for good that it is joining where `poll` returns meanwhile.
+    """
+
+    @contextmanager
+    def consuming(group: str) -> Iterator[None]:
+        settings = {"bootstrap.servers": shared_broker.bootstrap, "group.id": group, "client.id": "me"}
+        member = Consumer(settings | {"enable.auto.commit": False})
+        try:
+            member.subscribe([group])
+            deadline = time.monotonic() + 60
+            while not member.assignment():
+                assert time.monotonic() < deadline
+                member.poll(0.1)
+            yield
+        finally:
+            member.close()
+
+    return consuming

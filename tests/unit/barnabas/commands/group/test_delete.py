@@ -1,5 +1,4 @@
 import pytest
-from kafka import KafkaConsumer
 
 
 @pytest.fixture
@@ -25,14 +24,9 @@ def test_offsets_of_a_topic_are_deleted_alone(barnabas, group):
     assert barnabas("consume", group, "-g", group, "-e").lines == ["1"]
 
 
-def test_a_group_with_members_stays_and_one_that_is_not_there_is_named(barnabas, group, shared_broker):
-    member = KafkaConsumer(group, group_id=group, bootstrap_servers=shared_broker.bootstrap)
-    try:
-        while not member.assignment():
-            member.poll(100)
+def test_a_group_with_members_stays_and_one_that_is_not_there_is_named(barnabas, group, consuming):
+    with consuming(group):
         status, out, err = barnabas("group", "delete", group, "missing")
-    finally:
-        member.close()
     assert (status, out) == (1, "")
     assert err.splitlines() == [
         f"barnabas group delete: {group}: is Stable with 1 member: stop its consumers first",

@@ -2,7 +2,6 @@ import json
 import re
 
 import pytest
-from kafka import KafkaConsumer
 
 
 @pytest.fixture
@@ -28,27 +27,17 @@ def test_offsets_and_lag_of_a_group_without_members(barnabas, group):
     ]
 
 
-def test_the_lag_of_a_group_that_has_committed_nothing_is_not_known(barnabas, topic, shared_broker):
+def test_the_lag_of_a_group_that_has_committed_nothing_is_not_known(barnabas, topic, consuming):
     barnabas("produce", topic, stdin=b"1\n")
-    member = KafkaConsumer(topic, group_id=topic, bootstrap_servers=shared_broker.bootstrap, enable_auto_commit=False)
-    try:
-        while not member.assignment():
-            member.poll(100)
+    with consuming(topic):
         (described,) = json.loads(barnabas("group", "describe", topic, "--json").out)
-    finally:
-        member.close()
     assert (described["lag"], described["partitions"][0]["lag"]) == (None, None)
 
 
-def test_members_are_shown_with_what_they_are_assigned(barnabas, group, shared_broker):
-    member = KafkaConsumer(group, group_id=group, client_id="me", bootstrap_servers=shared_broker.bootstrap)
-    try:
-        while not member.assignment():
-            member.poll(100)
+def test_members_are_shown_with_what_they_are_assigned(barnabas, group, consuming):
+    with consuming(group):
         (described,) = json.loads(barnabas("group", "describe", group, "--json").out)
         members = barnabas("group", "describe", group, "--members").lines
-    finally:
-        member.close()
     assert (described["state"], described["protocol"]) == ("Stable", "range")
     (row,) = described["partitions"]
     assert re.fullmatch(r"me-[0-9a-f-]{36}", row["member"])

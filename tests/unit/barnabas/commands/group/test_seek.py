@@ -1,7 +1,6 @@
 import json
 
 import pytest
-from kafka import KafkaConsumer
 
 
 @pytest.fixture
@@ -63,14 +62,9 @@ def test_topics_may_be_named_also_ones_that_it_has_not_read(barnabas, group):
     assert committed(barnabas, f"{group}-new") == [0]
 
 
-def test_nobody_may_be_in_it(barnabas, group, shared_broker):
-    member = KafkaConsumer(group, group_id=group, bootstrap_servers=shared_broker.bootstrap)
-    try:
-        while not member.assignment():
-            member.poll(100)
+def test_nobody_may_be_in_it(barnabas, group, consuming):
+    with consuming(group):
         said = barnabas("group", "seek", group, "--to", "start")
-    finally:
-        member.close(autocommit=False)
     assert said == (
         1,
         "",
