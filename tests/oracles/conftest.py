@@ -9,7 +9,13 @@ import pytest
 from tests.broker_process import BrokerProcess
 from tests.oracles.kafka_server import KafkaServer
 
-SETTINGS = {"group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 100, "group.max.size": 3}
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": 0,
+    "group.min.session.timeout.ms": 100,
+    "group.max.size": 3,
+    # Records of tests are of years ago, and are not to go in the midst of a comparison.
+    "log.initial.task.delay.ms": 3_600_000,
+}
 
 
 @pytest.fixture(scope="session")
