@@ -110,6 +110,7 @@ class LogManager:
         """Open the logs of every directory, one a step; `Log.recovery` says what was done to each."""
         found = {directory: self._names(directory) for directory in self.online}
         older = superseded(self._disk, found)
+        outdated: list[tuple[LogDirectory, TopicPartition, str]] = []
         for directory, names in found.items():
             files = {
                 name: self._checkpointed(directory, name) for name in (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS)
@@ -131,7 +132,7 @@ class LogManager:
                 if key is None or key[0] == METADATA_TOPIC:
                     continue
                 if path in older:
-                    self._discard(directory, key, path)
+                    outdated.append((directory, key, path))
                     continue
                 known = {name: offsets[key] for name, offsets in files.items() if key in offsets}
                 log = self._open(
@@ -148,6 +149,10 @@ class LogManager:
                 else:
                     self._stale.discard(key)
                     yield log
+        for directory, key, path in outdated:
+            if key in self._logs:
+                self.problems.append(f"{path} is deleted: {self._logs[key].directory} is what it was moved to")
+                self._discard(directory, key, path)
 
     def _discard(self, directory: LogDirectory, key: TopicPartition, path: str) -> None:
         try:

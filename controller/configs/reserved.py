@@ -75,6 +75,8 @@ _THREAD_CONFIGS = table(
         The threads of each listener that read requests and write responses.
     num.recovery.threads.per.data.dir INT 2 cluster-wide 1..
         The threads of each data directory that recover logs at the start and sync them at the stop.
+    num.replica.alter.log.dirs.threads INT null read-only
+        The threads that move replicas between directories.
     producer.purgatory.purge.interval.requests INT 1000 read-only
         After how many finished produces the list of the waiting is cleared of them.
     queued.max.requests INT 500 read-only 1..

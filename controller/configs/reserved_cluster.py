@@ -45,8 +45,6 @@ CLUSTER_CONFIGS = table(
         How often it is looked whether leaders are the preferred replicas.
     log.dir.failure.timeout.ms LONG 30000 read-only 1..
         How long a broker goes on that cannot tell the controller of a failed directory.
-    num.replica.alter.log.dirs.threads INT null read-only
-        The threads that move replicas between directories.
     num.replica.fetchers INT 1 cluster-wide 1..
         The connections to each other broker from which replicas are fetched.
     replica.fetch.backoff.ms INT 1000 read-only 0..

@@ -238,11 +238,12 @@ def test_what_was_durable_is_durable_where_it_is_now(tmp_path: Path) -> None:
     fill(log, 20, size=20 * KB)
     manager.moved(log, lambda: fill(log, 1))
     assert log.recovery_point == log.log_end_offset
-    renamed = disk.calls.index(("rename", next(path for kind, path in disk.calls if kind == "rename")))
-    synced = [path for kind, path in disk.calls[:renamed] if kind == "sync"]
-    assert any("-future/" in path for path in synced)
-    assert ("sync_dir", manager.second.path) in disk.calls[:renamed]
-    assert ("sync_dir", manager.second.path) in disk.calls[renamed:]
+    taken_over, retired = (number for number, (kind, _) in enumerate(disk.calls) if kind == "rename")
+    synced = {path for kind, path in disk.calls[:taken_over] if kind == "sync"}
+    assert any("-future/0" in path and path.endswith(".log") for path in synced)
+    in_target = ("sync_dir", manager.second.path)
+    assert in_target in disk.calls[:taken_over]
+    assert in_target in disk.calls[taken_over:retired]
 
 
 def test_a_log_moves_there_and_back(manager: Manager) -> None:
@@ -321,14 +322,21 @@ def test_deleting_a_log_deletes_its_copy(manager: Manager) -> None:
     assert manager.names() == []
 
 
-def test_deleting_a_log_deletes_the_old_files_of_a_move_that_is_not_over(manager: Manager) -> None:
+def taken_over(manager: Manager) -> Log:
+    """Return a log whose copy has just taken over: the old files are there under its name too."""
     log = manager.create_log()
     fill(log, 3)
-    steps = manager.moves.steps(manager.started(log))
-    while not next(iter(manager.moves)).taken_over:
-        step = next(steps)
-        if step is not None and not next(iter(manager.moves)).taken_over:
+    move = manager.started(log)
+    for step in manager.moves.steps(move):
+        if move.taken_over:
+            break
+        if step is not None:
             step()
+    return log
+
+
+def test_deleting_a_log_deletes_the_old_files_of_a_move_that_is_not_over(manager: Manager) -> None:
+    taken_over(manager)
     assert manager.names() == ["a/topic-0", "b/topic-0"]
     manager.delete("topic", 0)
     assert manager.names() == []
@@ -445,6 +453,34 @@ def test_a_partition_in_two_directories_that_was_not_moved_is_not_guessed_at(man
     (tmp_path / "b/topic-0").mkdir()
     with pytest.raises(InvariantError, match="are the same partition"):
         Manager(tmp_path)
+
+
+def test_the_old_files_are_deleted_only_once_the_newer_log_is_open(manager: Manager, tmp_path: Path) -> None:
+    data = content(taken_over(manager))
+    manager.crash()
+    disk = FaultyDisk()
+    disk.arm("open", errno.EMFILE)
+    again = Manager(tmp_path, disk)
+    assert (again.get("topic", 0), again.names()) == (None, ["a/topic-0", "b/topic-0"])
+    third = restarted(again)
+    assert (content(found(third)), third.names()) == (data, ["b/topic-0"])
+    assert f"{tmp_path}/a/topic-0 is deleted" in third.problems[0]
+
+
+def test_a_clean_stop_retires_the_old_files(manager: Manager) -> None:
+    data = content(taken_over(manager))
+    again = restarted(manager, clean=True)
+    assert (content(found(again)), again.names(), again.problems) == (data, ["b/topic-0"], [])
+
+
+def test_moving_on_before_the_old_files_are_gone(manager: Manager) -> None:
+    log = taken_over(manager)
+    assert manager.moves.begin(log, manager.second) is None
+    move = manager.moves.begin(log, manager.first)
+    assert move is not None
+    assert manager.names() == ["a/topic-0…-future", "b/topic-0"]
+    finish(manager.moves.steps(move))
+    assert (manager.names(), log.log_end_offset) == (["a/topic-0"], 3)
 
 
 def test_a_damaged_count_of_moves_counts_as_none(tmp_path: Path) -> None:
