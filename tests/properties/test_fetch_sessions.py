@@ -21,6 +21,7 @@ from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest
 from protocol.record_batch import iter_batches
+from tests.examples import examples
 from tests.unit.broker.node import Node, stored_bytes
 
 PARTITIONS = 3
@@ -176,4 +177,6 @@ class ReaderByIds(Reader):
 
 @pytest.mark.parametrize("reader", [Reader, ReaderByIds])
 def test_rule_25_a_session_tells_what_asking_for_everything_would(reader: type[Reader]) -> None:
-    run_state_machine_as_test(reader, settings=settings(max_examples=60, stateful_step_count=25, deadline=None))
+    run_state_machine_as_test(
+        reader, settings=settings(max_examples=examples(60), stateful_step_count=25, deadline=None)
+    )
