@@ -35,7 +35,7 @@ SMALL_BYTES = 1024
 
 def produce_frames(topic_id: bytes, partitions: int, batch_bytes: int) -> list[bytes]:
     """Return a request for each partition, with a batch of about that size."""
-    records = build_batch([(None, bytes(min(batch_bytes, 1000) - 80))] * max(1, batch_bytes // 1000), timestamp_ms=0)
+    records = build_batch([(None, bytes(min(batch_bytes, 1000) - 80))] * max(1, batch_bytes // 1000))
     return [
         request_frame(
             ApiKey.PRODUCE,

@@ -82,7 +82,7 @@ def hang_ups(broker: BrokerProcess, *requests: bytes) -> int:
 
 
 def batch(*values: bytes, **options: int) -> bytearray:
-    return bytearray(build_batch([(b"key", value) for value in values or (b"value",)], timestamp_ms=0, **options))
+    return bytearray(build_batch([(b"key", value) for value in values or (b"value",)], **options))
 
 
 def sealed(data: bytearray) -> bytearray:
