@@ -14,10 +14,11 @@ Behaviour
 from __future__ import annotations
 
 import asyncio
+import logging
 import os.path
 from typing import TYPE_CHECKING
 
-from protocol.errors import ErrorCode, KafkaError
+from protocol.errors import ErrorCode, InvariantError, KafkaError
 from protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
 from storage.log_names import future_name_fits
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from broker.connection import RequestContext
 
 _Topic = AlterReplicaLogDirsResponse.Topic
+
+_log = logging.getLogger("broker.moves")
 
 
 async def handle(
@@ -44,6 +47,12 @@ async def handle(
             # As Kafka says it for compatibility.
             absent = error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
             code = ErrorCode.REPLICA_NOT_AVAILABLE if absent else error.code
+        except InvariantError:
+            raise
+        except Exception:
+            # Here, because an answer has no place for a directory: nobody else could say what failed.
+            _log.exception("Moving %s-%d failed", topic, index)
+            code = ErrorCode.UNKNOWN_SERVER_ERROR
         answers.setdefault(topic, []).append(_Topic.Partition(partition_index=index, error_code=code))
         await asyncio.sleep(0)
     return AlterReplicaLogDirsResponse(

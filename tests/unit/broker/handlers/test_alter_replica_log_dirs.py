@@ -65,3 +65,15 @@ def test_of_a_partition_that_is_named_twice_the_last_directory_counts(jbod: Jbod
     [result] = jbod.call(ApiKey.ALTER_REPLICA_LOG_DIRS, 2, dirs=dirs).results
     assert [one.error_code for one in result.partitions] == [ErrorCode.NONE]
     assert not list(jbod.broker.logs.moves)
+
+
+def test_what_nobody_expected_is_told_partition_by_partition(
+    jbod: Jbod, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def begin(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(jbod.broker.moves, "begin", begin)
+    codes = jbod.move(jbod.other.path, ("t", 0), ("t", 1))
+    assert codes == [ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert "Moving t-0 failed" in caplog.text
