@@ -124,10 +124,13 @@ class Outbox:
             self._queue = None
 
     def _take(self, queue: deque[Part]) -> tuple[list[bytes | bytearray | memoryview], int]:
-        """Take about a chunk from the head of the queue, as far as it can be had without blocking."""
+        """Take about a chunk from the head of the queue, as far as it can be had without blocking.
+
+        Half a chunk is enough: to fill it, the next slice would be read in one piece more.
+        """
         pieces: list[bytes | bytearray | memoryview] = []
         size_bytes = 0
-        while queue and size_bytes < _CHUNK_BYTES:
+        while queue and 2 * size_bytes < _CHUNK_BYTES:
             part = queue[0]
             if isinstance(part, (bytes, bytearray, memoryview)):
                 pieces.append(part)
