@@ -88,7 +88,7 @@ class MovesKeepTheLog(RuleBasedStateMachine):
             self.move = None
 
     @precondition(lambda self: self.move is not None)
-    @rule(count=st.integers(1, 12))
+    @rule(count=st.sampled_from([1, 2, 5, 100]))
     def go_on(self, count: int) -> None:
         for _ in range(count):
             try:

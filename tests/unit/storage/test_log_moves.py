@@ -216,19 +216,24 @@ def test_records_deleted_meanwhile_stay_deleted(manager: Manager) -> None:
 def test_what_is_truncated_meanwhile_is_not_copied(manager: Manager) -> None:
     log = manager.create_log()
     fill(log, 60, size=20 * KB)
-    cuts = iter((55, 3))
+    cuts = {4: 55, 9: 3}  # after so many steps
+    steps = count(1)
+    written = b""
 
     def cut() -> None:
-        for offset in cuts:
+        nonlocal written
+        offset = cuts.get(next(steps))
+        if offset is not None:
+            assert next(iter(manager.moves)).copy.log_end_offset > 3
             log.truncate_to(offset)
-            fill(log, 2, size=30 * KB, epoch=1)
-            return
+            fill(log, 4, size=30 * KB, epoch=1)
+            written = content(log)
 
     manager.moved(log, cut)
-    assert log.log_end_offset == 5
+    assert log.log_end_offset == 7
     assert [entry.epoch for entry in log.leader_epochs.entries] == [0, 1]
-    data = content(log)
-    assert content(found(restarted(manager))) == data
+    assert content(log) == written
+    assert content(found(restarted(manager))) == written
 
 
 def test_what_was_durable_is_durable_where_it_is_now(tmp_path: Path) -> None:
