@@ -1,6 +1,5 @@
 import asyncio
 import re
-import time
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -188,15 +187,13 @@ def test_ten_thousand_partitions_are_told_without_holding_the_loop(used):
     used.wait(used.broker.create_topic("many", 200))
     some = used.broker.replicas._partitions
     some.update({("copies", number): some["many", number % 200] for number in range(9_800)})
-    longest = 0.0
+    turns = 0
 
     async def others():
-        nonlocal longest
-        last = time.process_time()
+        nonlocal turns
         while True:
             await asyncio.sleep(0)
-            last, before = time.process_time(), last
-            longest = max(longest, last - before)
+            turns += 1
 
     watching = used.loop.create_task(others())
     status, body = used.get("/metrics")
@@ -205,7 +202,7 @@ def test_ten_thousand_partitions_are_told_without_holding_the_loop(used):
         del some["copies", number]
     assert status == 200
     assert body.count("\nkafka_log_log_size{") > 10_000 - 10
-    assert longest < 0.1
+    assert turns > 100
 
 
 def test_probes_say_whether_it_serves(stopped):
