@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -175,12 +175,12 @@ def bare_server(*arguments: str) -> Iterator[Server]:
 Costs = Mapping[str, Sequence[Cost]]
 
 
-def take_turns(runs: int, measures: Mapping[str, Callable[[], Cost]]) -> Costs:
-    """Take all measurements in turn, some times."""
-    costs: dict[str, list[Cost]] = {name: [] for name in measures}
+def take_turns(runs: int, broker: Server, bare: Server, frames: Sequence[bytes], count: int) -> Costs:
+    """Send both `count` of the frames in turn, some times; return what each run cost."""
+    costs: dict[str, list[Cost]] = {BROKER: [], BARE_LOOP: []}
     for _ in range(runs):
-        for name, measure in measures.items():
-            costs[name].append(measure())
+        costs[BROKER].append(broker.measure(frames, count))
+        costs[BARE_LOOP].append(bare.measure(frames, count))
     return costs
 
 

@@ -8,11 +8,8 @@ loop reads N different pieces of its file: as much memory as the broker.
 import argparse
 import sys
 from collections.abc import Sequence
-from functools import partial
 
 from benchmarks._loopback import (
-    BARE_LOOP,
-    BROKER,
     HEADINGS,
     TOPIC,
     Client,
@@ -71,13 +68,7 @@ def measure(runs: int, answer_bytes: int, count: int, partitions: int = 6) -> Co
         )
         writer.close()
         frames = fetch_frames(topic_id, partitions, answer_bytes)
-        return take_turns(
-            runs,
-            {
-                BROKER: partial(broker.measure, frames, count),
-                BARE_LOOP: partial(bare.measure, frames, count),
-            },
-        )
+        return take_turns(runs, broker, bare, frames, count)
 
 
 def main(arguments: Sequence[str]) -> None:

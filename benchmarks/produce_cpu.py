@@ -7,11 +7,8 @@ CRC-32C and writes gets the same frames. With `--partitions N` the requests go t
 import argparse
 import sys
 from collections.abc import Sequence
-from functools import partial
 
 from benchmarks._loopback import (
-    BARE_LOOP,
-    BROKER,
     HEADINGS,
     TOPIC,
     Costs,
@@ -59,13 +56,7 @@ def measure(runs: int, batch_bytes: int, count: int, partitions: int = 6) -> Cos
     """Let the broker and the bare loop take `count` requests of one batch each, in turn; return what they cost."""
     with running(barnabas) as broker, bare_server("produce") as bare:
         frames = produce_frames(create_topic(broker.port, TOPIC, partitions), partitions, batch_bytes)
-        return take_turns(
-            runs,
-            {
-                BROKER: partial(broker.measure, frames, count),
-                BARE_LOOP: partial(bare.measure, frames, count),
-            },
-        )
+        return take_turns(runs, broker, bare, frames, count)
 
 
 def main(arguments: Sequence[str]) -> None:
