@@ -103,8 +103,15 @@ class FrameReader:
         any further.
         """
         if self._body is None:
-            self._at, self._end = 0, len(self._head) + count
-            return self._cut(self._scratch, self._end)
+            scratch, end = self._scratch, len(self._head) + count
+            if end > _SIZE_BYTES and _SIZE.unpack_from(scratch)[0] == end - _SIZE_BYTES <= self._max_bytes:
+                # One request and nothing else: most clients wait for the answer before they send another.
+                self._head = b""
+                self._at = self._end = 0
+                self._room_bytes = SMALL_READ_BYTES if end < LARGE_FRAME_BYTES else SCRATCH_BYTES
+                return (scratch[_SIZE_BYTES:end],)
+            self._at, self._end = 0, end
+            return self._cut(scratch, end)
         self._filled += count
         if self._filled < len(self._body):
             return ()

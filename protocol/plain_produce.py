@@ -9,6 +9,7 @@ is kept as it came, the id or the name with its length: the answer says it in th
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from struct import Struct, error
 
 from protocol.errors import DecodeError
@@ -20,15 +21,18 @@ _LARGEST_BYTE = 127  # of a length; a larger one goes on in the next byte
 
 _BEGINNING = Struct(">bhiBB")  # transactional id, acks, time-out, number of topics; the name's length
 _BEGINNING_BY_ID = Struct(">bhiB16sB")  # the same; id, number of partitions
-_PARTITION = Struct(">iB")  # index, first byte of the batch's length
+_TIMEOUT = Struct(">3xi")  # behind a null transactional id and acks
+_PARTITION = Struct(">iBBB")  # index, first bytes of the batch's length; there always are so many bytes
+_LENGTH_AT = 4
 _ONE = 2  # as lengths of lists are written: one more, so that 0 is null
 _NO_TAGS = bytes(2)  # of the topic and the request
 
-_HEAD = Struct(">iixB")  # size, correlation id, no tags; number of topics
+_HEAD = ">iixB"  # size, correlation id, no tags; number of topics
 # Index, no error, base offset, time of append, log start, an empty list of record errors, no message, no tags.
-_APPENDED = Struct(">i2xqqqB2x")
+_APPENDED = "i2xqqqB2x"
+_FIELDS = 5
 _EMPTY = 1
-_END = bytes(6)  # no tags of the topic, no throttling, no tags of the response
+_END = "6x"  # no tags of the topic, no throttling, no tags of the response
 _SIZE_BYTES = 4
 
 Appended = tuple[int, int, int, int]
@@ -59,10 +63,15 @@ def read_plain_produce(
             return None
         batches = []
         for _ in range(partitions - 1):
-            index, length = _PARTITION.unpack_from(frame, at)
-            at += _PARTITION.size
-            if length > _LARGEST_BYTE:
-                length, at = read_uvarint(frame, at - 1)
+            index, length, second, third = _PARTITION.unpack_from(frame, at)
+            at += _LENGTH_AT
+            if length <= _LARGEST_BYTE:
+                at += 1
+            elif third <= _LARGEST_BYTE < second:  # 16 KB to 2 MB: most of all that comes
+                length += (second - 1 << 7) + (third - 1 << 14)
+                at += 3
+            else:
+                length, at = read_uvarint(frame, at)
             end = at + length - 1
             if not length or frame[end]:
                 return None
@@ -73,9 +82,23 @@ def read_plain_produce(
     return (acks, topic, batches) if frame[at:] == _NO_TAGS else None
 
 
+def plain_timeout_ms(frame: memoryview, at: int) -> int:
+    """Return how long such a request, whose body begins at `at`, lets its client wait for the answer."""
+    timeout_ms: int = _TIMEOUT.unpack_from(frame, at)[0]
+    return timeout_ms
+
+
 def plain_answer(correlation_id: int, topic: bytes, appended: Iterable[Appended]) -> bytes:
     """Return the frame that says where the batches of such a request were appended."""
-    rows = [_APPENDED.pack(*where, _EMPTY) for where in appended]
-    size = _HEAD.size - _SIZE_BYTES + len(topic) + 1 + len(rows) * _APPENDED.size + len(_END)
-    head = _HEAD.pack(size, correlation_id, _ONE)
-    return b"".join((head, topic, (len(rows) + 1).to_bytes(1, "big"), *rows, _END))
+    rows: list[int] = []
+    for where in appended:
+        rows += where
+        rows.append(_EMPTY)
+    partitions = len(rows) // _FIELDS
+    answer = _answer(len(topic), partitions)
+    return answer.pack(answer.size - _SIZE_BYTES, correlation_id, _ONE, topic, partitions + 1, *rows)
+
+
+@lru_cache(maxsize=1024)
+def _answer(topic_bytes: int, partitions: int) -> Struct:
+    return Struct(f"{_HEAD}{topic_bytes}sB{_APPENDED * partitions}{_END}")

@@ -10,9 +10,19 @@ import json
 from typing import Any
 
 from protocol.errors import DecodeError
-from protocol.fields import fields_of
+from protocol.fields import Field, fields_of
 from protocol.primitives import uuid_parse, uuid_text
 from protocol.schema import ZERO_UUID, Int32, Int64, Message, String, Struct, Uuid, message, struct, wire
+
+_INT32, _INT64 = 2**31, 2**63
+
+
+class QuorumStateError(DecodeError):
+    """The file is damaged or of an unknown version; `field` says where."""
+
+    def __init__(self, field: str, problem: str) -> None:
+        super().__init__(problem)
+        self.field = field
 
 
 @message(versions=(0, 1), flexible=0)
@@ -38,27 +48,49 @@ def format_quorum_state(state: QuorumStateData, version: int) -> str:
 
 
 def parse_quorum_state(text: str) -> QuorumStateData:
-    """Return the state in the file; DecodeError if it is damaged or of an unknown version."""
+    """Return the state in the file; QuorumStateError if it is damaged or of an unknown version."""
     try:
         content = json.loads(text)
         version = content["data_version"]
-        values = {
-            field.name: content[_json_name(field.name)]
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise QuorumStateError("data_version", f"damaged quorum state: {error}") from error
+    first, last = QuorumStateData.VERSIONS
+    if type(version) is not int or not first <= version <= last:
+        raise QuorumStateError("data_version", f"quorum state of unknown version {version}")
+    return QuorumStateData(
+        **{
+            field.name: _from_json(field, content.get(_json_name(field.name)))
             for field in fields_of(QuorumStateData)
             if version in field.versions
         }
-        if "voted_directory_id" in values:
-            values["voted_directory_id"] = uuid_parse(values["voted_directory_id"])
-        if values.get("current_voters"):
-            values["current_voters"] = [
-                QuorumStateData.Voter(voter_id=voter["voterId"]) for voter in values["current_voters"]
-            ]
-    except (KeyError, TypeError, ValueError) as error:
-        raise DecodeError(f"damaged quorum state: {error}") from error
-    first, last = QuorumStateData.VERSIONS
-    if not first <= version <= last:
-        raise DecodeError(f"quorum state of unknown version {version}")
-    return QuorumStateData(**values)
+    )
+
+
+def _from_json(field: Field, value: Any) -> Any:
+    """Return a field's value, if it is of the field's type."""
+    name = _json_name(field.name)
+    if field.is_list:
+        if not isinstance(value, list):
+            raise QuorumStateError(name, f"damaged quorum state: {value!r} is no {name}")
+        voters = (voter.get("voterId") if isinstance(voter, dict) else None for voter in value)
+        return [QuorumStateData.Voter(voter_id=_number(name, voter, _INT32)) for voter in voters]
+    if field.scalar == "String":
+        if not isinstance(value, str):
+            raise QuorumStateError(name, f"damaged quorum state: {value!r} is no {name}")
+        return value
+    if field.scalar == "Uuid":
+        try:
+            return uuid_parse(value)
+        except (ValueError, TypeError, AttributeError) as error:
+            raise QuorumStateError(name, f"damaged quorum state: {error}") from error
+    return _number(name, value, _INT32 if field.scalar == "Int32" else _INT64)
+
+
+def _number(name: str, value: Any, bound: int) -> int:
+    """Return a number from -1, which stands for none, to below `bound`."""
+    if type(value) is not int or not -1 <= value < bound:
+        raise QuorumStateError(name, f"damaged quorum state: {value!r} is no {name}")
+    return value
 
 
 def _to_json(value: Any, version: int) -> Any:

@@ -5,7 +5,7 @@ import pytest
 from protocol.api import ApiKey
 from protocol.headers import decode_response_header
 from protocol.messages.produce import ProduceRequest, ProduceResponse
-from protocol.plain_produce import FIRST_VERSION, plain_answer, read_plain_produce
+from protocol.plain_produce import FIRST_VERSION, plain_answer, plain_timeout_ms, read_plain_produce
 
 VERSIONS = range(FIRST_VERSION, 14)
 ID = bytes(range(16))
@@ -34,6 +34,12 @@ def topic_on_the_wire(version: int) -> bytes:
 def test_a_batch_is_read_as_the_message_says_it(version: int, size: int) -> None:
     records = bytes(size)
     assert read(request(records).encode(version), version) == (-1, topic_on_the_wire(version), [(77, records)])
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_time_out_is_read_where_it_is(version: int) -> None:
+    encoded = request(b"", timeout_ms=54_321).encode(version)
+    assert plain_timeout_ms(memoryview(b"head" + encoded), 4) == 54_321
 
 
 @pytest.mark.parametrize("version", VERSIONS)

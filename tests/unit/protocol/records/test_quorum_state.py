@@ -1,7 +1,7 @@
 import pytest
 
 from protocol.errors import DecodeError
-from protocol.records.quorum_state import QuorumStateData, format_quorum_state, parse_quorum_state
+from protocol.records.quorum_state import QuorumStateData, QuorumStateError, format_quorum_state, parse_quorum_state
 
 # As Apache Kafka 4.3 writes them.
 VERSION_0 = (
@@ -32,3 +32,21 @@ def test_the_file_of_version_1_names_the_directory_voted_for():
 def test_anything_else_is_refused(text):
     with pytest.raises(DecodeError, match="quorum state"):
         parse_quorum_state(text)
+
+
+@pytest.mark.parametrize(
+    ("damaged", "field"),
+    [
+        (VERSION_0.replace('"leaderId":1', '"leaderId":"1"'), "leaderId"),
+        (VERSION_0.replace('"leaderEpoch":5', '"leaderEpoch":2147483648'), "leaderEpoch"),
+        (VERSION_0.replace('"voterId":1', '"voterId":null'), "currentVoters"),
+        (VERSION_0.replace('"clusterId":""', '"clusterId":0'), "clusterId"),
+        (VERSION_1.replace("AAAAAAAAAAEAAAAAAAAAAg", "AAAA"), "votedDirectoryId"),
+        (VERSION_1.replace('n":1', 'n":true'), "data_version"),
+        ("[" * 100_000, "data_version"),
+    ],
+)
+def test_the_field_that_is_damaged_is_named(damaged: str, field: str):
+    with pytest.raises(QuorumStateError) as caught:
+        parse_quorum_state(damaged)
+    assert caught.value.field == field

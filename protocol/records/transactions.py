@@ -1,0 +1,61 @@
+"""Records of `__transaction_state`: what each transactional id is in the middle of.
+
+A key starts with the number of its kind (int16, 0), a value with the version that it was written in (int16). A key
+without a value says that the id has expired.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from protocol.errors import DecodeError
+from protocol.primitives import Buffer
+from protocol.schema import Int8, Int16, Int32, Int64, Message, String, message, struct, wire
+
+_INT16 = Struct(">h")
+
+
+@message(key=0, versions=(0, 0))
+class TransactionLogKey(Message):
+    """Names a transactional id."""
+
+    transactional_id: String
+
+
+@message(key=0, versions=(0, 1), flexible=1)
+class TransactionLogValue(Message):
+    """The state of its latest transaction."""
+
+    producer_id: Int64
+    previous_producer_id: Int64 = wire("1+", default=-1, tag=0)
+    next_producer_id: Int64 = wire("1+", default=-1, tag=1)
+    producer_epoch: Int16
+    next_producer_epoch: Int16 = wire("1+", default=-1, tag=3)
+    transaction_timeout_ms: Int32
+    transaction_status: Int8
+    transaction_partitions: list[PartitionsSchema] | None
+    transaction_last_update_timestamp_ms: Int64
+    transaction_start_timestamp_ms: Int64
+    client_transaction_version: Int16 = wire("1+", default=0, tag=2)
+
+    @struct
+    class PartitionsSchema:
+        topic: String
+        partition_ids: list[Int32]
+
+
+def decode_transaction_key(data: Buffer) -> TransactionLogKey | None:
+    """Return the key, or None if it is of a kind unknown here; DecodeError if it is damaged."""
+    return TransactionLogKey.decode(data, 0, _INT16.size) if _leading_int16(data) == TransactionLogKey.API_KEY else None
+
+
+def decode_transaction_value(data: Buffer) -> TransactionLogValue:
+    """Return the value; DecodeError if it is damaged or of an unknown version."""
+    return TransactionLogValue.decode(data, _leading_int16(data), _INT16.size)
+
+
+def _leading_int16(data: Buffer) -> int:
+    if len(data) < _INT16.size:
+        raise DecodeError("a record of __transaction_state ends early")
+    number: int = _INT16.unpack_from(data)[0]
+    return number
