@@ -21,17 +21,21 @@ from storage.leader_epochs import EpochEntry
 from storage.properties import PropertiesError, format_properties, parse_properties
 
 UNKNOWN_BROKER_EPOCH = -1
+_MAX_NUMBER = 2**63 - 1
 
 TopicPartition = tuple[str, int]
 
 
 class CheckpointError(ValueError):
-    """A file's content is not what its format allows."""
+    """A file's content is not what its format allows; `is_newer` if it is of a version that is not known."""
 
-    def __init__(self, file: str, line: int, problem: str) -> None:
+    def __init__(self, file: str, line: int, problem: str, field: str = "line", *, is_newer: bool = False) -> None:
         super().__init__(f"{file}, line {line}: {problem}")
         self.file = file
         self.line = line
+        self.problem = problem
+        self.field = field
+        self.is_newer = is_newer
 
 
 class MetaProperties(NamedTuple):
@@ -50,9 +54,11 @@ def format_offsets(offsets: Mapping[TopicPartition, int]) -> str:
 def parse_offsets(text: str, file: str) -> dict[TopicPartition, int]:
     """Return the offsets of the offset checkpoint `file`; none if it is empty."""
     offsets: dict[TopicPartition, int] = {}
-    for line, fields in _rows(text, file, columns=3):
-        partition = _number(fields[1], file, line)
-        offsets[fields[0], partition] = _number(fields[2], file, line)
+    for line, (topic, partition_text, offset) in _rows(text, file, "topic", "partition", "offset"):
+        partition = _number(partition_text, file, line, "partition")
+        if (topic, partition) in offsets:
+            raise CheckpointError(file, line, f"{topic} {partition} is there twice", "partition")
+        offsets[topic, partition] = _number(offset, file, line, "offset")
     return offsets
 
 
@@ -62,11 +68,15 @@ def format_leader_epochs(entries: Iterable[EpochEntry]) -> str:
 
 
 def parse_leader_epochs(text: str, file: str) -> list[EpochEntry]:
-    """Return the entries of the leader epoch checkpoint `file`, in its order; none if it is empty."""
-    return [
-        EpochEntry(_number(fields[0], file, line), _number(fields[1], file, line))
-        for line, fields in _rows(text, file, columns=2)
-    ]
+    """Return the entries of the leader epoch checkpoint `file`, both columns rising; none if it is empty."""
+    entries: list[EpochEntry] = []
+    for line, (epoch, start_offset) in _rows(text, file, "epoch", "start_offset"):
+        entry = EpochEntry(_number(epoch, file, line, "epoch"), _number(start_offset, file, line, "start_offset"))
+        for name, value, before in zip(EpochEntry._fields, entry, entries[-1] if entries else (-1, -1), strict=True):
+            if value <= before:
+                raise CheckpointError(file, line, f"{value} behind {before}", name)
+        entries.append(entry)
+    return entries
 
 
 def format_partition_metadata(topic_id: bytes) -> str:
@@ -80,21 +90,21 @@ def parse_partition_metadata(text: str, file: str) -> bytes:
     for line, content in enumerate(text.splitlines(), 1):
         name, colon, value = content.partition(":")
         if not colon:
-            raise CheckpointError(file, line, f"not 'name: value': {content!r}")
+            raise CheckpointError(file, line, f"not 'name: value': {content!r}", "version" if line == 1 else "topic_id")
         values[name.strip()] = line, value.strip()
     for name in ("version", "topic_id"):
         if name not in values:
-            raise CheckpointError(file, len(values) + 1, f"{name} is missing")
+            raise CheckpointError(file, len(values) + 1, f"{name} is missing", name)
     line, version = values["version"]
     if version != "0":
-        raise CheckpointError(file, line, f"version {version} is unknown, only 0 is")
+        raise _unknown_version(version, "0", file, line)
     line, topic_id_text = values["topic_id"]
     try:
         topic_id = uuid_parse(topic_id_text)
     except ValueError as error:
-        raise CheckpointError(file, line, str(error)) from None
+        raise CheckpointError(file, line, str(error), "topic_id") from None
     if topic_id == ZERO_UUID:
-        raise CheckpointError(file, line, "a topic id is never all zeros")
+        raise CheckpointError(file, line, "a topic id is never all zeros", "topic_id")
     return topic_id
 
 
@@ -113,20 +123,21 @@ def parse_meta_properties(text: str, file: str) -> MetaProperties:
     except PropertiesError as error:
         raise CheckpointError(file, error.line, error.problem) from None
     for name in ("version", "cluster.id", "node.id"):
-        if name not in properties:
-            raise CheckpointError(file, 1, f"{name} is missing")
+        value, line = properties.get(name, ("", 1))
+        if not value:
+            raise CheckpointError(file, line, f"{name} is missing", name)
     version, line = properties["version"]
     if version != "1":
-        raise CheckpointError(file, line, f"version {version} is unknown, only 1 is")
+        raise _unknown_version(version, "1", file, line)
     node_id_text, line = properties["node.id"]
-    node_id = _number(node_id_text, file, line)
+    node_id = _number(node_id_text, file, line, "node.id")
     directory_id = None
     if "directory.id" in properties:
         directory_id_text, line = properties["directory.id"]
         try:
             directory_id = uuid_parse(directory_id_text)
         except ValueError as error:
-            raise CheckpointError(file, line, str(error)) from None
+            raise CheckpointError(file, line, str(error), "directory.id") from None
     return MetaProperties(properties["cluster.id"][0], node_id, directory_id)
 
 
@@ -141,11 +152,13 @@ def parse_clean_shutdown(text: str, file: str) -> int:
 
     try:
         content = json.loads(text)
-        epoch = content["brokerEpoch"]
-        if content["version"] != 0 or not isinstance(epoch, int):
-            raise CheckpointError(file, 1, f"not version 0 with a broker epoch: {text!r}")
-    except (ValueError, TypeError, KeyError):
+        version, epoch = content["version"], content["brokerEpoch"]
+    except (ValueError, TypeError, KeyError, RecursionError):
         raise CheckpointError(file, 1, f"not a clean shutdown's JSON: {text!r}") from None
+    if version != 0:
+        raise _unknown_version(str(version), "0", file, 1)
+    if type(epoch) is not int or not UNKNOWN_BROKER_EPOCH <= epoch <= _MAX_NUMBER:
+        raise CheckpointError(file, 1, f"{epoch!r} is no broker epoch", "brokerEpoch")
     return epoch
 
 
@@ -154,27 +167,34 @@ def _table(rows: Iterable[str]) -> str:
     return "".join(f"{line}\n" for line in ("0", str(len(lines)), *lines))
 
 
-def _rows(text: str, file: str, columns: int) -> list[tuple[int, list[str]]]:
+def _rows(text: str, file: str, *columns: str) -> list[tuple[int, list[str]]]:
     """Return (line number, fields) of each entry of a version 0 table."""
     lines = text.splitlines()
     if not lines:
         return []
     if lines[0].strip() != "0":
-        raise CheckpointError(file, 1, f"version {lines[0]!r} is unknown, only 0 is")
+        raise _unknown_version(lines[0].strip(), "0", file, 1)
     if len(lines) < 2:
-        raise CheckpointError(file, 2, "the number of entries is missing")
-    count = _number(lines[1].strip(), file, 2)
+        raise CheckpointError(file, 2, "the number of entries is missing", "count")
+    count = _number(lines[1].strip(), file, 2, "count")
     if count != len(lines) - 2:
-        raise CheckpointError(file, 2, f"{count} entries are announced and {len(lines) - 2} are there")
+        raise CheckpointError(file, 2, f"{count} entries are announced and {len(lines) - 2} are there", "count")
     rows = [(number, line.split()) for number, line in enumerate(lines[2:], 3)]
     for number, fields in rows:
-        if len(fields) != columns:
-            raise CheckpointError(file, number, f"{len(fields)} fields instead of {columns}")
+        if len(fields) != len(columns):
+            missing = columns[min(len(fields), len(columns) - 1)]
+            raise CheckpointError(file, number, f"{len(fields)} fields instead of {len(columns)}", missing)
     return rows
 
 
-def _number(text: str, file: str, line: int) -> int:
+def _unknown_version(version: str, known: str, file: str, line: int) -> CheckpointError:
+    """Return the error of a version that is not known: that of a later Kafka, if it is a number above."""
+    is_newer = version.isascii() and version.isdigit() and len(version) < 6 and int(version) > int(known)
+    return CheckpointError(file, line, f"version {version} is unknown, only {known} is", "version", is_newer=is_newer)
+
+
+def _number(text: str, file: str, line: int, field: str) -> int:
     """Return a whole number that is not negative."""
-    if not (text.isascii() and text.isdigit()):
-        raise CheckpointError(file, line, f"{text!r} is no offset, epoch or id")
+    if not (text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= _MAX_NUMBER):
+        raise CheckpointError(file, line, f"{text!r} is no offset, epoch or id", field)
     return int(text)

@@ -13,6 +13,7 @@ import os
 from contextlib import suppress
 from typing import Protocol
 
+from storage.open_files import OpenFiles
 from storage.read_buffers import ReadBuffers
 
 Buffer = bytes | bytearray | memoryview
@@ -20,6 +21,8 @@ Buffer = bytes | bytearray | memoryview
 _OUT_OF_SPACE = (errno.ENOSPC, errno.EDQUOT)
 _OUT_OF_FILES = (errno.EMFILE, errno.ENFILE)
 _FILE_MODE = 0o644
+_ONE_BYTE = [bytearray(1)]
+_STRETCH_BYTES = 128 * 1024  # what Linux reads ahead if nobody tells it otherwise
 
 
 class AlreadyLocked(Exception):  # noqa: N818 - a state of affairs, not a malfunction
@@ -42,6 +45,14 @@ class File(Protocol):
 
     def pread_nowait(self, size: int, offset: int) -> Buffer | None:
         """Return what `pread` would, or None if that would wait for the device or cannot be told."""
+        ...
+
+    def send_nowait(self, socket: int, size: int, offset: int) -> int | None:
+        """Send up to `size` bytes from `offset` through a socket's descriptor, without copying them.
+
+        Return how many it took, fewer only if it is full or the file ends; None if that would wait for the device, or
+        cannot be told or done: reading and writing then tells why.
+        """
         ...
 
     def pwrite(self, data: Buffer, offset: int) -> None:
@@ -75,6 +86,9 @@ class Lock(Protocol):
 
 class Disk(Protocol):
     """A file system. Every method raises OSError as `os` does; FileNotFoundError where a path must exist."""
+
+    open_files: OpenFiles
+    """The files on it that are kept open for their next use."""
 
     def open_file(self, path: str, create: bool = False) -> File:
         """Open for reading and writing; with `create`, make an empty file if there is none."""
@@ -151,6 +165,22 @@ def out_of_files(error: OSError) -> bool:
     return error.errno in _OUT_OF_FILES
 
 
+def is_locked(path: str) -> bool:
+    """Tell whether a process holds the lock of this path, without writing there; not if there is none."""
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except (FileNotFoundError, PermissionError):
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
 class OsFile:
     """A `File` of the operating system."""
 
@@ -176,6 +206,26 @@ class OsFile:
                 return None
             raise
         return buffer if read == size else None
+
+    def send_nowait(self, socket: int, size: int, offset: int) -> int | None:
+        if not self._is_in_memory(size, offset):
+            return None
+        try:
+            return os.sendfile(socket, self._fd, offset, size)
+        except BlockingIOError:
+            return 0
+        except OSError:
+            return None
+
+    def _is_in_memory(self, size: int, offset: int) -> bool:
+        """Ask for a byte of each stretch: the system reads, and forgets, files by more than one stretch at a time."""
+        if not _HAS_NOWAIT:
+            return False
+        stretches = range(offset, offset + size, _STRETCH_BYTES)
+        try:
+            return all(os.preadv(self._fd, _ONE_BYTE, at, os.RWF_NOWAIT) for at in stretches)
+        except OSError:
+            return False
 
     def pwrite(self, data: Buffer, offset: int) -> None:
         size = len(data)
@@ -226,6 +276,7 @@ class OsDisk:
 
     def __init__(self) -> None:
         self._buffers = ReadBuffers()
+        self.open_files = OpenFiles()
 
     def open_file(self, path: str, create: bool = False) -> OsFile:
         return OsFile(path, os.O_RDWR | (os.O_CREAT if create else 0), self._buffers)

@@ -17,7 +17,7 @@ from contextlib import suppress
 from struct import Struct
 from typing import ClassVar
 
-from storage.disk import Disk, File
+from storage.disk import Disk
 
 _SAVE_AT_BYTES = 4096
 
@@ -27,16 +27,19 @@ class SparseIndex:
 
     ENTRY: ClassVar[Struct]
 
-    __slots__ = ("_data", "_disk", "_rebuilding", "_saved_bytes", "base_offset", "path", "size_bytes", "unsynced")
+    __slots__ = (
+        "_data", "_disk", "_rebuilding", "_saved_bytes", "_tail", "base_offset", "path", "size_bytes", "unsynced",
+    )  # fmt: skip
 
     def __init__(self, disk: Disk, path: str, base_offset: int) -> None:
         """Take the index at `path` as it is on disk; FileNotFoundError if there is none."""
         self._disk = disk
         self._saved_bytes = self.size_bytes = disk.file_size(path)
         self._data: bytearray | None = None
+        self._tail = b""  # the file's last two entries, for as long as no more is asked for
         self.path = path
         self.base_offset = base_offset
-        self.unsynced = False
+        self.unsynced = False  # whether the file has content that was not handed out for syncing yet
         self._rebuilding = False
 
     @property
@@ -46,10 +49,18 @@ class SparseIndex:
 
     def entry(self, number: int) -> tuple[int, int]:
         """Return one entry, as it is stored."""
-        size = self.ENTRY.size
-        if self._data is None:
-            return self._pair(self._disk.open_file(self.path).pread(size, number * size))
-        return self._pair(self._data, number * size)
+        at = number * self.ENTRY.size
+        if self._data is not None:
+            return self._pair(self._data, at)
+        tail = self._tail
+        if not tail:
+            tail = self._tail = self._read_tail()
+        begins = self.size_bytes - len(tail)
+        return self._pair(tail, at - begins) if at >= begins else self._pair(self._loaded(), at)
+
+    def _read_tail(self) -> bytes:
+        begins = max(self.size_bytes - 2 * self.ENTRY.size, 0)
+        return self._disk.open_file(self.path).pread(self.size_bytes - begins, begins)
 
     def sound(self) -> bool:
         """Tell whether the file ends in a plausible entry: preallocated zeros and torn writes do not."""
@@ -68,8 +79,8 @@ class SparseIndex:
         if data is None:
             return
         if self._rebuilding:
+            self.unsynced = True  # even if nothing is wrong: an earlier process may have written it just before its end
             if self._disk.read_file(self.path) != data:
-                self.unsynced = True
                 file = self._disk.open_file(self.path)
                 file.pwrite(data, 0)
                 file.truncate(len(data))
@@ -80,21 +91,18 @@ class SparseIndex:
             self._disk.open_file(self.path).pwrite(data[self._saved_bytes :], self._saved_bytes)
             self._saved_bytes = len(data)
 
-    def take_unsynced(self) -> list[File]:
-        """Return the file if it has content that was not handed out for syncing yet."""
-        if not self.unsynced:
-            return []
-        self.unsynced = False
-        return [self._disk.open_file(self.path)]
-
     def release(self) -> None:
         """Give the memory back; the next use reads the file again."""
         self.save()
         self._data = None
 
+    def load(self) -> None:
+        """Read the file, so that no entry that is added from now on can fail for want of it."""
+        self._loaded()
+
     def rebuild(self) -> None:
         """Begin anew without an entry; the file stays as it is until `save` finds that it is wrong."""
-        self._data = bytearray()
+        self._data, self._tail = bytearray(), b""
         self._rebuilding = True
         self._saved_bytes = self.size_bytes = 0
 
@@ -122,6 +130,7 @@ class SparseIndex:
         data = self._data
         if data is None:
             data = self._data = bytearray(self._disk.read_file(self.path))
+            self._tail = b""
         return data
 
     def _pair(self, data: bytes | bytearray, at: int = 0) -> tuple[int, int]:
@@ -172,6 +181,11 @@ class OffsetIndex(SparseIndex):
         data = self._loaded()
         number = self._entries_up_to(position, 1)
         return self._pair(data, number * 8 - 8)[1] if number else 0
+
+    def offset_from(self, position: int) -> int | None:
+        """Return the last offset of the first indexed batch at or after `position`; None if there is none."""
+        number = self._entries_up_to(position - 1, 1)
+        return self.base_offset + self.entry(number)[0] if number < self.entry_count else None
 
     def last_position(self) -> int:
         """Return the last indexed position, or 0."""

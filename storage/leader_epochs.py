@@ -66,6 +66,17 @@ class LeaderEpochs:
         self.latest = epoch
         return True
 
+    def note(self, epoch: int, start_offset: int) -> None:
+        """Note that a batch of `epoch` lies at `start_offset`, unless that or a later epoch is known already."""
+        if epoch >= 0 and (self.latest is None or epoch > self.latest):
+            self.assign(epoch, start_offset)
+
+    def correct(self, epoch: int, start_offset: int) -> None:
+        """Note that a batch of `epoch` was found at `start_offset`, whatever a file says that may be behind."""
+        if epoch >= 0 and self.epoch_for_offset(start_offset) != epoch:
+            self.truncate_from_end(start_offset)
+            self.assign(epoch, start_offset)
+
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEnd:
         """Return where `epoch` ends: where the next known one starts, or the log's end for the newest.
 

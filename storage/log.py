@@ -7,144 +7,97 @@ is not want of space, the whole directory goes offline.
 
 Durability is Apache Kafka's: no sync per append unless `flush.messages` says so; `begin_flush` hands out what a thread
 can sync beside the loop. Clients' batches arrive checked by `protocol.record_batch.check_batch`; acknowledgements,
-replication and isolation levels are the broker's. How a log is opened is in `recovery.py`, which segments expire in
+replication and isolation levels are the broker's. How a log is opened is in `opening.py`, which segments expire in
 `retention.py`, what a segment is in `segment.py`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from protocol.errors import ErrorCode, KafkaError
-from protocol.primitives import ZERO_UUID
 from protocol.record_batch import (
+    CONTROL_BIT,
     BatchHeader,
+    HeaderFields,
     end_txn_marker,
     place,
     read_header,
     set_log_append_time,
 )
 from storage.admission import AppendInfo, admit, append_info, take_batches
-from storage.checkpoint import CheckpointError
 from storage.disk import Disk
-from storage.flush import Flush
-from storage.leader_epochs import EpochEnd, LeaderEpochs
+from storage.file_slice import FileSlice, LogRead
+from storage.flush import Flush, sync_cut
+from storage.leader_epochs import EpochEnd
 from storage.log_config import LOG_APPEND_TIME, LogConfig
 from storage.log_directory import DELETED, LogDirectory, no_directory
 from storage.log_files import LogFiles
-from storage.producer_state import ProducerState
-from storage.recovery import RecoveryReport, recover_producers, recover_segments
-from storage.retention import deletable
+from storage.log_parts import LogParts
+from storage.producer_recovery import recover_producers
+from storage.producer_state import CompletedTxn, ProducerState
+from storage.record_search import TimestampOffset
+from storage.retention import Deletable, deletable
 from storage.search import Search, T, while_same
-from storage.segment import LENGTH_COVERS_FROM, FileSlice, LogRead, TimestampOffset
-from storage.segments import Segments
+from storage.segment import LENGTH_COVERS_FROM, MAX_RELATIVE_OFFSET, Segment
+from storage.transaction_index import AbortedTxn
 
 __all__ = ["AppendInfo", "FileSlice", "Log", "LogConfig", "LogRead", "TimestampOffset"]
 
 
 class Log:
-    """The log of one partition; made by `Log.open`."""
+    """The log of one partition; made by `opening.open_log`."""
 
     __slots__ = (
-        "_directory", "_disk", "_files", "_is_new", "_last_flush_ms", "_names_unsynced", "_segments", "config", "cuts",
-        "directory", "high_watermark", "leader_epochs", "log_end_offset", "log_start_offset", "partition",
-        "pending_deletes", "producers", "recovery", "recovery_point", "topic", "topic_id",
+        "_directory", "_disk", "_files", "_flushes", "_is_new", "_last_flush_ms", "_names_unsynced", "_segments",
+        "cleaned_to", "config", "cuts", "directory", "high_watermark", "leader_epochs", "log_end_offset",
+        "log_start_offset", "on_loss", "partition", "pending_deletes", "producers", "recovery", "recovery_point",
+        "topic", "topic_id",
     )  # fmt: skip
 
-    _files: LogFiles
-    _segments: Segments
-    directory: str
-    leader_epochs: LeaderEpochs
-    producers: ProducerState
-    recovery: RecoveryReport
-
-    @classmethod
-    def open(
-        cls,
+    def __init__(
+        self,
         disk: Disk,
         directory: LogDirectory,
+        path: str,
         topic: str,
         partition: int,
         config: LogConfig,
-        *,
+        parts: LogParts,
         now_ms: int,
-        topic_id: bytes = ZERO_UUID,
-        clean: bool = True,
-        recovery_point: int = 0,
-        log_start_offset: int = 0,
-        high_watermark: int = 0,
-        name: str = "",
-    ) -> "Log":
-        """Open the log of a partition in `directory`, or make it; recover it unless the last stop was `clean`.
-
-        The offsets are those of the directory's checkpoints. What recovery did is in `recovery`. A log under another
-        `name` than its partition's is a copy that is being made (`log_moves.py`).
-        """
-        log = cls(disk, directory, topic, partition, config, now_ms)
-        log.directory = f"{directory.path}/{name or log}"
-        log._files = LogFiles(disk, log.directory)
-        with directory.storage_errors():
-            disk.make_dirs(log.directory)
-            log._load(clean, recovery_point, log_start_offset, now_ms)
-            log.topic_id = log._files.read_topic_id() or ZERO_UUID
-        if log.topic_id == ZERO_UUID != topic_id:
-            log.adopt(topic_id)
-        log.update_high_watermark(high_watermark)
-        return log
+    ) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._files = parts.files
+        self._flushes: tuple[Flush, ...] = ()  # that are under way, in the order in which they began
+        self._segments = parts.segments
+        self._last_flush_ms = now_ms
+        self._is_new = parts.is_new
+        self._names_unsynced = True
+        self.cleaned_to: int | None = None
+        """Up to where it is compacted, if it ever was."""
+        self.config = config
+        self.cuts = 0
+        self.directory = path
+        self.high_watermark = 0
+        self.leader_epochs = parts.leader_epochs
+        self.log_end_offset = parts.end_offset
+        self.log_start_offset = parts.start_offset
+        # Called before records go at the end, or all: what is being made of them is not to outlast them.
+        self.on_loss: Callable[[], None] | None = None
+        self.partition = partition
+        # (when, path) of files that retention has taken out of the log, to be deleted once that is past.
+        self.pending_deletes: list[tuple[int, str]] = []
+        self.producers = parts.producers
+        self.recovery = parts.report
+        self.recovery_point = parts.recovery_point
+        self.topic = topic
+        self.topic_id = parts.topic_id
 
     def adopt(self, topic_id: bytes) -> None:
         """Write down that this is the log of that topic, where the power went before it was synced."""
         with self._directory.storage_errors():
             self._files.save_topic_id(topic_id)
         self.topic_id = topic_id
-
-    def __init__(
-        self, disk: Disk, directory: LogDirectory, topic: str, partition: int, config: LogConfig, now_ms: int
-    ) -> None:
-        self._disk = disk
-        self._directory = directory
-        self.cuts = 0
-        self._last_flush_ms = now_ms
-        self._is_new = True
-        self._names_unsynced = True
-        self.config = config
-        self.high_watermark = 0
-        self.log_end_offset = 0
-        self.log_start_offset = 0
-        self.partition = partition
-        # (when, path) of files that retention has taken out of the log, to be deleted once that is past.
-        self.pending_deletes: list[tuple[int, str]] = []
-        self.recovery_point = 0
-        self.topic = topic
-        self.topic_id = ZERO_UUID
-
-    def _load(self, clean: bool, recovery_point: int, log_start_offset: int, now_ms: int) -> None:
-        try:
-            self.leader_epochs = self._files.read_epochs()
-        except CheckpointError:
-            # The batches hold their epochs too, so all of them are read.
-            self.leader_epochs = LeaderEpochs()
-            clean, recovery_point = False, 0
-        found = recover_segments(
-            self._disk,
-            self.directory,
-            self.leader_epochs,
-            clean=clean,
-            recovery_point=recovery_point,
-            log_start_offset=log_start_offset,
-            index_interval_bytes=self.config.index_interval_bytes,
-            now_ms=now_ms,
-        )
-        end_offset = found.next_offset
-        self._segments = Segments(self._disk, self.directory, found.segments)
-        self.recovery = found.report
-        self.log_start_offset = found.log_start_offset
-        self.log_end_offset = end_offset
-        self.recovery_point = end_offset if clean else min(recovery_point, end_offset)
-        self._is_new = not clean or end_offset == 0
-        self.producers = recover_producers(
-            self._disk, self.directory, found.segments, clean=clean, end_offset=end_offset
-        )
-        self._files.save_epochs(self.leader_epochs)
 
     # Offsets
 
@@ -160,14 +113,19 @@ class Log:
         return min(max(unstable, self.log_start_offset), self.high_watermark)
 
     @property
+    def offline(self) -> bool:
+        """Whether its directory has failed, or it was deleted."""
+        return self._directory.failure is not None
+
+    @property
     def size_bytes(self) -> int:
         """The bytes of all batches."""
         return self._segments.size_bytes
 
     @property
-    def segment_base_offsets(self) -> tuple[int, ...]:
-        """Where each segment begins, oldest first."""
-        return tuple(self._segments.base_offsets)
+    def segments(self) -> Sequence[Segment]:
+        """Every segment, oldest first; the last is appended to."""
+        return self._segments.all
 
     def update_high_watermark(self, offset: int) -> int:
         """Set the high watermark, held between the log's start and end, and return it."""
@@ -212,8 +170,8 @@ class Log:
                     (first.base_offset, first.last_offset, first.timestamp, time_ms, start, leader_epoch, True)
                 )
         base_offset = self.log_end_offset
-        header = place(records, header, base_offset, leader_epoch)
-        self._write(records, (header,), now_ms)
+        placed = place(records, header, base_offset, leader_epoch)
+        self._write(records, (placed,), now_ms)
         last, start = self.log_end_offset - 1, self.log_start_offset
         return append_info((base_offset, last, header.max_timestamp, append_time_ms, start, leader_epoch, False))
 
@@ -230,53 +188,52 @@ class Log:
         max_timestamp = max((header.max_timestamp for header in headers), default=-1)
         return AppendInfo(base_offset, last_offset, max_timestamp, -1, self.log_start_offset, leader_epoch, False)
 
-    def _write(self, records: bytearray | memoryview, headers: Sequence[BatchHeader], now_ms: int) -> None:
+    def _write(self, records: bytearray | memoryview, headers: Sequence[HeaderFields], now_ms: int) -> None:
         """Append whole batches and count them; the log is unchanged if it raises KafkaError."""
         directory = self._directory
         if directory.failure is not None:
             raise directory.offline()
         segments, config = self._segments, self.config
-        last = headers[-1]
-        last_offset = last.base_offset + last.last_offset_delta
+        # By position, which is several times as fast as by name.
+        base_offset, _, _, _, _, _, last_delta, _, timestamp, _, _, _, _ = headers[-1]
+        last_offset = base_offset + last_delta
         try:
-            if segments.must_roll(config, len(records), last_offset, last.max_timestamp, now_ms):
-                self._roll(headers[0].base_offset, now_ms)
+            if segments.must_roll(config, len(records), last_offset, timestamp, now_ms):
+                # At the end, though a compacted log may go on behind it: segments follow on each other.
+                self._roll(max(self.log_end_offset, last_offset - MAX_RELATIVE_OFFSET), now_ms)
             segments.active.append(records, headers, config.index_interval_bytes)
         except OSError as error:
-            raise self._append_failed(error) from error
+            try:
+                segments.active.cut_back()
+            except OSError as second:
+                raise directory.give_up(second) from error
+            raise directory.fail(error) from error
         self.log_end_offset = next_offset = last_offset + 1
-        producers, at = self.producers, 0
+        producers, end = self.producers, 0
         for header in headers:
-            if header.partition_leader_epoch != self.leader_epochs.latest:
-                self._assign_epoch(header.partition_leader_epoch, header.base_offset)
-            if header.producer_id >= 0:
-                marker = end_txn_marker(records[at : at + header.size_bytes]) if header.is_control else None
-                producers.update(header, marker)
-            at += LENGTH_COVERS_FROM + header.batch_length
+            base_offset, length, epoch, _, _, attributes, _, _, _, producer_id, _, _, _ = header
+            start, end = end, end + LENGTH_COVERS_FROM + length
+            if epoch != self.leader_epochs.latest:
+                # The file follows with the next flush: the batches that recovery reads say it too.
+                self.leader_epochs.note(epoch, base_offset)
+            if producer_id >= 0:
+                marker = end_txn_marker(records[start:end]) if attributes & CONTROL_BIT else None
+                ended = producers.update(header, marker)
+                if ended is not None:
+                    self._note_ended(ended)
         producers.end_offset = next_offset
         if next_offset - self.recovery_point >= config.flush_messages:
             self.flush(now_ms)
 
-    def _append_failed(self, error: OSError) -> KafkaError:
+    def _note_ended(self, transaction: CompletedTxn) -> None:
         try:
-            self._segments.active.cut_back()
-        except OSError as second:
-            return self._directory.give_up(second)
-        return self._directory.fail(error)
+            self._segments.active.note_ended(transaction)
+        except OSError as error:
+            self._directory.give_up(error)  # the next start makes the index anew
 
     def assign_leader_epoch(self, epoch: int) -> None:
         """Note that `epoch` begins at the log's end, unless it or a later one is known; for a new leader."""
-        self._assign_epoch(epoch, self.log_end_offset)
-
-    def _assign_epoch(self, epoch: int, start_offset: int) -> None:
-        latest = self.leader_epochs.latest
-        if epoch >= 0 and (latest is None or epoch > latest):
-            self.leader_epochs.assign(epoch, start_offset)
-            try:
-                self._files.save_epochs(self.leader_epochs)
-            except OSError as error:
-                # The batches say it too. A full disk is tried again with the next epoch or flush.
-                self._directory.fail(error)
+        self.leader_epochs.note(epoch, self.log_end_offset)
 
     # Reading
 
@@ -299,9 +256,14 @@ class Log:
             found = self._segments.read(offset, max_bytes, limit_offset, min_one)
         except OSError as error:
             raise self._directory.fail(error) from error
-        if found is None or not found.size_bytes:
-            return LogRead([], 0)
-        return LogRead([found], found.size_bytes)
+        return LogRead([found], found.size_bytes) if found is not None and found.size_bytes else LogRead([], 0)
+
+    def aborted_transactions(self, offset: int, part: FileSlice, limit_offset: int) -> list[AbortedTxn]:
+        """Return what a reader of committed records needs to read `part`, which `read` has just found."""
+        try:
+            return self._segments.aborted(offset, part, limit_offset)
+        except OSError as error:
+            raise self._directory.fail(error) from error
 
     def offset_for_timestamp(self, timestamp: int) -> Search[TimestampOffset | None]:
         """Find the first record whose timestamp is at least `timestamp`."""
@@ -320,8 +282,7 @@ class Log:
     def truncate_to(self, offset: int) -> bool:
         """Drop everything from `offset` on, for a follower that parted from its leader; tell if there was any.
 
-        Leader epochs that begin there are dropped even if no record is (KAFKA-10706). Should the recovery point have
-        moved back, it must be checkpointed before a power cut can find it too far ahead.
+        Leader epochs that begin there go even if no record does (KAFKA-10706). A recovery point must be checkpointed.
         """
         if offset >= self.log_end_offset:
             with self._directory.storage_errors():
@@ -332,31 +293,41 @@ class Log:
             self.truncate_fully_and_start_at(offset)
             return True
         with self._directory.storage_errors():
-            self.cuts += 1
+            self._lose()
             end_offset = self._segments.truncate_to(offset)
+            if self.cleaned_to is not None:
+                self.cleaned_to = min(self.cleaned_to, end_offset)
             self.recovery_point = min(self.recovery_point, end_offset)
             self.log_end_offset = end_offset
             self.log_start_offset = min(self.log_start_offset, end_offset)
             self.leader_epochs.truncate_from_end(end_offset)
             self._files.save_epochs(self.leader_epochs)
             self.producers = recover_producers(
-                self._disk, self.directory, self._segments.all, clean=False, end_offset=end_offset
+                self._files, self._segments.all, end_offset, high_watermark=self.high_watermark
             )
+            sync_cut(self._disk, self._directory, self.directory, self._segments.active.file)
         self.update_high_watermark(self.high_watermark)
         return True
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Drop everything; the log is empty and its next offset is `offset`."""
         with self._directory.storage_errors():
-            self.cuts += 1
+            self._lose()
             self.recovery_point = min(self.recovery_point, offset)
             self._segments.restart_at(offset, self._last_flush_ms)
+            self.cleaned_to = None
             self._files.remove_snapshots(below=self.log_end_offset + 1)
             self.log_start_offset = self.log_end_offset = offset
             self.leader_epochs.clear()
             self._files.save_epochs(self.leader_epochs)
             self.producers = ProducerState(offset)
+            sync_cut(self._disk, self._directory, self.directory, self._segments.active.file)
         self.update_high_watermark(offset)
+
+    def _lose(self) -> None:
+        self.cuts += 1
+        if self.on_loss is not None:
+            self.on_loss()
 
     def advance_log_start(self, offset: int) -> bool:
         """Let the log begin at `offset`; tell whether that is later than before.
@@ -375,11 +346,16 @@ class Log:
         self.producers.log_start_moved(offset)
         return True
 
-    def delete_old_segments(self, now_ms: int) -> int:
-        """Take out what is too old or too much; rename the files, for `delete_files`. Return how many segments."""
+    def delete_old_segments(self, now_ms: int) -> Sequence[Deletable]:
+        """Take out what is too old or too much; rename the files, for `delete_files`. Return which segments, and why.
+
+        None while the log is compacted: a pass reads them all, and they go afterwards.
+        """
+        if self.on_loss is not None:
+            return ()
         with self._directory.storage_errors():
             segments = self._segments
-            count = deletable(
+            found = deletable(
                 segments.all,
                 self.config,
                 now_ms=now_ms,
@@ -387,21 +363,32 @@ class Log:
                 high_watermark=self.high_watermark,
                 log_end_offset=self.log_end_offset,
             )
-            if count == 0:
-                return 0
-            if count == len(segments.all):
+            if not found:
+                return ()
+            if len(found) == len(segments.all):
                 self._roll(self.log_end_offset, now_ms)
-            paths = segments.remove_first(count)
+            if self._names_unsynced or self._flushes:
+                self._disk.sync_dir(self.directory)  # lest only the deletions last, and the log begin anew at 0
+            self._names_unsynced = True
+            paths = segments.remove_first(len(found))
             first = segments.base_offsets[0]
             self._files.remove_snapshots(below=first)
             due_ms = now_ms + self.config.file_delete_delay_ms
             self.pending_deletes += [(due_ms, path) for path in paths]
         self.advance_log_start(first)
-        return count
+        return found
+
+    def replace_segments(self, old: Sequence[Segment], made: Segment, now_ms: int) -> None:
+        """Let `made`, compacted from `old` neighbours and durable, take their place; OSError with it half done."""
+        paths = self._segments.replace(old, made)
+        self._files.remove_snapshots_at([segment.base_offset for segment in old[1:]])
+        self.pending_deletes += [(now_ms + self.config.file_delete_delay_ms, path) for path in paths]
 
     def delete_files(self, now_ms: int) -> None:
         """Delete the files of segments that left the log `file.delete.delay.ms` ago."""
         with self._directory.storage_errors():
+            if self._names_unsynced and self.pending_deletes:
+                self._disk.sync_dir(self.directory)  # else some may be back later, but not those behind them
             while self.pending_deletes and self.pending_deletes[0][0] <= now_ms:
                 self._disk.remove(self.pending_deletes[0][1])
                 del self.pending_deletes[0]
@@ -415,22 +402,22 @@ class Log:
                 self._roll(self.log_end_offset, now_ms)
 
     def _roll(self, base_offset: int, now_ms: int) -> None:
-        # The complete indexes of what is sealed now are not synced yet, even if its batches are.
-        self.recovery_point = min(self.recovery_point, base_offset - 1)
+        self.recovery_point = min(self.recovery_point, base_offset - 1)  # the complete indexes are not synced yet
+        for flush in self._flushes:
+            flush.end_offset = min(flush.end_offset, base_offset - 1)
         self._names_unsynced = True
         self._segments.roll(base_offset, now_ms)
         self._files.save_producers(self.producers, base_offset)
 
     def begin_flush(self, now_ms: int, end_offset: int | None = None) -> Flush | None:
         """List what must be synced for everything below `end_offset`, or all, to be durable; None if it is."""
-        if end_offset is None:
-            end_offset = self.log_end_offset
-        done = end_offset <= self.recovery_point and not self._segments.active.indexes_unsynced
+        end_offset = self.log_end_offset if end_offset is None else end_offset
+        done = end_offset <= self.recovery_point and not self._segments.active.unsynced_indexes
         if done and not self._files.unsynced:
             return None
         with self._directory.storage_errors():
             self._files.save_epochs(self.leader_epochs)
-            files = self._segments.take_unsynced(self.recovery_point, end_offset)
+            files = [*self._files.open_unsynced(), *self._segments.take_unsynced(self.recovery_point, end_offset)]
             directories = []
             if self._files.unsynced or self._names_unsynced:
                 directories = [self.directory]
@@ -438,16 +425,22 @@ class Log:
             if self._is_new:
                 directories.append(self._directory.path)
                 self._is_new = False
-            files += self._files.take_unsynced()
+            self._files.taken()
         self._last_flush_ms = now_ms
         finish = partial(self._finish_flush, self._directory)
-        return Flush(self._disk, directories, files, end_offset, self.cuts, finish)
+        flush = Flush(self._disk, directories, files, self._flushes, end_offset, self.cuts, finish)
+        self._flushes += (flush,)
+        return flush
 
     def _finish_flush(self, directory: LogDirectory, flush: Flush) -> None:
-        if flush.error is not None and self._directory.failure is not DELETED:
-            raise directory.give_up(flush.error) from flush.error
-        if flush.cuts == self.cuts:
-            self.recovery_point = max(self.recovery_point, flush.end_offset)
+        if self._directory.failure is not DELETED:
+            if flush.error is not None:
+                raise directory.give_up(flush.error) from flush.error
+            if directory.failure is not None:
+                raise directory.offline()
+        counting, self._flushes = flush.count_among(self._flushes)
+        ends = (one.end_offset for one in counting if one.cuts == self.cuts)
+        self.recovery_point = max([self.recovery_point, *ends])
 
     def flush(self, now_ms: int) -> None:
         """Make everything up to the log's end durable before returning."""
@@ -470,6 +463,8 @@ class Log:
         """Complete the files, and return what is to be synced for `close` to have nothing left to do."""
         with self._directory.storage_errors():
             self._segments.active.seal()
+            # One that began without a record is not there after a start, and so need not be taken out of the file then.
+            self.leader_epochs.truncate_from_end(self.log_end_offset)
             self._files.save_epochs(self.leader_epochs)
             if self.log_end_offset and not self._files.has_snapshot(self.log_end_offset):
                 self._files.save_producers(self.producers, self.log_end_offset)
@@ -482,17 +477,20 @@ class Log:
 
     def take_over(self, copy: "Log", directory: LogDirectory) -> None:
         """Go on in the files of `copy`: the same batches, which lie in `directory` under this log's name by now."""
-        self.cuts += 1
+        self._lose()
         self._directory = directory
         self.directory = f"{directory.path}/{self}"
         self._files = LogFiles(self._disk, self.directory)
         self._segments, self.recovery_point = copy._segments, copy.recovery_point
         self._segments.move_to(self.directory)
         self._is_new = self._names_unsynced = True
+        self._flushes = ()
         self.pending_deletes.clear()
 
     def disown(self) -> None:
-        """Refuse every operation from now on, since the files are going away; reads in flight go on."""
+        """Refuse every operation from now on, since the files are going away; only reads in flight keep theirs open."""
+        self._lose()
+        self._segments.close_files()
         self._directory = no_directory(self._disk, self._directory.path)
 
     def __str__(self) -> str:

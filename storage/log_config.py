@@ -8,6 +8,8 @@ from typing import NamedTuple
 LOG_APPEND_TIME = "LogAppendTime"
 CREATE_TIME = "CreateTime"
 FOREVER = 2**63 - 1
+FSYNC_ALWAYS = "always"
+FSYNC_ON_FLUSH = "flush"
 
 _HOUR_MS = 60 * 60 * 1000
 _WEEK_MS = 7 * 24 * _HOUR_MS
@@ -16,6 +18,7 @@ _WEEK_MS = 7 * 24 * _HOUR_MS
 class LogConfig(NamedTuple):
     """The topic configuration, by the names of its keys with units last where Kafka leaves them out."""
 
+    barnabas_fsync: str = FSYNC_ON_FLUSH
     cleanup_policy: frozenset[str] = frozenset({"delete"})
     compression_gzip_level: int = -1
     compression_lz4_level: int = 9

@@ -6,14 +6,14 @@ KAFKA_STORAGE_ERROR. Running out of space is the exception, where the failed wri
 as good as ever (`full` says so until somebody finds room again), and so is running out of descriptors, which clients
 that connect can bring about; Apache Kafka gives the directory up there too.
 
-Checkpoints are replaced in one step but synced only at a clean stop, so that they never stall the loop: a stale
-or lost one costs time in recovery, never acknowledged records.
+Checkpoints are replaced in one step but synced only at a clean stop, so that they do not stall the loop: a stale
+or lost one costs time in recovery, never acknowledged records. But for one, of which a loss would (`write_offsets`).
 """
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from errno import ENOENT
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from protocol.errors import ErrorCode, KafkaError
 from storage.checkpoint import (
@@ -29,9 +29,13 @@ from storage.checkpoint import (
 )
 from storage.disk import Disk, Lock, out_of_files, out_of_space
 
+if TYPE_CHECKING:
+    from random import Random
+
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LOG_STARTS = "log-start-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
+CLEANED_TO = "cleaner-offset-checkpoint"
 
 _CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 _META_PROPERTIES = "meta.properties"
@@ -39,6 +43,9 @@ _LOCK = ".lock"
 
 # A directory with less space than this gets nothing new: twice the largest batch of Kafka's defaults.
 _ROOM_BYTES = 2 << 20
+
+_DASH = 62  # in base64
+_RESERVED_IDS = 100
 
 
 DELETED: Final = FileNotFoundError(ENOENT, "the log is deleted")
@@ -98,6 +105,11 @@ class LogDirectory:
             # Were it back after a power cut, a torn log would pass for one that was closed in order.
             self._disk.sync_dir(self.path)
 
+    def names(self) -> list[str]:
+        """Return the names of what is in the directory."""
+        with self.storage_errors():
+            return self._disk.list_dir(self.path)
+
     def format(self, meta: MetaProperties) -> None:
         """Durably write down to which cluster and node the directory belongs."""
         self._disk.replace_file(f"{self.path}/{_META_PROPERTIES}", format_meta_properties(meta).encode())
@@ -118,10 +130,14 @@ class LogDirectory:
         return {} if text is None else parse_offsets(text, f"{self.path}/{name}")
 
     def write_offsets(self, name: str, offsets: Mapping[TopicPartition, int], sync: bool = False) -> None:
-        """Replace a checkpoint file, unless it says the same already; with `sync`, durably."""
+        """Replace a checkpoint file, unless it says the same already; with `sync`, durably.
+
+        What says which logs are compacted is always durable: of others, gaps are taken for losses after a crash.
+        """
         if sync or self._written.get(name) != offsets:
             with self.storage_errors():
-                self._disk.replace_file(f"{self.path}/{name}", format_offsets(offsets).encode(), sync)
+                text = format_offsets(offsets).encode()
+                self._disk.replace_file(f"{self.path}/{name}", text, sync or name == CLEANED_TO)
             self._written[name] = offsets
 
     def fail(self, error: OSError) -> KafkaError:
@@ -140,6 +156,13 @@ class LogDirectory:
             room = self._disk.free_bytes(self.path) >= _ROOM_BYTES
         self.full = self.full or not room
         return room
+
+    def free_bytes(self) -> int:
+        """Return how much may still be written; nothing where nobody can tell."""
+        try:
+            return self._disk.free_bytes(self.path)
+        except OSError:
+            return 0
 
     def space(self) -> Space:
         """Return the size of the volume; KafkaError KAFKA_STORAGE_ERROR if the directory has failed."""
@@ -171,6 +194,14 @@ class LogDirectory:
             return self._disk.read_file(f"{self.path}/{name}").decode(errors="replace")
         except FileNotFoundError:
             return None
+
+
+def new_directory_id(random: "Random") -> bytes:
+    """Return a random uuid that is none of those that Kafka reserves, nor looks like an option in text."""
+    while True:
+        value = random.getrandbits(128).to_bytes(16, "big")
+        if value[0] >> 2 != _DASH and int.from_bytes(value, "big") >= _RESERVED_IDS:
+            return value
 
 
 def no_directory(disk: Disk, path: str) -> LogDirectory:

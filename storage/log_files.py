@@ -5,6 +5,8 @@ nothing, and what a power cut loses is in the batches (epochs, producers, which 
 metadata (the topic id). Their texts and bytes are in `checkpoint.py` and `producer_snapshot.py`.
 """
 
+from collections.abc import Iterable
+
 from storage.checkpoint import (
     CheckpointError,
     format_leader_epochs,
@@ -14,9 +16,9 @@ from storage.checkpoint import (
 )
 from storage.disk import Disk, File
 from storage.leader_epochs import EpochEntry, LeaderEpochs
-from storage.producer_snapshot import encode_snapshot
+from storage.producer_snapshot import SNAPSHOT_SUFFIX, decode_snapshot, encode_snapshot, snapshot_offsets
 from storage.producer_state import ProducerState
-from storage.recovery import SNAPSHOT_SUFFIX, snapshot_offsets
+from storage.refusal import refuse_newer
 from storage.segment import segment_path
 
 EPOCHS_FILE = "leader-epoch-checkpoint"
@@ -26,17 +28,25 @@ METADATA_FILE = "partition.metadata"
 class LogFiles:
     """What a log keeps in `directory` besides its segments. Every method may raise OSError."""
 
-    __slots__ = ("_directory", "_disk", "_epochs_saved", "_unsynced")
+    __slots__ = ("_directory", "_disk", "_epochs_saved", "_unsynced", "damaged")
 
     def __init__(self, disk: Disk, directory: str) -> None:
         self._disk = disk
         self._directory = directory
-        self._epochs_saved: tuple[EpochEntry, ...] = ()
+        self._epochs_saved: tuple[EpochEntry, ...] | None = ()  # None if the file is damaged
         self._unsynced: set[str] = set()
+        self.damaged: list[str] = []
+        """The names of those that were found damaged."""
 
-    def read_epochs(self) -> LeaderEpochs:
-        """Return the leader epochs, none if they were never saved; CheckpointError if the file is damaged."""
+    def read_epochs(self, clean: bool = True) -> LeaderEpochs:
+        """Return the leader epochs, none if they were never saved; CheckpointError if the file is damaged.
+
+        Unless the last stop was `clean`, the file may not be durable.
+        """
         text = self._read(EPOCHS_FILE)
+        if text is not None and not clean:
+            self._unsynced.add(self._path(EPOCHS_FILE))
+        self._epochs_saved = None
         epochs = LeaderEpochs(() if text is None else parse_leader_epochs(text, self._path(EPOCHS_FILE)))
         self._epochs_saved = epochs.entries
         return epochs
@@ -53,7 +63,9 @@ class LogFiles:
         text = self._read(METADATA_FILE)
         try:
             return None if text is None else parse_partition_metadata(text, self._path(METADATA_FILE))
-        except CheckpointError:
+        except CheckpointError as error:
+            refuse_newer(error)
+            self.damaged.append(METADATA_FILE)
             return None
 
     def save_topic_id(self, topic_id: bytes) -> None:
@@ -70,22 +82,35 @@ class LogFiles:
         """Tell whether the producers as of `offset` are on disk."""
         return self._disk.exists(segment_path(self._directory, offset, SNAPSHOT_SUFFIX))
 
+    def read_producers(self, offset: int) -> ProducerState:
+        """Return the producers as of `offset`, of which there is a snapshot; SnapshotError if it is damaged."""
+        return decode_snapshot(self._disk.read_file(segment_path(self._directory, offset, SNAPSHOT_SUFFIX)), offset)
+
+    def snapshot_offsets(self) -> list[int]:
+        """Return as of which offsets there are snapshots, lowest first."""
+        return snapshot_offsets(self._disk, self._directory)
+
     def remove_snapshots(self, below: int) -> None:
         """Delete the snapshots taken at offsets smaller than `below`."""
-        for offset in snapshot_offsets(self._disk, self._directory):
-            if offset < below:
-                self._disk.remove(segment_path(self._directory, offset, SNAPSHOT_SUFFIX))
+        self.remove_snapshots_at(offset for offset in self.snapshot_offsets() if offset < below)
+
+    def remove_snapshots_at(self, offsets: Iterable[int]) -> None:
+        """Delete the snapshots taken at these offsets."""
+        for offset in offsets:
+            self._disk.remove(segment_path(self._directory, offset, SNAPSHOT_SUFFIX))
 
     @property
     def unsynced(self) -> bool:
-        """Whether there are files for `take_unsynced`."""
+        """Whether there are files for `open_unsynced`."""
         return bool(self._unsynced)
 
-    def take_unsynced(self) -> list[File]:
-        """Return what is to be synced, once; not the snapshots that have been deleted since."""
-        files = [self._disk.open_file(path) for path in sorted(self._unsynced) if self._disk.exists(path)]
+    def open_unsynced(self) -> list[File]:
+        """Return what is to be synced, until it is `taken`; not the snapshots that have been deleted since."""
+        return [self._disk.open_file(path) for path in sorted(self._unsynced) if self._disk.exists(path)]
+
+    def taken(self) -> None:
+        """Take note that somebody syncs what is to be synced."""
         self._unsynced.clear()
-        return files
 
     def _read(self, name: str) -> str | None:
         try:

@@ -23,17 +23,28 @@ from storage.disk import Disk
 from storage.flush import Flush
 from storage.log import Log
 from storage.log_config import LogConfig
-from storage.log_directory import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, LogDirectory
+from storage.log_directory import (
+    CLEANED_TO,
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    RECOVERY_POINTS,
+    LogDirectory,
+    new_directory_id,
+)
 from storage.log_moves import LogMoves, superseded
 from storage.log_names import DELETE_SUFFIX, METADATA_TOPIC, STRAY_SUFFIX, parse_future_name, parse_log_name
+from storage.opening import open_log
+from storage.refusal import cleaned_offsets, refuse_file
+from storage.retention import told
 from storage.trash import Trash
 
 if TYPE_CHECKING:
     from random import Random
 
-CHECKPOINTS = (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS)
+CHECKPOINTS = (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS, CLEANED_TO)
 
 _END_OF_TIME_MS = 1 << 63
+_LOGS_A_STEP = 256  # far less than a millisecond's work, where nothing has to be done to them
 
 
 class _Unopened(NamedTuple):
@@ -69,8 +80,9 @@ class LogManager:
         # Until then their lines in the checkpoint files, by the files' names, are kept as they were.
         self._unopened: dict[TopicPartition, _Unopened] = {}
         self.directories = [LogDirectory(disk, path.rstrip("/")) for path in directories]
-        # What was found wrong and put up with, for the caller to log.
+        # For the caller to log: what was found wrong and put up with, and what retention has deleted.
         self.problems: list[str] = []
+        self.deletions: list[str] = []
         self.trash = Trash(disk, now_ms=now_ms, random=random)
         self.moves = LogMoves(self, disk, now_ms=now_ms, random=random)
 
@@ -104,7 +116,7 @@ class LogManager:
         """Mark the directories that are new as this node's, with an id of their own each."""
         for directory in self.online:
             if directory.meta is None or directory.meta.directory_id is None:
-                directory.format(MetaProperties(cluster_id, node_id, self._new_id()))
+                directory.format(MetaProperties(cluster_id, node_id, new_directory_id(self._random)))
 
     def load(self) -> Iterator[Log]:
         """Open the logs of every directory, one a step; `Log.recovery` says what was done to each."""
@@ -112,13 +124,13 @@ class LogManager:
         older = superseded(self._disk, found)
         outdated: list[tuple[LogDirectory, TopicPartition, str]] = []
         for directory, names in found.items():
-            files = {
-                name: self._checkpointed(directory, name) for name in (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS)
-            }
+            files = {name: self._checkpointed(directory, name) for name in CHECKPOINTS}
+            cleaned = cleaned_offsets(self._disk, directory.path)
             self._stale.update(*files.values())
             for name in names:
                 path = f"{directory.path}/{name}"
                 if not self._disk.is_dir(path):
+                    refuse_file(path, self._stale)
                     continue
                 if name.endswith(DELETE_SUFFIX):
                     self.trash.found(directory, path)
@@ -148,6 +160,8 @@ class LogManager:
                     self._unopened[key] = _Unopened(directory, known)
                 else:
                     self._stale.discard(key)
+                    # Where nobody knows which logs have gaps, none is refused for them later.
+                    log.cleaned_to = log.log_start_offset if cleaned is None else cleaned.get(key)
                     yield log
         for directory, key, path in outdated:
             if key in self._logs:
@@ -235,7 +249,8 @@ class LogManager:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {topic}-{partition} could not be opened")
         directory = self._directory_for(directory_id)
         if key in self._stale:
-            self.checkpoint()
+            # Durably, and with it that the former log has another name now: neither may be back beside this one.
+            self._write_checkpoints(CHECKPOINTS, sync=True)
         log = self._open(directory, key, config, topic_id=topic_id)
         if log is None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {topic}-{partition} cannot be made")
@@ -262,17 +277,35 @@ class LogManager:
         """Take note that a log is in `directory` now, as `checkpoint_one` has said already."""
         self._homes[log.topic, log.partition] = directory
 
-    def checkpoint_one(self, log: Log, directory: LogDirectory, recovery_point: int) -> None:
-        """Let the checkpoint files of `directory` tell of a log that is about to be in it."""
+    def checkpoint_one(self, log: Log, directory: LogDirectory, copy: Log) -> None:
+        """Let the checkpoint files of `directory` tell of a log that is about to be in it, as `copy` is."""
         key = (log.topic, log.partition)
-        for name, offset in ((RECOVERY_POINTS, recovery_point), (LOG_STARTS, log.log_start_offset)):
-            self._write_offsets(directory, name, {**self._offsets_of(directory, name), key: offset}, sync=False)
+        offsets = {RECOVERY_POINTS: _recovery_point(copy), LOG_STARTS: log.log_start_offset, CLEANED_TO: log.cleaned_to}
+        for name, offset in offsets.items():
+            if offset is not None:
+                self._write_offsets(directory, name, {**self._offsets_of(directory, name), key: offset}, sync=False)
+
+    def truncate_to(self, log: Log, offset: int) -> bool:
+        """Drop everything from `offset` on, as `Log.truncate_to`, and from the checkpoint files too."""
+        self._cut_checkpoints(log, offset)
+        cut = log.truncate_to(offset)
+        self._cut_checkpoints(log, offset)
+        return cut
+
+    def truncate_fully_and_start_at(self, log: Log, offset: int) -> None:
+        """Drop everything, as `Log.truncate_fully_and_start_at`, and from the checkpoint files too."""
+        self._cut_checkpoints(log, 0)
+        log.truncate_fully_and_start_at(offset)
+        self._cut_checkpoints(log, offset)
+
+    def _cut_checkpoints(self, log: Log, offset: int) -> None:
+        # Before a truncation too: it begins with indexes, which are trusted below the recovery point.
+        log.recovery_point, directory = min(log.recovery_point, offset), self.directory_of(log)
+        for name in (RECOVERY_POINTS, LOG_STARTS, CLEANED_TO):
+            self._write_offsets(directory, name, self._offsets_of(directory, name), sync=True)
 
     def delete_records(self, log: Log, offset: int) -> None:
-        """Let `log` begin at `offset`, through a crash only from `save_log_starts` on.
-
-        Errors as `Log.advance_log_start`.
-        """
+        """Let `log` begin at `offset`, through a crash only from `save_log_starts` on; as `Log.advance_log_start`."""
         if log.advance_log_start(offset):
             self._unsaved.add(self.directory_of(log))
 
@@ -285,26 +318,24 @@ class LogManager:
 
     # Upkeep
 
-    def due_flushes(self, now_ms: int) -> Iterator[Flush]:
-        """Yield what is to be synced by now; call its `sync`, best in a thread, and then its `finish`."""
-        for log in self._online_logs():
+    def due_flushes(self, now_ms: int) -> Iterator[Flush | None]:
+        """Yield what is to be synced by now, for `sync`, best in a thread, and `finish`; at times None."""
+        for number, log in enumerate(self._online_logs(), 1):
             flush = log.due_flush(now_ms)
-            if flush is not None:
+            if flush is not None or number % _LOGS_A_STEP == 0:
                 yield flush
 
     def housekeeping(self, now_ms: int) -> Iterator[KafkaError | None]:
-        """Apply retention, release idle files: one log a step.
-
-        Yields what failed.
-        """
+        """Apply retention, release idle files: one log a step; yield what failed."""
         for log in self._online_logs():
+            failed = None
             try:
-                log.delete_old_segments(now_ms)
+                if gone := log.delete_old_segments(now_ms):
+                    self.deletions.append(f"{log}: {told(gone)}")
                 log.release()
             except KafkaError as error:
-                yield error
-            else:
-                yield None
+                failed = error
+            yield failed
 
     def expire_producers(self, now_ms: int, expiration_ms: int) -> Iterator[None]:
         """Forget the producers that have written nothing for `expiration_ms`, one log a step."""
@@ -317,7 +348,7 @@ class LogManager:
 
         One log a step; yields what failed.
         """
-        for log in self._online_logs():
+        for number, log in enumerate(self._online_logs(), 1):
             if log.pending_deletes:
                 try:
                     log.delete_files(_END_OF_TIME_MS if self.directory_of(log).full else now_ms)
@@ -325,6 +356,8 @@ class LogManager:
                     yield error
                 else:
                     yield None
+            elif number % _LOGS_A_STEP == 0:
+                yield None
         yield from self.trash.empty(now_ms)
 
     def make_room(self) -> None:
@@ -332,14 +365,11 @@ class LogManager:
 
         That makes deleting a topic, and starting again, a way out of a full disk.
         """
-        for directory in self.online:
-            if directory.has_room():
-                continue
+        for directory in [directory for directory in self.online if not directory.has_room()]:
             for name in self._names(directory):
-                if name.endswith(DELETE_SUFFIX):
-                    failed = self.trash.remove(directory, f"{directory.path}/{name}")
-                    if failed is not None:
-                        self.problems.append(str(failed))
+                path = f"{directory.path}/{name}"
+                if name.endswith(DELETE_SUFFIX) and (failed := self.trash.remove(directory, path)):
+                    self.problems.append(str(failed))
             directory.full = not directory.has_room()
 
     def check_room(self) -> None:
@@ -361,7 +391,8 @@ class LogManager:
                 for name in names:
                     self._write_offsets(directory, name, self._offsets_of(directory, name), sync)
             except KafkaError as error:
-                self.problems.append(str(error))
+                if not directory.full:  # `SpaceWatch` tells of that, once
+                    self.problems.append(str(error))
         if set(names) >= set(CHECKPOINTS):
             self._stale.clear()
 
@@ -371,7 +402,9 @@ class LogManager:
             return self._log_starts(directory)
         logs = self._logs_in(directory).items()
         if name == RECOVERY_POINTS:
-            return {key: log.recovery_point for key, log in logs}
+            return {key: _recovery_point(log) for key, log in logs}
+        if name == CLEANED_TO:
+            return {key: log.cleaned_to for key, log in logs if log.cleaned_to is not None}
         return {key: log.high_watermark for key, log in logs}
 
     def _write_offsets(
@@ -399,7 +432,7 @@ class LogManager:
         high_watermark: int = 0,
     ) -> Log | None:
         try:
-            log = Log.open(
+            log = open_log(
                 self._disk,
                 directory,
                 *key,
@@ -444,7 +477,7 @@ class LogManager:
         return {
             key: log.log_start_offset
             for key, log in self._logs_in(directory).items()
-            if log.log_start_offset > log.segment_base_offsets[0]
+            if log.log_start_offset > log.segments[0].base_offset
         }
 
     def _checkpointed(self, directory: LogDirectory, name: str) -> dict[TopicPartition, int]:
@@ -461,13 +494,7 @@ class LogManager:
             self.problems.append(str(directory.give_up(error)))
             return []
 
-    def _new_id(self) -> bytes:
-        """Return a random uuid that is none of those that Kafka reserves, nor looks like an option in text."""
-        while True:
-            value = self._random.getrandbits(128).to_bytes(16, "big")
-            if value[0] >> 2 != _DASH and int.from_bytes(value, "big") >= _RESERVED_IDS:
-                return value
 
-
-_DASH = 62
-_RESERVED_IDS = 100
+def _recovery_point(log: Log) -> int:
+    """Return the base of the segment up to which all is durable, indexes too, also once a truncation ends within it."""
+    return next((one.base_offset for one in reversed(log.segments) if one.base_offset <= log.recovery_point), 0)

@@ -30,6 +30,7 @@ from storage.log import Log
 from storage.log_config import FOREVER
 from storage.log_files import LogFiles
 from storage.log_names import FUTURE_SUFFIX, METADATA_TOPIC, parse_log_name, unique_name
+from storage.opening import open_log
 
 if TYPE_CHECKING:
     from random import Random
@@ -139,6 +140,10 @@ class LogMoves:
         """Tell whether a move is neither over nor cancelled."""
         return self._moves.get(move.log) is move
 
+    def is_moving(self, log: Log) -> bool:
+        """Tell whether a log is on its way."""
+        return log in self._moves
+
     def begin(self, log: Log, target: LogDirectory) -> LogMove | None:
         """Begin to move a log, instead of moving it elsewhere; None if there is nothing to begin.
 
@@ -159,7 +164,7 @@ class LogMoves:
         key = (log.topic, log.partition)
         name = unique_name(key, FUTURE_SUFFIX, self._random)
         try:
-            copy = Log.open(
+            copy = open_log(
                 self._disk,
                 target,
                 *key,
@@ -171,6 +176,8 @@ class LogMoves:
         except KafkaError:
             self._discard(target, key, f"{target.path}/{name}", 0)
             raise
+        if log.on_loss is not None:
+            log.on_loss()  # it is not compacted meanwhile
         self._moves[log] = move = LogMove(log, copy, source, target)
         return move
 
@@ -213,7 +220,7 @@ class LogMoves:
         log, copy, target = move.log, move.copy, move.target
         with target.storage_errors():
             LogFiles(self._disk, copy.directory).save_epochs(log.leader_epochs)
-        self._logs.checkpoint_one(log, target, copy.recovery_point)
+        self._logs.checkpoint_one(log, target, copy)
         with target.storage_errors():
             self._disk.rename(copy.directory, f"{target.path}/{log}")
         log.take_over(copy, target)

@@ -17,18 +17,27 @@ from struct import error as StructError  # noqa: N812 - a class, whatever its na
 
 from protocol.checksum import crc32c
 from protocol.record_batch import NO_SEQUENCE
+from storage.disk import Disk
 from storage.producer_state import NO_OFFSET, AppendedBatch, ProducerEntry, ProducerState
 
+SNAPSHOT_SUFFIX = ".snapshot"
 VERSION = 1
 
-_VERSION_AND_CRC = Struct(">hI")
+HEADER_FORMAT = ">hIi"
+ENTRY_FORMAT = ">qhiqiqiq"
+
+_VERSION_AND_CRC = Struct(HEADER_FORMAT[:-1])
 _COUNT = Struct(">i")
-_ENTRY = Struct(">qhiqiqiq")
+_ENTRY = Struct(ENTRY_FORMAT)
 _NO_BATCH = AppendedBatch(NO_SEQUENCE, NO_OFFSET, 0, -1)
 
 
 class SnapshotError(ValueError):
-    """The file is no whole snapshot: it is to be deleted, and the one before it used."""
+    """The file is no whole snapshot: it is to be deleted, and the one before it used. `field` says where."""
+
+    def __init__(self, field: str, problem: str) -> None:
+        super().__init__(problem)
+        self.field = field
 
 
 def encode_snapshot(state: ProducerState) -> bytes:
@@ -58,17 +67,23 @@ def decode_snapshot(data: bytes, end_offset: int) -> ProducerState:
         version, crc = _VERSION_AND_CRC.unpack_from(data)
         (count,) = _COUNT.unpack_from(data, _VERSION_AND_CRC.size)
     except StructError:
-        raise SnapshotError(f"{len(data)} bytes are no producer snapshot") from None
+        raise SnapshotError("version", f"{len(data)} bytes are no producer snapshot") from None
     if version != VERSION:
-        raise SnapshotError(f"producer snapshot of unknown version {version}")
+        raise SnapshotError("version", f"producer snapshot of unknown version {version}")
     body = memoryview(data)[_VERSION_AND_CRC.size :]
     if crc != crc32c(body):
-        raise SnapshotError("the producer snapshot's CRC-32C does not match its content")
+        raise SnapshotError("crc", "the producer snapshot's CRC-32C does not match its content")
     entries = body[_COUNT.size :]
     if len(entries) != count * _ENTRY.size:
-        raise SnapshotError(f"{count} producers in {len(entries)} bytes")
+        raise SnapshotError("producer_count", f"{count} producers in {len(entries)} bytes")
     producers: dict[int, ProducerEntry] = {}
     for producer_id, epoch, sequence, offset, delta, timestamp, coordinator_epoch, txn in _ENTRY.iter_unpack(entries):
         batches = [AppendedBatch(sequence, offset, delta, timestamp)] if offset >= 0 else []
         producers[producer_id] = ProducerEntry(epoch, coordinator_epoch, timestamp, txn, batches)
     return ProducerState(end_offset, producers)
+
+
+def snapshot_offsets(disk: Disk, directory: str) -> list[int]:
+    """Return the offsets of the producer snapshots in a log's directory, lowest first."""
+    names = [name.removesuffix(SNAPSHOT_SUFFIX) for name in disk.list_dir(directory) if name.endswith(SNAPSHOT_SUFFIX)]
+    return [int(name) for name in names if len(name) == 20 and name.isdigit()]

@@ -16,14 +16,27 @@ The aborted transactions' index and the verification of transactions (KIP-890) l
 """
 
 from collections.abc import Iterable
+from functools import partial
 from typing import NamedTuple
 
 from protocol.errors import ErrorCode, KafkaError
-from protocol.record_batch import MAX_SEQUENCE, NO_SEQUENCE, NO_TIMESTAMP, BatchHeader, EndTxnMarker
+from protocol.record_batch import (
+    CONTROL_BIT,
+    MAX_SEQUENCE,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    EndTxnMarker,
+    HeaderFields,
+)
 
 WINDOW = 5
 NO_EPOCH = -1
+MAX_EPOCH = 2**15 - 1
 NO_OFFSET = -1
+
+_EPOCH_A_TRANSACTION = 2
 
 
 class AppendedBatch(NamedTuple):
@@ -43,6 +56,10 @@ class AppendedBatch(NamedTuple):
     def base_offset(self) -> int:
         """The first record's offset."""
         return self.last_offset - self.offset_delta
+
+
+# What the class itself does, without a call of a Python function for each batch.
+_appended_batch = partial(tuple.__new__, AppendedBatch)
 
 
 class CompletedTxn(NamedTuple):
@@ -75,16 +92,16 @@ class ProducerEntry:
         self.batches: list[AppendedBatch] = batches if batches is not None else []
 
     def enter_epoch(self, epoch: int) -> None:
-        """Forget the window if this is another epoch."""
-        if epoch != self.epoch:
-            self.epoch = epoch
-            self.batches.clear()
+        """Forget the window of the epoch before."""
+        self.epoch = epoch
+        self.batches.clear()
 
     def remember(self, batch: AppendedBatch) -> None:
         """Add the newest batch to the window."""
-        if len(self.batches) == WINDOW:
-            del self.batches[0]
-        self.batches.append(batch)
+        batches = self.batches
+        if len(batches) == WINDOW:
+            del batches[0]
+        batches.append(batch)
 
 
 class ProducerState:
@@ -118,72 +135,110 @@ class ProducerState:
         KafkaError with INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, or INVALID_TXN_STATE for a plain
         batch amid a transaction.
         """
-        entry = self.producers.get(header.producer_id)
+        # By position, which is several times as fast as by name.
+        _, _, _, _, _, attributes, _, _, _, producer_id, epoch, sequence, _ = header
+        entry = self.producers.get(producer_id)
         if entry is None:
             return None
-        epoch, sequence = header.producer_epoch, header.base_sequence
         if epoch == entry.epoch:
             last = entry.batches[-1].last_sequence if entry.batches else NO_SEQUENCE
-            if sequence != ((last + 1) & MAX_SEQUENCE):
+            if sequence != last + 1 & MAX_SEQUENCE:
                 for batch in entry.batches:
                     if batch.first_sequence == sequence and batch.last_sequence == header.last_sequence:
                         return batch
                 raise KafkaError(
                     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                    f"producer {header.producer_id} sent sequence {sequence} after {last}",
+                    f"producer {producer_id} sent sequence {sequence} after {last}",
                 )
         elif epoch < entry.epoch:
             raise KafkaError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"producer {header.producer_id} with epoch {epoch} was superseded by {entry.epoch}",
+                f"producer {producer_id} with epoch {epoch} was superseded by {entry.epoch}",
             )
         elif sequence != 0 and entry.epoch != NO_EPOCH:
             raise KafkaError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                f"producer {header.producer_id} began epoch {epoch} with sequence {sequence}",
+                f"producer {producer_id} began epoch {epoch} with sequence {sequence}",
             )
-        if entry.txn_first_offset != NO_OFFSET and not header.is_transactional:
+        if entry.txn_first_offset != NO_OFFSET and not attributes & TRANSACTIONAL_BIT:
             raise KafkaError(
                 ErrorCode.INVALID_TXN_STATE,
-                f"producer {header.producer_id} sent a plain batch while its transaction is open",
+                f"producer {producer_id} sent a plain batch while its transaction is open",
             )
         return None
 
-    def update(self, header: BatchHeader, marker: EndTxnMarker | None = None) -> CompletedTxn | None:
+    def check_marker(self, header: BatchHeader, marker: EndTxnMarker, transaction_version: int) -> None:
+        """Decide on a coordinator's marker before it is appended.
+
+        From `transaction_version` 2 on each transaction has an epoch of its own, larger than that of its records
+        (KIP-890): only the marker of one that has ended may come again. KafkaError with INVALID_PRODUCER_EPOCH, or
+        TRANSACTION_COORDINATOR_FENCED if another coordinator has taken over since.
+        """
+        entry = self.producers.get(header.producer_id)
+        if entry is None:
+            return
+        epoch = header.producer_epoch
+        again = epoch == entry.epoch and (entry.txn_first_offset == NO_OFFSET or epoch == MAX_EPOCH)
+        if epoch < entry.epoch or (transaction_version >= _EPOCH_A_TRANSACTION and epoch == entry.epoch and not again):
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"a marker for producer {header.producer_id} with epoch {epoch} after {entry.epoch}",
+            )
+        if marker.coordinator_epoch < entry.coordinator_epoch:
+            raise KafkaError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"a marker of coordinator epoch {marker.coordinator_epoch} after {entry.coordinator_epoch}",
+            )
+
+    def update(self, header: HeaderFields, marker: EndTxnMarker | None = None) -> CompletedTxn | None:
         """Take in the next batch of the log, whatever wrote it; return the transaction that it ends, if any.
 
         A control batch's `marker` is read by the caller with `end_txn_marker`.
         """
-        self.end_offset = header.next_offset
-        if header.producer_id < 0 or (header.is_control and marker is None):
+        base_offset, _, _, _, _, attributes, delta, _, timestamp, producer_id, epoch, sequence, _ = header
+        last_offset = base_offset + delta
+        self.end_offset = last_offset + 1
+        if producer_id < 0 or (attributes & CONTROL_BIT and marker is None):
             return None
-        entry = self.producers.get(header.producer_id)
+        entry = self.producers.get(producer_id)
         if entry is None:
-            entry = self.producers[header.producer_id] = ProducerEntry()
-        entry.enter_epoch(header.producer_epoch)
-        entry.last_timestamp = header.max_timestamp
+            entry = self.producers[producer_id] = ProducerEntry()
+        if epoch != entry.epoch:
+            entry.enter_epoch(epoch)
+        entry.last_timestamp = timestamp
         if marker is not None:
             entry.coordinator_epoch = marker.coordinator_epoch
-            return self._end_transaction(header, entry, aborted=not marker.committed)
-        entry.remember(
-            AppendedBatch(header.last_sequence, header.last_offset, header.last_offset_delta, header.max_timestamp)
-        )
-        if header.is_transactional and entry.txn_first_offset == NO_OFFSET:
-            entry.txn_first_offset = header.base_offset
-            self._open[header.base_offset] = header.producer_id
+            return self._end_transaction(producer_id, entry, last_offset, aborted=not marker.committed)
+        last_sequence = sequence if sequence == NO_SEQUENCE else sequence + delta & MAX_SEQUENCE
+        entry.remember(_appended_batch((last_sequence, last_offset, delta, timestamp)))
+        if attributes & TRANSACTIONAL_BIT and entry.txn_first_offset == NO_OFFSET:
+            entry.txn_first_offset = base_offset
+            self._open[base_offset] = producer_id
             self._find_first_unstable()
         return None
 
-    def _end_transaction(self, header: BatchHeader, entry: ProducerEntry, *, aborted: bool) -> CompletedTxn | None:
+    def _end_transaction(
+        self, producer_id: int, entry: ProducerEntry, last_offset: int, *, aborted: bool
+    ) -> CompletedTxn | None:
         first = entry.txn_first_offset
         if first == NO_OFFSET:
             return None
         entry.txn_first_offset = NO_OFFSET
         del self._open[first]
-        self._ended[first] = header.last_offset
+        self._ended[first] = last_offset
         self._find_first_unstable()
-        stable = next(iter(self._open), header.next_offset)
-        return CompletedTxn(header.producer_id, first, header.last_offset, aborted, stable)
+        stable = next(iter(self._open), last_offset + 1)
+        return CompletedTxn(producer_id, first, last_offset, aborted, stable)
+
+    @property
+    def open_transactions(self) -> list[tuple[int, int]]:
+        """The first offset and the producer of every transaction that is open."""
+        return list(self._open.items())
+
+    def close_transaction(self, first_offset: int) -> None:
+        """Take for decided the open transaction that began there."""
+        self.producers[self._open.pop(first_offset)].txn_first_offset = NO_OFFSET
+        self._find_first_unstable()
 
     def high_watermark_moved(self, high_watermark: int) -> None:
         """Count the transactions as decided whose marker is below `high_watermark`."""

@@ -5,8 +5,9 @@ largest timestamp (or of its last write if its records have none), so one late r
 segment being appended to can go as well once it has expired; the log then rolls to an empty one. As Apache Kafka.
 """
 
+from collections import Counter
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from storage.log_config import LogConfig
 
@@ -22,6 +23,22 @@ class Aged(Protocol):
         ...
 
 
+class Deletable(NamedTuple):
+    """A segment that may go, and why."""
+
+    base_offset: int
+    end_offset: int
+    size_bytes: int
+    reason: str
+
+
+def told(gone: Sequence[Deletable]) -> str:
+    """Say in a line which neighbouring segments went, and why."""
+    reasons = ", ".join(f"{count} by {reason}" for reason, count in Counter(one.reason for one in gone).items())
+    offsets = f"offsets {gone[0].base_offset} to {gone[-1].end_offset - 1}"
+    return f"segments deleted: {len(gone)}, {offsets}, {sum(one.size_bytes for one in gone)} bytes ({reasons})"
+
+
 def deletable(
     segments: Sequence[Aged],
     config: LogConfig,
@@ -30,11 +47,11 @@ def deletable(
     log_start_offset: int,
     high_watermark: int,
     log_end_offset: int,
-) -> int:
-    """Return how many segments, counted from the oldest, may be deleted now."""
+) -> list[Deletable]:
+    """Return which segments may be deleted now, the oldest first."""
     delete = "delete" in config.cleanup_policy
     excess = sum(segment.size_bytes for segment in segments) - config.retention_bytes
-    count = 0
+    found: list[Deletable] = []
     for number, segment in enumerate(segments):
         last = number + 1 == len(segments)
         end_offset = log_end_offset if last else segments[number + 1].base_offset
@@ -44,8 +61,14 @@ def deletable(
         started_after = not last and end_offset <= log_start_offset
         too_large = delete and config.retention_bytes >= 0 and excess >= segment.size_bytes
         expired = delete and config.retention_ms >= 0 and now_ms - segment.retention_timestamp() > config.retention_ms
-        if not (started_after or too_large or expired):
+        if expired:
+            reason = f"retention.ms={config.retention_ms}"
+        elif too_large:
+            reason = f"retention.bytes={config.retention_bytes}"
+        elif started_after:
+            reason = f"log start offset {log_start_offset}"
+        else:
             break
         excess -= segment.size_bytes
-        count = number + 1
-    return count
+        found.append(Deletable(segment.base_offset, end_offset, segment.size_bytes, reason))
+    return found

@@ -5,15 +5,19 @@ bisecting the base offsets. What the offsets mean (log start, high watermark, ep
 """
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from operator import attrgetter
 
 from protocol.checksum import crc32c
 from storage.disk import Disk, File
+from storage.file_slice import FileSlice
 from storage.log_config import LogConfig
+from storage.record_search import TimestampOffset
 from storage.search import Search
-from storage.segment import FileSlice, Segment, TimestampOffset
+from storage.segment import MAX_RELATIVE_OFFSET, Segment
+from storage.transaction_index import AbortedTxn
 
 _MAX_OFFSET = 2**63 - 1
-_MAX_RELATIVE_OFFSET = 2**31 - 1
 # About a millisecond's work, where the end of an index has to be read of each.
 _SEGMENTS_A_STEP = 64
 
@@ -21,12 +25,20 @@ _SEGMENTS_A_STEP = 64
 class Segments:
     """A log's segments, oldest first."""
 
-    __slots__ = ("_bases", "_directory", "_disk", "_segments", "active")
+    __slots__ = (
+        "_aborting", "_bases", "_calm_bytes", "_calm_config", "_calm_ms", "_directory", "_disk", "_segments",
+        "active",
+    )  # fmt: skip
+
+    _calm_bytes: int
+    _calm_config: LogConfig | None
+    _calm_ms: int
 
     def __init__(self, disk: Disk, directory: str, segments: list[Segment]) -> None:
         """Take over the segments of `directory`, the last of them ready for appending."""
         self._disk = disk
         self._directory = directory
+        self._aborting: list[Segment] | None = None  # the sealed ones with aborted transactions, once asked for
         self._set(segments)
 
     @property
@@ -63,40 +75,86 @@ class Segments:
                 return None
         return None
 
+    def aborted(self, offset: int, part: FileSlice, limit_offset: int) -> list[AbortedTxn]:
+        """Return the aborted transactions amid which `part` is, found from `offset` on and below `limit_offset`.
+
+        There may be some more among them that begin not long behind it.
+        """
+        aborting = self._with_aborted()
+        if not aborting:
+            return []
+        first = number = bisect_right(self._bases, offset) - 1
+        while number + 1 < len(self._segments) and not self._segments[number].holds(part):
+            number += 1
+        behind = self._segments[number].offset_behind(part)
+        for end_offset in (behind, *self._bases[number + 1 : number + 2]):
+            if end_offset is not None:
+                limit_offset = min(limit_offset, end_offset)
+        found: list[AbortedTxn] = []
+        for segment in aborting[bisect_left(aborting, self._bases[first], key=_base_offset) :]:
+            here, complete = segment.transaction_index.find(offset, limit_offset)
+            found += here
+            if complete:
+                break
+        return found
+
+    def _with_aborted(self) -> list[Segment]:
+        """Return the segments with markers of aborted transactions, oldest first."""
+        sealed = self._aborting
+        if sealed is None:
+            sealed = [segment for segment in self._segments[:-1] if not segment.transaction_index.is_empty]
+            self._aborting = sealed
+        return sealed if self.active.transaction_index.is_empty else [*sealed, self.active]
+
     def find_timestamp(self, timestamp: int, from_offset: int) -> Search[TimestampOffset | None]:
         """Find the first record at or after `from_offset` with at least this timestamp."""
-        for number, segment in enumerate(self._segments[max(bisect_right(self._bases, from_offset) - 1, 0) :], 1):
-            if number % _SEGMENTS_A_STEP == 0:
-                yield None
-            # Others run between the steps: what retention has taken away meanwhile is passed over.
-            if segment.base_offset >= self._bases[0] and segment.max_timestamp[0] >= timestamp:
+        for number, segment in enumerate(self._each(from_offset), 1):
+            if segment.max_timestamp[0] >= timestamp:
                 found = yield from segment.find_timestamp(timestamp, from_offset)
                 if found is not None:
                     return found
+            if number % _SEGMENTS_A_STEP == 0:
+                yield None
         return None
 
     def find_max_timestamp(self) -> Search[TimestampOffset | None]:
         """Find the first record with the largest timestamp of all."""
-        for number, segment in enumerate(self._segments, 1):
+        for number, segment in enumerate(self._each(self._bases[0]), 1):
+            _max_timestamp(segment)  # is remembered
             if number % _SEGMENTS_A_STEP == 0:
                 yield None
-            if segment.base_offset >= self._bases[0]:
-                _max_timestamp(segment)  # is remembered
         return (yield from max(self._segments, key=_max_timestamp).find_max_timestamp())
+
+    def _each(self, offset: int) -> Iterator[Segment]:
+        """Yield the segments from the one that holds `offset` on, as they are when each one's turn comes.
+
+        Others run in between: retention takes segments away, and compaction makes one of several.
+        """
+        following = [offset]
+        while following:
+            number = max(bisect_right(self._bases, following[0]) - 1, 0)
+            following = self._bases[number + 1 : number + 2]
+            yield self._segments[number]
 
     def must_roll(self, config: LogConfig, size: int, last_offset: int, timestamp: int, now_ms: int) -> bool:
         """Tell whether the active segment is too full or too old to take `size` bytes up to `last_offset`."""
         active = self.active
         filled = active.size_bytes
-        return last_offset - active.base_offset > _MAX_RELATIVE_OFFSET or (
-            filled != 0
-            and (
-                filled + size > config.segment_bytes
-                or active.waited_ms(now_ms, timestamp)
-                > config.segment_ms - (config.segment_jitter_ms and self._jitter_ms(config))
-                or active.indexes_full(config.segment_index_bytes)
-            )
-        )
+        if last_offset - active.base_offset > MAX_RELATIVE_OFFSET:
+            return True
+        if filled + size <= self._calm_bytes and timestamp <= self._calm_ms and config is self._calm_config:
+            return False
+        if not filled:
+            return False
+        longest_ms = config.segment_ms - (config.segment_jitter_ms and self._jitter_ms(config))
+        entries_left = active.index_entries_left(config.segment_index_bytes)
+        if filled + size > config.segment_bytes or active.waited_ms(now_ms, timestamp) > longest_ms or entries_left < 0:
+            return True
+        if active.first_timestamp >= 0:
+            self._calm_bytes = min(config.segment_bytes, filled + entries_left * config.index_interval_bytes)
+            self._calm_ms = active.first_timestamp + longest_ms
+            self._calm_config = config
+        return False
 
     def _jitter_ms(self, config: LogConfig) -> int:
         """Spread the rolls of partitions that were made together, the same way at each start."""
@@ -141,24 +199,54 @@ class Segments:
     def move_to(self, directory: str) -> None:
         """Take note that the files lie in `directory` now."""
         self._directory = directory
+        self._calm_config = None
         for segment in self._segments:
             segment.move_to(directory)
+
+    def replace(self, old: Sequence[Segment], made: Segment) -> list[str]:
+        """Put `made` in the place of `old` neighbours; return their renamed files for deletion later."""
+        # From the start on: a crash amid this may leave what `made` has no batch of, but no value behind its tombstone.
+        paths = [path for segment in old for path in segment.mark_deleted()]
+        at = self._segments.index(old[0])
+        self._set([*self._segments[:at], made, *self._segments[at + len(old) :]])
+        return paths
 
     def take_unsynced(self, start_offset: int, end_offset: int) -> list[File]:
         """Return the files to sync for the offsets from `start_offset` to below `end_offset` to be durable."""
         first = max(bisect_right(self._bases, start_offset) - 1, 0)
         last = bisect_left(self._bases, end_offset)
-        return [file for segment in self._segments[first:last] for file in segment.take_unsynced()]
+        return take_unsynced(self._disk, self._segments[first:last])
 
     def release(self) -> None:
         """Let go of what the sealed segments hold in memory and open; they come back at their next use."""
         for segment in self._segments[:-1]:
             segment.release()
 
+    def close_files(self) -> None:
+        """Let go of every file, though others may hold the log for long, as idle fetch sessions do."""
+        for segment in self._segments:
+            segment.close_file()
+
     def _set(self, segments: list[Segment]) -> None:
         self._segments = segments
         self._bases = [segment.base_offset for segment in segments]
         self.active = segments[-1]
+        # Up to this size, and this timestamp, the active segment takes batches without a closer look.
+        self._calm_bytes = self._calm_ms = 0
+        self._calm_config = None
+        self._aborting = None
+
+
+def take_unsynced(disk: Disk, segments: Sequence[Segment]) -> list[File]:
+    """Return the files to sync for the content of `segments` to be durable, indexes once; OSError with none taken."""
+    indexes = [index for segment in segments for index in segment.unsynced_indexes]
+    files = [*(segment.file for segment in segments), *(disk.open_file(index.path) for index in indexes)]
+    for index in indexes:
+        index.unsynced = False
+    return files
+
+
+_base_offset = attrgetter("base_offset")
 
 
 def _max_timestamp(segment: Segment) -> int:

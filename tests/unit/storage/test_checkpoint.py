@@ -145,3 +145,36 @@ def test_kafkas_clean_shutdown_is_read_and_written() -> None:
 def test_a_damaged_clean_shutdown_names_its_file(text: str) -> None:
     with pytest.raises(CheckpointError, match=r"^\.kafka_cleanshutdown, line 1: "):
         parse_clean_shutdown(text, ".kafka_cleanshutdown")
+
+
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [
+        ("x\n", "version"),
+        ("0\n", "count"),
+        ("0\n2\nt 0 1\n", "count"),
+        ("0\n1\nt 0\n", "offset"),
+        ("0\n1\nt x 1\n", "partition"),
+        ("0\n1\nt 0 -1\n", "offset"),
+        (f"0\n1\nt 0 {'9' * 5000}\n", "offset"),
+        (f"0\n1\nt 0 {2**63}\n", "offset"),
+        ("0\n2\nt 0 1\nt 0 2\n", "partition"),
+    ],
+)
+def test_the_field_that_is_damaged_is_named(text: str, field: str) -> None:
+    with pytest.raises(CheckpointError) as caught:
+        parse_offsets(text, "recovery-point-offset-checkpoint")
+    assert (caught.value.field, caught.value.is_newer) == (field, False)
+
+
+def test_a_version_of_a_later_kafka_is_told_from_damage() -> None:
+    with pytest.raises(CheckpointError) as caught:
+        parse_offsets("1\n0\n", "recovery-point-offset-checkpoint")
+    assert (caught.value.field, caught.value.is_newer) == ("version", True)
+
+
+@pytest.mark.parametrize(("text", "field"), [("0\n2\n1 0\n1 5\n", "epoch"), ("0\n2\n1 5\n2 5\n", "start_offset")])
+def test_leader_epochs_that_do_not_rise_are_damage(text: str, field: str) -> None:
+    with pytest.raises(CheckpointError) as caught:
+        parse_leader_epochs(text, "leader-epoch-checkpoint")
+    assert caught.value.field == field

@@ -1,5 +1,6 @@
 import errno
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -34,6 +35,42 @@ def test_reading_without_waiting_gives_all_or_nothing(tmp_path: Path) -> None:
     file.pwrite(b"hello", 0)
     assert file.pread_nowait(5, 0) in (b"hello", None)
     assert file.pread_nowait(6, 0) is None
+
+
+def test_a_socket_gets_what_it_takes_straight_from_a_file(tmp_path: Path) -> None:
+    content = os.urandom(5_000_000)
+    (tmp_path / "file").write_bytes(content)
+    file = DISK.open_file(str(tmp_path / "file"))
+    can_tell = file.pread_nowait(1, 0) is not None
+    here, there = socket.socketpair()
+    with here, there:
+        here.setblocking(False)
+        assert file.send_nowait(here.fileno(), 100_000, 7) == (100_000 if can_tell else None)
+        assert not can_tell or there.recv(100_000, socket.MSG_WAITALL) == content[7:100_007]
+        assert file.send_nowait(here.fileno(), 100, len(content) - 3) == (3 if can_tell else None)
+        assert file.send_nowait(here.fileno(), 100, len(content)) is None  # there is nothing to be found in memory
+        if can_tell:
+            assert 0 < (file.send_nowait(here.fileno(), len(content), 0) or 0) < len(content)
+            assert file.send_nowait(here.fileno(), len(content), 0) == 0
+        there.close()
+        assert file.send_nowait(here.fileno(), 1000, 0) is None
+        here.close()
+        assert file.send_nowait(here.fileno(), 1000, 0) is None
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="the system cannot be told to forget a file")
+@pytest.mark.parametrize("read_again", [0, 100_000])
+def test_what_is_not_in_memory_whole_is_not_sent_from_the_file(tmp_path: Path, read_again: int) -> None:
+    (tmp_path / "file").write_bytes(bytes(8 << 20))
+    file = DISK.open_file(str(tmp_path / "file"))
+    file.sync()
+    with open(tmp_path / "file", "rb") as opened:
+        os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    file.pread(read_again, 0)
+    here, there = socket.socketpair()
+    with here, there:
+        here.setblocking(False)
+        assert file.send_nowait(here.fileno(), 8 << 20, 0) is None
 
 
 def test_opening_what_is_missing_is_an_error_unless_it_is_to_be_made(tmp_path: Path) -> None:

@@ -113,6 +113,20 @@ def test_a_log_start_up_to_the_first_epoch_changes_nothing(start: int) -> None:
     assert known.entries == ((1, 5), (2, 10))
 
 
+def test_batches_bring_their_epochs_as_long_as_these_grow() -> None:
+    known = epochs()
+    for offset, epoch in enumerate((-1, 2, 2, 1, 4, 4)):
+        known.note(epoch, offset)
+    assert known.entries == ((2, 1), (4, 4))
+
+
+def test_batches_that_are_found_are_right_where_the_file_is_not() -> None:
+    known = epochs((1, 0), (3, 4), (6, 12))
+    for offset, epoch in ((0, 1), (4, 3), (8, 3), (12, 5), (13, -1)):
+        known.correct(epoch, offset)
+    assert known.entries == ((1, 0), (3, 4), (5, 12))
+
+
 def test_clearing_forgets_everything() -> None:
     known = epochs((1, 5))
     known.clear()

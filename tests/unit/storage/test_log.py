@@ -7,7 +7,7 @@ from protocol.record_batch import crc_matches, iter_records, read_header
 from storage.log import LogConfig
 from storage.search import finish
 from tests.disks import FaultyDisk
-from tests.logs import NOW_MS, TOPIC_ID, batch, content, fill, headers, open_log, stamped
+from tests.logs import NOW_MS, TOPIC_ID, bases, batch, content, fill, headers, open_log, stamped
 
 SIZE = len(batch())
 
@@ -100,6 +100,15 @@ def test_a_follower_keeps_offsets_and_epochs(tmp_path: Path) -> None:
     assert follower.leader_epochs.entries == leader.leader_epochs.entries
 
 
+def test_a_follower_s_segments_follow_on_each_other_where_the_leader_compacted(tmp_path: Path) -> None:
+    log = open_log(tmp_path, LogConfig(segment_bytes=SIZE))
+    sent = [bytes(batch(base_offset=offset)) for offset in (0, 7)]
+    for each in sent:
+        log.append_as_follower(each, 0, NOW_MS)
+    assert bases(log) == (0, 1)
+    assert content(log, 1) == sent[1]
+
+
 def test_a_follower_leaves_out_a_partial_batch_and_newer_epochs(tmp_path: Path) -> None:
     leader, follower = open_log(tmp_path / "a"), open_log(tmp_path / "b")
     fill(leader, 2, epoch=1)
@@ -128,7 +137,7 @@ def test_a_follower_appends_nothing_of_damaged_bytes(damage: str, tmp_path: Path
 def test_a_full_segment_is_followed_by_one_named_for_the_next_offset(tmp_path: Path) -> None:
     log = open_log(tmp_path, LogConfig(segment_bytes=2 * SIZE))
     fill(log, 5)
-    assert log.segment_base_offsets == (0, 2, 4)
+    assert bases(log) == (0, 2, 4)
     assert names(tmp_path, ".log") == [f"{offset:020d}.log" for offset in (0, 2, 4)]
     assert names(tmp_path, ".snapshot") == [f"{offset:020d}.snapshot" for offset in (2, 4)]
     assert [header.base_offset for header in headers(log)] == [0, 1, 2, 3, 4]
@@ -140,7 +149,7 @@ def test_rolling_an_empty_log_does_nothing(tmp_path: Path) -> None:
     fill(log, 1)
     log.roll(NOW_MS)
     log.roll(NOW_MS)
-    assert log.segment_base_offsets == (0, 1)
+    assert bases(log) == (0, 1)
 
 
 # Reading
@@ -219,7 +228,7 @@ def test_truncating_before_the_first_segment_begins_anew_there(tmp_path: Path) -
     fill(log, 6)
     log.advance_log_start(4)
     log.delete_old_segments(NOW_MS)
-    assert log.segment_base_offsets == (4,)
+    assert bases(log) == (4,)
     assert log.truncate_to(1)
     assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (1, 1, 1)
 
@@ -265,8 +274,8 @@ def test_epochs_before_the_logs_start_are_gone_after_a_crash_and_after_a_stop(tm
 def test_deleted_segments_are_renamed_at_once_and_deleted_after_the_delay(tmp_path: Path) -> None:
     log = open_log(tmp_path, LogConfig(segment_bytes=2 * SIZE, retention_bytes=2 * SIZE, file_delete_delay_ms=60))
     fill(log, 7)
-    assert log.delete_old_segments(NOW_MS) == 2
-    assert (log.log_start_offset, log.segment_base_offsets) == (4, (4, 6))
+    assert len(log.delete_old_segments(NOW_MS)) == 2
+    assert (log.log_start_offset, bases(log)) == (4, (4, 6))
     assert names(tmp_path, ".log.deleted") == [f"{offset:020d}.log.deleted" for offset in (0, 2)]
     assert names(tmp_path, ".snapshot") == [f"{offset:020d}.snapshot" for offset in (4, 6)]
     log.delete_files(NOW_MS + 59)
@@ -278,9 +287,9 @@ def test_deleted_segments_are_renamed_at_once_and_deleted_after_the_delay(tmp_pa
 def test_an_expired_active_segment_is_rolled_and_goes_too(tmp_path: Path) -> None:
     log = open_log(tmp_path, LogConfig(retention_ms=1000))
     fill(log, 3)
-    assert log.delete_old_segments(NOW_MS + 1000) == 0
-    assert log.delete_old_segments(NOW_MS + 1001) == 1
-    assert (log.log_start_offset, log.log_end_offset, log.segment_base_offsets) == (3, 3, (3,))
+    assert len(log.delete_old_segments(NOW_MS + 1000)) == 0
+    assert len(log.delete_old_segments(NOW_MS + 1001)) == 1
+    assert (log.log_start_offset, log.log_end_offset, bases(log)) == (3, 3, (3,))
     assert log.append_as_leader(batch(), 0, NOW_MS).base_offset == 3
 
 
@@ -348,7 +357,7 @@ def test_a_flush_syncs_small_files_and_directories_only_when_they_changed(tmp_pa
     log = open_log(tmp_path, disk=disk, topic_id=TOPIC_ID)
     fill(log, 1)
     log.flush(NOW_MS)
-    assert disk.called("sync") == [f"{0:020d}.log", "leader-epoch-checkpoint", "partition.metadata"]
+    assert disk.called("sync") == ["leader-epoch-checkpoint", "partition.metadata", f"{0:020d}.log"]
     assert disk.called("sync_dir") == ["topic-0", tmp_path.name]
     disk.calls.clear()
     fill(log, 1)

@@ -6,7 +6,7 @@ import pytest
 from protocol.errors import ErrorCode, KafkaError
 from storage.checkpoint import CheckpointError, MetaProperties
 from storage.disk import AlreadyLocked, OsDisk
-from storage.log_directory import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, LogDirectory
+from storage.log_directory import CLEANED_TO, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, LogDirectory
 from tests.disks import FaultyDisk
 
 META = MetaProperties("WV5yoIVIQ7q2wIB0pOwZQg", 3, bytes(range(16)))
@@ -106,6 +106,13 @@ def test_offsets_that_the_file_has_already_are_not_written_again_unless_to_be_du
     assert path.read_bytes() == b"0\n1\nt 0 1\n"
     directory.write_offsets(HIGH_WATERMARKS, {("t", 0): 2})
     assert path.read_bytes() == b"0\n1\nt 0 2\n"
+
+
+@pytest.mark.parametrize(("name", "durable"), [(CLEANED_TO, True), (RECOVERY_POINTS, False)])
+def test_which_logs_are_compacted_is_durable_whenever_it_is_written(name: str, durable: bool, tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    LogDirectory(disk, str(tmp_path)).write_offsets(name, {("topic", 0): 7})
+    assert bool(disk.called("sync_dir")) is durable
 
 
 def test_a_damaged_checkpoint_is_told_not_guessed(tmp_path: Path) -> None:

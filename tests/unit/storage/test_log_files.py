@@ -39,6 +39,16 @@ def test_missing_files_are_empty_and_damaged_epochs_an_error(tmp_path: Path) -> 
         files.read_epochs()
 
 
+def test_damaged_epochs_are_replaced_even_by_none_at_all(tmp_path: Path) -> None:
+    """A log that is empty has no epochs; its file would be found damaged at every start."""
+    (tmp_path / "leader-epoch-checkpoint").write_bytes(bytes(4))
+    files = LogFiles(FaultyDisk(), str(tmp_path))
+    with pytest.raises(CheckpointError):
+        files.read_epochs()
+    files.save_epochs(LeaderEpochs())
+    assert LogFiles(FaultyDisk(), str(tmp_path)).read_epochs().entries == ()
+
+
 def test_a_topic_id_that_the_power_cut_damaged_counts_as_never_written(tmp_path: Path) -> None:
     files = LogFiles(FaultyDisk(), str(tmp_path))
     files.save_topic_id(TOPIC_ID)
@@ -53,8 +63,9 @@ def test_files_are_handed_out_for_syncing_once(tmp_path: Path) -> None:
     files.save_topic_id(TOPIC_ID)
     files.save_epochs(LeaderEpochs([EpochEntry(1, 0)]))
     assert files.unsynced
-    assert [Path(file.path).name for file in files.take_unsynced()] == ["leader-epoch-checkpoint", "partition.metadata"]
-    assert files.take_unsynced() == []
+    assert [Path(file.path).name for file in files.open_unsynced()] == ["leader-epoch-checkpoint", "partition.metadata"]
+    files.taken()
+    assert files.open_unsynced() == []
 
 
 def test_a_snapshot_is_handed_out_for_syncing_unless_it_is_gone_by_then(tmp_path: Path) -> None:
@@ -62,7 +73,7 @@ def test_a_snapshot_is_handed_out_for_syncing_unless_it_is_gone_by_then(tmp_path
     for offset in (10, 20):
         files.save_producers(ProducerState(offset), offset)
     files.remove_snapshots(below=20)
-    assert [Path(file.path).name for file in files.take_unsynced()] == [f"{20:020d}.snapshot"]
+    assert [Path(file.path).name for file in files.open_unsynced()] == [f"{20:020d}.snapshot"]
 
 
 def test_snapshots_are_named_for_their_offset_and_removed_below_one(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from protocol.errors import ErrorCode, KafkaError
 from storage.log import LogConfig
 from storage.search import finish
 from tests.disks import FaultyDisk
-from tests.logs import NOW_MS, batch, content, fill, headers, open_log
+from tests.logs import NOW_MS, TOPIC_ID, bases, batch, content, fill, headers, open_log
 
 SIZE = len(batch())
 
@@ -83,6 +83,39 @@ def test_want_of_descriptors_fails_what_needs_them_and_nothing_after(tmp_path: P
     assert [header.base_offset for header in headers(log)] == [0, 1]
 
 
+@pytest.mark.parametrize("after", range(5))
+def test_what_a_flush_found_no_descriptor_for_the_next_one_syncs(after: int, tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    log = open_log(tmp_path, disk=disk, topic_id=TOPIC_ID)
+    fill(log, 1)
+    log.roll(NOW_MS)
+    log.release()
+    disk.arm("open", errno.EMFILE, after=after)
+    with pytest.raises(KafkaError):
+        log.flush(NOW_MS)
+    log.flush(NOW_MS)
+    names = ["leader-epoch-checkpoint", "partition.metadata"]
+    kinds = (f"{0:020d}.log", f"{0:020d}.timeindex", f"{1:020d}.snapshot")
+    assert sorted(disk.called("sync")) == sorted([*names, *kinds])
+    assert sorted(disk.called("sync_dir")) == sorted([tmp_path.name, "topic-0"])
+
+
+@pytest.mark.parametrize("after", [0, 1])
+def test_an_append_that_cannot_read_an_index_leaves_the_log_as_it_was(after: int, tmp_path: Path) -> None:
+    config = LogConfig(index_interval_bytes=SIZE)
+    log = open_log(tmp_path, config)
+    fill(log, 4)
+    log.close(NOW_MS)
+    disk = FaultyDisk()
+    again = open_log(tmp_path, config, disk=disk)
+    disk.arm("read", errno.EMFILE, after=after)
+    with pytest.raises(KafkaError):
+        again.append_as_leader(batch(), 0, NOW_MS)
+    assert disk.disarm("read"), "no index was read"
+    fill(again, 3)
+    assert [header.base_offset for header in headers(again)] == list(range(7))
+
+
 def test_want_of_descriptors_fails_a_search_for_the_largest_timestamp_too(tmp_path: Path) -> None:
     written = open_log(tmp_path)
     fill(written, 1)
@@ -107,7 +140,7 @@ def test_a_roll_that_finds_the_disk_full_leaves_no_segment_for_a_restart_to_end_
     with pytest.raises(KafkaError):
         log.append_as_leader(batch(size=3 * SIZE), 0, NOW_MS)
     fill(log, 1)
-    assert log.segment_base_offsets == (0,)
+    assert bases(log) == (0,)
     again = open_log(tmp_path, clean=False)
     assert [header.base_offset for header in headers(again)] == [0, 1, 2]
 

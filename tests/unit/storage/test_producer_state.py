@@ -44,6 +44,14 @@ class Partition:
             batch(-1, at=at, producer=producer, epoch=epoch, time=time, txn=True, control=True), marker
         )
 
+    def marker_refused(self, marker: EndTxnMarker, epoch: int, version: int) -> ErrorCode | None:
+        header = batch(-1, at=self.state.end_offset, epoch=epoch, txn=True, control=True)
+        try:
+            self.state.check_marker(header, marker, version)
+        except KafkaError as error:
+            return error.code
+        return None
+
     def refused(self, sequence: int = 0, count: int = 1, **fields: int) -> ErrorCode:
         with pytest.raises(KafkaError) as refused:
             self.append(sequence, count, **fields)
@@ -109,12 +117,12 @@ class TestEpochs:
         partition.append(0, epoch=3)
         assert partition.refused(1, epoch=2) is ErrorCode.INVALID_PRODUCER_EPOCH
 
-    def test_a_higher_epoch_starts_at_zero(self, partition: Partition) -> None:
+    def test_rule_11_a_higher_epoch_starts_at_zero(self, partition: Partition) -> None:
         partition.append(0, 5)
         assert partition.refused(5, epoch=1) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         assert partition.append(0, epoch=1) == (5, 5)
 
-    def test_the_window_of_the_epoch_before_is_forgotten(self, partition: Partition) -> None:
+    def test_rule_11_the_window_of_the_epoch_before_is_forgotten(self, partition: Partition) -> None:
         partition.append(0)
         partition.append(1)
         partition.append(0, epoch=1)
@@ -132,7 +140,7 @@ class TestEpochs:
         assert partition.refused(1, epoch=1) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         assert partition.append(0, epoch=1) == (2, 2)
 
-    def test_an_aborted_transactions_sequences_do_not_swallow_the_next_epochs(self, partition: Partition) -> None:
+    def test_rule_11_sequences_that_were_aborted_swallow_none_of_the_next_epoch(self, partition: Partition) -> None:
         partition.append(0, 2, txn=True)
         partition.end(ABORT, epoch=1)
         assert partition.append(0, 2, epoch=1, txn=True) == (3, 4)
@@ -157,7 +165,7 @@ class TestTransactions:
         partition.state.high_watermark_moved(4)
         assert partition.state.first_unstable_offset is None
 
-    def test_the_smaller_of_an_open_and_an_ended_transaction_counts(self, partition: Partition) -> None:
+    def test_rule_13_the_smaller_of_an_open_and_an_ended_transaction_counts(self, partition: Partition) -> None:
         partition.append(0, producer=1, txn=True)
         partition.append(0, producer=2, txn=True)
         partition.end(COMMIT, producer=1)
@@ -198,6 +206,39 @@ class TestTransactions:
         partition.append(0, txn=True)
         assert partition.refused(1) is ErrorCode.INVALID_TXN_STATE
 
+    @pytest.mark.parametrize(
+        ("epoch", "coordinator_epoch", "version", "refused"),
+        [
+            (5, 3, 0, None),
+            (6, 4, 2, None),
+            (4, 3, 0, ErrorCode.INVALID_PRODUCER_EPOCH),
+            (5, 2, 0, ErrorCode.TRANSACTION_COORDINATOR_FENCED),
+            (5, 3, 2, ErrorCode.INVALID_PRODUCER_EPOCH),  # each transaction has an epoch of its own, above its records'
+            (4, 2, 2, ErrorCode.INVALID_PRODUCER_EPOCH),
+        ],
+    )
+    def test_a_marker_of_an_older_epoch_is_refused(
+        self, partition: Partition, epoch: int, coordinator_epoch: int, version: int, refused: ErrorCode | None
+    ) -> None:
+        partition.append(0, txn=True, epoch=4)
+        partition.end(EndTxnMarker(True, 3), epoch=4)
+        partition.append(0, txn=True, epoch=5)
+        marker = EndTxnMarker(False, coordinator_epoch)
+        assert partition.marker_refused(marker, epoch, version) is refused
+
+    def test_the_marker_of_a_transaction_that_has_ended_may_come_again(self, partition: Partition) -> None:
+        partition.append(0, txn=True, epoch=5)
+        partition.end(ABORT, epoch=6)
+        assert partition.marker_refused(ABORT, 6, 2) is None
+        assert partition.marker_refused(ABORT, 5, 2) is ErrorCode.INVALID_PRODUCER_EPOCH
+
+    def test_the_last_epoch_of_all_ends_its_transaction_itself(self, partition: Partition) -> None:
+        partition.append(0, txn=True, epoch=32767)
+        assert partition.marker_refused(ABORT, 32767, 2) is None
+
+    def test_anybody_may_end_the_transaction_of_an_unknown_producer(self, partition: Partition) -> None:
+        assert partition.marker_refused(ABORT, 0, 2) is None
+
     def test_a_log_start_beyond_a_marker_settles_its_transaction(self, partition: Partition) -> None:
         partition.append(0, txn=True)
         partition.end(COMMIT)
@@ -213,13 +254,13 @@ class TestExpiry:
         assert list(partition.state.producers) == [2]
         assert partition.append(55, producer=1) == (2, 2)
 
-    def test_a_marker_counts_as_activity(self, partition: Partition) -> None:
+    def test_rule_12_a_marker_counts_as_activity(self, partition: Partition) -> None:
         partition.append(0, txn=True, time=1000)
         partition.end(COMMIT, time=1050)
         assert partition.state.expire(1100, 100) == 0
         assert partition.state.expire(1150, 100) == 1
 
-    def test_an_open_transaction_never_expires(self, partition: Partition) -> None:
+    def test_rule_12_an_open_transaction_never_expires(self, partition: Partition) -> None:
         partition.append(0, txn=True, time=1000)
         assert partition.state.expire(10**9, 100) == 0
 

@@ -1,7 +1,8 @@
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from storage.log_config import LogConfig
-from storage.retention import deletable
+from storage.retention import Deletable, deletable, told
 
 NOW_MS = 1000
 KEEP = LogConfig(retention_ms=-1, retention_bytes=-1)
@@ -19,6 +20,12 @@ class Aged:
 
 def count(segments: list[Aged], config: LogConfig, *, start: int = 0, high_watermark: int = 1000) -> int:
     """Segments of ten offsets, up to a log end of 1000."""
+    return len(found(segments, config, start=start, high_watermark=high_watermark))
+
+
+def found(
+    segments: list[Aged], config: LogConfig, *, start: int = 0, high_watermark: int = 1000
+) -> Sequence[Deletable]:
     return deletable(
         segments, config, now_ms=NOW_MS, log_start_offset=start, high_watermark=high_watermark, log_end_offset=1000
     )
@@ -77,3 +84,14 @@ def test_nothing_past_the_high_watermark_goes() -> None:
 
 def test_unlimited_retention_keeps_everything() -> None:
     assert count(ages(0, 0, 0), KEEP) == 0
+
+
+def test_it_is_said_which_segments_went_and_why() -> None:
+    segments = [Aged(0, 100, 800), Aged(10, 100, 990), Aged(20, 300, 990), Aged(30, 30, 990)]
+    config = KEEP._replace(retention_ms=100, retention_bytes=330)
+    assert told(found(segments, config)) == (
+        "segments deleted: 2, offsets 0 to 19, 200 bytes (1 by retention.ms=100, 1 by retention.bytes=330)"
+    )
+    assert told(found(segments, KEEP, start=25)) == (
+        "segments deleted: 2, offsets 0 to 19, 200 bytes (2 by log start offset 25)"
+    )

@@ -4,13 +4,12 @@ from struct import iter_unpack, pack_into
 
 import pytest
 
-from protocol.compression import Compression
 from protocol.errors import ErrorCode, KafkaError
-from protocol.record import Record
-from protocol.record_batch import BatchHeader, assign, build_batch, iter_batches, read_header
+from protocol.record_batch import BatchHeader, assign, iter_batches, read_header
 from storage.disk import OsDisk
+from storage.file_slice import FileSlice
 from storage.search import finish
-from storage.segment import FileSlice, Segment
+from storage.segment import Segment
 from tests.logs import NOW_MS, batch, stamped
 
 BASE = 100
@@ -261,21 +260,39 @@ def test_bytes_that_are_no_batch_are_corrupt_not_skipped(segment: Segment) -> No
     assert raised.value.code is ErrorCode.CORRUPT_MESSAGE
 
 
-def test_a_small_batch_that_may_unpack_to_much_is_unpacked_there_too(tmp_path: Path) -> None:
-    segment = Segment.create(OsDisk(), str(tmp_path), 0, NOW_MS)
-    batch = build_batch([(None, bytes(1 << 20))], timestamp_ms=5, compression=Compression.ZSTD)
-    segment.append(batch, [read_header(batch)], 4096)
-    assert len(batch) < 1000
-    assert callable(next(segment.find_timestamp(5, 0)))
+def test_a_read_goes_on_where_the_one_before_ended(tmp_path: Path) -> None:
+    segment = Segment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
+    append(segment, (batch(3) for _ in range(20)))
+    end, limit = segment.size_bytes, 2 * SIZE + 20
+    for start in range(0, 20, 2):
+        found = batches(segment.read(BASE + 3 * start, limit, end, min_one=False))
+        assert [header.base_offset for header in found] == [BASE + 3 * start, BASE + 3 * start + 3]
 
 
-def test_a_large_batch_is_read_and_unpacked_where_nobody_waits_for_it(tmp_path: Path) -> None:
-    segment = Segment.create(OsDisk(), str(tmp_path), 0, NOW_MS)
-    batch = build_batch([Record(0, number, None, bytes(40)) for number in range(1000)])
-    segment.append(batch, [read_header(batch)], 4096)
-    search = segment.find_timestamp(500, 0)
-    read = next(search)
-    assert callable(read)
-    with pytest.raises(StopIteration) as found:
-        search.send(read())
-    assert found.value.value == (500, 500, -1)
+def test_where_reads_ended_is_forgotten_when_other_batches_take_the_place(tmp_path: Path) -> None:
+    segment = Segment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
+    append(segment, (batch(3) for _ in range(20)))
+    segment.read(BASE, 4 * SIZE + 20, segment.size_bytes, min_one=False)
+    offset = segment.truncate_to(BASE + 3)
+    append(segment, (batch(1) for _ in range(20)), offset)
+    [first, *_] = batches(segment.read(BASE + 12, 1000, segment.size_bytes, min_one=False))
+    assert first.base_offset == BASE + 12
+
+
+def test_a_reader_of_the_end_goes_on_there_however_much_was_appended_since(tmp_path: Path) -> None:
+    segment = Segment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
+    offset = BASE
+    for _ in range(20):
+        start = offset
+        offset = append(segment, (batch(3) for _ in range(5)), start)
+        found = batches(segment.read(start, 10_000, segment.size_bytes, min_one=False))
+        assert [header.base_offset for header in found] == list(range(start, offset, 3))
+
+
+def test_offsets_that_are_not_there_are_looked_for_behind_where_a_read_ended(tmp_path: Path) -> None:
+    segment = Segment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
+    end = append(segment, [batch(3)])
+    segment.read(BASE, 10_000, segment.size_bytes, min_one=False)
+    append(segment, (batch(3) for _ in range(20)), end + 50)
+    [first, *_] = batches(segment.read(end, 10_000, segment.size_bytes, min_one=False))
+    assert first.base_offset == end + 50

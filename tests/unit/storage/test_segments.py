@@ -6,9 +6,11 @@ import pytest
 from protocol.record_batch import assign, iter_batches, read_header
 from storage.disk import OsDisk
 from storage.log_config import LogConfig
+from storage.record_search import TimestampOffset
 from storage.search import Search, finish
-from storage.segment import Segment, TimestampOffset
+from storage.segment import Segment
 from storage.segments import Segments
+from tests.disks import FaultyDisk
 from tests.logs import NOW_MS, batch
 
 SIZE = len(batch())
@@ -97,24 +99,53 @@ def test_offsets_that_do_not_fit_the_index_need_a_new_segment(segments: Segments
     assert segments.must_roll(LogConfig(), SIZE, 9 + 2**31, NOW_MS, NOW_MS)
 
 
-def test_a_full_index_needs_a_new_segment(tmp_path: Path) -> None:
-    config = LogConfig(segment_index_bytes=60)
+@pytest.mark.parametrize("interval", [0, 2 * SIZE])
+def test_a_full_index_needs_a_new_segment(interval: int, tmp_path: Path) -> None:
+    config = LogConfig(segment_index_bytes=60, index_interval_bytes=interval)
     segments = Segments(OsDisk(), str(tmp_path), [Segment.create(OsDisk(), str(tmp_path), 0, NOW_MS)])
     offset = 0
     while not segments.must_roll(config, SIZE, offset, NOW_MS, NOW_MS):
         records = batch(timestamp=NOW_MS + offset)
         assign(records, offset, 0)
-        segments.active.append(records, [read_header(records)], 0)
+        segments.active.append(records, [read_header(records)], interval)
         offset += 1
     segments.active.seal()
-    assert segments.active.time_index.size_bytes <= 60
+    assert 60 - 12 <= segments.active.time_index.size_bytes <= 60
     assert segments.active.offset_index.size_bytes <= 60
-    assert offset > 3
+
+
+def test_what_was_found_of_a_segment_holds_for_one_configuration_and_one_segment(segments: Segments) -> None:
+    def rolls(config: LogConfig, timestamp: int = NOW_MS) -> bool:
+        return segments.must_roll(config, SIZE, 10, timestamp, NOW_MS)
+
+    roomy = LogConfig(segment_bytes=10 * SIZE)
+    assert not rolls(roomy)
+    assert rolls(LogConfig(segment_bytes=SIZE))
+    assert not rolls(roomy)
+    assert rolls(roomy, NOW_MS + roomy.segment_ms + 1)
+    segments.roll(20, NOW_MS)
+    append(segments, 20, NOW_MS + HOUR_MS)
+    assert not rolls(roomy, NOW_MS + roomy.segment_ms + 1)
 
 
 def test_an_empty_segment_never_rolls_for_its_size_or_age(tmp_path: Path) -> None:
     segments = Segments(OsDisk(), str(tmp_path), [Segment.create(OsDisk(), str(tmp_path), 0, 0)])
     assert not segments.must_roll(LogConfig(segment_bytes=1, segment_ms=1), SIZE, 10, NOW_MS, NOW_MS)
+
+
+@pytest.mark.parametrize("after", [0, 3, 6])
+def test_of_segments_that_are_replaced_a_crash_leaves_the_last(after: int, tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    segments = Segments(disk, str(tmp_path), [Segment.create(disk, str(tmp_path), 0, NOW_MS)])
+    for offset in range(3):
+        append(segments, offset)
+        segments.roll(offset + 1, NOW_MS)
+    made = Segment.create(disk, str(tmp_path), 0, NOW_MS, ".swap")
+    disk.arm("rename", after=after)
+    with pytest.raises(OSError, match="Input/output"):
+        segments.replace(segments.all[:3], made)
+    left = [name for name in files(segments) if name.endswith(".log")]
+    assert left == [f"{base:020d}.log" for base in range(after // 3, 4)]
 
 
 def test_rolling_from_an_empty_segment_replaces_it(segments: Segments) -> None:
@@ -172,9 +203,9 @@ def test_indexes_are_to_be_synced_once_they_are_complete(segments: Segments) -> 
     assert indexes() == [f"{base:020d}.timeindex" for base in (0, 3, 6)]
     assert indexes() == []
     segments.active.seal()
-    assert segments.active.indexes_unsynced
+    assert segments.active.unsynced_indexes
     assert indexes() == [f"{9:020d}.timeindex"]
-    assert not segments.active.indexes_unsynced
+    assert not segments.active.unsynced_indexes
 
 
 def test_timestamps_are_looked_for_in_every_segment(tmp_path: Path) -> None:

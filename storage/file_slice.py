@@ -1,0 +1,39 @@
+"""Where in a file whole record batches lie that were found: nobody reads them before they are sent."""
+
+from errno import EIO
+from typing import NamedTuple
+
+from storage.disk import Buffer, File
+
+
+class FileSlice:
+    """Whole batches in a file, read when they are sent; keeps the file alive after its segment is gone."""
+
+    __slots__ = ("file", "position", "size_bytes")
+
+    def __init__(self, file: File, position: int, size_bytes: int) -> None:
+        self.file = file
+        self.position = position
+        self.size_bytes = size_bytes
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Return `size` bytes from `offset` within the slice; OSError if the disk does not give them."""
+        data = self.file.pread(size, self.position + offset)
+        if len(data) != size:
+            raise OSError(EIO, f"{len(data)} of {size} bytes read", self.file.path)
+        return data
+
+    def read_nowait(self, offset: int, size: int) -> Buffer | None:
+        """Return what `read` would, or None if that would wait for the disk."""
+        return self.file.pread_nowait(size, self.position + offset)
+
+    def send_nowait(self, socket: int, offset: int, size: int) -> int | None:
+        """Send bytes from `offset` within the slice through a socket's descriptor, as `File.send_nowait` does."""
+        return self.file.send_nowait(socket, size, self.position + offset)
+
+
+class LogRead(NamedTuple):
+    """Whole batches found by a read: none, or one slice of one segment."""
+
+    slices: list[FileSlice]
+    size_bytes: int

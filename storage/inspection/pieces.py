@@ -1,0 +1,156 @@
+"""A `.log` file as a row of pieces: batches, and stretches of bytes that are none.
+
+A batch is valid if it is whole and its CRC matches; everything else about it is for `checks.py`. Behind bytes that are
+no batch, the next valid one is searched for, so that damage in the middle does not hide what follows. Where the length
+of a damaged batch still leads to a valid one, or to the end, that batch alone is the damaged piece.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from protocol.errors import KafkaError
+from protocol.record_batch import HEADER_BYTES, MAGIC, BatchHeader, crc_matches, iter_records, read_header
+from storage.disk import File
+
+_CHUNK_BYTES = 1 << 20
+_MAGIC_AT = 16
+_LENGTH_COVERS_FROM = 12
+_LAST_CODEC = 4
+_CODEC_BITS = 7
+
+
+class Piece(NamedTuple):
+    """A stretch of a file: a valid batch, or what is `wrong` with it, as field and problem."""
+
+    position: int
+    size_bytes: int
+    header: BatchHeader | None
+    wrong: tuple[str, str] | None = None
+    meant: BatchHeader | None = None
+    """Of a batch whose length or magic alone is damaged, the header that it had: the CRC covers neither."""
+
+    @property
+    def end(self) -> int:
+        """Where the next piece begins."""
+        return self.position + self.size_bytes
+
+
+class Window:
+    """A file read in large chunks, from anywhere."""
+
+    def __init__(self, file: File, end: int) -> None:
+        self._file = file
+        self._chunk = b""
+        self._start = 0
+        self.end = end
+
+    def read(self, position: int, size: int) -> memoryview:
+        """Return `size` bytes from `position`; fewer at the end of the file."""
+        size = min(size, self.end - position)
+        if not self._start <= position <= position + size <= self._start + len(self._chunk):
+            self._chunk = self._file.pread(min(max(size, _CHUNK_BYTES), self.end - position), position)
+            self._start = position
+        at = position - self._start
+        return memoryview(self._chunk)[at : at + size]
+
+
+def pieces(file: File, end: int, start: int = 0) -> Iterator[Piece]:
+    """Yield the pieces of the first `end` bytes of a file, from `start` on, without a gap."""
+    window = Window(file, end)
+    position = start
+    while position < end:
+        piece = _piece_at(window, position)
+        if piece.wrong is not None and not _is_boundary(window, piece.end):
+            piece = piece._replace(size_bytes=_next_batch(window, position + 1) - position)
+        if piece.wrong is not None and piece.size_bytes >= HEADER_BYTES:
+            piece = _explained(window, piece)
+        yield piece
+        position = piece.end
+
+
+def read_piece(file: File, piece: Piece) -> bytes:
+    """Return the bytes of a piece."""
+    return file.pread(piece.size_bytes, piece.position)
+
+
+def _piece_at(window: Window, position: int) -> Piece:
+    left = window.end - position
+    if left < HEADER_BYTES:
+        return Piece(position, left, None, ("base_offset", f"{left} bytes are no whole batch header"))
+    header = read_header(window.read(position, HEADER_BYTES))
+    size = header.size_bytes
+    if not HEADER_BYTES <= size <= left:
+        problem = f"{header.batch_length} is no length of a batch here, with {left} bytes left"
+        wrong = ("magic", f"{header.magic} instead of {MAGIC}") if header.magic != MAGIC else ("batch_length", problem)
+        return Piece(position, 1, None, wrong)  # it ends where the next batch is found
+    if header.magic != MAGIC:
+        return Piece(position, size, None, ("magic", f"{header.magic} instead of {MAGIC}"))
+    if not crc_matches(window.read(position, size), header):
+        problem = f"{header.crc:#010x} does not match what follows it{_implausible(header)}"
+        return Piece(position, size, None, ("crc", problem))
+    if header.last_offset_delta < 0:
+        return Piece(position, size, None, ("last_offset_delta", f"{header.last_offset_delta} is negative"))
+    return Piece(position, size, header)
+
+
+def _explained(window: Window, piece: Piece) -> Piece:
+    """Tell damage to the length or the magic of a batch from damage to what its CRC covers."""
+    data = window.read(piece.position, piece.size_bytes)
+    header = read_header(data)
+    length = piece.size_bytes - _LENGTH_COVERS_FROM
+    if not crc_matches(data, header) or header.last_offset_delta < 0:
+        return piece
+    meant = header._replace(magic=MAGIC, batch_length=length)
+    if header.batch_length != length:
+        return piece._replace(wrong=("batch_length", f"{header.batch_length} instead of {length}"), meant=meant)
+    return piece._replace(meant=meant)
+
+
+def _implausible(header: BatchHeader) -> str:
+    """Name the fields under the CRC that cannot be right, whatever else is not."""
+    wrong = []
+    if header.attributes & _CODEC_BITS > _LAST_CODEC or header.attributes & ~0x7F:
+        wrong.append(f"attributes {header.attributes & 0xFFFF:#06x}")
+    if header.last_offset_delta < 0 or header.record_count > header.last_offset_delta + 1:
+        wrong.append(f"record_count {header.record_count} with last_offset_delta {header.last_offset_delta}")
+    if header.producer_id < -1 or (header.producer_id < 0 <= header.base_sequence):
+        wrong.append(f"producer_id {header.producer_id} with base_sequence {header.base_sequence}")
+    return f" ({', '.join(wrong)})" if wrong else ""
+
+
+def _is_boundary(window: Window, position: int) -> bool:
+    return position == window.end or _piece_at(window, position).wrong is None
+
+
+def _next_batch(window: Window, position: int) -> int:
+    """Return where the next valid batch begins, or the end."""
+    while window.end - position >= HEADER_BYTES:
+        chunk = bytes(window.read(position, _CHUNK_BYTES))
+        at = chunk.find(bytes([MAGIC]), _MAGIC_AT)
+        while at >= 0:
+            candidate = position + at - _MAGIC_AT
+            # The header tells most of what is no batch; its CRC may take long.
+            header = window.read(candidate, HEADER_BYTES)
+            plausible = len(header) == HEADER_BYTES and not _implausible(read_header(header))
+            if plausible and _piece_at(window, candidate).wrong is None:
+                return candidate
+            at = chunk.find(bytes([MAGIC]), at + 1)
+        position += max(len(chunk) - _MAGIC_AT, 1)
+    return window.end
+
+
+def wrong_records(batch: bytes) -> str | None:
+    """Say what is wrong with the records of a valid batch, which only somebody who reads them finds; None if nothing.
+
+    Their CRC matches, so they lie as they were sent.
+    """
+    header = read_header(batch)
+    before = header.base_offset - 1
+    try:
+        for record in iter_records(batch):
+            if not before < record.offset <= header.last_offset:
+                return f"a record with offset {record.offset} behind {before}, up to {header.last_offset}"
+            before = record.offset
+    except KafkaError as error:
+        return error.message
+    return None

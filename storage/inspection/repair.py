@@ -1,0 +1,347 @@
+"""What would mend a log: steps that are said first, and taken only if somebody asks for it.
+
+- Bytes of a `.log` file that are no batch are kept in a file beside, `<name>.<position>.damaged`, and leave the log.
+  Offsets that were in them, or are missing, get an empty batch, as compaction leaves them too: so those behind keep
+  theirs, and whoever reads on is not held up.
+- A length, magic, base offset or leader epoch, which no CRC covers, is set to what leaves no choice about it.
+- What is a function of the batches is made anew: indexes, transaction indexes, leader epochs.
+- Of what nobody else knows, a damaged file is renamed, so that the broker begins it anew: producer snapshots, the
+  topic's id, offset checkpoints (without the lines that can be read).
+- Offsets in a checkpoint that are behind the end of their log become that end, as they do in a broker that starts.
+- The metadata log, its snapshots, `quorum-state` and `meta.properties` are left alone: half of them is worse than none.
+  So is whatever no step is about, and `left_alone` says so.
+
+A valid batch never leaves the log, unless two claim the same offsets; then neither is touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
+from typing import NamedTuple
+
+from protocol.record_batch import BatchHeader, empty_batch, end_txn_marker, read_header, set_header
+from storage.checkpoint import TopicPartition, format_leader_epochs, format_offsets, parse_offsets
+from storage.disk import Disk
+from storage.inspection import kinds
+from storage.inspection.findings import UNREADABLE, Finding
+from storage.inspection.kinds import DAMAGED_SUFFIX, Kind
+from storage.inspection.partition import first_producers
+from storage.inspection.pieces import Piece, pieces, read_piece
+from storage.leader_epochs import LeaderEpochs
+from storage.log_config import LogConfig
+from storage.log_files import EPOCHS_FILE
+from storage.log_names import METADATA_TOPIC, log_name
+from storage.producer_state import ProducerState
+from storage.recovery import scan
+from storage.segment import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, Segment, segment_path
+from storage.transaction_index import TRANSACTION_INDEX_SUFFIX, AbortedTxn, encode_entries
+
+_MAX_DELTA = 2**31 - 1
+_INDEXES = (Kind.OFFSET_INDEX, Kind.TIME_INDEX, Kind.TXN_INDEX)
+_OF_THE_CLUSTER = (Kind.META, Kind.QUORUM, Kind.SNAPSHOT)
+
+
+class Step(NamedTuple):
+    """Something to be done to a file, in words, and how; `do` is None of what nobody but its owner can mend."""
+
+    path: str
+    what: str
+    do: Callable[[], None] | None
+    also: Collection[str] = ()
+    """The other files that it mends."""
+
+
+class _Edit(NamedTuple):
+    """What becomes of a stretch of a `.log` file: these bytes, and whether those that were there are to be kept."""
+
+    position: int
+    size_bytes: int
+    data: bytes
+    keep: bool
+
+
+def repair_log(disk: Disk, directory: str, findings: Collection[Finding], *, compacted: bool) -> Iterator[Step]:
+    """Yield the steps that mend the log in `directory`, of which `findings` tells everything; in their order."""
+    if kinds.topic_of(directory) == METADATA_TOPIC:
+        yield from (Step(one.path, f"{one.field}: put the file back from a copy", None) for one in findings)
+        return
+    if any(one.field == UNREADABLE for one in findings):
+        return  # nobody knows what is in there
+    damaged = {one.path for one in findings}
+    bases = kinds.segment_bases(disk, directory)
+    changed: set[int] = set()
+    walk = _Walk(bases[0] if bases else 0, compacted=compacted)
+    rewritten: list[Step] = []
+    txn_indexes = {
+        path
+        for path in damaged
+        if path.endswith(TRANSACTION_INDEX_SUFFIX) and kinds.base_offset(path.rpartition("/")[2]) in bases
+    }
+    for number, base in enumerate(bases):
+        path = segment_path(directory, base, LOG_SUFFIX)
+        edits, told = walk.segment(disk, path, bases[number + 1] if number + 1 < len(bases) else None)
+        if walk.overlap:
+            yield Step(path, walk.overlap, None)
+            return
+        rewritten += [Step(path, what, _nothing) for what in told]
+        if edits:
+            changed.add(base)
+            if base == bases[-1] and changed == {base} and all(edit.keep for edit in edits):
+                # Only the end is gone, and with it perhaps what its transaction index is about.
+                txn_indexes.update(_existing(disk, segment_path(directory, base, TRANSACTION_INDEX_SUFFIX)))
+            what = "is written anew, with everything else as it is"
+            logs = [segment_path(directory, other, LOG_SUFFIX) for other in bases]  # offsets are amiss between two
+            rewritten.append(Step(path, what, partial(_rewrite, disk, path, edits), logs))
+    yield from rewritten
+    for base in bases:
+        names = [segment_path(directory, base, suffix) for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)]
+        if base in changed or damaged.intersection(names):
+            what = "is made anew from the batches, with the time index"
+            yield Step(names[0], what, partial(_index, disk, directory, base), names)
+    producers = first_producers(disk, directory, bases[0]) if txn_indexes and not compacted else None
+    if producers is None:
+        for path in sorted(damaged & txn_indexes):
+            yield Step(path, "the log does not begin with everything that is in it", None)
+    elif txn_indexes:
+        what = f"is made anew from the batches{', with others' if len(txn_indexes) > 1 else ''}"
+        rebuild = partial(_index_transactions, disk, directory, bases, producers, txn_indexes)
+        yield Step(min(txn_indexes), what, rebuild, txn_indexes)
+    for path in sorted(damaged):
+        kind = kinds.kind_of(path.rpartition("/")[2])
+        if kind is Kind.EPOCHS:
+            yield Step(path, "is made anew from the batches", partial(_write_epochs, disk, directory, path, bases))
+        elif kind in (Kind.PRODUCERS, Kind.PARTITION, Kind.MOVES) or (
+            kind in _INDEXES and kinds.base_offset(path.rpartition("/")[2]) not in bases
+        ):
+            yield Step(path, f"is renamed to {_aside(disk, path).rpartition('/')[2]}", partial(_rename, disk, path))
+
+
+def repair_small_file(disk: Disk, path: str, findings: Collection[Finding]) -> Iterator[Step]:
+    """Yield the steps that mend a file of a data directory itself."""
+    kind = kinds.kind_of(path.rpartition("/")[2])
+    if kind is None or any(one.field == UNREADABLE for one in findings):
+        yield from left_alone(findings, ())
+    elif kind in _OF_THE_CLUSTER:
+        yield from (Step(path, f"{one.field}: put the file back from a copy", None) for one in findings)
+    else:
+        yield Step(path, f"is renamed to {_aside(disk, path).rpartition('/')[2]}", partial(_rename, disk, path))
+    if path.endswith(f"/{kinds.CLEANER_OFFSETS}"):
+        # Without that file no log would be one of those that have gaps; with an empty one any may be.
+        yield Step(path, "is empty from now on", partial(disk.replace_file, path, b""))
+
+
+def clamp_offsets(disk: Disk, path: str, ends: Mapping[TopicPartition, int]) -> Iterator[Step]:
+    """Yield the step that takes the offsets of a sound checkpoint back to the `ends` of the logs that are shorter."""
+    offsets = parse_offsets(disk.read_file(path).decode(errors="replace"), path)
+    clamped = {key: min(offset, ends.get(key, offset)) for key, offset in offsets.items()}
+    if clamped != offsets:
+        changes = ", ".join(
+            f"{log_name(key)} {clamped[key]} instead of {offset}, which is behind its end"
+            for key, offset in offsets.items()
+            if clamped[key] != offset
+        )
+        yield Step(path, f"gets for {changes}", partial(disk.replace_file, path, format_offsets(clamped).encode()))
+
+
+def left_alone(findings: Collection[Finding], steps: Collection[Step]) -> Iterator[Step]:
+    """Yield what no step mends; what a record says is nobody's to change."""
+    told = {path for step in steps for path in (step.path, *step.also)}
+    for finding in findings:
+        if finding.path not in told or (finding.field == "records" and finding.path.endswith(LOG_SUFFIX)):
+            yield Step(finding.path, f"{finding.field}: {finding.problem}", None)
+
+
+class _Walk:
+    """Looks at the pieces of a log in order, and says what is to become of them."""
+
+    def __init__(self, start_offset: int, *, compacted: bool) -> None:
+        self._compacted = compacted
+        self._next_offset = start_offset
+        self._epoch = -1
+        self.overlap = ""
+
+    def segment(self, disk: Disk, path: str, following: int | None) -> tuple[list[_Edit], list[str]]:
+        """Return the edits of a segment, and what they are in words; `following` is where the next one begins."""
+        file, size = disk.open_file(path), disk.file_size(path)
+        edits: list[_Edit] = []
+        told: list[str] = []
+        found = list(pieces(file, size))
+        behind = _behind(found)
+        damaged = False
+        for piece, (after, after_that) in zip(found, behind, strict=True):
+            found_header = piece.header or piece.meant
+            if found_header is None:
+                damaged = True
+                edits.append(_Edit(piece.position, piece.size_bytes, b"", keep=True))
+                aside = _aside(disk, path, piece.position).rpartition("/")[2]
+                told.append(f"{piece.size_bytes} bytes at {piece.position} that are no batch are moved to {aside}")
+                continue
+            if self._epoch < 0 and after is not None and after_that is not None:
+                # Nothing stands before the first, so the two behind it have to agree.
+                is_odd = found_header.partition_leader_epoch > after.partition_leader_epoch
+                if is_odd and after.partition_leader_epoch == after_that.partition_leader_epoch:
+                    self._epoch = after.partition_leader_epoch
+            header = self._placed(found_header, after, following)
+            if header.base_offset < self._next_offset:
+                self.overlap = f"the batch at byte {piece.position} has offsets that others have: remove one of them"
+                return [], []
+            if damaged or not self._compacted:
+                self._bridge(piece.position, header.base_offset, edits, told)
+            damaged = False
+            if header != piece.header:
+                data = bytearray(read_piece(file, piece))
+                before = read_header(data)
+                set_header(data, header)
+                edits.append(_Edit(piece.position, piece.size_bytes, bytes(data), keep=False))
+                changes = [
+                    f"{name} {new} instead of {old}"
+                    for name, new, old in zip(header._fields, header, before, strict=True)
+                    if new != old
+                ]
+                told.append(f"the batch at {piece.position} gets {', '.join(changes)}")
+            self._next_offset, self._epoch = header.next_offset, header.partition_leader_epoch
+        if following is not None:
+            if self._next_offset > following:
+                self.overlap = (
+                    f"it ends with offset {self._next_offset - 1}, behind the next segment's first: remove one"
+                )
+                return [], []
+            if damaged or not self._compacted:
+                self._bridge(size, following, edits, told)
+            self._next_offset = following
+        return edits, told
+
+    def _placed(self, header: BatchHeader, after: BatchHeader | None, following: int | None) -> BatchHeader:
+        """Return the header that a batch should have, by those around it."""
+        count = header.last_offset_delta + 1
+        limit = after.base_offset if after is not None else following
+        fits = self._next_offset + count == limit
+        if header.base_offset != self._next_offset and (
+            fits or (header.base_offset < self._next_offset and (limit is None or self._next_offset + count <= limit))
+        ):
+            header = header._replace(base_offset=self._next_offset)
+        epoch, before = header.partition_leader_epoch, self._epoch
+        if epoch < before or (after is not None and before == after.partition_leader_epoch != epoch and before >= 0):
+            header = header._replace(partition_leader_epoch=before)
+        return header
+
+    def _bridge(self, position: int, until: int, edits: list[_Edit], told: list[str]) -> None:
+        """Put an empty batch for the offsets up to `until` at `position`, if any are missing."""
+        start = self._next_offset
+        if start < until <= start + _MAX_DELTA:
+            edits.append(_Edit(position, 0, bytes(empty_batch(start, until - 1, self._epoch)), keep=False))
+            told.append(f"an empty batch takes the place of offsets {start} to {until - 1}, which are missing")
+            self._next_offset = until
+
+
+def _behind(found: list[Piece]) -> list[tuple[BatchHeader | None, BatchHeader | None]]:
+    """Return for each piece the headers of the next two batches."""
+    behind: list[tuple[BatchHeader | None, BatchHeader | None]] = []
+    after: BatchHeader | None = None
+    after_that: BatchHeader | None = None
+    for piece in reversed(found):
+        behind.append((after, after_that))
+        header = piece.header or piece.meant
+        if header is not None:
+            after, after_that = header, after
+    behind.reverse()
+    return behind
+
+
+def _existing(disk: Disk, path: str) -> list[str]:
+    return [path] if disk.exists(path) and disk.file_size(path) else []
+
+
+def _nothing() -> None:
+    """Do nothing: the step is part of the next one."""
+
+
+def _rewrite(disk: Disk, path: str, edits: list[_Edit]) -> None:
+    """Keep what leaves the file, then put the edited file in its place."""
+    source, size = disk.open_file(path), disk.file_size(path)
+    for edit in edits:
+        if edit.keep:
+            disk.replace_file(_aside(disk, path, edit.position), source.pread(edit.size_bytes, edit.position))
+    target = disk.open_file(path + ".tmp", create=True)
+    target.truncate(0)
+    written = position = 0
+    for edit in [*edits, _Edit(size, 0, b"", keep=False)]:
+        while position < edit.position:
+            data = source.pread(min(edit.position - position, 1 << 20), position)
+            target.pwrite(data, written)
+            written += len(data)
+            position += len(data)
+        target.pwrite(edit.data, written)
+        written += len(edit.data)
+        position += edit.size_bytes
+    target.sync()
+    disk.rename(path + ".tmp", path)
+    disk.sync_dir(path.rpartition("/")[0])
+
+
+def _index(disk: Disk, directory: str, base: int) -> None:
+    """Make the indexes of a segment anew."""
+    for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+        disk.open_file(segment_path(directory, base, suffix), create=True)
+    segment = Segment(disk, directory, base, 0)
+    scan(segment, LogConfig().index_interval_bytes, LeaderEpochs())
+    segment.seal()
+
+
+def _index_transactions(
+    disk: Disk, directory: str, bases: list[int], state: ProducerState, damaged: Collection[str]
+) -> None:
+    """Make the `damaged` transaction indexes of a log anew, by reading all of it with the producers before it."""
+    for base in bases:
+        aborted = []
+        for header, data in _batches(disk, directory, [base]):
+            ended = state.update(header, end_txn_marker(data) if header.is_control else None)
+            if ended is not None and ended.aborted:
+                aborted.append(
+                    AbortedTxn(ended.producer_id, ended.first_offset, ended.last_offset, ended.last_stable_offset)
+                )
+        path = segment_path(directory, base, TRANSACTION_INDEX_SUFFIX)
+        if path in damaged:
+            if disk.exists(path):
+                _copy_aside(disk, path)
+            disk.replace_file(path, encode_entries(aborted))
+
+
+def _write_epochs(disk: Disk, directory: str, path: str, bases: list[int]) -> None:
+    """Write the leader epochs that the batches are of."""
+    epochs = LeaderEpochs()
+    for header, _ in _batches(disk, directory, bases):
+        if header.partition_leader_epoch > (-1 if epochs.latest is None else epochs.latest):
+            epochs.assign(header.partition_leader_epoch, header.base_offset)
+    if disk.exists(path):
+        _copy_aside(disk, path)
+    disk.replace_file(f"{directory}/{EPOCHS_FILE}", format_leader_epochs(epochs.entries).encode())
+
+
+def _batches(disk: Disk, directory: str, bases: list[int]) -> Iterator[tuple[BatchHeader, bytes]]:
+    for base in bases:
+        path = segment_path(directory, base, LOG_SUFFIX)
+        file = disk.open_file(path)
+        for piece in pieces(file, disk.file_size(path)):
+            if piece.header is not None:
+                yield piece.header, read_piece(file, piece)
+
+
+def _copy_aside(disk: Disk, path: str) -> None:
+    disk.replace_file(_aside(disk, path), disk.read_file(path))
+
+
+def _rename(disk: Disk, path: str) -> None:
+    disk.rename(path, _aside(disk, path))
+    disk.sync_dir(path.rpartition("/")[0])
+
+
+def _aside(disk: Disk, path: str, position: int | None = None) -> str:
+    """Return a name for what is kept of a file, which no other file has."""
+    stem = path if position is None else f"{path}.{position}"
+    number, name = 1, stem + DAMAGED_SUFFIX
+    while disk.exists(name):
+        number += 1
+        name = f"{stem}-{number}{DAMAGED_SUFFIX}"
+    return name

@@ -1,0 +1,25 @@
+"""What a log is put together of: `opening.py` finds it, and `log.py` goes on with it."""
+
+from typing import NamedTuple
+
+from storage.leader_epochs import LeaderEpochs
+from storage.log_files import LogFiles
+from storage.producer_state import ProducerState
+from storage.recovery import RecoveryReport
+from storage.segments import Segments
+
+
+class LogParts(NamedTuple):
+    """A log's parts and offsets, as its files give them."""
+
+    files: LogFiles
+    segments: Segments
+    producers: ProducerState
+    leader_epochs: LeaderEpochs
+    start_offset: int
+    end_offset: int
+    recovery_point: int
+    is_new: bool
+    """Whether its directory's name may not be durable yet."""
+    topic_id: bytes
+    report: RecoveryReport

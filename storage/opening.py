@@ -1,0 +1,129 @@
+"""How a log is opened: put together of what its directory holds, and made right where a crash left it otherwise.
+
+Segments are made right by `recovery.py`, producers by `producer_recovery.py`; the batches are the truth where the small
+files are behind.
+"""
+
+from protocol.errors import ErrorCode, KafkaError
+from protocol.primitives import ZERO_UUID
+from storage.checkpoint import CheckpointError
+from storage.disk import Disk
+from storage.leader_epochs import LeaderEpochs
+from storage.log import Log
+from storage.log_config import LogConfig
+from storage.log_directory import LogDirectory
+from storage.log_files import EPOCHS_FILE, LogFiles
+from storage.log_parts import LogParts
+from storage.producer_recovery import recover_producers
+from storage.recovery import recover_segments
+from storage.refusal import LogRefused, refuse_newer
+from storage.segments import Segments
+
+
+def open_log(
+    disk: Disk,
+    directory: LogDirectory,
+    topic: str,
+    partition: int,
+    config: LogConfig,
+    *,
+    now_ms: int,
+    topic_id: bytes = ZERO_UUID,
+    clean: bool = True,
+    recovery_point: int = 0,
+    log_start_offset: int = 0,
+    high_watermark: int = 0,
+    name: str = "",
+) -> Log:
+    """Open the log of a partition in `directory`, or make it; recover it unless the last stop was `clean`.
+
+    The offsets are those of the directory's checkpoints. What recovery did is in `Log.recovery`. A log under another
+    `name` than its partition's is a copy that is being made (`log_moves.py`).
+    """
+    path = f"{directory.path}/{name or f'{topic}-{partition}'}"
+    with directory.storage_errors():
+        try:
+            parts = _open_parts(
+                disk,
+                path,
+                clean=clean,
+                recovery_point=recovery_point,
+                log_start_offset=log_start_offset,
+                high_watermark=high_watermark,
+                index_interval_bytes=config.index_interval_bytes,
+                now_ms=now_ms,
+            )
+        except IsADirectoryError as error:
+            # No disk fails so: that would take every log in the data directory offline.
+            raise LogRefused(
+                f"{error.filename} is a directory, and has the name of a log's file: put that back, or move it away"
+            ) from error
+    log = Log(disk, directory, path, topic, partition, config, parts, now_ms)
+    if log.topic_id == ZERO_UUID != topic_id:
+        log.adopt(topic_id)
+    log.update_high_watermark(high_watermark)
+    return log
+
+
+def _open_parts(
+    disk: Disk,
+    path: str,
+    *,
+    clean: bool,
+    recovery_point: int,
+    log_start_offset: int,
+    high_watermark: int,
+    index_interval_bytes: int,
+    now_ms: int,
+) -> LogParts:
+    if not disk.is_dir(path):
+        try:
+            disk.make_dirs(path)
+        except FileExistsError as error:
+            # Nor is this a failure of the disk.
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{path} is a file: move it away") from error
+    files = LogFiles(disk, path)
+    try:
+        epochs = files.read_epochs(clean)
+    except CheckpointError as error:
+        refuse_newer(error)
+        # The batches hold their epochs too, so all of them are read.
+        files.damaged.append(EPOCHS_FILE)
+        epochs = LeaderEpochs()
+        clean, recovery_point = False, 0
+    found = recover_segments(
+        disk,
+        path,
+        epochs,
+        clean=clean,
+        recovery_point=recovery_point,
+        log_start_offset=log_start_offset,
+        index_interval_bytes=index_interval_bytes,
+        now_ms=now_ms,
+    )
+    end_offset = found.next_offset
+    producers = recover_producers(
+        files,
+        found.segments,
+        end_offset,
+        high_watermark=high_watermark,
+        believed_to=end_offset if clean else recovery_point,
+        scanned=found.scanned,
+        closed=clean,
+    )
+    files.save_epochs(epochs)
+    for segment in found.segments:
+        segment.close_file()  # most logs are idle after a start
+    topic_id = files.read_topic_id() or ZERO_UUID
+    return LogParts(
+        files,
+        Segments(disk, path, found.segments),
+        producers,
+        epochs,
+        found.log_start_offset,
+        end_offset,
+        end_offset if clean else min(recovery_point, end_offset),
+        not clean or end_offset == 0,
+        topic_id,
+        found.report._replace(damaged=tuple(files.damaged)),
+    )

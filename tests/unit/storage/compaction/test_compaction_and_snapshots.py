@@ -1,0 +1,46 @@
+"""What snapshots of producers say that were taken before a log was compacted."""
+
+from pathlib import Path
+
+from tests.compacted import COMPACTED, begin, end_txn, finish, markers, put
+from tests.logs import NOW_MS, open_log
+
+
+def test_a_transaction_that_is_compacted_away_with_its_marker_is_not_open_by_an_old_snapshot(tmp_path: Path) -> None:
+    log = open_log(tmp_path, COMPACTED)
+    put(log, (b"a", b"1"), producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
+    log.roll(NOW_MS)
+    taken_at = log.log_end_offset
+    snapshot = Path(log.directory, f"{taken_at:020}.snapshot")
+    before = snapshot.read_bytes()
+    end_txn(log, 7, commit=True)
+    put(log, (b"a", b"2"), producer_id=7, producer_epoch=0, base_sequence=1)
+    log.roll(NOW_MS)
+    put(log, (b"b", b"3"))
+    log.flush(NOW_MS)
+    for now_ms in (NOW_MS, NOW_MS, NOW_MS + 10 * COMPACTED.delete_retention_ms):
+        finish(begin(log, now_ms=now_ms))
+    assert not markers(log)
+    for path in Path(log.directory).glob("*.snapshot"):
+        path.unlink()
+    snapshot.write_bytes(before)
+    recovered = open_log(tmp_path, COMPACTED, clean=False, recovery_point=log.segments[-1].base_offset)
+    assert recovered.producers.producers[7].txn_first_offset == -1
+    recovered.update_high_watermark(recovered.log_end_offset)
+    assert recovered.last_stable_offset == recovered.log_end_offset
+
+
+def test_a_transaction_stays_open_by_a_snapshot_while_any_batch_before_it_is_left(tmp_path: Path) -> None:
+    log = open_log(tmp_path, COMPACTED._replace(segment_bytes=100))
+    fields = {"producer_id": 7, "producer_epoch": 0, "is_transactional": True}
+    put(log, (b"a", b"1"), base_sequence=0, **fields)
+    log.roll(NOW_MS)
+    put(log, (b"b", b"2"), base_sequence=1, **fields)
+    log.roll(NOW_MS)
+    taken_at = log.log_end_offset
+    put(log, (b"c", b"3"), base_sequence=2, **fields)
+    marker = end_txn(log, 7, commit=False)
+    log.flush(NOW_MS)
+    Path(log.directory, "0" * 20 + ".log").write_bytes(b"")  # as a pass leaves it that comes no further
+    recovered = open_log(tmp_path, log.config, clean=False, recovery_point=taken_at)
+    assert [txn[:3] for txn in recovered.segments[-1].transaction_index.entries] == [(7, 0, marker)]

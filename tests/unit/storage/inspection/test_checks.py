@@ -1,0 +1,94 @@
+"""The checks by themselves; on whole directories they are tried in `tests/corruption/`."""
+
+import pytest
+
+from protocol.record_batch import read_header
+from storage.inspection.checks import EpochCheck, Located, OffsetCheck, TransactionCheck
+from storage.leader_epochs import EpochEntry
+from storage.producer_state import ProducerEntry, ProducerState
+from tests.logs import batch
+
+
+def located(base_offset: int, count: int = 1, epoch: int = 0) -> Located:
+    return Located("file", base_offset, read_header(batch(count, base_offset=base_offset, leader_epoch=epoch)))
+
+
+def offsets(*bases: int, compacted: bool = False) -> list[str]:
+    """Check batches of two records each; return where something is wrong, and what."""
+    check = OffsetCheck(0, compacted=compacted)
+    batches = [located(base, 2) for base in bases]
+    following = [one.header for one in batches[1:]]
+    return [
+        finding.problem
+        for one, after in zip(batches, [*following, None], strict=True)
+        for finding in check.batch(one, after)
+    ]
+
+
+def test_offsets_without_a_gap_are_right() -> None:
+    assert offsets(0, 2, 4) == []
+
+
+def test_a_base_offset_that_its_neighbours_contradict_is_the_damaged_one() -> None:
+    assert offsets(0, 9, 4) == ["9 instead of 2, where the one before ends"]
+    assert offsets(0, 2, 1, 6) == ["1 instead of 4, where the one before ends"]
+
+
+def test_missing_records_are_told_unless_the_log_is_compacted() -> None:
+    assert offsets(0, 8, 10) == ["8, but the one before ends with 1: records are missing"]
+    assert offsets(0, 8, 10, compacted=True) == []
+
+
+def test_offsets_never_go_back() -> None:
+    assert offsets(0, 2, 3, compacted=True) == ["3 is not behind 3, where the one before ends"]
+
+
+def epochs(*of_batches: int, entries: tuple[tuple[int, int], ...] = ((1, 0), (2, 2)), start: int = 0) -> list[str]:
+    check = EpochCheck([EpochEntry(*entry) for entry in entries], "epochs", start)
+    batches = [located(offset, epoch=epoch) for offset, epoch in enumerate(of_batches)]
+    following = [one.header for one in batches[1:]]
+    return [
+        f"{finding.path} {finding.position} {finding.field}"
+        for one, after in zip(batches, [*following, None], strict=True)
+        for finding in check.batch(one, after)
+    ]
+
+
+def test_epochs_that_begin_where_the_file_says_are_right() -> None:
+    assert epochs(1, 1, 2, 2) == []
+
+
+@pytest.mark.parametrize("damaged", [(1, 0, 2, 2), (1, 1, 2, 1), (1, 1, 2, 9, 2)])
+def test_an_epoch_amid_others_is_the_batch_s(damaged: tuple[int, ...]) -> None:
+    (found,) = epochs(*damaged)
+    assert found.startswith("file ")
+
+
+@pytest.mark.parametrize(
+    ("entries", "found"),
+    [
+        (((1, 0), (2, 3)), "epochs 4 start_offset"),
+        (((1, 0), (2, 1)), "epochs 4 start_offset"),
+        (((1, 0), (3, 2)), "epochs None epoch"),
+        (((1, 0),), "epochs None epoch"),
+    ],
+)
+def test_an_entry_that_the_batches_contradict_is_the_file_s(entries: tuple[tuple[int, int], ...], found: str) -> None:
+    assert epochs(1, 1, 2, 2, entries=entries) == [found]
+
+
+def test_before_the_log_s_start_no_epochs_are_kept() -> None:
+    assert epochs(1, 1, 2, 2, entries=((1, 1), (2, 2)), start=1) == []
+    assert epochs(1, 1, 2, 2, entries=((1, 1), (2, 2))) != []
+
+
+def test_a_snapshot_is_compared_with_the_log() -> None:
+    check = TransactionCheck(ProducerState(0))
+    check.batch(read_header(batch(2, producer_id=5, producer_epoch=1, base_sequence=0)), None)
+    same = ProducerState(2)
+    same.update(read_header(batch(2, producer_id=5, producer_epoch=1, base_sequence=0)))
+    assert list(check.snapshot("file", same)) == []
+    other = ProducerState(2, {5: ProducerEntry(2), 6: ProducerEntry(0)})
+    assert [finding.field for finding in check.snapshot("file", other)] == ["producer_epoch", "producer_id"]
+    check.forget()
+    assert list(check.snapshot("file", other)) == []

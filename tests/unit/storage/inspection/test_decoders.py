@@ -1,0 +1,55 @@
+from pathlib import Path
+
+import pytest
+
+from protocol.errors import DecodeError
+from protocol.record import Record
+from storage.disk import OsDisk
+from storage.inspection.decoders import decode, decoder_of, text_of
+from storage.inspection.rows import Row, Wanted, rows
+from tests.all_files import write_all_files
+
+
+def test_the_topic_says_what_its_records_are() -> None:
+    assert decoder_of("__consumer_offsets") == "offsets"
+    assert decoder_of("__transaction_state") == "transactions"
+    assert decoder_of("__cluster_metadata") == "metadata"
+    assert decoder_of("letters") == "raw"
+
+
+def test_text_is_told_from_bytes() -> None:
+    assert [text_of(data) for data in (None, b"", b"caf\xc3\xa9", b"\xff")] == [None, "", "café", {"base64": "/w=="}]
+
+
+@pytest.mark.parametrize("name", ["offsets", "transactions", "metadata"])
+def test_a_record_that_is_none_of_its_topic_s_is_refused(name: str) -> None:
+    for key, value in ((None, None), (b"\0", b"x"), (b"\0\0\0\x09g", b"\0\3")):
+        with pytest.raises(DecodeError):
+            decode(name, Record(0, 0, key, value), is_control=False)
+
+
+def test_a_kind_of_a_later_kafka_is_shown_as_it_is() -> None:
+    record = Record(0, 0, b"\0\x21key", b"value")
+    assert decode("offsets", record, is_control=False) == {"key": "\0!key", "value": "value"}
+
+
+def test_what_brokers_write_is_decoded_under_kafka_s_names(tmp_path: Path) -> None:
+    write_all_files(tmp_path)
+
+    def records(directory: str) -> list[Row]:
+        path = tmp_path / directory / f"{0:020d}.log"
+        found = rows(OsDisk(), str(path), Wanted(decoder_of(directory.removesuffix("-0"))))
+        return [record for row in found for record in row["records"]]
+
+    commit, group = records("__consumer_offsets-0")
+    assert commit["key"] == {"type": 1, "data": {"group": "g", "topic": "t0", "partition": 0}}
+    assert (commit["value"]["version"], commit["value"]["data"]["offset"]) == (3, 5)
+    assert (group["key"]["type"], group["value"]["data"]["protocolType"]) == (2, "consumer")
+    (transaction,) = records("__transaction_state-0")
+    assert transaction["key"]["data"] == {"transactionalId": "mover"}
+    assert transaction["value"]["data"]["transactionTimeoutMs"] == 60_000
+    metadata = records("__cluster_metadata-0")[0]["value"]
+    assert metadata["type"] == "TOPIC_RECORD"
+    assert metadata["data"] == {"name": "topic-0", "topicId": "AQEBAQEBAQEBAQEBAQEBAQ"}
+    markers = [record["key"]["type"] for record in records("t0-0") if isinstance(record["key"], dict)]
+    assert markers == ["COMMIT", "ABORT"]

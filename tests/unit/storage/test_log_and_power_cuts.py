@@ -1,0 +1,50 @@
+"""In which order a log becomes durable, where a power cut amid it would lose what had been."""
+
+from pathlib import Path
+
+from tests.disks import FaultyDisk
+from tests.logs import DEFAULT, NOW_MS, bases, batch, content, fill, open_log
+
+SIZE = len(batch())
+
+
+def test_a_flush_that_ends_after_a_roll_proves_nothing_of_the_indexes_that_the_roll_completed(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    fill(log, 3)
+    flush = log.begin_flush(NOW_MS)
+    assert flush is not None
+    flush.sync()
+    log.roll(NOW_MS)
+    flush.finish()
+    assert log.recovery_point < log.segments[-1].base_offset
+    later = log.due_flush(NOW_MS)
+    assert later is not None
+    later.run()
+    assert log.recovery_point == 3
+
+
+def test_what_lies_behind_the_lost_end_of_a_segment_goes(tmp_path: Path) -> None:
+    """All batches that are left are whole, but the end of a segment, whose sync nobody waited for, is not there."""
+    log = open_log(tmp_path)
+    for _ in range(3):
+        fill(log, 4)
+        log.roll(NOW_MS)
+    before = content(log)
+    path = tmp_path / "topic-0" / f"{4:020d}.log"
+    path.write_bytes(path.read_bytes()[: 2 * SIZE])
+    recovered = open_log(tmp_path, clean=False)
+    assert bases(recovered) == (0, 4)
+    assert content(recovered) == before[: 6 * SIZE]
+
+
+def test_the_name_of_the_new_segment_is_durable_before_retention_takes_all_others(tmp_path: Path) -> None:
+    """Else the log might begin anew at 0."""
+    disk = FaultyDisk()
+    log = open_log(tmp_path, DEFAULT._replace(retention_ms=1), disk=disk)
+    fill(log, 3)
+    disk.calls.clear()
+    log.delete_old_segments(NOW_MS + 10)
+    assert bases(log) == (3,)
+    made = disk.calls.index(("create", f"{log.directory}/{3:020d}.log"))
+    durable = disk.calls.index(("sync_dir", log.directory))
+    assert made < durable < min(number for number, (kind, _) in enumerate(disk.calls) if kind == "rename")
