@@ -16,6 +16,7 @@ from protocol.record_batch import (
     build_batch,
     control_record_key,
     control_type,
+    crc_matches,
     iter_batches,
     iter_records,
 )
@@ -63,10 +64,19 @@ def encode_entry(entry: Entry, now_ms: int) -> bytearray:
 
 
 def decode_entries(data: Buffer) -> Iterator[Entry]:
-    """Yield the entries in whole batches; DecodeError or KafkaError if a record cannot be understood."""
+    """Yield the entries in whole batches; DecodeError or KafkaError if a record cannot be understood.
+
+    DecodeError too if a batch is damaged, or not where the one before ends: nobody else has read it yet.
+    """
     view = memoryview(data)
+    next_offset: int | None = None
     for at, header in iter_batches(data):
         batch = view[at : at + header.size_bytes]
+        if not crc_matches(batch, header):
+            raise DecodeError(f"the batch at offset {header.base_offset} does not match its CRC-32C")
+        if next_offset not in (None, header.base_offset):
+            raise DecodeError(f"a batch with offset {header.base_offset} instead of {next_offset}")
+        next_offset = header.next_offset
         records = _control_records(batch) if header.is_control else _metadata_records(batch)
         yield Entry(header.base_offset, header.partition_leader_epoch, tuple(records))
 

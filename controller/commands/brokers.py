@@ -8,7 +8,7 @@ epoch; a broker that restarts therefore never leads on in an epoch that it may h
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from controller.commands.decision import Decision
@@ -91,6 +91,22 @@ def cordon_directories(
         broker_id=broker_id, broker_epoch=broker_epoch, cordoned_log_dirs=list(directories)
     )
     return Decision((change,), None)
+
+
+def lose_directories(
+    image: MetadataImage, broker_id: int, broker_epoch: int, directories: Collection[bytes]
+) -> Decision[None]:
+    """Place no new replicas in these directories of a broker, which have failed, until it registers again.
+
+    What is in them stays there. Nothing changes where no directory would be left. Errors as `unfence_broker`.
+    """
+    broker = registered(image, broker_id, broker_epoch)
+    left = [directory for directory in broker.directories if directory not in directories]
+    if not left or len(left) == len(broker.directories):
+        return Decision((), None)
+    return Decision(
+        (BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=broker_epoch, log_dirs=left),), None
+    )
 
 
 def unregister_broker(image: MetadataImage, broker_id: int) -> Decision[None]:

@@ -2,7 +2,7 @@
 
 definition      names, types, parsing, checks; rows: many definitions as a table
 topic           the topics' configurations and what each falls back to
-broker          all of a broker's: broker_server and broker_log (acted on), reserved (accepted, in several modules)
+broker          all of a broker's: broker_server, _log, _cleaner (acted on), reserved (accepted, in several modules)
 group           those of single groups; client_metrics: of client metrics subscriptions
 listener_names  settings of single listeners
 conflicts       what cannot be set beside each other

@@ -13,7 +13,7 @@ from controller.configs.definition import (
     some_of,
     subset_of,
 )
-from controller.configs.topic import CLEANUP_POLICIES, COMPRESSION_TYPES, PREALLOCATION, TIMESTAMP_TYPES
+from controller.configs.topic import CLEANUP_POLICIES, COMPRESSION_TYPES, FSYNC, PREALLOCATION, TIMESTAMP_TYPES
 
 _MAX_LONG = str((1 << 63) - 1)
 _BOOLEAN, _STRING, _INT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT
@@ -26,6 +26,14 @@ LOG_CONFIGS = (
         _BOOLEAN,
         "true",
         "Whether a topic that a client asks for by name, and that does not exist, is created.",
+    ),
+    ConfigDef(
+        "barnabas.fsync",
+        _STRING,
+        "flush",
+        "The barnabas.fsync of topics that set none; internal topics follow it too.",
+        one_of(*FSYNC),
+        _DYNAMIC,
     ),
     ConfigDef(
         "cordoned.log.dirs",

@@ -12,7 +12,10 @@ from storage.log_config import LogConfig
 
 def log_config(values: Mapping[str, Any]) -> LogConfig:
     """Return what the configurations of a topic (`effective_topic_config`) mean for its logs."""
+    # A record that is not to wait longer for compaction must not wait longer in the active segment.
+    compacted = "compact" in values["cleanup.policy"]
     return LogConfig(
+        barnabas_fsync=values["barnabas.fsync"],
         cleanup_policy=frozenset(values["cleanup.policy"]),
         compression_gzip_level=values["compression.gzip.level"],
         compression_lz4_level=values["compression.lz4.level"],
@@ -35,7 +38,7 @@ def log_config(values: Mapping[str, Any]) -> LogConfig:
         segment_bytes=values["internal.segment.bytes"] or values["segment.bytes"],
         segment_index_bytes=values["segment.index.bytes"],
         segment_jitter_ms=values["segment.jitter.ms"],
-        segment_ms=values["segment.ms"],
+        segment_ms=min(values["segment.ms"], values["max.compaction.lag.ms"]) if compacted else values["segment.ms"],
         timestamp_type=values["message.timestamp.type"],
     )
 

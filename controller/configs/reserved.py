@@ -17,34 +17,6 @@ from controller.configs.reserved_groups import NEW_GROUP_CONFIGS, TRANSACTION_CO
 from controller.configs.reserved_security import SECURITY_CONFIGS
 from controller.configs.rows import table
 
-_CLEANER_CONFIGS = table(
-    """
-    log.cleaner.backoff.ms LONG 15000 cluster-wide 0..
-        How long the compactor rests when there is nothing to compact.
-    log.cleaner.dedupe.buffer.size LONG 134217728 cluster-wide
-        The memory for the keys that the compactor has seen.
-    log.cleaner.delete.retention.ms LONG 86400000 cluster-wide 0..
-        The delete.retention.ms of topics that set none.
-    log.cleaner.enable BOOLEAN true read-only
-        Whether anything is compacted.
-    log.cleaner.io.buffer.load.factor DOUBLE 0.9 cluster-wide
-        How full the compactor's memory of keys may get.
-    log.cleaner.io.buffer.size INT 524288 cluster-wide 0..
-        The memory for reading and writing of the compactor.
-    log.cleaner.io.max.bytes.per.second DOUBLE 1.7976931348623157E308 cluster-wide
-        The bytes a second that the compactor reads and writes.
-    log.cleaner.max.compaction.lag.ms LONG 9223372036854775807 cluster-wide 1..
-        The max.compaction.lag.ms of topics that set none.
-    log.cleaner.min.cleanable.ratio DOUBLE 0.5 cluster-wide 0..1
-        The min.cleanable.dirty.ratio of topics that set none.
-    log.cleaner.min.compaction.lag.ms LONG 0 cluster-wide 0..
-        The min.compaction.lag.ms of topics that set none.
-    log.cleaner.threads INT 1 cluster-wide 0..
-        The threads of the compactor.
-    """,
-    without_effect="compaction is not there yet",
-)
-
 _IDLE_QUORUM_CONFIGS = table(
     """
     metadata.max.idle.interval.ms INT 500 read-only 0..
@@ -69,6 +41,8 @@ _THREAD_CONFIGS = table(
         The size up to which the group coordinator keeps its buffers.
     group.coordinator.threads INT 4 read-only 1..
         The threads of the group coordinator.
+    log.cleaner.threads INT 1 cluster-wide 0..
+        The threads of the compactor.
     num.io.threads INT 8 cluster-wide 1..
         The threads that handle requests.
     num.network.threads INT 3 cluster-wide 1..
@@ -176,7 +150,6 @@ RESERVED_CONFIGS = (
     *THROTTLE_CONFIGS,
     *REPLICATION_RATE_CONFIGS,
     *TIERED_CONFIGS,
-    *_CLEANER_CONFIGS,
     *_IDLE_QUORUM_CONFIGS,
     *_THREAD_CONFIGS,
     *_SOCKET_CONFIGS,

@@ -21,7 +21,6 @@ _MAX_LONG = str((1 << 63) - 1)
 _BOOLEAN, _STRING, _INT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT
 _LONG, _DOUBLE, _LIST = ConfigType.LONG, ConfigType.DOUBLE, ConfigType.LIST
 
-_COMPACTION = "compaction is not there yet"
 _THROTTLES = "there is no other broker to replicate to"
 _TIERED = "tiered storage is not there yet"
 PREALLOCATION = "files grow as they are written, which costs no more"
@@ -29,8 +28,18 @@ PREALLOCATION = "files grow as they are written, which costs no more"
 COMPRESSION_TYPES = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
 CLEANUP_POLICIES = ("compact", "delete")
+FSYNC = ("always", "flush")
 
 _DEFINITIONS = (
+    ConfigDef(
+        "barnabas.fsync",
+        _STRING,
+        "flush",
+        "When records count as written: with `always`, once they are synced to disk, so that a write with acks=all is"
+        " answered and can be read only then; many of them share one sync. `flush` leaves syncing to flush.messages and"
+        " flush.ms, as Apache Kafka does, and waits for none.",
+        one_of(*FSYNC),
+    ),
     ConfigDef(
         "cleanup.policy",
         _LIST,
@@ -74,7 +83,6 @@ _DEFINITIONS = (
         "86400000",
         "How long a compacted topic keeps tombstones, so that a reader starting at the beginning still sees them.",
         at_least(0),
-        without_effect=_COMPACTION,
     ),
     ConfigDef(
         "file.delete.delay.ms",
@@ -143,7 +151,6 @@ _DEFINITIONS = (
         _MAX_LONG,
         "The longest time that a record of a compacted topic waits for compaction.",
         at_least(1),
-        without_effect=_COMPACTION,
     ),
     ConfigDef(
         "max.message.bytes",
@@ -179,7 +186,6 @@ _DEFINITIONS = (
         "0.5",
         "The part of a compacted log that must be uncompacted before the compactor takes it up.",
         between(0, 1),
-        without_effect=_COMPACTION,
     ),
     ConfigDef(
         "min.compaction.lag.ms",
@@ -187,7 +193,6 @@ _DEFINITIONS = (
         "0",
         "The shortest time that a record stays uncompacted.",
         at_least(0),
-        without_effect=_COMPACTION,
     ),
     ConfigDef(
         "min.insync.replicas",
@@ -286,6 +291,7 @@ TOPIC_CONFIGS: dict[str, ConfigDef] = {definition.name: definition for definitio
 
 # The brokers' configurations that a topic's falls back to: the first that is set anywhere counts.
 BROKER_SYNONYMS: dict[str, tuple[str, ...]] = {
+    "barnabas.fsync": ("barnabas.fsync",),
     "cleanup.policy": ("log.cleanup.policy",),
     "compression.gzip.level": ("compression.gzip.level",),
     "compression.lz4.level": ("compression.lz4.level",),

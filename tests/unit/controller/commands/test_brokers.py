@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.commands.brokers import cordon_directories, unfence_broker, unregister_broker
+from controller.commands.brokers import cordon_directories, lose_directories, unfence_broker, unregister_broker
 from controller.image import NO_LEADER
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.metadata import FeatureLevelRecord, PartitionChangeRecord
@@ -134,6 +134,27 @@ def test_a_broker_whose_directories_are_all_cordoned_gets_only_replicas_assigned
     assert cluster.create("t").error_code == ErrorCode.INVALID_REPLICATION_FACTOR
     assert cluster.create("t", assignments={0: [1]}).error_code == ErrorCode.NONE
     assert cluster.partition("t").directories == broker.directories
+
+
+def test_directories_that_have_failed_get_no_new_replicas_until_the_broker_registers_again() -> None:
+    cluster = Cluster(brokers=0)
+    epoch = cluster.add_broker(1, directories=3)
+    left, *failed = cluster.image.brokers[1].directories
+    cluster.apply(lambda image: lose_directories(image, 1, epoch, failed))
+    cluster.create("t", 10)
+    assert {cluster.partition("t", index).directories for index in range(10)} == {(left,)}
+    cluster.apply(lambda image: lose_directories(image, 1, epoch, failed))
+    assert cluster.records == ()
+    cluster.add_broker(1, directories=3)
+    cluster.create("u", 10)
+    assert len({cluster.partition("u", index).directories for index in range(10)}) == 3
+
+
+def test_a_broker_is_not_left_without_a_directory() -> None:
+    cluster = Cluster(brokers=1)
+    broker = cluster.image.brokers[1]
+    cluster.apply(lambda image: lose_directories(image, 1, broker.epoch, broker.directories))
+    assert cluster.image.brokers[1].directories == broker.directories
 
 
 def test_directories_are_cordoned_by_the_registered_broker_alone() -> None:

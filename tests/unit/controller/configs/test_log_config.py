@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from controller.configs.effective import effective_topic_config
 from controller.configs.log_config import log_config, topic_log_config
 from controller.image import MetadataImage, ResourceType
@@ -67,7 +69,7 @@ def test_every_field_follows_its_configuration() -> None:
         segment_bytes=1048577,
         segment_index_bytes=14,
         segment_jitter_ms=15,
-        segment_ms=16,
+        segment_ms=6,  # max.compaction.lag.ms
     )
 
 
@@ -83,3 +85,14 @@ def test_topics_without_settings_of_their_own_share_one_configuration_as_long_as
     assert topic_log_config(image, settings, "own").retention_ms == 5
     altered = MetadataImage(cluster_id="c", configs={(ResourceType.BROKER, ""): {"log.retention.ms": "7"}})
     assert topic_log_config(altered, settings, "a").retention_ms == 7
+
+
+@pytest.mark.parametrize(("policy", "segment_ms"), [("compact", 6), ("compact,delete", 6), ("delete", 16)])
+def test_a_segment_rolls_before_its_records_have_waited_too_long_for_compaction(policy: str, segment_ms: int) -> None:
+    image = MetadataImage(
+        cluster_id="c",
+        configs={
+            (ResourceType.TOPIC, "t"): {"cleanup.policy": policy, "segment.ms": "16", "max.compaction.lag.ms": "6"}
+        },
+    )
+    assert topic_log_config(image, Settings(), "t").segment_ms == segment_ms

@@ -29,11 +29,12 @@ def test_every_configuration_is_documented_in_sentences() -> None:
 
 
 def test_no_name_is_defined_twice() -> None:
+    from controller.configs.broker_cleaner import CLEANER_CONFIGS
     from controller.configs.broker_log import LOG_CONFIGS
     from controller.configs.broker_server import SERVER_CONFIGS
     from controller.configs.reserved import RESERVED_CONFIGS
 
-    names = [d.name for d in (*LOG_CONFIGS, *SERVER_CONFIGS, *RESERVED_CONFIGS)]
+    names = [d.name for d in (*LOG_CONFIGS, *CLEANER_CONFIGS, *SERVER_CONFIGS, *RESERVED_CONFIGS)]
     assert len(names) == len(set(names)) == len(BROKER_CONFIGS)
 
 
