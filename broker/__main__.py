@@ -14,13 +14,14 @@ import gc
 import os
 import signal
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from broker import logs
 from broker.broker import Broker
 from broker.data_directories import CannotStart
-from broker.descriptors import connections_within, raise_limit
+from broker.descriptors import connections_within, raise_limit, segments_within
 from broker.listeners import split_host_port
 from broker.settings import Option, Settings, SettingsError, check_settings, read_option, read_properties
 from controller.topic_names import check_topic_name
@@ -68,7 +69,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 async def _serve(settings: Settings, disk: Disk, topics: list[NewTopic]) -> int:
     loop = asyncio.get_running_loop()
     stop: asyncio.Future[int] = loop.create_future()
-    broker = Broker(settings, disk, loop, max_descriptors=connections_within(raise_limit()))
+    most = raise_limit()
+    disk.open_files.most = segments_within(most)
+    broker = Broker(settings, disk, loop, clock=time.monotonic, max_descriptors=connections_within(most))
 
     def end(status: int) -> None:
         if not stop.done():
@@ -82,10 +85,12 @@ async def _serve(settings: Settings, disk: Disk, topics: list[NewTopic]) -> int:
     loop.set_exception_handler(fail)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, end, 0)
+    gc.disable()  # a start makes much and drops little
     await broker.start()
     for topic in topics:
         await broker.create_topic(topic.name, topic.partitions)
     gc.freeze()  # what is there now stays: no collection has to walk over it again
+    gc.enable()
     sys.stdout.write(f"ready: {broker.bootstrap}\n")
     sys.stdout.flush()
     status = await stop

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
+from broker.promise import Promise
 from broker.purgatory import Purgatory
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    import asyncio
-
     from broker.partition import Partition
 
 
@@ -27,7 +26,7 @@ class Acknowledgement:
         self,
         purgatory: Purgatory,
         writes: list[tuple[Partition, int]],
-        outcomes: asyncio.Future[list[ErrorCode]],
+        outcomes: Promise[list[ErrorCode]],
         deadline: float,
     ) -> None:
         """Wait for each (partition, end offset) of `writes`; `outcomes` gets an error code for each."""
@@ -64,4 +63,4 @@ class Acknowledgement:
         for partition, _ in self._writes:
             self._purgatory.unwatch(partition, self)
         if not self.outcomes.done():
-            self.outcomes.set_result([ErrorCode.REQUEST_TIMED_OUT if code is None else code for code in self._outcomes])
+            self.outcomes.answer([ErrorCode.REQUEST_TIMED_OUT if code is None else code for code in self._outcomes])

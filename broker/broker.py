@@ -2,7 +2,8 @@
 
     start   lock and read the data directories; bind the listeners, whose ports belong to the registration; start the
             controller; open the logs; register; take over what the metadata places here; accept clients
-    stop    accept no more; end what waits; answer what was received; close the logs as a clean stop leaves them
+    stop    accept no more; sync what waits for that, and end what waits for anything else; answer what was received;
+            close the logs as a clean stop leaves them
 
 Nothing is decided here. Handlers are given the broker and reach through it for what they need.
 """
@@ -16,20 +17,29 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Mapping
-from functools import cached_property, partial
+from contextlib import suppress
+from functools import cached_property
 from random import Random
 from typing import TYPE_CHECKING, Literal
 
 from barnabas import __version__
 from broker import housekeeping
+from broker.chores import Chores
+from broker.compaction import LogCleaner
 from broker.connection_counts import ConnectionLimits, parse_overrides
 from broker.cordons import Cordons
-from broker.data_directories import CannotStart, claim_directories, leave_directories, mark_directories
+from broker.data_directories import (
+    CannotStart,
+    claim_directories,
+    foreign_names,
+    leave_directories,
+    mark_directories,
+)
 from broker.dispatch import Dispatcher
 from broker.fetch_sessions import FetchSessions
-from broker.housekeeping import Housekeeping, SpaceWatch
 from broker.listeners import join_host_port, split_host_port
 from broker.live_settings import LiveSettings
+from broker.lost_directories import report_lost
 from broker.metrics import Metrics
 from broker.producer_ids import ProducerIds
 from broker.purgatory_driver import PurgatoryDriver
@@ -45,18 +55,15 @@ from controller.configs.effective import effective_topic_config
 from controller.configs.log_config import log_config, topic_log_config
 from controller.image import Endpoint, MetadataImage
 from controller.topic_names import CONSUMER_OFFSETS
-from protocol.compression import Compression
 from protocol.errors import ErrorCode, InvariantError, KafkaError
 from protocol.records.metadata import RemoveTopicRecord
 from protocol.request_memory import UNLIMITED
-from storage.log_directory import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from storage.log_manager import LogManager
+from storage.refusal import LogRefused
 
 if TYPE_CHECKING:
     from broker.directory_moves import DirectoryMoves
     from broker.groups.coordinator import GroupCoordinator
-    from broker.groups.journal import PartitionJournal
-    from broker.groups.turn import GroupSettings
     from broker.monitoring.monitor import Monitor
     from broker.settings import Settings
     from broker.telemetry.telemetry import Telemetry
@@ -66,9 +73,6 @@ if TYPE_CHECKING:
     from storage.log_directory import LogDirectory
 
 _STOP_TIMEOUT_S = 10.0
-_SPACE_INTERVAL_S = 1.0
-_IDLE_INTERVAL_S = 10.0
-_SLOW_INTERVAL_S = 1.0
 
 _log = logging.getLogger("broker")
 
@@ -89,9 +93,13 @@ class Broker:
         *,
         now_ms: Callable[[], int] = wall_clock_ms,
         random: Random | None = None,
+        clock: Callable[[], float] | None = None,
         max_descriptors: int = sys.maxsize,
     ) -> None:
-        """Take the parts; clients get at most `max_descriptors` connections, so that the logs have files to open."""
+        """Take the parts; clients get at most `max_descriptors` connections, so that the logs have files to open.
+
+        `clock` is `broker.lingering`'s: real time, where that passes.
+        """
         self.settings = settings
         self.live = LiveSettings(settings)
         self.node_id = settings.node_id
@@ -127,13 +135,13 @@ class Broker:
         self.controller: RaftDriver
         self.disk = disk
         self._max_descriptors = max_descriptors
-        self.server = Server(loop, self._limits(), self.metrics, socket_options(settings))
+        self.server = Server(loop, self._limits(), self.metrics, socket_options(settings), clock)
         self._dispatchers: dict[str, Dispatcher] = {}
         self._bound: list[str] = []
-        self._chores = Housekeeping(loop)
         self.phase: Literal["starting", "serving", "stopping"] = "starting"
         self.monitor: Monitor | None = None
-        self._space = SpaceWatch(self.logs)
+        self.log_cleaner = LogCleaner(disk, self.logs, self.live.__getitem__, loop, now_ms)
+        self._chores = Chores(self)
 
     @property
     def image(self) -> MetadataImage:
@@ -143,16 +151,9 @@ class Broker:
     @cached_property
     def groups(self) -> GroupCoordinator:
         """Return the group coordinator, begun at its first use: a start without groups does not pay for it."""
-        from broker.groups.coordinator import GroupCoordinator
+        from broker.groups.opening import open_groups
 
-        return GroupCoordinator(
-            loop=self.loop,
-            now_ms=self.now_ms,
-            random=self.random,
-            settings=_group_settings(self.settings),
-            partition_count=self._offsets_partitions,
-            open_journal=self._open_journal,
-        )
+        return open_groups(self)
 
     @cached_property
     def moves(self) -> DirectoryMoves:
@@ -197,22 +198,22 @@ class Broker:
         mark_directories(self.logs, self.cluster_id, self.node_id)
         self.controller = RaftDriver(
             self.disk,
-            self._metadata_directory(),
+            self.metadata_directory,
             self.settings,
             cluster_id=self.cluster_id,
             loop=self.loop,
             now_ms=self.now_ms,
         )
         try:
+            await self._read(is_new)
             await self.controller.start()
-            await self._load_logs(is_new)
             await self._join()
         except (InvariantError, CannotStart) as error:
-            if self._metadata_directory().full:
-                path = self._metadata_directory().path
+            if self.metadata_directory.full:
+                path = self.metadata_directory.path
                 raise CannotStart(f"no space is left in {path}: free some there, and start again ({error})") from error
             raise
-        self._keep_house()
+        self._chores.begin()
         await self.server.start()
         self.phase = "serving"
         _log.info(
@@ -235,7 +236,8 @@ class Broker:
                 replicas,
             )
 
-    def _metadata_directory(self) -> LogDirectory:
+    @property
+    def metadata_directory(self) -> LogDirectory:
         """Return the data directory that the metadata log is in."""
         path = self.settings["metadata.log.dir"] or self.settings.log_dirs[0]
         return next(directory for directory in self.logs.directories if directory.path == path.rstrip("/"))
@@ -271,19 +273,32 @@ class Broker:
             raise BindError(f"cannot listen on {address} for metrics: {reason}") from error
         _log.info("Metrics are at http://%s/metrics", join_host_port(host or "*", port))
 
+    async def _read(self, is_new: bool) -> None:
+        """Read what is stored. Until that is done nothing is written that a later start could miss."""
+        try:
+            self.controller.read()
+            await self._load_logs(is_new)
+        except (InvariantError, LogRefused) as error:
+            leave_directories(self.logs.directories)
+            raise CannotStart(str(error)) from error
+
     async def _load_logs(self, is_new: bool) -> None:
         """Open every log; after an unclean stop, with recovery."""
         scanned_bytes = dropped_bytes = 0
+        if foreign := foreign_names(self.logs):
+            _log.warning("Ignored, being nothing that a broker makes: %s", ", ".join(foreign))
         if not (is_new or self.logs.clean):
             _log.warning("The last stop was unclean: checking the logs from their recovery points on")
         for log in self.logs.load():
             scanned_bytes += log.recovery.scanned_bytes
             dropped_bytes += log.recovery.truncated_bytes
             if log.recovery.changed:
-                _log.warning("Recovered %s: %s", log, log.recovery)
+                _log.log(logging.WARNING if log.recovery.lost else logging.INFO, "Recovered %s: %s", log, log.recovery)
             await asyncio.sleep(0)
         if not (is_new or self.logs.clean):
-            _log.warning("Checked %d bytes, cut off %d that were not whole batches", scanned_bytes, dropped_bytes)
+            _log.warning("Checked %d bytes, cut off %d", scanned_bytes, dropped_bytes)
+        if dropped_bytes:
+            _log.warning("`barnabas log repair`, before a start, keeps valid batches that are behind a damaged one")
         housekeeping.report_problems(self.logs)
 
     async def _join(self) -> None:
@@ -310,6 +325,7 @@ class Broker:
         self.live.load(controller.image)
         self._follow_limits()
         controller.subscribe(self.live.apply)
+        report_lost(controller.image, self.node_id, self.logs)
         self.replicas.load(controller.image)
         controller.subscribe(self.replicas.apply)
         controller.subscribe(self._forget_topics)
@@ -325,27 +341,6 @@ class Broker:
         if len(self.logs.directories) > 1:
             await self.moves.start(self.replicas)
         await controller.submit(lambda image: unfence_broker(image, self.node_id, self.broker_epoch))
-
-    def _keep_house(self) -> None:
-        settings, chores = self.settings, self._chores
-        first_s = settings["log.initial.task.delay.ms"] / 1000
-        chores.every(settings["log.retention.check.interval.ms"] / 1000, self._tidy, first_s=first_s)
-        chores.every(settings["producer.id.expiration.check.interval.ms"] / 1000, self._expire_producers)
-        chores.every(settings["offsets.retention.check.interval.ms"] / 1000, self._expire_offsets)
-        chores.every(_SPACE_INTERVAL_S, self._watch_space)
-        sync_s = housekeeping.sync_interval_s(settings["log.flush.scheduler.interval.ms"])
-        chores.every(sync_s, lambda: housekeeping.sync(self.logs, self.loop, self.now_ms()))
-        for name, interval_ms in (
-            (RECOVERY_POINTS, settings["log.flush.offset.checkpoint.interval.ms"]),
-            (LOG_STARTS, settings["log.flush.start.offset.checkpoint.interval.ms"]),
-            (HIGH_WATERMARKS, settings["replica.high.watermark.checkpoint.interval.ms"]),
-        ):
-            chores.every(interval_ms / 1000, partial(self._checkpoint, name), first_s=first_s)
-        idle_s = settings["connections.max.idle.ms"] / 1000
-        if idle_s > 0:
-            chores.every(min(idle_s / 10, _IDLE_INTERVAL_S), self._close_idle)
-        if settings["queued.max.request.bytes"] > 0:
-            chores.every(_SLOW_INTERVAL_S, self._close_slow)
 
     async def create_topic(self, name: str, partitions: int | None) -> None:
         """Create a topic unless it exists; `CannotStart` if that is impossible."""
@@ -367,11 +362,15 @@ class Broker:
         self.phase = "stopping"
         if self.has_groups:
             self.groups.stop()
+        all_answered = self.loop.create_task(self.server.stop(_STOP_TIMEOUT_S))
+        with suppress(TimeoutError):  # what is on its way to the disk is answered when it is there, if that is soon
+            await asyncio.wait_for(self.replicas.group_commit.drain(), _STOP_TIMEOUT_S / 2)
         self.purgatory.run(float("inf"))  # no more is coming that anybody could wait for
-        await self.server.stop(_STOP_TIMEOUT_S)
+        await all_answered
         if self.monitor is not None:
             await self.monitor.stop()
         self._waiting.stop()
+        await self.replicas.group_commit.drain()
         await self._chores.stop()
         if "moves" in self.__dict__:
             await self.moves.stop()
@@ -380,7 +379,7 @@ class Broker:
             await self.controller.stop()
         except KafkaError as error:
             self.logs.problems.append(str(error))
-            broken.append(self._metadata_directory())
+            broken.append(self.metadata_directory)
         await housekeeping.sync_all(self.logs, self.loop)
         clean = self.logs.close(clean=True, broker_epoch=self.broker_epoch, broken=broken)
         if clean:
@@ -398,25 +397,8 @@ class Broker:
         """Say whether the group coordinator has begun."""
         return "groups" in self.__dict__
 
-    def _offsets_partitions(self) -> int:
-        topic = self.image.topic(CONSUMER_OFFSETS)
-        count: int = self.settings["offsets.topic.num.partitions"] if topic is None else len(topic.partitions)
-        return count
-
     def _lead_groups(self, index: int, leader_epoch: int | None) -> None:
         self.groups.leadership_changed(index, leader_epoch)
-
-    def _open_journal(self, index: int) -> PartitionJournal:
-        from broker.groups.journal import PartitionJournal
-
-        return PartitionJournal(
-            self.replicas,
-            self.replicas.partition(CONSUMER_OFFSETS, index),
-            compression=Compression(self.settings["offsets.topic.compression.codec"]),
-            timeout_ms=self.settings["offsets.commit.timeout.ms"],
-            load_bytes=self.settings["offsets.load.buffer.size"],
-            now_ms=self.now_ms,
-        )
 
     async def _allocate_producer_ids(self) -> range:
         return await self.controller.submit(lambda image: allocate_producer_ids(image, self.node_id, self.broker_epoch))
@@ -449,49 +431,13 @@ class Broker:
     def _follow_limits(self) -> None:
         self.server.limit(self._limits())
 
-    async def _tidy(self) -> None:
-        await housekeeping.tidy(self.logs, self.now_ms())
-        self.replicas.note_retention()
-
-    async def _watch_space(self) -> None:
-        if self._space.look(self.loop.time()):
-            self.replicas.retry()
-        await housekeeping.delete_files(self.logs, self.now_ms())
-
-    async def _expire_producers(self) -> None:
-        await housekeeping.expire_producers(self.logs, self.now_ms(), self.live["producer.id.expiration.ms"])
-
-    async def _expire_offsets(self) -> None:
-        if self.has_groups:
-            await self.groups.expire()
-
-    async def _checkpoint(self, name: str) -> None:
-        self.logs.checkpoint(name)
-        housekeeping.report_problems(self.logs)
-
-    async def _close_idle(self) -> None:
-        self.server.close_idle()
-
-    async def _close_slow(self) -> None:
-        self.server.close_slow()
-
 
 def _unknown(name: str) -> str:
     """Return the name of a setting that does not exist, with the one that may have been meant."""
     from difflib import get_close_matches
 
-    meant = get_close_matches(name, BROKER_CONFIGS, n=1, cutoff=0.8)
+    from controller.configs.topic import BROKER_SYNONYMS
+
+    # One of topics is of brokers by another name.
+    meant = BROKER_SYNONYMS.get(name) or get_close_matches(name, BROKER_CONFIGS, n=1, cutoff=0.8)
     return f"{name} (did you mean {meant[0]}?)" if meant else name
-
-
-def _group_settings(settings: Settings) -> GroupSettings:
-    from broker.groups.turn import GroupSettings
-
-    return GroupSettings(
-        min_session_timeout_ms=settings["group.min.session.timeout.ms"],
-        max_session_timeout_ms=settings["group.max.session.timeout.ms"],
-        initial_rebalance_delay_ms=settings["group.initial.rebalance.delay.ms"],
-        max_size=settings["group.max.size"],
-        offset_metadata_max_bytes=settings["offset.metadata.max.bytes"],
-        offsets_retention_ms=settings["offsets.retention.minutes"] * 60_000,
-    )

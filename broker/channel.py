@@ -20,6 +20,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from broker.connection import Connection, Disconnect, Slot
+from broker.lingering import SMALL_BYTES
 from broker.outbox import Outbox
 from protocol.api import ApiKey
 from protocol.errors import DecodeError
@@ -146,10 +147,12 @@ class Channel(asyncio.BufferedProtocol):
             return
         server = self._listener.server
         server.metrics.received_bytes += nbytes
-        self.used_at = server.loop.time()
+        self.used_at = now = server.loop.time()
+        if nbytes <= SMALL_BYTES and now >= server.lingering.due:
+            server.lingering.begin()
         connection = self.connection
         leaving: list[Part] = []
-        left = self._turn_requests
+        left = self._turn_requests if server.resuming else TURN_REQUESTS
         try:
             for frame in self._reader.received(nbytes):
                 left -= self._handle(frame, leaving)
@@ -253,9 +256,10 @@ class Channel(asyncio.BufferedProtocol):
             self._closing = True
             self._transport.close()  # what the transport still holds is sent first
             return
-        may_read = self._may_handle and not self._finishing
+        may_handle = self._may_handle
+        may_read = may_handle and not self._finishing
         if self._backlog is not None:
-            if self._may_handle and not self._resuming:
+            if may_handle and not self._resuming:
                 self._resuming = True
                 self._listener.server.resuming += 1
                 self._listener.server.loop.call_soon(self._resume)

@@ -10,9 +10,12 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
+from protocol.errors import KafkaError
 from protocol.primitives import uuid_text
 from storage.checkpoint import CheckpointError
 from storage.disk import AlreadyLocked
+from storage.inspection.kinds import is_foreign, is_log_directory
+from storage.log_manager import CHECKPOINTS
 
 if TYPE_CHECKING:
     from random import Random
@@ -35,17 +38,35 @@ class Identity(NamedTuple):
 def claim_directories(logs: LogManager, node_id: int, random: Random) -> Identity:
     """Lock the directories of `logs`, and read whose they are; `mark_directories` is to follow.
 
-    Raises `CannotStart` if another process has one, if one is another node's, and if none can be used.
+    Raises `CannotStart` if another process has one, if one is another node's or of a later version, and if none can be
+    used; all are left as they were found then.
     """
+    try:
+        return _claim(logs, node_id, random)
+    except CannotStart:
+        leave_directories(logs.directories)
+        raise
+
+
+def _claim(logs: LogManager, node_id: int, random: Random) -> Identity:
     try:
         logs.open()
         found = {directory.path: directory.meta for directory in logs.online if directory.meta is not None}
         cluster_id = next((meta.cluster_id for meta in found.values()), None)
         for path, meta in found.items():
             if meta.node_id != node_id:
-                raise CannotStart(f"{path} holds the data of node {meta.node_id}, and this is node.id={node_id}")
+                raise CannotStart(
+                    f"{path}/meta.properties says that the data is of node {meta.node_id}, and this is"
+                    f" node.id={node_id}: set that node.id, or choose another directory"
+                )
             if meta.cluster_id != cluster_id:
-                raise CannotStart(f"{path} holds data of cluster {meta.cluster_id}, others of {cluster_id}")
+                raise CannotStart(
+                    f"{path}/meta.properties says that the data is of cluster {meta.cluster_id}, and that in other"
+                    f" log.dirs is of {cluster_id}: take one of them out of log.dirs"
+                )
+        for directory in logs.online:
+            _refuse_logs_of_nobody(directory)
+            _refuse_newer_checkpoints(directory)
     except AlreadyLocked as error:
         holder = "another process" if error.pid is None else f"process {error.pid}"
         raise CannotStart(f"the data directory {os.path.dirname(error.path)} is in use by {holder}") from error
@@ -58,8 +79,45 @@ def claim_directories(logs: LogManager, node_id: int, random: Random) -> Identit
             f"the data directory cannot be used: {error}; put that file back as it was, or choose another directory"
         ) from error
     except OSError as error:
-        raise CannotStart(f"the data directory cannot be used: {error}") from error
+        raise _unusable(error) from error
     return Identity(cluster_id or new_cluster_id(random), cluster_id is None)
+
+
+def _refuse_logs_of_nobody(directory: LogDirectory) -> None:
+    """Raise `CannotStart` for logs without `meta.properties`: a new identity would hide whose they are."""
+    if directory.meta is not None:
+        return
+    try:
+        logs = sorted(filter(is_log_directory, directory.names()))
+    except KafkaError as error:
+        raise CannotStart(f"the data directory cannot be used: {error}") from error
+    if logs:
+        raise CannotStart(
+            f"{directory.path} holds logs, such as {logs[0]}, but no meta.properties, which says whose they are: put"
+            " that file back, or choose another directory"
+        )
+
+
+def _refuse_newer_checkpoints(directory: LogDirectory) -> None:
+    """Raise `CannotStart` for a checkpoint of a later version, which must not be taken for a damaged one."""
+    for name in CHECKPOINTS:
+        try:
+            directory.read_offsets(name)
+        except CheckpointError as error:
+            if error.is_newer:
+                raise CannotStart(
+                    f"{error}: it is of a later version; start the broker that wrote it, or choose another directory"
+                ) from error
+
+
+def foreign_names(logs: LogManager) -> list[str]:
+    """Return the paths of what is in the data directories and no broker has put there."""
+    return [
+        f"{directory.path}/{name}"
+        for directory in logs.online
+        for name in directory.names()
+        if not is_log_directory(name) and is_foreign(name)
+    ]
 
 
 def mark_directories(logs: LogManager, cluster_id: str, node_id: int) -> None:
@@ -67,7 +125,12 @@ def mark_directories(logs: LogManager, cluster_id: str, node_id: int) -> None:
     try:
         logs.format(cluster_id, node_id)
     except OSError as error:
-        raise CannotStart(f"the data directory cannot be used: {error}") from error
+        raise _unusable(error) from error
+
+
+def _unusable(error: OSError) -> CannotStart:
+    reason = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
+    return CannotStart(f"the data directory cannot be used: {reason}; mend that, or choose another directory")
 
 
 def leave_directories(directories: list[LogDirectory]) -> None:

@@ -2,7 +2,7 @@
 
 The soft limit of many systems, 1,024, is for programs of old; the hard one is raised to without asking anybody. Logs
 take from the same store: a log whose segment cannot be opened refuses its records, so clients are left at most half
-of it, or all but a reserve that is enough for some thousand logs.
+of it, or all but a reserve that is enough for some thousand logs that are in use at a time (`storage.open_files`).
 """
 
 from __future__ import annotations
@@ -31,3 +31,8 @@ def raise_limit() -> int:
 def connections_within(limit: int) -> int:
     """Return how many connections to accept when `limit` files may be open."""
     return limit - min(limit // 2, _RESERVE)
+
+
+def segments_within(limit: int) -> int:
+    """Return how many segments may have their file open then: most of what clients are not left."""
+    return max((limit - connections_within(limit)) * 3 // 4, 1)

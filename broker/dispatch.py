@@ -44,7 +44,10 @@ if TYPE_CHECKING:
 
 Answer: TypeAlias = "Message | list[Part] | None"
 Handler: TypeAlias = Callable[["Broker", RequestContext, Any], "Answer | Promise[Any] | Awaitable[Message | None]"]
-FrameHandler: TypeAlias = Callable[["Broker", RequestHeader, Connection, memoryview, int], "bytes | Message | None"]
+FrameAnswer: TypeAlias = "bytes | Message"
+FrameHandler: TypeAlias = Callable[
+    ["Broker", RequestHeader, Connection, memoryview, int], "FrameAnswer | Promise[Any] | None"
+]
 _Route: TypeAlias = tuple[range, type[Message], Handler, FrameHandler | None]
 
 _SIZE = Struct(">i")
@@ -87,8 +90,12 @@ class Dispatcher:
                 answer = handle_frame(self._broker, header, connection, frame, body_at)
             except Exception as error:
                 return self._failed(header, requests.decode(frame, version, body_at), error)
+            if isinstance(answer, bytes):
+                return [answer]
+            if isinstance(answer, Promise):
+                return Waiting(key, answer.then(partial(_encode_promised, header)))
             if answer is not None:
-                return [answer] if isinstance(answer, bytes) else _encode_answer(header, answer)
+                return _encode_answer(header, answer)
         request = requests.decode(frame, version, body_at)
         try:
             outcome = handle(self._broker, context_of(header, connection), request)
@@ -159,6 +166,15 @@ class Dispatcher:
             return encode_response(header, answer)
         except (LookupError, KafkaError) as impossible:
             raise Disconnect(f"{name} failed with {code.name}") from impossible
+
+
+def _encode_promised(header: RequestHeader, answer: FrameAnswer | Exception) -> list[Part] | None:
+    """Return the answer to a frame that is gone by now; what fails then can only close the connection."""
+    if isinstance(answer, bytes):
+        return [answer]
+    if isinstance(answer, Exception):
+        raise Disconnect(f"{APIS[header.api_key].name} failed") from answer
+    return _encode_answer(header, answer)
 
 
 def _encode_answer(header: RequestHeader, response: Answer) -> list[Part] | None:

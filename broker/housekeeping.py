@@ -13,9 +13,11 @@ from collections.abc import Awaitable, Callable
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from broker.sync_threads import outlast, sync_in_thread
 from protocol.errors import InvariantError, KafkaError
 
 if TYPE_CHECKING:
+    from storage.flush import Flush
     from storage.log_directory import LogDirectory
     from storage.log_manager import LogManager
 
@@ -39,7 +41,7 @@ class Housekeeping:
         self._chores.append(self._loop.create_task(self._repeat(first_s, interval_s, chore)))
 
     async def stop(self) -> None:
-        """End all chores where they are."""
+        """End all chores where they are, as soon as what they have begun to sync is synced."""
         for task in self._chores:
             task.cancel()
         await asyncio.gather(*self._chores, return_exceptions=True)
@@ -62,6 +64,8 @@ async def tidy(logs: LogManager, now_ms: int) -> None:
     for failure in logs.housekeeping(now_ms):
         if failure is not None:
             _log.error("%s", failure)
+        while logs.deletions:
+            _log.info("%s", logs.deletions.pop(0))
         await asyncio.sleep(0)
     report_problems(logs)
 
@@ -80,23 +84,29 @@ def sync_interval_s(wanted_ms: int) -> float:
 async def sync(logs: LogManager, loop: asyncio.AbstractEventLoop, now_ms: int) -> None:
     """Make durable what is due by `flush.ms`, and the segments that were rolled."""
     for flush in logs.due_flushes(now_ms):
-        await loop.run_in_executor(None, flush.sync)
+        if flush is None:
+            await asyncio.sleep(0)
+            continue
         try:
-            flush.finish()
-        except KafkaError as error:
-            _log.error("%s", error)
+            await outlast(sync_in_thread(loop, [flush]))
+        finally:
+            _finish(flush)
 
 
 async def sync_all(logs: LogManager, loop: asyncio.AbstractEventLoop) -> None:
     """Sync everything that closing `logs` would sync, as many at a time as descriptors are sure to last for."""
     flushes = logs.begin_close()
     while some := list(islice(flushes, _SYNCED_AT_ONCE)):
-        await asyncio.gather(*(loop.run_in_executor(None, flush.sync) for flush in some))
+        await asyncio.gather(*(sync_in_thread(loop, [flush]) for flush in some))
         for flush in some:
-            try:
-                flush.finish()
-            except KafkaError as error:
-                _log.error("%s", error)
+            _finish(flush)
+
+
+def _finish(flush: Flush) -> None:
+    try:
+        flush.finish()
+    except KafkaError as error:
+        _log.error("%s", error)
 
 
 async def delete_files(logs: LogManager, now_ms: int) -> None:
@@ -131,7 +141,8 @@ class SpaceWatch:
                 continue
             known = self._full.get(directory)
             if known is None:
-                _log.warning("No space is left in %s: records, topics and settings are refused", directory.path)
+                said = "Only %d bytes are free in %s: topics are refused, and records and settings that do not fit"
+                _log.warning(said, directory.free_bytes(), directory.path)
             if known is None or known[0] != directory.refused_writes:
                 self._full[directory] = (directory.refused_writes, now)
             elif now - known[1] >= _ROOM_FOR_S and directory.has_room():

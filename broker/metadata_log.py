@@ -21,7 +21,7 @@ from controller.raft import NOBODY, Entry, QuorumState
 from controller.snapshot import Snapshot, SnapshotId, decode_snapshot, encode_snapshot, parse_snapshot_name
 from controller.topic_names import CLUSTER_METADATA
 from controller.voters import NO_DIRECTORY, VoterSet
-from protocol.errors import DecodeError, InvariantError
+from protocol.errors import DecodeError, InvariantError, KafkaError
 from protocol.records.quorum_state import QuorumStateData, format_quorum_state, parse_quorum_state
 from protocol.schema import Message
 from storage.disk import Disk
@@ -29,6 +29,8 @@ from storage.flush import Flush
 from storage.log import Log
 from storage.log_config import LogConfig
 from storage.log_directory import LogDirectory
+from storage.opening import open_log
+from storage.refusal import refuse_torn_end
 
 METADATA_TOPIC_ID = bytes(15) + b"\x01"
 
@@ -60,7 +62,10 @@ class MetadataLog:
     def open(
         cls, disk: Disk, directory: LogDirectory, voters: VoterSet | None, *, config: LogConfig, now_ms: int
     ) -> MetadataLog:
-        """Open the log in `directory`; make it where there is none, with `voters` that can change, if given."""
+        """Open the log in `directory`; make it where there is none, with `voters` that can change, if given.
+
+        LogRefused if its end is torn though the last stop was clean.
+        """
         path = f"{directory.path}/{CLUSTER_METADATA}-0"
         if not disk.exists(f"{directory.path}/{_BOOTSTRAP}"):
             disk.make_dirs(path)
@@ -68,10 +73,14 @@ class MetadataLog:
                 # First of all: without it, the quorum would be taken for one that cannot change.
                 first = encode_snapshot((), epoch=0, now_ms=now_ms, last_timestamp_ms=now_ms, voters=voters)
                 disk.replace_file(f"{path}/{_FIRST_VOTERS.file_name}", b"".join(first))
+            # Else a power cut could leave the bootstrap checkpoint alone, and the next start take the rest for made.
+            disk.sync_dir(directory.path)
             records = encode_snapshot(bootstrap_records(), epoch=0, now_ms=now_ms, last_timestamp_ms=0)
             disk.replace_file(f"{directory.path}/{_BOOTSTRAP}", b"".join(records))
         snapshots = sorted(filter(None, map(parse_snapshot_name, disk.list_dir(path))))
-        log = Log.open(
+        if directory.clean:
+            refuse_torn_end(disk, path)
+        log = open_log(
             disk,
             directory,
             CLUSTER_METADATA,
@@ -87,6 +96,11 @@ class MetadataLog:
         if newest is not None and log.log_end_offset < newest.end_offset:
             log.truncate_fully_and_start_at(newest.end_offset)
         return found
+
+    @property
+    def cut_bytes(self) -> int:
+        """Return how many bytes that were no whole batches were cut off when the log was opened."""
+        return self._log.recovery.truncated_bytes
 
     @property
     def end_offset(self) -> int:
@@ -115,7 +129,7 @@ class MetadataLog:
     def _decode(self, path: str) -> Snapshot:
         try:
             return decode_snapshot(self._disk.read_file(path))
-        except (DecodeError, OSError) as error:
+        except (DecodeError, KafkaError, OSError) as error:
             raise InvariantError(f"{path} cannot be read: {error}") from error
 
     def read_quorum_state(self) -> QuorumState:
@@ -152,7 +166,7 @@ class MetadataLog:
                     for entry in decode_entries(part.read(0, part.size_bytes)):
                         yield entry
                         offset = entry.next_offset
-                except DecodeError as error:
+                except (DecodeError, KafkaError) as error:
                     raise InvariantError(f"{log.directory} cannot be read from offset {offset} on: {error}") from error
 
     def append(self, entries: Sequence[Entry], now_ms: int) -> Flush | None:

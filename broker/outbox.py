@@ -4,9 +4,11 @@ A response is a list of parts: encoded bytes, and slices of files. Bytes are han
 stays a position in its file until the socket takes what is before it, so that a reader that is slow, or gone,
 holds no memory: at most about `READ_AHEAD_BYTES` a connection is read before it is taken.
 
-A slice is read without blocking where the platform can tell that its pages are in memory; otherwise in an
-executor, so that a cold disk does not stall everyone else. A slice that ends early is a broken promise (the
-length of the response has left already), and closes the connection.
+Where the platform can tell that a slice's pages are in memory, they go to the socket from there (sendfile), past the
+transport. That keeps the order because a transport that holds anything back pauses us: while we are not paused, what
+it was given has left. It is also how we hear of a full socket having room again: the transport is given a little of
+what comes next, to hold. A slice on a cold disk is read in an executor, so that it does not stall everyone else. One
+that ends early is a broken promise (the length of the response has left already), and closes the connection.
 """
 
 from __future__ import annotations
@@ -18,16 +20,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from broker.metrics import Metrics
-from protocol.primitives import Part
+from protocol.primitives import Part, RecordsPart
 
 if TYPE_CHECKING:
-    from storage.segment import FileSlice
+    from socket import socket
+
+    from storage.file_slice import FileSlice
 
 READ_AHEAD_BYTES = 1024 * 1024
-_HIGH_WATER_BYTES = READ_AHEAD_BYTES // 2
-_LOW_WATER_BYTES = READ_AHEAD_BYTES // 8
 _CHUNK_BYTES = READ_AHEAD_BYTES // 2
 _SMALL_BYTES = 16 * 1024  # cheaper to copy than to send piece by piece
+_FILE_BYTES = 4 * _SMALL_BYTES  # of a slice: fewer are cheaper to copy than to send from the file
 _TURN_BYTES = 4 * READ_AHEAD_BYTES  # a reader that keeps up lets others have the loop after this much
 
 _log = logging.getLogger("broker.outbox")
@@ -43,7 +46,12 @@ def _joined(parts: list[Part]) -> bytes | None:
             continue
         size_bytes = part.size_bytes
         room_bytes -= size_bytes
-        data = cast("FileSlice", part).read_nowait(0, size_bytes) if room_bytes >= 0 else None
+        if room_bytes < 0:
+            return None
+        try:
+            data = cast("FileSlice", part).read_nowait(0, size_bytes)
+        except OSError:  # whoever sends it piece by piece finds the same, and knows what to do
+            return None
         if data is None:
             return None
         pieces.append(data)
@@ -53,7 +61,19 @@ def _joined(parts: list[Part]) -> bytes | None:
 class Outbox:
     """The send queue of one connection."""
 
-    __slots__ = ("_at", "_loop", "_metrics", "_on_drained", "_paused", "_pulling", "_queue", "_transport")
+    __slots__ = (
+        "_at",
+        "_broken",
+        "_loop",
+        "_metrics",
+        "_on_drained",
+        "_paused",
+        "_pulling",
+        "_queue",
+        "_socket",
+        "_transport",
+        "backed_up",
+    )
 
     def __init__(
         self,
@@ -71,12 +91,13 @@ class Outbox:
         self._at = 0  # bytes of the slice at the head of the queue that have been read
         self._paused = False
         self._pulling = False  # a read in the executor, or a turn of the loop, will go on
-        transport.set_write_buffer_limits(_HIGH_WATER_BYTES, _LOW_WATER_BYTES)
-
-    @property
-    def backed_up(self) -> bool:
-        """Say whether the reader lags behind what has been sent to it."""
-        return self._paused or self._queue is not None
+        self._broken = False  # something did not leave whole: nothing may follow it
+        self.backed_up = False
+        """Whether the reader lags behind what has been sent to it: something is queued, or the socket is full."""
+        transport.set_write_buffer_limits(0)
+        # What is to be encrypted has to go through the transport.
+        encrypts = transport.get_extra_info("sslcontext") is not None
+        self._socket: socket | None = None if encrypts else transport.get_extra_info("socket")
 
     def send(self, parts: list[Part]) -> None:
         """Send `parts` after all that was sent before."""
@@ -87,6 +108,7 @@ class Outbox:
                 self._transport.write(data)
                 return
             self._queue = deque(parts)
+            self.backed_up = True
             self._pump()
         elif self._queue is None:
             self._queue = deque(parts)
@@ -94,11 +116,13 @@ class Outbox:
             self._queue += parts
 
     def pause(self) -> None:
-        """Stop handing bytes to the transport: its buffer is full."""
-        self._paused = True
+        """Send nothing more: the socket is full, and the transport holds what it did not take."""
+        self._paused = self.backed_up = True
 
     def resume(self) -> None:
-        """Go on: the transport's buffer has emptied."""
+        """Go on: the transport holds nothing any more."""
+        if self._broken:
+            return
         self._paused = False
         self._pump()
         if not self.backed_up:
@@ -107,38 +131,67 @@ class Outbox:
     def discard(self) -> None:
         """Drop what has not been sent: the connection is gone."""
         self._queue = None
+        self.backed_up = self._paused
 
     def _pump(self) -> None:
         budget_bytes = _TURN_BYTES
         while self._queue and not self._paused and not self._pulling:
+            if self._transport.is_closing():  # the socket has failed: the next to come is the loss of the connection
+                self._queue = None
+                self._broken = self._paused = True
+                break
             if budget_bytes <= 0:
                 self._pulling = True
                 self._loop.call_soon(self._go_on)
                 return
-            pieces, size_bytes = self._take(self._queue)
-            if pieces:
-                budget_bytes -= size_bytes
-                self._metrics.sent_bytes += size_bytes
-                self._transport.writelines(pieces)
+            sent_bytes = self._send_from_file(self._queue)
+            if not sent_bytes:
+                full = sent_bytes is not None
+                pieces, sent_bytes = self._take(self._queue, _SMALL_BYTES if full else _CHUNK_BYTES)
+                if len(pieces) == 1:
+                    self._transport.write(pieces[0])
+                elif pieces:
+                    self._transport.writelines(pieces)
+                    # To be paused if anything is held back, which asyncio forgets in Python 3.12.0 (CVE-2024-12254).
+                    self._transport.set_write_buffer_limits(0)
+            budget_bytes -= sent_bytes
+            self._metrics.sent_bytes += sent_bytes
         if not self._queue:
             self._queue = None
+            self.backed_up = self._paused
 
-    def _take(self, queue: deque[Part]) -> tuple[list[bytes | bytearray | memoryview], int]:
-        """Take about a chunk from the head of the queue, as far as it can be had without blocking.
+    def _send_from_file(self, queue: deque[Part]) -> int | None:
+        """Send what the socket takes of a slice, if one is next; None if what is next is not to be sent like that."""
+        piece = queue[0]
+        if isinstance(piece, (bytes, bytearray, memoryview)) or not self._leaves_from_file(piece):
+            return None
+        wanted = min(piece.size_bytes - self._at, READ_AHEAD_BYTES)
+        sent_bytes = cast("FileSlice", piece).send_nowait(cast("socket", self._socket).fileno(), self._at, wanted)
+        if sent_bytes:
+            self._advance(queue, sent_bytes)
+        return sent_bytes
 
-        Half a chunk is enough: to fill it, the next slice would be read in one piece more.
+    def _leaves_from_file(self, piece: RecordsPart) -> bool:
+        return self._socket is not None and piece.size_bytes - self._at >= _FILE_BYTES
+
+    def _take(self, queue: deque[Part], room_bytes: int) -> tuple[list[bytes | bytearray | memoryview], int]:
+        """Take about `room_bytes` from the head of the queue, as far as they can be had without blocking.
+
+        Half of it is enough: to fill it, the next slice would be read in one piece more.
         """
         pieces: list[bytes | bytearray | memoryview] = []
         size_bytes = 0
-        while queue and 2 * size_bytes < _CHUNK_BYTES:
+        while queue and 2 * size_bytes < room_bytes:
             part = queue[0]
             if isinstance(part, (bytes, bytearray, memoryview)):
                 pieces.append(part)
                 size_bytes += len(part)
                 queue.popleft()
                 continue
+            if pieces and self._leaves_from_file(part):
+                break
             piece = cast("FileSlice", part)
-            wanted = min(piece.size_bytes - self._at, _CHUNK_BYTES - size_bytes)
+            wanted = min(piece.size_bytes - self._at, room_bytes - size_bytes)
             try:
                 data = piece.read_nowait(self._at, wanted)
             except OSError as error:
@@ -146,6 +199,7 @@ class Outbox:
                 break
             if data is None:
                 self._pulling = True
+                wanted = min(piece.size_bytes - self._at, _CHUNK_BYTES)
                 reading = self._loop.run_in_executor(None, piece.read, self._at, wanted)
                 reading.add_done_callback(self._on_read)
                 break
@@ -192,4 +246,5 @@ class Outbox:
     def _fail(self, reason: str) -> None:
         _log.error("A response could not be sent whole: %s", reason)
         self._queue = None
-        self._transport.abort()
+        self._broken = self._paused = self.backed_up = True
+        self._loop.call_soon(self._transport.abort)  # asyncio does not expect it while it tells us to resume

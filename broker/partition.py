@@ -8,6 +8,7 @@ offset of the ISR: below it a record is committed, and consumers read no further
   - on what followers said in this leader epoch: at a new epoch all that was known about them is forgotten;
   - while the ISR has at least the effective `min.insync.replicas`, which is never more than there are
     replicas;
+  - with `barnabas.fsync=always`, as far as the leader's own log is on the disk (`broker.group_commit`);
   - forwards.
 
 Until it has passed the offset at which this leader's epoch began, a leader does not know what its
@@ -21,12 +22,13 @@ Pure but for its `Log`. Which partitions there are, and who waits for them, is `
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from protocol.errors import ErrorCode, KafkaError
+from storage.log_config import FSYNC_ALWAYS
 
 if TYPE_CHECKING:
     from broker.traffic import TopicTraffic
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from protocol.record_batch import BatchHeader
     from storage.log import AppendInfo, FileSlice, Log
     from storage.search import Search
+    from storage.transaction_index import AbortedTxn
 
 NO_EPOCH = -1
 NO_OFFSET = -1
@@ -68,6 +71,7 @@ class ReadResult(NamedTuple):
     last_stable_offset: int
     log_start_offset: int
     diverging_epoch: tuple[int, int] | None = None
+    aborted: Sequence[AbortedTxn] = ()
 
 
 # What the class itself does, without a call of a Python function for each read.
@@ -210,7 +214,7 @@ class Partition:
         if len(self.isr) < len(self.replicas) and len(self.isr) < self.min_isr:
             return False
         log = self.log
-        committed = log.log_end_offset
+        committed = log.recovery_point if log.config.barnabas_fsync == FSYNC_ALWAYS else log.log_end_offset
         for broker, follower in self.followers.items():
             if broker in self.isr and follower.log_end_offset < committed:
                 committed = follower.log_end_offset
@@ -218,6 +222,11 @@ class Partition:
             return False
         log.update_high_watermark(committed)
         return True
+
+    @property
+    def wants_sync(self) -> bool:
+        """Whether records count only once they are on the disk, and there are some that may not be."""
+        return self.log.config.barnabas_fsync == FSYNC_ALWAYS and self.log.recovery_point < self.log.log_end_offset
 
     def check_follower(self, broker: int, current_leader_epoch: int) -> None:
         """Raise KafkaError if `broker` has no replica of this partition, by what this leader knows.
@@ -246,7 +255,7 @@ class Partition:
         if not self.is_leader:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if self.log.high_watermark < end_offset:
-            return None
+            return ErrorCode.KAFKA_STORAGE_ERROR if self.log.offline else None
         enough = len(self.isr) >= self.min_isr
         return ErrorCode.NONE if enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
@@ -265,8 +274,9 @@ class Partition:
     ) -> ReadResult:
         """Find whole batches from `offset` on, as far as `isolation` lets the reader see.
 
-        A reader that names the epoch of the last record it has is told instead where its log and this one
-        part, if they do (KIP-595). KafkaError: OFFSET_OUT_OF_RANGE, and those of `check`.
+        Who reads only committed records is told which transactions were aborted amid them. A reader that names the
+        epoch of the last record it has is told instead where its log and this one part, if they do (KIP-595).
+        KafkaError: OFFSET_OUT_OF_RANGE, and those of `check`.
         """
         self.check(current_leader_epoch, leader_only)
         self.traffic.fetches += 1
@@ -283,7 +293,10 @@ class Partition:
         if not max_bytes and not min_one and start <= offset < limit:
             return ReadResult([], 0, False, high_watermark, stable, start)
         slices, size_bytes = log.read(offset, max_bytes, limit_offset=limit, min_one=min_one)
-        return _read_result((slices, size_bytes, offset >= limit, high_watermark, stable, start, None))
+        aborted: Sequence[AbortedTxn] = ()
+        if isolation is Isolation.READ_COMMITTED and slices:
+            aborted = log.aborted_transactions(offset, slices[0], limit)
+        return _read_result((slices, size_bytes, offset >= limit, high_watermark, stable, start, None, aborted))
 
     def _diverging(self, offset: int, last_fetched_epoch: int) -> tuple[int, int] | None:
         """Return (epoch, end offset) of the last common epoch, if the reader's log parts from ours."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Generator
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
@@ -36,9 +37,31 @@ class Promise(Generic[T]):
         yield from future
         return self.result()
 
+    def as_future(self) -> asyncio.Future[T]:
+        """Return a future of it, for those who are not to be called back in the turn in which it is answered."""
+        future: asyncio.Future[T] = self._loop.create_future()
+
+        def settle(_: Promise[T]) -> None:
+            if future.done():
+                return
+            if self._exception is not None:
+                future.set_exception(self._exception)
+            elif self._cancelled:
+                future.cancel()
+            else:
+                future.set_result(self._result)
+
+        self.add_done_callback(settle)
+        return future
+
     def then(self, finish: Callable[[T | Exception], Any]) -> Promise[Any]:
-        """Make it a promise of what `finish` makes of the answer, or of the exception."""
-        self._finish = finish
+        """Make it a promise of what `finish` makes of the answer or the exception, also if that has come already."""
+        if self._done and not self._cancelled:
+            self._done, self._finish, self._exception = False, finish, None
+            self._settle(self._result)
+            return self
+        earlier = self._finish
+        self._finish = finish if earlier is None else partial(_both, earlier, finish)
         return self
 
     def done(self) -> bool:
@@ -103,3 +126,11 @@ class Promise(Generic[T]):
                 callback(self)
             except Exception as error:
                 self._loop.call_exception_handler({"message": f"{callback} failed", "exception": error})
+
+
+def _both(first: Callable[[Any], Any], second: Callable[[Any], Any], outcome: Any) -> Any:
+    try:
+        outcome = first(outcome)
+    except Exception as error:
+        outcome = error
+    return second(outcome)

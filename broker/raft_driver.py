@@ -15,17 +15,21 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from broker.metadata_log import MetadataLog, Retention
+from broker.sync_threads import sync_in_thread
 from controller.commands.bootstrap import bootstrap
 from controller.commands.decision import Command, Decision
 from controller.image import MetadataImage
 from controller.image_builder import ImageBuilder, apply_records
 from controller.raft import Entry, Quorum, RaftNode
 from controller.snapshot import SnapshotId, encode_snapshot, image_records
+from controller.topic_names import CLUSTER_METADATA
 from controller.voters import Voter, VoterSet
+from protocol.api import FEATURES, KRAFT_VERSION
 from protocol.errors import ErrorCode, InvariantError, KafkaError
 from protocol.records.control import KRaftVersionRecord, LeaderChangeMessage, VotersRecord
 from protocol.schema import Message
@@ -95,22 +99,36 @@ class RaftDriver:
         self._voters = VoterSet([Voter(settings.node_id, directory.directory_id)])
         self._kraft_version = 0
         self.image = MetadataImage(cluster_id=cluster_id)
+        # What `read` has found.
+        self._stored: MetadataImage | None = None
         # What commands are decided on: the image with everything that is proposed but not committed yet.
         self._pending = self.image
 
-    async def start(self) -> None:
-        """Read what is stored, take the lead, and begin the cluster if this is its first start.
+    def read(self) -> None:
+        """Read what is stored, before anything is written; a start does it first if nobody has.
 
-        InvariantError if what is stored cannot be read or written.
+        InvariantError if it cannot be read, or tells of what only a later version knows.
         """
-        try:
+        with self._metadata_errors():
+            self._read()
+
+    async def start(self) -> None:
+        """Take the lead, and begin the cluster if this is its first start. InvariantError as `read`."""
+        if self._stored is None:
+            self.read()
+        with self._metadata_errors():
             await self._take_over()
+
+    @contextmanager
+    def _metadata_errors(self) -> Iterator[None]:
+        try:
+            yield
         except (OSError, KafkaError) as error:
             if isinstance(error, OSError):
                 self._directory.fail(error)
             raise InvariantError(f"the metadata log in {self._directory.path} cannot be used: {error}") from error
 
-    async def _take_over(self) -> None:
+    def _read(self) -> None:
         settings = self._settings
         static_voters = bool(settings["controller.quorum.voters"])
         config = LogConfig(
@@ -126,8 +144,13 @@ class RaftDriver:
             config=config,
             now_ms=self._now_ms(),
         )
+        if log.cut_bytes:
+            cut = "Cut %d bytes that were no whole batches off the metadata log in %s: it ends at offset %d now"
+            _log.warning(cut, log.cut_bytes, self._directory.path, log.end_offset)
         builder = ImageBuilder(self.image)
         voters_in_log = self._load(builder)
+        stored = builder.build(offset=log.end_offset - 1, epoch=log.end_epoch)
+        self._check_features(stored)
         snapshot = log.newest_snapshot
         self._node = RaftNode(
             settings.node_id,
@@ -139,9 +162,27 @@ class RaftDriver:
             high_watermark=snapshot.end_offset if snapshot else 0,
             voters_in_log=voters_in_log,
         )
+        log.bootstrap_records()  # are asked for at the end of the first start, and must be right by now
+        self._stored = stored
+
+    def _check_features(self, image: MetadataImage) -> None:
+        """Raise InvariantError if the cluster has a feature that is unknown here, or at a level beyond."""
+        for name, level in {**image.features, KRAFT_VERSION: self._kraft_version}.items():
+            known = FEATURES.get(name)
+            # Features whose protocols are not built are left to their clients to find out.
+            if level and (known is None or (level > known.max_level > 0)):
+                limit = "unknown here" if known is None else f"known up to {known.max_level} here"
+                raise InvariantError(
+                    f"the metadata in {self._directory.path}/{CLUSTER_METADATA}-0 has {name}={level}, which is {limit}:"
+                    " it is of a later version; start the broker that wrote it, or choose another directory"
+                )
+
+    async def _take_over(self) -> None:
+        log = self._log
         self._node.campaign()
         await self._perform()
-        self.image = self._pending = builder.build(offset=log.end_offset - 1, epoch=self._node.epoch)
+        read = ImageBuilder(self._stored or self.image)
+        self.image = self._pending = read.build(offset=log.end_offset - 1, epoch=self._node.epoch)
         await self.submit(lambda image: bootstrap(image, log.bootstrap_records()))
 
     def _load(self, builder: ImageBuilder) -> bool:
@@ -258,7 +299,7 @@ class RaftDriver:
                 self._appended_ms = self._now_ms()
                 flush = self._append(ready.entries)
                 if flush is not None:
-                    await self._loop.run_in_executor(None, flush.sync)
+                    await sync_in_thread(self._loop, [flush])
                     flush.finish()
             self._log.committed(ready.high_watermark)
             self._node.advance(ready)

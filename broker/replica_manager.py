@@ -17,13 +17,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from broker.acknowledgement import Acknowledgement
+from broker.group_commit import GroupCommit
+from broker.lost_directories import some_of
 from broker.partition import Partition
+from broker.promise import Promise
 from broker.purgatory import Purgatory
-from broker.said_once import SaidOnce
 from broker.traffic import Traffic
 from controller.configs.topic import BEHIND_TOPICS
 from controller.image import ResourceType
-from controller.topic_names import INTERNAL_TOPICS
 from protocol.errors import ErrorCode, KafkaError
 from protocol.primitives import ZERO_UUID
 from protocol.record_batch import BatchHeader
@@ -33,6 +34,7 @@ from protocol.records.metadata import (
     PartitionRecord,
     RemoveTopicRecord,
 )
+from storage.log_config import FSYNC_ALWAYS
 
 if TYPE_CHECKING:
     import asyncio
@@ -73,11 +75,13 @@ class ReplicaManager:
         self._by_topic: dict[bytes, dict[int, Partition]] = {}
         self._leadership: dict[str, OnLeadership] = {}
         self._image: MetadataImage | None = None
-        self._uncompacted = SaidOnce()
         self.traffic = Traffic()
         # Replicas that should be served here and cannot be, by why.
         self._unserved: dict[tuple[bytes, int], str] = {}
+        # Those of them that the log does not tell of yet, by why.
+        self._unreported: dict[str, list[str]] = {}
         self.fetch_sessions = fetch_sessions
+        self.group_commit = GroupCommit(loop, now_ms, self._synced)
 
     # What clients and coordinators ask for.
 
@@ -88,8 +92,9 @@ class ReplicaManager:
 
     @property
     def unserved_count(self) -> int:
-        """Return how many replicas that are placed here cannot be served."""
-        return len(self._unserved)
+        """Return how many replicas that are placed here are not served, be it that their directory has failed since."""
+        failed = sum(self._logs.directory_of(one.log).failure is not None for one in self._partitions.values())
+        return len(self._unserved) + failed
 
     def topic_name(self, topic_id: bytes) -> str | None:
         """Return the name of the topic with that id."""
@@ -129,11 +134,19 @@ class ReplicaManager:
         traffic.messages_in += info.last_offset - info.base_offset + 1
         if partition.advance_high_watermark() or partition.followers:
             self._purgatory.wake(partition, len(records))
+        if partition.log.config.barnabas_fsync == FSYNC_ALWAYS:
+            self.group_commit.want(partition)
         return info
 
-    def acknowledged(self, writes: list[tuple[Partition, int]], timeout_ms: int) -> asyncio.Future[list[ErrorCode]]:
+    def _synced(self, partition: Partition) -> None:
+        """Commit what is on the disk now, and tell the waiting; also where the disk has failed."""
+        if partition.is_leader:
+            partition.advance_high_watermark()
+        self._purgatory.wake(partition)
+
+    def acknowledged(self, writes: list[tuple[Partition, int]], timeout_ms: int) -> Promise[list[ErrorCode]]:
         """Return the error code of each (partition, end offset), once all are committed or the time is up."""
-        outcomes: asyncio.Future[list[ErrorCode]] = self._loop.create_future()
+        outcomes: Promise[list[ErrorCode]] = Promise(self._loop)
         return Acknowledgement(self._purgatory, writes, outcomes, self._loop.time() + timeout_ms / 1000).outcomes
 
     def acknowledge(self, partition: Partition, broker: int, log_end_offset: int, log_start_offset: int) -> None:
@@ -200,6 +213,7 @@ class ReplicaManager:
         for topic in image.topics():
             for state in topic.partitions.values():
                 self._place(image, topic, state)
+        self._report_unserved()
 
     def apply(self, _old: MetadataImage, new: MetadataImage, records: Iterable[object]) -> Iterator[None]:
         """Follow the changes, `records`, that led to `new`: one replica, or one topic's settings, a step."""
@@ -222,6 +236,7 @@ class ReplicaManager:
             if topic is not None and state is not None:
                 self._place(new, topic, state)
                 yield
+        self._report_unserved()
 
     def retry(self) -> None:
         """Try again to serve what could not be, for want of space or of descriptors."""
@@ -233,6 +248,13 @@ class ReplicaManager:
                 self._place(image, topic, state)
             else:
                 del self._unserved[topic_id, index]
+        self._report_unserved()
+
+    def _report_unserved(self) -> None:
+        """Say what has been found not to be served, once for each reason: a directory may hold thousands."""
+        found, self._unreported = self._unreported, {}
+        for reason, partitions in found.items():
+            _log.error("%s not served: %s", some_of(partitions), reason)
 
     def _place(self, image: MetadataImage, topic: TopicImage, state: PartitionImage) -> None:
         """Make the replica what `state` says: leader, follower, or none of ours."""
@@ -253,10 +275,11 @@ class ReplicaManager:
         except KafkaError as error:
             if self._unserved.get(key) != str(error):
                 self._unserved[key] = str(error)
-                _log.error("%s-%d is not served: %s", topic.name, state.partition, error)
+                self._unreported.setdefault(str(error), []).append(f"{topic.name}-{state.partition}")
             return
         self._unserved.pop(key, None)
         self._purgatory.wake(partition)
+        self._sync_if_wanted(partition)
         if partition.is_leader and (not led or epoch != partition.leader_epoch):
             self._announce(partition, partition.leader_epoch)
         elif led and not partition.is_leader:
@@ -273,18 +296,10 @@ class ReplicaManager:
             directory = state.directories[state.replicas.index(self._node_id)]
             log = self._logs.create(topic.name, topic.topic_id, index, config, directory)
         log.config = config
-        if "compact" in config.cleanup_policy and topic.name not in INTERNAL_TOPICS:
-            self._warn_of_compaction(topic.name)
         partition = Partition(self._node_id, topic.name, topic.topic_id, index, log, self.traffic.of(topic.name))
         self._partitions[topic.name, index] = partition
         self._by_topic.setdefault(topic.topic_id, siblings)[index] = partition
         return partition
-
-    def _warn_of_compaction(self, topic: str) -> None:
-        if self._uncompacted.is_new(topic):
-            _log.warning(
-                "Topic %s has cleanup.policy=compact, but nothing is compacted yet: it keeps all records", topic
-            )
 
     def _remove_topic(self, topic_id: bytes) -> Iterator[None]:
         for partition in tuple(self._by_topic.get(topic_id, {}).values()):
@@ -308,6 +323,10 @@ class ReplicaManager:
         except KafkaError as error:
             _log.error("%s stays on disk: %s", partition, error)
 
+    def _sync_if_wanted(self, partition: Partition) -> None:
+        if partition.is_leader and partition.wants_sync:
+            self.group_commit.want(partition)
+
     def _announce(self, partition: Partition, leader_epoch: int | None) -> None:
         callback = self._leadership.get(partition.topic)
         if callback is not None:
@@ -329,3 +348,4 @@ class ReplicaManager:
             partition.log.config = config
             if partition.is_leader and partition.advance_high_watermark():
                 self._purgatory.wake(partition)
+            self._sync_if_wanted(partition)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from broker.channel import Channel, Waiting
 from broker.connection_counts import ConnectionCounts, ConnectionLimits
+from broker.lingering import Lingering
 from broker.said_once import SaidLately
 from broker.socket_options import SocketOptions
 from protocol.framing import SCRATCH_BYTES
@@ -74,10 +75,13 @@ class Server:
         limits: Limits,
         metrics: Metrics,
         options: SocketOptions = SocketOptions(),  # noqa: B008 - a value that does not change
+        clock: Callable[[], float] | None = None,
     ) -> None:
+        """`clock` is what `broker.lingering` goes by; without one the broker goes to sleep at once."""
         self.loop = loop
         self._options = options
         self.metrics = metrics
+        self.lingering = Lingering(loop, metrics, clock)
         self.limits = limits
         self.request_memory = RequestMemory(limits.max_queued_bytes)
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))

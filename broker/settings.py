@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import permutations
+from posixpath import normpath
 from typing import Any, NamedTuple
 
 from broker.listeners import (
@@ -172,6 +174,9 @@ def _log_dirs(options: Mapping[str, Option], values: Mapping[str, Any]) -> tuple
     directories: tuple[str, ...] = values[name]
     if len(set(directories)) < len(directories):
         raise _wrong(options, name, f"{name}={','.join(directories)} names a directory twice")
+    for outer, inner in permutations(directories, 2):
+        if f"{normpath(inner)}/".startswith(f"{normpath(outer).rstrip('/')}/"):
+            raise _wrong(options, name, f"{name}: {inner} lies in {outer}; take one of them out")
     metadata = values["metadata.log.dir"]
     if metadata is not None and metadata not in directories:
         raise _wrong(options, "metadata.log.dir", f"metadata.log.dir={metadata} has to be one of {name} so far")

@@ -6,5 +6,5 @@ committed); `records` (both as records of `__consumer_offsets`); `shard` (all of
 `timers` and `partitioning`.
 
 Three modules perform what the rules decide: `journal` is a shard's log, `host` writes and answers for one shard, and
-`coordinator` hosts the shards of the partitions that this broker leads.
+`coordinator` hosts the shards of the partitions that this broker leads; `opening` makes it, of the broker's parts.
 """

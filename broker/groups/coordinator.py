@@ -1,7 +1,9 @@
 """The group coordinator: hosts a shard for each partition of `__consumer_offsets` that this broker leads.
 
 A shard is loaded when its partition is won and dropped when it is lost. While it loads, its groups are
-answered COORDINATOR_LOAD_IN_PROGRESS; those of other brokers' partitions, NOT_COORDINATOR.
+answered COORDINATOR_LOAD_IN_PROGRESS; those of other brokers' partitions, NOT_COORDINATOR. Where it cannot be loaded,
+because its log is damaged, they are answered UNKNOWN_SERVER_ERROR: clients show that to their users, while on
+NOT_COORDINATOR, which is Kafka's answer, they would look for another coordinator for ever.
 
 There is one timer for all groups, at the earliest deadline; it looks at the clock when it fires. How a
 shard's decisions are written and answered is `host`'s, including the meaning of `Outcome`.
@@ -19,7 +21,7 @@ from broker.groups.journal import Journal
 from broker.groups.partitioning import partition_for
 from broker.groups.timers import Timers
 from broker.groups.turn import GroupSettings, Join, Joined, Leaving, Left, Sync, Synced, Turn
-from protocol.errors import ErrorCode, KafkaError
+from protocol.errors import DecodeError, ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from random import Random
@@ -52,6 +54,8 @@ class GroupCoordinator:
         self._partition_count = partition_count
         self._open_journal = open_journal
         self._hosts: dict[int, ShardHost] = {}
+        self.failures: dict[int, str] = {}
+        """Why the groups of a partition that this broker leads are not served."""
         self._timers = Timers(self._set_timer)
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
@@ -150,8 +154,11 @@ class GroupCoordinator:
         return partition_for(group_id, self._partition_count())
 
     def _host_of(self, group_id: str) -> ShardHost:
-        host = self._hosts.get(self.partition_of(group_id))
+        index = self.partition_of(group_id)
+        host = self._hosts.get(index)
         if host is None:
+            if index in self.failures:
+                raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, self.failures[index])
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
         if not host.ready:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -162,6 +169,7 @@ class GroupCoordinator:
     def leadership_changed(self, index: int, leader_epoch: int | None) -> None:
         """Host the shard of a partition that this broker leads from `leader_epoch` on, or no longer (None)."""
         host = self._hosts.get(index)
+        self.failures.pop(index, None)
         if leader_epoch is None:
             if host is not None:
                 del self._hosts[index]
@@ -192,11 +200,14 @@ class GroupCoordinator:
     async def _load(self, host: ShardHost) -> None:
         try:
             await host.load()
-        except Exception:  # whatever it is: a shard that stays half loaded would turn its clients away for ever
+        except Exception as error:  # a shard that stays half loaded would turn its clients away for ever
             index = host.shard.partition
-            _log.exception("The groups of %s-%d cannot be loaded", OFFSETS_TOPIC, index)
+            is_bug = not isinstance(error, KafkaError | DecodeError | OSError)
+            failure = f"The groups of {OFFSETS_TOPIC}-{index} cannot be loaded: {error}"
+            _log.error("%s", failure, exc_info=is_bug)
             if self._hosts.get(index) is host:
                 self.leadership_changed(index, None)
+                self.failures[index] = failure
 
     # Time.
 

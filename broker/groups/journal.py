@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from protocol.compression import Compression
 from protocol.errors import ErrorCode, KafkaError
-from protocol.record_batch import build_batch, end_txn_marker, iter_batches, iter_records
+from protocol.record_batch import build_batch, crc_matches, end_txn_marker, iter_batches, iter_records
 
 if TYPE_CHECKING:
     import asyncio
@@ -101,10 +101,13 @@ class PartitionJournal:
 
     def outcome_later(self, end_offset: int) -> asyncio.Future[list[ErrorCode]]:
         """Give the one outcome once it is known."""
-        return self._replicas.acknowledged([(self._partition, end_offset)], self._timeout_ms)
+        return self._replicas.acknowledged([(self._partition, end_offset)], self._timeout_ms).as_future()
 
     def read(self) -> Iterator[Stored | Marker]:
-        """Read the partition from its start to its end, `load_bytes` at a time and a batch at a time unpacked."""
+        """Read the partition from its start to its end, `load_bytes` at a time and a batch at a time unpacked.
+
+        KafkaError CORRUPT_MESSAGE for a damaged batch: half of what groups have committed is not to be served as all.
+        """
         log = self._partition.log
         offset, end = log.log_start_offset, log.log_end_offset
         while offset < end:
@@ -115,6 +118,9 @@ class PartitionJournal:
                 data = part.read(0, part.size_bytes)
                 for at, header in iter_batches(data):
                     batch = memoryview(data)[at : at + header.size_bytes]
+                    follows = header.base_offset >= offset or offset == log.log_start_offset <= header.last_offset
+                    if not follows or not crc_matches(batch, header):
+                        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{log}: the batch for offset {offset} is damaged")
                     yield from _read_batch(batch, header.producer_id, header.is_control, header.is_transactional)
                     offset = header.next_offset
 

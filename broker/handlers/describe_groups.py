@@ -38,7 +38,7 @@ def _describe(broker: Broker, group_id: str, operations: int, version: int) -> _
     try:
         group = broker.groups.shard_of(group_id).groups.get(group_id)
     except KafkaError as error:
-        return _nothing(group_id, error.code, "", None, OPERATIONS_NOT_ASKED)
+        return _nothing(group_id, error.code, "", error.message or None, OPERATIONS_NOT_ASKED)
     if group is not None:
         return _described(group, operations)
     if version >= _NOT_FOUND_FROM_VERSION:

@@ -8,7 +8,8 @@ Behaviour
   partition fails or a log turns out to have parted from the reader's. What is waited for wakes the fetch;
   nothing is polled.
 - Consumers read to the high watermark, or to the last stable offset where they ask for committed records
-  only; replicas to the end of the log, and what they have is taken for acknowledged.
+  only, and then are told which transactions were aborted amid what they get; replicas read to the end of the
+  log, and what they have is taken for acknowledged.
 - Records are slices of segment files that nobody looks at on their way to the socket.
 - What is found is answered straight in bytes (`protocol.plain_fetch`); with anything else to be told, by a message.
 - What an append lets a waiting fetch read is on its way in the turn that tells it (`broker.promise`).
@@ -50,6 +51,7 @@ _HINTED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 _Topic = FetchResponse.Topic
 _Fetched = FetchResponse.Topic.Partition
+_Aborted = FetchResponse.Topic.Partition.AbortedTransaction
 
 Answer: TypeAlias = "FetchResponse | list[Part]"
 _Said: TypeAlias = "tuple[FetchPartition, ReadResult | KafkaError]"
@@ -252,7 +254,7 @@ class _Fetch:
                 continue
             wanted.sent_high_watermark = found.high_watermark
             wanted.sent_log_start_offset = found.log_start_offset
-            plain = plain and found.diverging_epoch is None
+            plain = plain and found.diverging_epoch is None and not found.aborted
             if wanted.hosted is not None and self._replica_id < 0:
                 wanted.hosted.traffic.bytes_out += found.size_bytes
             if found.caught_up:
@@ -266,7 +268,7 @@ class _Fetch:
         """Return what was found in bytes; nothing else is to be told."""
         by_id = self._session.uses_topic_ids
         topics: dict[bytes, list[plain_fetch.Found]] = {}
-        for wanted, (slices, size_bytes, _, high_watermark, last_stable_offset, log_start_offset, _) in said:
+        for wanted, (slices, size_bytes, _, high_watermark, last_stable_offset, log_start_offset, _, _) in said:
             topic = wanted.topic_id if by_id else topic_named(wanted.topic or "")
             found = (wanted.index, high_watermark, last_stable_offset, log_start_offset, slices, size_bytes)
             if topic in topics:
@@ -299,7 +301,7 @@ class _Fetch:
             high_watermark=result.high_watermark,
             last_stable_offset=result.last_stable_offset,
             log_start_offset=result.log_start_offset,
-            aborted_transactions=[] if self._isolation is Isolation.READ_COMMITTED else None,
+            aborted_transactions=_aborted(result) if self._isolation is Isolation.READ_COMMITTED else None,
             records=list[RecordsPart](result.slices) if result.slices else b"",
         )
         if result.diverging_epoch is not None:
@@ -315,6 +317,10 @@ class _Fetch:
             response.node_endpoints.append(
                 FetchResponse.NodeEndpoint(node_id=hint.leader, host=hint.host, port=hint.port, rack=hint.rack)
             )
+
+
+def _aborted(result: ReadResult) -> list[_Aborted]:
+    return [_Aborted(producer_id=one.producer_id, first_offset=one.first_offset) for one in result.aborted]
 
 
 def _says_something(wanted: FetchPartition, result: ReadResult) -> bool:

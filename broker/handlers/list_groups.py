@@ -2,6 +2,7 @@
 
 Behaviour
 - COORDINATOR_LOAD_IN_PROGRESS, and no groups, while any of them may still be unknown.
+- UNKNOWN_SERVER_ERROR beside the groups that are known, where others could not be loaded.
 - Filters compare without regard to case; a state or type that does not exist selects nothing.
 
 Version notes
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from protocol.errors import ErrorCode
 from protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ def handle(broker: Broker, _context: RequestContext, request: ListGroupsRequest)
     states = {state.strip().lower() for state in request.states_filter}
     types = {kind.strip().lower() for kind in request.types_filter}
     return ListGroupsResponse(
+        error_code=ErrorCode.UNKNOWN_SERVER_ERROR if broker.groups.failures else ErrorCode.NONE,
         groups=[
             ListGroupsResponse.Group(
                 group_id=group.group_id,
@@ -37,5 +40,5 @@ def handle(broker: Broker, _context: RequestContext, request: ListGroupsRequest)
             for shard in broker.groups.shards()
             for group in shard.groups.values()
             if (not states or group.state.lower() in states) and (not types or _TYPE in types)
-        ]
+        ],
     )

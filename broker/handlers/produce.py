@@ -7,7 +7,7 @@ Behaviour
 - acks=0: no response; an error closes the connection, the only way in which such a producer learns that
   something is wrong. acks=1: answered after the append. acks=-1: refused with NOT_ENOUGH_REPLICAS before the
   append if the ISR is too small, and answered once the batch is below the high watermark, at once if that is
-  so already. Any other is INVALID_REQUIRED_ACKS.
+  so already; with `barnabas.fsync=always` that is when it is on the disk. Any other is INVALID_REQUIRED_ACKS.
 - Batches that repeat one of the producer's last five are answered with the offset of the first time (KIP-98).
 - Transactional batches are refused with INVALID_TXN_STATE: without a coordinator nobody could ever end the
   transaction.
@@ -25,19 +25,21 @@ Version notes
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from broker.connection import Disconnect, context_of
 from broker.leader_hints import current_leader
 from broker.partition import ACKS_ALL, NO_OFFSET, Partition
+from broker.promise import Promise
 from broker.record_checks import InvalidRecordsError, prepare
 from controller.topic_names import INTERNAL_TOPICS
 from protocol import plain_produce
 from protocol.compression import Compression
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.produce import ProduceRequest, ProduceResponse
-from protocol.plain_produce import plain_answer, read_plain_produce
+from protocol.plain_produce import Appended, plain_answer, plain_timeout_ms, read_plain_produce
+from protocol.primitives import ZERO_UUID
 from protocol.record_batch import check_batch
 from protocol.schema import maker
 
@@ -61,8 +63,8 @@ _make_appended = maker(_Appended)
 
 def handle(
     broker: Broker, context: RequestContext, request: ProduceRequest
-) -> ProduceResponse | Awaitable[ProduceResponse] | None:
-    """Append what `request` holds; wait only where replicas have to be waited for."""
+) -> ProduceResponse | Promise[ProduceResponse] | None:
+    """Append what `request` holds; wait only where replicas, or the disk, have to be waited for."""
     produce = _Produce(broker, context, request.acks)
     response = ProduceResponse(
         responses=[produce.append_topic(topic) for topic in request.topic_data],
@@ -77,8 +79,8 @@ def handle(
 
 def handle_frame(
     broker: Broker, header: RequestHeader, connection: Connection, frame: memoryview, body_at: int
-) -> bytes | ProduceResponse | None:
-    """Append the batches of a plain request that can be answered at once, without decoding it to a message.
+) -> bytes | ProduceResponse | Promise[Any] | None:
+    """Append the batches of a plain request to partitions without followers, without decoding it to a message.
 
     None, with nothing done, for every other request, and where something is wrong already: `handle` says what.
     """
@@ -108,7 +110,8 @@ def handle_frame(
             return None
         checked.append((partition, batch, found if batch is records else None))
     outcomes: list[AppendInfo | KafkaError] = []
-    appended = []
+    appended: list[Appended] = []
+    uncommitted: dict[int, tuple[Partition, int]] = {}
     for partition, batch, known in checked:
         try:
             info = replicas.append(partition, batch, acks, known)
@@ -116,11 +119,55 @@ def handle_frame(
             outcomes.append(error)
             continue
         outcomes.append(info)
-        appended.append((partition.index, info.base_offset, info.log_append_time_ms, info.log_start_offset))
+        base_offset, last_offset, _, log_append_time_ms, log_start_offset, _, _ = info
+        appended.append((partition.index, base_offset, log_append_time_ms, log_start_offset))
+        if acks == ACKS_ALL and partition.high_watermark <= last_offset:
+            uncommitted[len(outcomes) - 1] = partition, last_offset + 1
     if len(appended) < len(outcomes):
         request = ProduceRequest.decode(frame, version, body_at)
-        return _Produce(broker, context_of(header, connection), acks).response(request, outcomes)
+        produce = _Produce(broker, context_of(header, connection), acks)
+        response = produce.response(request, outcomes)
+        produce.wait_for(response, uncommitted)
+        return produce.acknowledged(response, request.timeout_ms) if produce.uncommitted else response
+    if uncommitted:
+        outcome = replicas.acknowledged([*uncommitted.values()], plain_timeout_ms(frame, body_at))
+        return outcome.then(partial(_answer_later, broker, header, connection, topic, appended, uncommitted))
     return plain_answer(header.correlation_id, topic, appended)
+
+
+def _answer_later(
+    broker: Broker,
+    header: RequestHeader,
+    connection: Connection,
+    topic: bytes,
+    appended: list[Appended],
+    writes: dict[int, tuple[Partition, int]],
+    outcomes: list[ErrorCode] | Exception,
+) -> bytes | ProduceResponse:
+    """Return the answer to a plain request whose `writes` came out so; its frame is gone."""
+    if isinstance(outcomes, Exception):
+        raise outcomes
+    if not any(outcomes):
+        return plain_answer(header.correlation_id, topic, appended)
+    by_id = header.api_version >= _TOPIC_IDS_FROM_VERSION
+    answered = _Topic(
+        name="" if by_id else str(topic[1:], "utf-8", "replace"),
+        topic_id=topic if by_id else ZERO_UUID,
+        partition_responses=[
+            _make_appended(
+                index=index,
+                error_code=ErrorCode.NONE,
+                base_offset=base_offset,
+                log_append_time_ms=log_append_time_ms,
+                log_start_offset=log_start_offset,
+            )
+            for index, base_offset, log_append_time_ms, log_start_offset in appended
+        ],
+    )
+    produce = _Produce(broker, context_of(header, connection), ACKS_ALL)
+    response = ProduceResponse(responses=[answered], node_endpoints=produce.node_endpoints)
+    produce.wait_for(response, writes)
+    return produce.settle(response, outcomes)
 
 
 class _Produce:
@@ -235,10 +282,23 @@ class _Produce:
                 ProduceResponse.NodeEndpoint(node_id=hint.leader, host=hint.host, port=hint.port, rack=hint.rack)
             )
 
-    async def acknowledged(self, response: ProduceResponse, timeout_ms: int) -> ProduceResponse:
-        """Complete `response` with how the writes came out that wait for replicas."""
+    def wait_for(self, response: ProduceResponse, writes: dict[int, tuple[Partition, int]]) -> None:
+        """Let these rows of a response about one topic depend on how their writes come out.
+
+        They are not known by their partitions, since a request may name one twice.
+        """
+        answers = response.responses[0].partition_responses
+        self.uncommitted = [(answers[row], partition, end_offset) for row, (partition, end_offset) in writes.items()]
+
+    def acknowledged(self, response: ProduceResponse, timeout_ms: int) -> Promise[ProduceResponse]:
+        """Promise `response`, completed with how the writes come out that are not committed yet."""
         writes = [(partition, end_offset) for _, partition, end_offset in self.uncommitted]
-        outcomes = await self.replicas.acknowledged(writes, timeout_ms)
+        return self.replicas.acknowledged(writes, timeout_ms).then(partial(self.settle, response))
+
+    def settle(self, response: ProduceResponse, outcomes: list[ErrorCode] | Exception) -> ProduceResponse:
+        """Complete `response`; `outcomes` has an error code for each write that it waited for."""
+        if isinstance(outcomes, Exception):
+            raise outcomes
         for (answer, partition, _), outcome in zip(self.uncommitted, outcomes, strict=True):
             answer.error_code = outcome
             if outcome is ErrorCode.NOT_LEADER_OR_FOLLOWER:

@@ -21,6 +21,7 @@ from protocol.errors import KafkaError
 
 if TYPE_CHECKING:
     from broker.broker import Broker
+    from broker.compaction import LogCleaner
     from broker.partition import Partition
 
 _STATES = {"starting": 1, "serving": 3, "stopping": 7}
@@ -39,6 +40,10 @@ def _traffic(broker: Broker) -> Iterator[tuple[str, TopicTraffic]]:
     yield "", broker.replicas.traffic.total()
     for topic, traffic in sorted(broker.replicas.traffic.topics.items()):
         yield labels(topic=topic), traffic
+
+
+def _log_cleaner(broker: Broker) -> Iterator[tuple[str, LogCleaner]]:
+    yield "", broker.log_cleaner
 
 
 def _led(broker: Broker) -> list[Partition]:
@@ -125,6 +130,26 @@ def _itself(row: Any) -> Any:
 
 TABLES = (
     Table(
+        _log_cleaner,
+        (
+            _gauge(
+                "kafka_log_logcleanermanager_max_dirty_percent",
+                "The part of the filthiest compacted log that is dirty, 0 to 100, at the last look.",
+                lambda it: it.max_dirty_percent,
+            ),
+            _gauge(
+                "kafka_log_logcleanermanager_uncleanable_partitions_count",
+                "Logs that are not compacted any more because a pass over them failed.",
+                lambda it: it.uncleanable_count,
+            ),
+            _counter(
+                "barnabas_compaction_passes_total", "Passes over logs that came to their end.", attrgetter("passes")
+            ),
+            _counter("barnabas_compaction_read_bytes_total", "Bytes that compaction read.", attrgetter("bytes_read")),
+            _counter("barnabas_compaction_written_bytes_total", "Bytes that it wrote.", attrgetter("bytes_written")),
+        ),
+    ),
+    Table(
         _info,
         (_gauge("barnabas_info", "Version and identity of this broker; always 1.", _itself),),
         ("version", "node_id", "cluster_id"),
@@ -156,7 +181,7 @@ TABLES = (
             ),
             _gauge(
                 "kafka_server_replicamanager_offlinereplicacount",
-                "Replicas placed here that are not served: their directory failed.",
+                "Replicas placed here that are not served: their directory failed, or their log cannot be opened.",
                 lambda it: it.replicas.unserved_count,
             ),
             _gauge(

@@ -18,8 +18,15 @@ def missing(broker: Broker) -> list[str]:
     node = broker.image.brokers.get(broker.node_id)
     if node is None or not node.active:
         found.append(f"broker {broker.node_id} is fenced")
-    directories = broker.logs.directories
-    failed = [directory for directory in directories if directory.failure is not None]
-    if len(failed) == len(directories):
-        found += [f"the data directory {directory.path} failed: {directory.failure}" for directory in failed]
+    if not any(directory.failure is None for directory in broker.logs.directories):
+        found += impaired(broker)
     return found
+
+
+def impaired(broker: Broker) -> list[str]:
+    """Return what a broker that may serve all the same does not serve: the data directories that failed."""
+    return [
+        f"the data directory {directory.path} failed: {directory.failure}"
+        for directory in broker.logs.directories
+        if directory.failure is not None
+    ]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from broker.monitoring import broker_tables, group_tables, partition_tables
 from broker.monitoring.exposition import CONTENT_TYPE, lines
-from broker.monitoring.health import ALIVE, missing
+from broker.monitoring.health import ALIVE, impaired, missing
 from broker.monitoring.http_server import HttpServer, Page
 from broker.monitoring.process import PROCESS
 from broker.monitoring.request_times import TimedDispatcher, Times
@@ -75,7 +75,7 @@ class Monitor:
         lacks = missing(self._broker)
         if lacks:
             return Page(HTTPStatus.SERVICE_UNAVAILABLE, [f"{what}\n" for what in lacks])
-        return Page(HTTPStatus.OK, ("ready\n",))
+        return Page(HTTPStatus.OK, ["ready\n", *(f"{what}\n" for what in impaired(self._broker))])
 
 
 def _processor_s() -> float:

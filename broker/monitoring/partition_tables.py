@@ -53,7 +53,7 @@ TABLES = (
             _gauge("kafka_log_log_size", "Bytes of all batches.", attrgetter("log.size_bytes")),
             _gauge("kafka_log_log_logstartoffset", "The first offset.", attrgetter("log.log_start_offset")),
             _gauge("kafka_log_log_logendoffset", "The offset after the last.", attrgetter("log.log_end_offset")),
-            _gauge("kafka_log_log_numlogsegments", "Segments.", lambda it: len(it.log.segment_base_offsets)),
+            _gauge("kafka_log_log_numlogsegments", "Segments.", lambda it: len(it.log.segments)),
         ),
         ("topic", "partition"),
     ),

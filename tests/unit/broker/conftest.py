@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
@@ -20,8 +21,17 @@ from protocol.primitives import Part
 from tests.disks import FaultyDisk
 from tests.unit.broker.controller_node import ControllerNode
 from tests.unit.broker.group_node import GroupNode
+from tests.unit.broker.held_threads import HeldThreads
 from tests.unit.broker.jbod import Jbod
 from tests.unit.broker.node import Node
+
+
+@pytest.fixture
+def threads(node: Node, monkeypatch: pytest.MonkeyPatch) -> HeldThreads:
+    """Return the threads of `node`'s loop, which do nothing before the test lets them."""
+    held = HeldThreads(node.loop)
+    monkeypatch.setattr(node.loop, "run_in_executor", held.run)
+    return held
 
 
 def framed(body: bytes) -> bytes:
@@ -83,7 +93,7 @@ def serving() -> Callable[..., AbstractAsyncContextManager[Served]]:
     @asynccontextmanager
     async def serving(connections: ConnectionLimits | None = None, **limits: float) -> AsyncIterator[Served]:
         defaults = Limits(connections or ConnectionLimits(100, 100), max_request_bytes=1 << 20, max_idle_s=600.0)
-        server = Server(asyncio.get_running_loop(), defaults._replace(**limits), Metrics())
+        server = Server(asyncio.get_running_loop(), defaults._replace(**limits), Metrics(), clock=time.monotonic)
         script = Script()
         served = Served(server, script, await server.bind("PLAINTEXT", "127.0.0.1", 0, script))
         await server.start()

@@ -229,6 +229,8 @@ class Node:
         if handle_frame is not None:
             connection = Connection(1, LISTENER, "127.0.0.1")
             answer = handle_frame(self, RequestHeader(key, version, 7, client_id), connection, frame, 0)
+            if isinstance(answer, Promise):
+                return answer.then(partial(_decoded, key, version))
             if answer is not None:
                 return _decoded(key, version, answer)
         request = request_class(key).decode(frame, version)

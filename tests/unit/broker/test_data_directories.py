@@ -66,7 +66,7 @@ def test_directories_of_two_clusters_are_refused(tmp_path):
         logs = manager(tmp_path / name)
         claimed_and_marked(logs, 5, Random(name))
         leave_directories(logs.directories)
-    with pytest.raises(CannotStart, match="holds data of cluster"):
+    with pytest.raises(CannotStart, match="the data is of cluster"):
         claimed_and_marked(manager(tmp_path / "a", tmp_path / "b"), 5, Random(1))
 
 
@@ -97,3 +97,19 @@ def test_a_file_in_the_place_of_a_directory_is_called_one(tmp_path):
         claim_directories(manager(file), 5, Random(1))
     with pytest.raises(CannotStart, match=r"file/inside is not a directory$"):
         claim_directories(manager(file / "inside"), 5, Random(1))
+
+
+@pytest.mark.parametrize("name", ["t-0", "__cluster_metadata-0"])
+def test_logs_without_meta_properties_are_refused_and_left_as_they_are(tmp_path, name):
+    (tmp_path / "old" / name).mkdir(parents=True)
+    with pytest.raises(
+        CannotStart, match=f"old holds logs, such as {name}, but no meta.properties.* put that file back"
+    ):
+        claim_directories(manager(tmp_path / "new", tmp_path / "old"), 5, Random(1))
+    assert sorted(path.name for path in (tmp_path / "old").iterdir()) == [".lock", name]
+
+
+def test_a_directory_that_cannot_be_made_is_named_with_the_reason(tmp_path):
+    (tmp_path / "nowhere").symlink_to("/proc/nothing")
+    with pytest.raises(CannotStart, match=r"cannot be used: \S+/nowhere/data: No such file or directory; mend that"):
+        claim_directories(manager(tmp_path / "nowhere" / "data"), 5, Random(1))

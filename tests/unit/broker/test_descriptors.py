@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.descriptors import connections_within
+from broker.descriptors import connections_within, segments_within
 
 ROOT = Path(__file__).parents[3]
 PROGRAM = """
@@ -27,3 +27,8 @@ def test_the_soft_limit_is_raised_to_the_hard_one(soft, hard, raised):
 @pytest.mark.parametrize(("limit", "connections"), [(256, 128), (1_024, 512), (20_000, 10_000), (1 << 20, 1_038_576)])
 def test_half_is_left_to_the_logs_or_a_reserve(limit, connections):
     assert connections_within(limit) == connections
+
+
+@pytest.mark.parametrize(("limit", "segments"), [(2, 1), (256, 96), (1_024, 384), (1 << 20, 7_500)])
+def test_segments_take_most_of_what_clients_are_not_left(limit, segments):
+    assert segments_within(limit) == segments

@@ -1,15 +1,17 @@
 import asyncio
 import logging
 from contextlib import suppress
+from functools import partial
 from random import Random
 
-from broker.housekeeping import Housekeeping, SpaceWatch, expire_producers, sync_all, sync_interval_s
+from broker.housekeeping import Housekeeping, SpaceWatch, expire_producers, sync, sync_all, sync_interval_s, tidy
 from protocol.errors import InvariantError, KafkaError
 from protocol.record_batch import build_batch
 from storage.log_config import LogConfig
 from storage.log_manager import LogManager
 from tests.disks import FaultyDisk
 from tests.logs import NOW_MS, TOPIC_ID, fill
+from tests.unit.broker.held_threads import HeldThreads
 from tests.unit.broker.node import Node
 
 
@@ -74,6 +76,21 @@ def test_producers_are_forgotten_after_their_time(run, tmp_path):
     manager.close()
 
 
+def test_what_retention_deletes_is_told_once(run, tmp_path, caplog):
+    logs = LogManager(FaultyDisk(), [str(tmp_path)], LogConfig(), now_ms=lambda: NOW_MS, random=Random(1))
+    logs.open()
+    size_bytes = len(build_batch([(b"key", b"v" * 10)], timestamp_ms=NOW_MS))
+    log = logs.create("t", TOPIC_ID, 0, LogConfig(segment_bytes=size_bytes, retention_bytes=size_bytes))
+    fill(log, 3)
+    with caplog.at_level(logging.INFO):
+        run(tidy(logs, NOW_MS))
+        run(tidy(logs, NOW_MS))
+    assert [record.getMessage() for record in caplog.records if record.name == "broker.housekeeping"] == [
+        f"t-0: segments deleted: 2, offsets 0 to 1, {2 * size_bytes} bytes (2 by retention.bytes={size_bytes})"
+    ]
+    logs.close()
+
+
 def test_a_broken_invariant_reaches_the_loops_exception_handler(run):
     async def body():
         loop = asyncio.get_running_loop()
@@ -105,6 +122,41 @@ def test_stopping_ends_a_chore_where_it_is(run):
         await chores.stop()
 
     run(body())
+
+
+def test_stopping_waits_for_the_sync_that_is_under_way_and_begins_no_other(tmp_path, monkeypatch):
+    disk = FaultyDisk()
+    node = Node(str(tmp_path), disk)
+    node.start()
+    threads = HeldThreads(node.loop)
+    monkeypatch.setattr(node.loop, "run_in_executor", threads.run)
+    node.create("t", partitions=2, config=LogConfig(flush_ms=0))
+    for index in range(2):
+        node.append("t", index=index)
+    chores = Housekeeping(node.loop)
+    chores.every(1.0, partial(sync, node.logs, node.loop, node.now_ms()))
+    node.pass_time(1.5)
+    stopped = node.loop.create_task(chores.stop())
+    node.pass_time(1.0)
+    assert (stopped.done(), len(threads.jobs)) == (False, 1)
+    threads.let()
+    node.wait(stopped)
+    assert (threads.jobs, sorted(log.recovery_point for log in node.logs)) == ([], [0, 1])
+    node.stop()
+
+
+def test_a_log_that_no_thread_can_be_started_for_is_not_taken_for_synced(tmp_path, monkeypatch, caplog):
+    node = Node(str(tmp_path))
+    node.start()
+    threads = HeldThreads(node.loop)
+    threads.spent = True
+    monkeypatch.setattr(node.loop, "run_in_executor", threads.run)
+    node.create("t", config=LogConfig(flush_ms=0))
+    node.append("t")
+    node.loop.run_until_complete(sync(node.logs, node.loop, node.now_ms()))
+    assert node.logs.online == []
+    assert "can't start new thread" in caplog.text
+    node.stop()
 
 
 def test_stopping_syncs_every_log_before_they_are_closed(run, tmp_path):
@@ -141,7 +193,7 @@ def test_a_full_directory_is_warned_of_once_and_told_again_when_it_has_room(tmp_
     assert not watch.look(19.5)
     assert watch.look(60.0)
     assert [record.getMessage() for record in caplog.records] == [
-        f"No space is left in {tmp_path}: records, topics and settings are refused",
+        f"Only 0 bytes are free in {tmp_path}: topics are refused, and records and settings that do not fit",
         f"There is space in {tmp_path} again",
     ]
     logs.close()

@@ -7,6 +7,7 @@ from broker.listeners import (
     check_listeners,
     parse_endpoints,
     parse_protocol_map,
+    split_host_port,
 )
 
 PLAIN = {"PLAINTEXT": "PLAINTEXT", "INTERNAL": "PLAINTEXT", "SSL": "SSL"}
@@ -80,3 +81,10 @@ def test_an_address_that_nobody_can_connect_to_is_not_advertised(host):
     endpoint = Endpoint("PLAINTEXT", host, 9092)
     with pytest.raises(ListenerError, match=r"--advertise HOST:PORT \(advertised\.listeners\)"):
         check_advertised("k", [endpoint], [endpoint])
+
+
+def test_a_port_that_cannot_be_is_told_apart_from_a_wrong_form():
+    with pytest.raises(ValueError, match=r"^the port 99999 is not between 0 and 65535$"):
+        split_host_port("127.0.0.1:99999")
+    with pytest.raises(ValueError, match="of the form HOST:PORT"):
+        split_host_port("127.0.0.1")

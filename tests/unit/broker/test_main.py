@@ -234,7 +234,7 @@ def test_the_data_of_another_node_is_refused(place):
         stopped(process)
     status, _, log = run_to_its_end(*place, "-D", "node.id=7")
     assert status == 2
-    assert "holds the data of node 1, and this is node.id=7" in log
+    assert "the data is of node 1, and this is node.id=7" in log
 
 
 def test_options_go_before_the_file_and_definitions_before_options(tmp_path):
@@ -274,9 +274,11 @@ def test_unknown_settings_are_warned_of_once(place):
 
 
 def test_what_was_meant_by_an_unknown_setting_is_guessed(place):
-    with serve(*place, "-D", "num.partition=3") as process:
+    with serve(*place, "-D", "num.partition=3", "-D", "flush.messages=1") as process:
         ready_port(process)
-        assert "num.partition (did you mean num.partitions?)" in stopped(process)[2]
+        log = stopped(process)[2]
+    assert "num.partition (did you mean num.partitions?)" in log
+    assert "flush.messages (did you mean log.flush.interval.messages?)" in log
 
 
 def test_more_replicas_than_brokers_by_default_are_warned_of(place):

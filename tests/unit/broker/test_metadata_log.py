@@ -16,6 +16,7 @@ from protocol.records.metadata import NoOpRecord
 from storage.disk import OsDisk
 from storage.log_config import LogConfig
 from storage.log_directory import LogDirectory
+from storage.refusal import LogRefused
 
 VOTERS = VoterSet([Voter(1, b"directory-number")])
 CONFIG = LogConfig(cleanup_policy=frozenset(), file_delete_delay_ms=0)
@@ -58,6 +59,17 @@ def test_a_new_log_has_its_bootstrap_records_and_first_voters(tmp_path: Path, pa
     assert f"topic_id: {uuid_text(METADATA_TOPIC_ID)}" in (path / "partition.metadata").read_text()
 
 
+def test_the_directory_is_on_the_disk_before_the_bootstrap_checkpoint_says_that_all_is_made(tmp_path: Path) -> None:
+    class Recording(OsDisk):
+        def sync_dir(self, path: str) -> None:
+            synced.append((path, self.list_dir(path)))
+            super().sync_dir(path)
+
+    synced: list[tuple[str, list[str]]] = []
+    MetadataLog.open(Recording(), LogDirectory(OsDisk(), str(tmp_path)), VOTERS, config=CONFIG, now_ms=1000)
+    assert (str(tmp_path), ["__cluster_metadata-0"]) in synced
+
+
 def test_voters_that_cannot_change_are_in_no_checkpoint(tmp_path: Path) -> None:
     assert opened(tmp_path, voters=None).newest_snapshot is None
 
@@ -70,6 +82,25 @@ def test_entries_come_back(tmp_path: Path) -> None:
     assert [(entry.base_offset, entry.epoch) for entry in again.read_entries(1)] == [(1, 1), (2, 1)]
     assert (again.end_offset, again.end_epoch) == (3, 1)
     assert again.bytes_since_snapshot > 0
+
+
+@pytest.mark.parametrize("lost", [1, 20, 60])
+def test_a_torn_end_is_refused_after_a_clean_stop_and_left_as_it_is(tmp_path: Path, path: Path, lost: int) -> None:
+    log = opened(tmp_path)
+    append(log, 3)
+    log.close(1000)
+    [file] = path.glob("*.log")
+    whole = file.read_bytes()
+    assert len(whole) % 3 == 0
+    file.write_bytes(whole[:-lost])
+    directory = LogDirectory(OsDisk(), str(tmp_path))
+    directory.clean = True
+    with pytest.raises(LogRefused, match=rf"{file} ends in \d+ bytes .* from byte {len(whole) // 3 * 2} on.*offset 2 "):
+        MetadataLog.open(OsDisk(), directory, VOTERS, config=CONFIG, now_ms=1000)
+    assert file.read_bytes() == whole[:-lost]
+    directory.clean = False
+    again = MetadataLog.open(OsDisk(), directory, VOTERS, config=CONFIG, now_ms=1000)
+    assert (again.end_offset, again.cut_bytes) == (2, len(whole) // 3 - lost)
 
 
 @pytest.mark.parametrize(("kraft_version", "voter"), [(0, bytes(16)), (1, b"directory-number")])

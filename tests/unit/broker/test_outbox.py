@@ -4,14 +4,16 @@ import asyncio
 import errno
 import gc
 import os
+import socket
 import threading
 
 import pytest
 
-from broker.outbox import READ_AHEAD_BYTES
+from broker.metrics import Metrics
+from broker.outbox import READ_AHEAD_BYTES, Outbox
 from protocol.errors import DecodeError
 from storage.disk import OsDisk
-from storage.segment import FileSlice
+from storage.file_slice import FileSlice
 
 MB = 1024 * 1024
 
@@ -24,6 +26,7 @@ class CountingFile:
         self.path = str(path)
         self.cold = cold
         self.read_bytes = 0
+        self.sent_bytes = 0  # of these, straight from the file
         self.waits = 0
 
     def pread(self, size, offset):
@@ -40,6 +43,14 @@ class CountingFile:
             data = self.file.pread(size, offset)
         self.read_bytes += len(data)
         return data
+
+    def send_nowait(self, socket, size, offset):
+        if self.cold:
+            return None
+        sent = self.file.send_nowait(socket, size, offset)
+        self.read_bytes += sent or 0
+        self.sent_bytes += sent or 0
+        return sent
 
 
 @pytest.fixture
@@ -79,6 +90,97 @@ def test_bytes_and_slices_leave_in_order(run, serving, segment, cold, size_bytes
 
     run(body())
     assert bool(file.waits) is cold
+
+
+def test_large_slices_leave_straight_from_their_file_where_that_can_be_told_not_to_wait(run, serving, segment):
+    file = CountingFile(segment)
+    can_tell = file.file.pread_nowait(1, 0) is not None
+
+    async def body():
+        async with serving() as served:
+            served.script.answer = lambda *_: framed_parts(FileSlice(file, 5, MB), b"mid", FileSlice(file, 0, 100))
+            client = await served.connect()
+            client.send(b"fetch")
+            assert await client.receive() == segment.read_bytes()[5 : 5 + MB] + b"mid" + segment.read_bytes()[:100]
+            assert served.server.metrics.sent_bytes == 4 + MB + 3 + 100
+
+    run(body())
+    assert file.sent_bytes >= can_tell * MB * 3 // 4  # but for what the transport got to hold, if the socket was full
+    assert file.read_bytes == MB + 100
+
+
+class HesitantFile(CountingFile):
+    """A file that finds the socket full whenever it has sent a little."""
+
+    def send_nowait(self, socket, size, offset):
+        self.waits += 1
+        return super().send_nowait(socket, 1000, offset) if self.waits % 2 else 0
+
+
+def test_what_a_full_socket_does_not_take_follows(run, serving, segment):
+    file = HesitantFile(segment)
+
+    async def body():
+        async with serving() as served:
+            served.script.answer = lambda *_: framed_parts(FileSlice(file, 0, MB), FileSlice(file, MB, MB), b"tail")
+            client = await served.connect()
+            client.send(b"fetch")
+            assert await client.receive() == segment.read_bytes()[: 2 * MB] + b"tail"
+
+    run(body())
+    assert file.waits > 100
+
+
+def test_a_response_that_waits_behind_a_large_one_leaves_after_it(run, serving, segment):
+    file = CountingFile(segment)
+
+    async def body():
+        async with serving() as served:
+            served.script.answer = lambda request, _: framed_parts(
+                *([FileSlice(file, 0, 10 * MB)] if request == b"large" else []), request
+            )
+            client = await served.connect(limit=1000)
+            client.send(b"small", b"large", b"after", b"large", b"last")
+            for request in (b"small", b"large", b"after", b"large", b"last"):
+                expected = segment.read_bytes()[: 10 * MB] if request == b"large" else b""
+                assert await client.receive() == expected + request
+
+    run(body())
+
+
+def test_the_order_does_not_depend_on_being_paused_by_writelines(run, serving, segment, monkeypatch):
+    def of_python_3_12(transport, pieces):  # CVE-2024-12254
+        transport._buffer.extend(b"".join(pieces))
+        transport._loop._add_writer(transport._sock_fd, transport._write_ready)
+
+    monkeypatch.setattr("asyncio.selector_events._SelectorSocketTransport.writelines", of_python_3_12)
+    file, content = CountingFile(segment), segment.read_bytes()
+
+    async def body():
+        async with serving() as served:
+            small = [FileSlice(file, 10_000 * number, 10_000) for number in range(20)]
+            served.script.answer = lambda *_: framed_parts(*small, FileSlice(file, 0, MB), *small)
+            client = await served.connect()
+            client.send(b"fetch")
+            assert await client.receive() == content[:200_000] + content[:MB] + content[:200_000]
+
+    run(body())
+
+
+def test_a_file_that_is_deleted_while_it_is_sent_arrives_whole(run, serving, segment):
+    file, content = CountingFile(segment), segment.read_bytes()
+
+    async def body():
+        async with serving() as served:
+            served.script.answer = lambda *_: framed_parts(FileSlice(file, 0, 20 * MB))
+            client = await served.connect(limit=1000)
+            client.send(b"fetch")
+            await until(lambda: file.read_bytes)
+            assert file.read_bytes < 20 * MB
+            segment.unlink()
+            assert await client.receive() == content
+
+    run(body())
 
 
 @pytest.mark.parametrize("cold", [False, True])
@@ -160,6 +262,25 @@ def test_a_slice_that_is_cut_off_while_it_is_sent_closes_the_connection(run, ser
     assert not any(record.exc_info for record in caplog.records)
 
 
+def test_a_slice_that_is_cut_off_while_its_rest_waits_closes_the_connection(run, serving, segment, caplog):
+    file = CountingFile(segment)
+
+    async def body():
+        async with serving() as served:
+            served.script.answer = lambda *_: framed_parts(FileSlice(file, 0, 20 * MB))
+            client = await served.connect(limit=1000)
+            client.send(b"fetch")
+            await until(lambda: file.read_bytes)
+            os.truncate(segment, 19 * MB)
+            with pytest.raises((asyncio.IncompleteReadError, ConnectionResetError)):
+                await client.receive()
+            await until(lambda: not served.server.connections)
+
+    run(body())
+    assert "A response could not be sent whole" in caplog.text
+    assert not any(record.exc_info for record in caplog.records)
+
+
 class BrokenFile(CountingFile):
     """A file of which nothing can be read; where that takes a thread, not before it is `released`."""
 
@@ -174,6 +295,9 @@ class BrokenFile(CountingFile):
 
     def pread_nowait(self, size, offset):
         return None if self.cold else self.pread(size, offset)
+
+    def send_nowait(self, socket, size, offset):
+        return None
 
 
 @pytest.mark.parametrize("cold", [False, True])
@@ -192,6 +316,43 @@ def test_a_slice_that_cannot_be_read_closes_the_connection(run, serving, segment
     run(body())
     assert "A response could not be sent whole: [Errno 5] Input/output error" in caplog.text
     assert not any(record.exc_info for record in caplog.records)
+
+
+@pytest.mark.parametrize("cold", [False, True])
+def test_a_small_slice_that_cannot_be_read_closes_the_connection(run, serving, segment, cold, caplog):
+    file = BrokenFile(segment, cold)
+    file.released.set()
+
+    async def body():
+        async with serving() as served:
+            served.script.answer = lambda *_: framed_parts(FileSlice(file, 0, 10))
+            client = await served.connect()
+            client.send(b"fetch")
+            with pytest.raises((asyncio.IncompleteReadError, ConnectionResetError)):
+                await client.receive()
+
+    run(body())
+    assert "A response could not be sent whole: [Errno 5] Input/output error" in caplog.text
+    assert not any(record.exc_info for record in caplog.records)
+
+
+def test_nothing_follows_a_slice_that_could_not_be_read(run, segment, caplog):
+    file, transport, drained = BrokenFile(segment, cold=True), EncryptingTransport(None), []
+
+    async def body():
+        outbox = Outbox(asyncio.get_running_loop(), transport, Metrics(), lambda: drained.append(True))
+        outbox.send([b"head", FileSlice(file, 0, MB)])
+        outbox.pause()
+        file.released.set()
+        await until(lambda: caplog.records)
+        outbox.send([b"the next response"])
+        outbox.resume()
+        assert outbox.backed_up
+        await until(lambda: transport.aborted)
+
+    run(body())
+    assert transport.written == b"head"
+    assert not drained
 
 
 def test_a_slice_that_cannot_be_read_when_the_connection_is_closed_already_is_nothing_to_tell(run, serving, segment):
@@ -216,7 +377,7 @@ def test_a_slice_that_cannot_be_read_when_the_connection_is_closed_already_is_no
 
 
 @pytest.mark.parametrize("cold", [False, True])
-def test_a_reader_that_leaves_is_forgotten(run, serving, segment, cold):
+def test_a_reader_that_leaves_is_forgotten(run, serving, segment, cold, caplog):
     file = CountingFile(segment, cold)
 
     async def body():
@@ -230,6 +391,53 @@ def test_a_reader_that_leaves_is_forgotten(run, serving, segment, cold):
 
     run(body())
     assert file.read_bytes < 20 * MB
+    assert not caplog.records
+
+
+class EncryptingTransport(asyncio.Transport):
+    """Keeps what it is given; its socket is not to be used, since what leaves there has to be encrypted."""
+
+    def __init__(self, connected):
+        super().__init__({"socket": connected, "sslcontext": object()})
+        self.written = bytearray()
+        self.aborted = False
+        self.fails = False
+
+    def abort(self):
+        self.aborted = True
+
+    def is_closing(self):
+        return self.aborted
+
+    def write(self, data):
+        self.written += data
+        self.aborted = self.fails
+
+    def set_write_buffer_limits(self, high=None, low=None):
+        pass
+
+
+def test_nothing_passes_by_a_transport_that_encrypts(segment):
+    here, there = socket.socketpair()
+    with here, there:
+        there.setblocking(False)
+        transport, file = EncryptingTransport(here), CountingFile(segment)
+        outbox = Outbox(None, transport, Metrics(), lambda: None)
+        outbox.send(framed_parts(FileSlice(file, 0, 2 * MB)))
+        assert bytes(transport.written) == (2 * MB).to_bytes(4, "big") + segment.read_bytes()[: 2 * MB]
+        with pytest.raises(BlockingIOError):
+            there.recv(1)
+
+
+def test_nothing_is_read_for_a_socket_that_has_failed(segment):
+    file, transport, drained = CountingFile(segment), EncryptingTransport(None), []
+    outbox = Outbox(None, transport, Metrics(), lambda: drained.append(True))
+    transport.fails = True
+    outbox.send([memoryview(b"head"), *(FileSlice(file, number * MB, MB) for number in range(20))])
+    assert transport.written[:4] == b"head"
+    assert file.read_bytes <= READ_AHEAD_BYTES
+    outbox.resume()
+    assert not drained
 
 
 def test_stopping_sends_a_response_to_its_end(run, serving, segment):

@@ -94,6 +94,16 @@ def test_another_step_makes_something_of_the_answer(loop: asyncio.AbstractEventL
     assert finished.result() == [5]
 
 
+@pytest.mark.parametrize("outcome", [0, ValueError("wrong")])
+def test_another_step_may_come_after_the_answer(loop: asyncio.AbstractEventLoop, outcome: Any) -> None:
+    promise, told = watched(loop)
+    promise.answer_soon(outcome)
+    assert promise.then(repr).then(lambda text: text.upper()).result() == repr(outcome).upper()
+    turn(loop)
+    assert told == [promise]
+    assert promise.exception() is None
+
+
 def test_another_step_may_make_an_answer_of_an_exception_and_the_other_way(loop: asyncio.AbstractEventLoop) -> None:
     promise: Promise[int] = Promise(loop)
     mended = promise.then(str)
@@ -130,3 +140,39 @@ def test_one_who_fails_to_take_it_does_not_keep_it_from_the_others(loop: asyncio
     promise.answer(5)
     assert told == [promise]
     assert failures == [wrong]
+
+
+def test_what_is_made_of_the_answer_can_be_made_something_of_again(loop: asyncio.AbstractEventLoop) -> None:
+    promise: Promise[Any] = Promise(loop)
+    promise.then(lambda number: number * 2).then(str)
+    promise.answer(5)
+    assert promise.result() == "10"
+
+
+def test_what_went_wrong_on_the_way_is_told_to_the_last(loop: asyncio.AbstractEventLoop) -> None:
+    promise: Promise[Any] = Promise(loop)
+    promise.then(len).then(lambda outcome: type(outcome).__name__)
+    promise.answer(5)
+    assert promise.result() == "TypeError"
+
+
+def test_as_a_future_it_is_told_in_a_later_turn(loop: asyncio.AbstractEventLoop) -> None:
+    promise: Promise[int] = Promise(loop)
+    future, told = promise.as_future(), list[int]()
+    future.add_done_callback(lambda done: told.append(done.result()))
+    promise.answer(5)
+    assert told == []
+    turn(loop)
+    assert told == [5]
+
+
+def test_as_a_future_it_tells_of_failures_and_of_being_given_up(loop: asyncio.AbstractEventLoop) -> None:
+    failed, given_up, forgotten = Promise[int](loop), Promise[int](loop), Promise[int](loop)
+    futures = [promise.as_future() for promise in (failed, given_up, forgotten)]
+    futures[2].cancel()
+    failed.answer(ValueError("wrong"))
+    given_up.cancel()
+    forgotten.answer(5)
+    turn(loop)
+    assert isinstance(futures[0].exception(), ValueError)
+    assert futures[1].cancelled()

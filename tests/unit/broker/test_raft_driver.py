@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import re
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -280,7 +281,9 @@ def test_a_damaged_snapshot_stops_the_start(stopped_controller: ControllerNode) 
     node.crash()
 
 
-def test_a_torn_batch_at_the_end_of_the_log_is_cut_off(controlled: ControllerNode) -> None:
+def test_a_torn_batch_at_the_end_of_the_log_is_cut_off_after_a_crash_and_that_is_said(
+    controlled: ControllerNode, caplog: pytest.LogCaptureFixture
+) -> None:
     create(controlled, "whole")
     controlled.crash()
     [log] = Path(controlled.path, "__cluster_metadata-0").glob("*.log")
@@ -290,6 +293,8 @@ def test_a_torn_batch_at_the_end_of_the_log_is_cut_off(controlled: ControllerNod
     controlled.crash()
     log.write_bytes(log.read_bytes()[:-3])
     controlled.start()
+    [said] = [record.getMessage() for record in caplog.records if "metadata log" in record.getMessage()]
+    assert re.fullmatch(rf"Cut \d+ bytes that .* in {controlled.path}: it ends at offset \d+ now", said)
     assert [topic.name for topic in controlled.image.topics()] == ["whole"]
     assert log.read_bytes().startswith(whole)
 

@@ -38,10 +38,10 @@ class TestPlacement:
         ]
         assert node.partition("t").log.topic_id == topic_id
 
-    def test_the_epoch_is_in_the_logs_checkpoint_before_anything_is_written(self, node: Node, tmp_path: Path) -> None:
+    def test_the_epoch_begins_where_the_log_ends_before_anything_is_written(self, node: Node) -> None:
         node.create("t")
         node.elect("t", 1)
-        assert (tmp_path / "data/t-0/leader-epoch-checkpoint").read_text() == "0\n1\n1 0\n"
+        assert node.partition("t").log.leader_epochs.entries == ((1, 0),)
 
     def test_partitions_of_others_are_not_created(self, node: Node, tmp_path: Path) -> None:
         node.create("t", replicas=(2, 3), leader=2)
@@ -247,10 +247,3 @@ class TestLeadership:
         told: list[tuple[int, int | None]] = []
         node.replicas.on_leadership("t", lambda index, epoch: told.append((index, epoch)))
         assert told == [(1, 0)]
-
-
-def test_a_topic_that_asks_for_compaction_is_warned_of_once(node: Node, caplog: pytest.LogCaptureFixture) -> None:
-    node.create("t", partitions=3, config=LogConfig(cleanup_policy=frozenset({"compact"})))
-    node.create("u")
-    [warned] = [record.getMessage() for record in caplog.records]
-    assert warned.startswith("Topic t has cleanup.policy=compact")

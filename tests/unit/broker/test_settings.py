@@ -124,6 +124,7 @@ def test_a_listener_s_own_settings_exist_where_the_setting_does():
 def test_log_dirs_goes_before_log_dir():
     assert settings(log__dir="/a").log_dirs == ("/a",)
     assert settings(log__dir="/a", log__dirs="/b, /c").log_dirs == ("/b", "/c")
+    assert settings(log__dirs="/b,/bc").log_dirs == ("/b", "/bc")
 
 
 @pytest.mark.parametrize(
@@ -139,6 +140,8 @@ def test_log_dirs_goes_before_log_dir():
         ({"listeners": "PLAINTEXT://0.0.0.0:9092"}, "clients cannot connect to 0.0.0.0:9092"),
         ({"inter__broker__listener__name": "INSIDE"}, "INSIDE is not an advertised listener"),
         ({"log__dirs": "/a,/a"}, "names a directory twice"),
+        ({"log__dirs": "/b/c,/a,/b"}, r"^-D log\.dirs: log\.dirs: /b/c lies in /b; take one of them out"),
+        ({"log__dirs": "a/../b/c/,b"}, "a/../b/c/ lies in b"),
         ({"log__dirs": "/a,/b", "cordoned__log__dirs": "/c"}, r"^-D cordoned\.log\.dirs: .* Missing entries : /c"),
         ({"log__retention__hours": "0"}, r"^-D log\.retention\.hours: log\.retention\.ms must be unlimited"),
         (

@@ -1,17 +1,25 @@
 """Disks that fail under a whole broker: what was acknowledged stays, the rest is refused, and the log says where."""
 
 import errno
+import os
 
 import pytest
 
 from protocol.api import ApiKey
-from protocol.errors import ErrorCode
+from protocol.errors import ErrorCode, InvariantError
 from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.produce import ProduceRequest
+from protocol.primitives import uuid_text
 from protocol.record_batch import build_batch, iter_records
+from storage.log_manager import CHECKPOINTS
 from tests.disks import FaultyDisk
 from tests.unit.broker.whole_broker import WholeBroker
+
+
+@pytest.fixture(autouse=True)
+def everything_is_said(caplog):
+    caplog.set_level("INFO")
 
 
 @pytest.fixture
@@ -24,9 +32,9 @@ def start(tmp_path, disk):
     """Start a broker on two directories, the metadata in the first; what is still running is stopped at the end."""
     running = []
 
-    def start():
+    def start(**settings):
         directories = ",".join(str(tmp_path / name) for name in ("first", "second"))
-        whole = WholeBroker(directories, disk, log_flush_interval_messages="1")
+        whole = WholeBroker(directories, disk, **settings or {"log_flush_interval_messages": "1"})
         running.append(whole)
         whole.wait(whole.broker.start())
         return whole
@@ -40,8 +48,11 @@ def start(tmp_path, disk):
 
 @pytest.fixture
 def whole(start):
-    """A broker with a topic in each of its directories."""
-    made = start()
+    """A broker with a topic in each of its directories, that syncs each record."""
+    return filled(start())
+
+
+def filled(made):
     wanted = dict.fromkeys(made.broker.logs.directories)
     for number in range(20):
         if not wanted:
@@ -94,15 +105,104 @@ def test_a_failed_fsync_takes_its_directory_offline_and_no_other(whole, start, d
     assert produce(whole, healthy, b"kept too") == ErrorCode.NONE
     assert read(whole, healthy) == [b"kept", b"kept too"]
     for _ in range(3):
-        whole.wait(whole.broker._watch_space())
+        whole.wait(whole.broker._chores.watch_space())
     failures = [record.getMessage() for record in caplog.records if "second failed" in record.getMessage()]
     assert len(failures) == 1
+    in_second = sum(whole.broker.logs.directory_of(log).path.endswith("second") for log in whole.broker.logs)
+    assert whole.broker.replicas.unserved_count == in_second
+    whole.wait(whole.broker.create_topic("new", 4))
+    new = [whole.broker.replicas.partition("new", index).log for index in range(4)]
+    assert all(whole.broker.logs.directory_of(log).path.endswith("first") for log in new)
     assert not whole.wait(whole.broker.stop())
     whole.loop.close()
 
     again = start()
     assert read(again, broken)[:1] == [b"kept"]
     assert read(again, healthy) == [b"kept", b"kept too"]
+
+
+def directories(whole):
+    """Return what DescribeLogDirs says: the error of each directory and the topics in it, by its name."""
+    found = whole.call(ApiKey.DESCRIBE_LOG_DIRS, 4, topics=None).results
+    return {
+        os.path.basename(one.log_dir): (ErrorCode(one.error_code), {topic.name for topic in one.topics})
+        for one in found
+    }
+
+
+def test_a_failed_shared_fsync_takes_its_directory_offline_and_no_other(start, disk):
+    whole = filled(start(barnabas_fsync="always"))
+    broken, healthy = in_directory(whole, "second"), in_directory(whole, "first")
+    for topic in (broken, healthy):
+        assert produce(whole, topic, b"kept") == ErrorCode.NONE
+    disk.arm("sync")
+    assert produce(whole, broken, b"lost") == ErrorCode.KAFKA_STORAGE_ERROR
+    assert produce(whole, broken, b"never again") == ErrorCode.KAFKA_STORAGE_ERROR
+    assert produce(whole, healthy, b"kept too") == ErrorCode.NONE
+    assert read(whole, healthy) == [b"kept", b"kept too"]
+    told = directories(whole)
+    assert told["second"] == (ErrorCode.KAFKA_STORAGE_ERROR, set())
+    assert told["first"][0] == ErrorCode.NONE
+    assert healthy in told["first"][1]
+
+
+def test_a_broker_stops_once_the_directory_of_its_metadata_has_failed(whole, disk):
+    failures = []
+    whole.loop.set_exception_handler(lambda _, context: failures.append(context["exception"]))
+    disk.arm("sync")
+    assert produce(whole, in_directory(whole, "first"), b"lost") == ErrorCode.KAFKA_STORAGE_ERROR
+    whole.wait(whole.broker._chores.watch_space())
+    assert [type(failure) for failure in failures] == [InvariantError]
+
+
+def test_a_broker_starts_without_a_directory_that_cannot_be_used(whole, start, tmp_path, caplog):
+    lost, healthy = in_directory(whole, "second"), in_directory(whole, "first")
+    for topic in (lost, healthy):
+        assert produce(whole, topic, b"kept") == ErrorCode.NONE
+    whole.wait(whole.broker.stop())
+    whole.loop.close()
+    (tmp_path / "second").rename(tmp_path / "unplugged")
+    (tmp_path / "second").write_text("no directory")
+
+    caplog.clear()
+    without = start()
+    assert "second cannot be opened" in caplog.text
+    assert len([record for record in caplog.records if "not served" in record.getMessage()]) == 1
+    assert read(without, healthy) == [b"kept"]
+    assert produce(without, healthy, b"kept too") == ErrorCode.NONE
+    assert produce(without, lost, b"lost") == ErrorCode.KAFKA_STORAGE_ERROR
+    assert directories(without)["second"] == (ErrorCode.KAFKA_STORAGE_ERROR, set())
+    without.wait(without.broker.create_topic("new", 4))
+    assert all(without.broker.logs.directory_of(log).path.endswith("first") for log in without.broker.logs)
+    without.wait(without.broker.stop())
+    without.loop.close()
+
+    (tmp_path / "second").unlink()
+    (tmp_path / "unplugged").rename(tmp_path / "second")
+    assert read(start(), lost) == [b"kept"]
+
+
+def test_what_was_in_a_directory_that_is_empty_now_is_said_to_begin_empty_before_it_is_served(
+    whole, start, tmp_path, caplog
+):
+    lost, healthy = in_directory(whole, "second"), in_directory(whole, "first")
+    home = whole.broker.logs.directories[1].directory_id
+    assert produce(whole, healthy, b"kept") == ErrorCode.NONE
+    whole.wait(whole.broker.stop())
+    whole.loop.close()
+    (tmp_path / "second").rename(tmp_path / "unmounted")
+    caplog.clear()
+    again = start()
+    said = [record.getMessage() for record in caplog.records]
+    (error,) = (number for number, line in enumerate(said) if uuid_text(home) in line)
+    assert f"{lost}-0" in said[error]
+    assert error < next(number for number, line in enumerate(said) if "listens on" in line)
+    assert (read(again, lost), read(again, healthy)) == ([], [b"kept"])
+    again.wait(again.broker.stop())
+    again.loop.close()
+    caplog.clear()
+    start()
+    assert uuid_text(home) not in caplog.text
 
 
 def test_a_failed_write_leaves_nothing_half_written_for_the_next_start(whole, start, disk):
@@ -127,8 +227,14 @@ def test_a_full_disk_refuses_records_and_topics_and_goes_on_when_there_is_space(
     (created,) = whole.call(ApiKey.CREATE_TOPICS, 5, topics=[wanted]).topics
     assert created.error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert read(whole, topic) == [b"before"]
-    whole.wait(whole.broker._watch_space())
-    assert f"No space is left in {whole.broker.logs.directories[0].path}" in caplog.text
+    whole.wait(whole.broker._chores.watch_space())
+    for _ in range(3):
+        for name in CHECKPOINTS:
+            whole.wait(whole.broker._chores._checkpoint(name))
+        whole.wait(whole.broker._chores.watch_space())
+    said = [record.getMessage() for record in caplog.records if record.levelname in ("WARNING", "ERROR")]
+    assert [line.partition(" in ")[0] for line in said] == ["Only 0 bytes are free"] * 2
+    assert all(directory.path in line for directory, line in zip(whole.broker.logs.directories, said, strict=True))
     disk.full = False
     assert produce(whole, topic, b"after") == ErrorCode.NONE
     assert read(whole, topic) == [b"before", b"after"]

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from broker.groups.coordinator import OFFSETS_TOPIC
@@ -48,6 +50,27 @@ class TestElections:
         group_node.node.elect(OFFSETS_TOPIC, 2, index=group_node.groups.partition_of("g"))
         group_node.settle()
         assert group_node.call("settled", "g") == ErrorCode.NOT_COORDINATOR
+
+    def test_groups_that_cannot_be_loaded_are_refused_with_what_clients_show_until_they_are(
+        self, group_node: GroupNode
+    ):
+        group_node.host()
+        group_node.wait(group_node.commit(5))
+        index = group_node.groups.partition_of("g")
+        [file] = Path(group_node.node.partition(OFFSETS_TOPIC, index).log.directory).glob("*.log")
+        whole = file.read_bytes()
+        file.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+        group_node.restart()
+        group_node.settle()
+        with pytest.raises(KafkaError, match=f"{OFFSETS_TOPIC}-{index} cannot be loaded: .* offset 0 is damaged") as no:
+            group_node.groups.shard_of("g")
+        assert no.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+        assert list(group_node.groups.failures) == [index]
+        file.write_bytes(whole)
+        group_node.node.elect(OFFSETS_TOPIC, 1, index=index)
+        group_node.settle()
+        assert list(group_node.groups.shard_of("g").groups) == ["g"]
+        assert group_node.groups.failures == {}
 
     def test_no_group_is_listed_while_some_may_be_unknown(self, group_node: GroupNode):
         group_node.host()

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from broker.groups.coordinator import OFFSETS_TOPIC
@@ -124,3 +126,18 @@ def test_nothing_is_written_without_enough_replicas(replicated: Node):
         written.append(RECORDS)
     assert error.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
     assert written.end_offset == 0
+
+
+@pytest.mark.parametrize("at", [7, 25, -1], ids=["offset", "timestamp", "value"])
+def test_a_damaged_batch_is_refused_and_not_read_over_and_over(alone: Node, at: int):
+    for number in range(3):
+        journal(alone).append([(b"k%d" % number, b"v"), (b"x", b"y")])
+    log = alone.partition(OFFSETS_TOPIC).log
+    file = next(Path(log.directory).glob("*.log"))
+    data = bytearray(file.read_bytes())
+    second = data[len(data) // 3 : 2 * len(data) // 3]
+    second[at] = 1 if at == 7 else second[at] ^ 1
+    file.write_bytes(data[: len(data) // 3] + second + data[2 * len(data) // 3 :])
+    with pytest.raises(KafkaError) as caught:
+        list(journal(alone).read())
+    assert caught.value.code is ErrorCode.CORRUPT_MESSAGE

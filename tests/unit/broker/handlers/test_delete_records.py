@@ -12,6 +12,7 @@ import pytest
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.delete_records import DeleteRecordsRequest
+from protocol.messages.fetch import FetchRequest
 from storage.log_config import LogConfig
 from tests.disks import FaultyDisk
 from tests.unit.broker.node import Node
@@ -43,6 +44,16 @@ def test_records_below_the_offset_are_gone(node: Node, version: int) -> None:
     assert [record.offset for record in node.stored("t")] == [3, 4]
 
 
+def test_rule_23_what_was_deleted_is_out_of_range_for_readers(node: Node) -> None:
+    deleted(node, 3)
+    for offset, code in ((0, ErrorCode.OFFSET_OUT_OF_RANGE), (2, ErrorCode.OFFSET_OUT_OF_RANGE), (3, ErrorCode.NONE)):
+        wanted = FetchRequest.Topic.Partition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
+        topics = [FetchRequest.Topic(topic="t", partitions=[wanted])]
+        response = node.answer(ApiKey.FETCH, 11, max_wait_ms=0, min_bytes=0, topics=topics)
+        [found] = response.responses[0].partitions
+        assert (found.error_code, found.log_start_offset) == (code, -1 if code else 3)
+
+
 def test_minus_1_deletes_all_that_is_committed(node: Node) -> None:
     assert deleted(node, -1) == (0, 5)
 
@@ -53,7 +64,7 @@ def test_an_offset_that_is_gone_already_changes_nothing(node: Node) -> None:
 
 
 @pytest.mark.parametrize("offset", [6, -2])
-def test_an_offset_beyond_the_high_watermark_is_out_of_range(node: Node, offset: int) -> None:
+def test_rule_23_an_offset_beyond_the_high_watermark_is_out_of_range(node: Node, offset: int) -> None:
     assert deleted(node, offset) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
     assert len(node.stored("t")) == 5
 
@@ -79,7 +90,7 @@ def test_what_does_not_exist_is_unknown(node: Node) -> None:
     assert deleted(node, 0, topic="missing") == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
 
 
-def test_the_logs_start_survives_a_crash_right_after_the_answer(node: Node, tmp_path: Path) -> None:
+def test_rule_23_the_logs_start_survives_a_crash_right_after_the_answer(node: Node, tmp_path: Path) -> None:
     deleted(node, 3)
     crashed = tmp_path / "after"
     copy_tree(tmp_path / "data", crashed)
@@ -144,7 +155,7 @@ class TestReplicas:
         node.replicas.acknowledge(node.partition("t"), 2, 5, 0)
         return node
 
-    def test_the_answer_comes_once_every_replica_starts_there(self, node: Node) -> None:
+    def test_rule_23_the_answer_comes_once_every_replica_starts_there(self, node: Node) -> None:
         waiting = ask(node, 3)
         assert isinstance(waiting, Awaitable)
         node.loop.call_later(0.2, node.replicas.acknowledge, node.partition("t"), 2, 5, 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -13,8 +14,9 @@ from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.primitives import Part, part_size
-from protocol.record_batch import iter_batches
+from protocol.record_batch import EndTxnMarker, iter_batches
 from storage.log_config import LogConfig
+from storage.transaction_marker import append_marker, build_marker
 from tests.unit.broker.node import LISTENER, Node, stored_bytes
 
 if TYPE_CHECKING:
@@ -71,6 +73,28 @@ def test_every_version_finds_what_was_appended(node: Node, version: int) -> None
     assert partition.log_start_offset == 0
     assert offsets(partition) == [0]
     response.encode(version)
+
+
+@pytest.mark.parametrize("version", ALL_VERSIONS)
+def test_readers_of_committed_records_are_told_what_was_aborted_amid_them(node: Node, version: int) -> None:
+    node.create("t")
+    end = partial(append_marker, node.partition("t").log, leader_epoch=1, now_ms=node.now_ms())
+    for producer_id, committed in ((7, False), (8, True), (9, False)):
+        node.append("t")
+        node.append("t", producer_id=producer_id, producer_epoch=0, base_sequence=0, is_transactional=True)
+        end(build_marker(producer_id, 0, EndTxnMarker(committed, 0), node.now_ms()))
+    node.partition("t").advance_high_watermark()
+
+    def aborted(offset: int, isolation_level: int = 1) -> list[tuple[int, int]] | None:
+        found = fetched(node, wanted(offset=offset), version=version, isolation_level=isolation_level)
+        assert offsets(found)[0] == offset
+        told = found.aborted_transactions
+        return None if told is None else [(one.producer_id, one.first_offset) for one in told]
+
+    assert aborted(0) == [(7, 1), (9, 7)]
+    assert aborted(2) == [(7, 1), (9, 7)]
+    assert aborted(3) == [(9, 7)]
+    assert aborted(0, isolation_level=0) is None
 
 
 @pytest.mark.parametrize("version", ALL_VERSIONS)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from protocol.api import ApiKey
-from protocol.errors import KafkaError
+from protocol.errors import ErrorCode, KafkaError
 from tests.unit.broker.group_node import GroupNode
 
 
@@ -52,3 +52,10 @@ def test_none_is_listed_while_groups_are_loaded(hosting: GroupNode):
     hosting.restart()
     with pytest.raises(KafkaError, match="COORDINATOR_LOAD_IN_PROGRESS"):
         hosting.node.ask(ApiKey.LIST_GROUPS, 4)
+
+
+def test_groups_that_could_not_be_loaded_are_an_error_beside_those_that_are_known(hosting: GroupNode):
+    hosting.groups.failures[0] = "damaged"
+    response = hosting.node.answer(ApiKey.LIST_GROUPS, 4)
+    assert response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert sorted(group.group_id for group in response.groups) == ["simple", "stable"]

@@ -210,7 +210,7 @@ def test_a_batch_is_stored_as_the_bytes_that_came_but_for_its_place(node: Node, 
     assert stored[8:12] + stored[16:] == batch[8:12] + batch[16:]
 
 
-def test_the_brokers_time_is_set_and_returned_where_the_topic_says_so(node: Node) -> None:
+def test_rule_21_the_brokers_time_is_set_and_returned_where_the_topic_says_so(node: Node) -> None:
     node.create("t", config=LogConfig(timestamp_type=LOG_APPEND_TIME))
     answer = produced(node, build(timestamp_ms=5))
     assert answer.log_append_time_ms == node.now_ms()

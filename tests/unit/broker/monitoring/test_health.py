@@ -2,7 +2,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from broker.monitoring.health import missing
+from broker.monitoring.health import impaired, missing
 
 
 @pytest.fixture
@@ -33,5 +33,6 @@ def test_it_is_ready_for_as_long_as_a_data_directory_works(broker):
     one, other = broker.logs.directories
     one.failure = OSError("broken")
     assert missing(broker) == []
+    assert impaired(broker) == ["the data directory /a failed: broken"]
     other.failure = OSError("broken too")
     assert missing(broker) == ["the data directory /a failed: broken", "the data directory /b failed: broken too"]

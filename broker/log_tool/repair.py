@@ -1,0 +1,108 @@
+"""`barnabas log repair`: say what would mend damaged files, and with `--execute` do it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+
+from broker.log_tool.request import Request, RequestError, Target, shown, targets
+from broker.log_tool.verify import check, data_directory_of
+from storage.checkpoint import TopicPartition
+from storage.disk import AlreadyLocked, Disk, is_locked
+from storage.inspection.directory import (
+    check_offsets,
+    check_own_files,
+    check_topic_ids,
+    log_directories,
+    may_be_compacted,
+    partition_check,
+)
+from storage.inspection.findings import Finding
+from storage.inspection.partition import PartitionCheck
+from storage.inspection.repair import Step, clamp_offsets, left_alone, repair_log, repair_small_file
+
+
+def repair(disk: Disk, request: Request) -> int:
+    """Mend what can be; return 1 if something is left that cannot."""
+    wanted = list(targets(disk, request))
+    if any(target.kind == "file" for target in wanted):
+        raise RequestError("files are mended with those beside them: name the directory of the log")
+    locks = []
+    for data in sorted({target.path if target.kind == "data" else data_directory_of(target) for target in wanted}):
+        lock = f"{data}/.lock"
+        if is_locked(lock):
+            raise RequestError(f"{shown(data)} is in use by a broker: stop it first, or mend a copy")
+        if request.execute and disk.exists(lock):
+            try:
+                locks.append(disk.lock(lock))
+            except AlreadyLocked:
+                raise RequestError(f"{shown(data)} is in use by a broker: stop it first, or mend a copy") from None
+    told = [_take(step, request) for target in wanted for step in _steps(disk, target)]
+    left = [step for step in told if step["left"]]
+    if request.json:
+        json.dump(told, sys.stdout, indent=2, ensure_ascii=False)
+        sys.stdout.write("\n")
+    elif not told:
+        sys.stdout.write("nothing is wrong\n")
+    elif not request.execute and len(left) < len(told):
+        sys.stdout.write("nothing was written: --execute does it\n")
+    if request.execute:
+        remaining = [finding for target in wanted for finding in check(disk, target)]
+        for finding in remaining:
+            sys.stderr.write(f"barnabas log repair: still wrong: {finding._replace(path=shown(finding.path))}\n")
+        return 1 if remaining else 0
+    return 1 if left else 0
+
+
+def _take(step: Step, request: Request) -> dict[str, object]:
+    """Say what a step is, and take it if that is asked for."""
+    is_left = step.do is None
+    if not request.json:
+        mark = "left alone: " if is_left else "" if request.execute else "would be mended: "
+        sys.stdout.write(f"{mark}{shown(step.path)}: {step.what}\n")
+        sys.stdout.flush()
+    if step.do is not None and request.execute:
+        step.do()
+    return {"path": step.path, "what": step.what, "left": is_left, "done": request.execute and not is_left}
+
+
+def _steps(disk: Disk, target: Target) -> Iterator[Step]:
+    if target.kind == "log":
+        yield from _of_log(disk, partition_check(disk, target.path))
+        return
+    own: dict[str, list[Finding]] = {}
+    for finding in check_own_files(disk, target.path):
+        own.setdefault(finding.path, []).append(finding)
+    for path, findings in own.items():
+        yield from repair_small_file(disk, path, findings)
+    ends: dict[TopicPartition, int] = {}
+    lost: set[TopicPartition] = set()
+    for path in log_directories(disk, target.path):
+        check = partition_check(disk, path)
+        yield from _of_log(disk, check)
+        ends[check.key] = check.end_offset
+        if not check.knows_end:
+            lost.add(check.key)
+    yield from left_alone(list(check_topic_ids(disk, target.path)), ())
+    amiss = [one for one in check_offsets(disk, target.path, ends) if one.path not in own]
+    # The end of a log that is not there, or cannot be read, may be found yet.
+    yield from _of_offsets(disk, amiss, {key: end for key, end in ends.items() if key not in lost})
+
+
+def _of_log(disk: Disk, check: PartitionCheck) -> Iterator[Step]:
+    findings = list(check.run())
+    if findings:
+        compacted = may_be_compacted(disk, check.directory)
+        steps = list(repair_log(disk, check.directory, findings, compacted=compacted))
+        yield from steps
+        yield from left_alone(findings, steps)
+
+
+def _of_offsets(disk: Disk, findings: list[Finding], ends: Mapping[TopicPartition, int]) -> Iterator[Step]:
+    steps: list[Step] = []
+    for path in sorted({finding.path for finding in findings if finding.field == "offset"}):
+        steps += clamp_offsets(disk, path, ends)
+    yield from steps
+    yield from left_alone([finding for finding in findings if finding.field == "offset"], steps)
+    yield from left_alone([finding for finding in findings if finding.field != "offset"], ())

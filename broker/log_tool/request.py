@@ -1,0 +1,119 @@
+"""What was asked for, and which files and directories that means."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from storage.disk import Disk
+from storage.inspection import kinds
+from storage.inspection.directory import log_directories
+from storage.log_names import parse_log_name
+
+FOREVER = 2**63 - 1
+
+
+class RequestError(Exception):
+    """It cannot be done as asked; the message says what would be right."""
+
+
+class Request(NamedTuple):
+    """The command line, as the user's side has read it."""
+
+    command: str
+    paths: list[str]
+    topic: str | None = None
+    partition: int | None = None
+    offsets: str = ":"
+    json: bool = False
+    decoder: str = "auto"
+    records: bool = True
+    execute: bool = False
+
+    @property
+    def offset_range(self) -> tuple[int, int]:
+        """The offsets to be shown: the first, and that behind the last."""
+        found = re.fullmatch(r"(\d*)(:?)(\d*)", self.offsets)
+        if found is None or self.offsets == "":
+            raise RequestError(f"--offsets {self.offsets}: write FROM:TO, FROM:, :TO or a single offset")
+        start = int(found[1] or 0)
+        end = start + 1 if not found[2] else int(found[3] or FOREVER)
+        if end <= start:
+            raise RequestError(f"--offsets {self.offsets}: there are none from {start} to below {end}")
+        return start, end
+
+
+class Target(NamedTuple):
+    """What a path means: a file, the directory of a log, or a data directory."""
+
+    path: str
+    kind: str
+
+
+def targets(disk: Disk, request: Request) -> Iterator[Target]:
+    """Yield what the request is about; RequestError for what is not there or is nothing of ours."""
+    for path in request.paths:
+        path = path.rstrip("/") or "/"
+        if not disk.exists(path):
+            raise RequestError(f"{shown(path)}: there is no such file or directory")
+        if not disk.is_dir(path):
+            kind_of = kinds.readable_as if request.command == "dump" else kinds.kind_of
+            if kind_of(path.rpartition("/")[2]) is None:
+                raise RequestError(f"{shown(path)}: its name is of no file that a broker makes")
+            if request.topic is not None:
+                raise RequestError(f"{shown(path)} is a file: --topic chooses in a data directory")
+            yield Target(path, "file")
+        elif _is_log(disk, path):
+            if request.topic is not None:
+                raise RequestError(f"{shown(path)} is the directory of one log: --topic chooses in a data directory")
+            yield Target(path, "log")
+        else:
+            yield from _in_data_directory(disk, path, request)
+
+
+def _in_data_directory(disk: Disk, path: str, request: Request) -> Iterator[Target]:
+    logs = log_directories(disk, path)
+    if not logs and not disk.exists(f"{path}/meta.properties"):
+        raise RequestError(
+            f"{shown(path)}: neither a log's directory nor a data directory: there is no meta.properties"
+        )
+    if request.topic is None:
+        yield Target(path, "data")
+        return
+    found = [
+        log
+        for log in logs
+        if (key := parse_log_name(log.rpartition("/")[2])) is not None
+        and key[0] == request.topic
+        and request.partition in (None, key[1])
+    ]
+    if not found:
+        which = request.topic if request.partition is None else f"{request.topic}-{request.partition}"
+        raise RequestError(f"{shown(path)} has no log of {which}")
+    yield from (Target(log, "log") for log in found)
+
+
+def shown(path: str) -> str:
+    """Return a path as people know it: from the working directory on, if it is in there."""
+    here = os.getcwd() + "/"
+    return path.removeprefix(here)
+
+
+def _is_log(disk: Disk, path: str) -> bool:
+    return kinds.is_log_directory(path.rpartition("/")[2]) and not disk.exists(f"{path}/meta.properties")
+
+
+def files_of(disk: Disk, target: Target) -> Iterator[str]:
+    """Yield the files of a target that a broker makes, those of its logs included."""
+    if target.kind == "file":
+        yield target.path
+        return
+    for name in disk.list_dir(target.path):
+        path = f"{target.path}/{name}"
+        if disk.is_dir(path):
+            if target.kind == "data" and kinds.is_log_directory(name):
+                yield from files_of(disk, Target(path, "log"))
+        elif kinds.kind_of(name) is not None:
+            yield path

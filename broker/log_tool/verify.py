@@ -1,0 +1,63 @@
+"""`barnabas log verify`: check files against their formats and against each other, and list what is wrong."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+
+from broker.log_tool.request import Request, Target, shown, targets
+from storage.disk import Disk, is_locked
+from storage.inspection import kinds
+from storage.inspection.directory import check_directory, check_log, check_small_file
+from storage.inspection.findings import Finding
+from storage.inspection.kinds import Kind
+
+_SMALL = (Kind.SNAPSHOT, Kind.META, Kind.CLEAN_STOP, Kind.OFFSETS)
+
+
+def verify(disk: Disk, request: Request) -> int:
+    """List what is wrong; return 1 if anything is."""
+    found: list[Finding] = []
+    for target in targets(disk, request):
+        data = target.path if target.kind == "data" else data_directory_of(target)
+        if is_locked(f"{data}/.lock"):
+            sys.stderr.write(
+                f"barnabas log verify: {shown(data)} is in use: what is being written there may look damaged\n"
+            )
+        for finding in check(disk, target):
+            found.append(finding)
+            if not request.json:
+                sys.stdout.write(f"{finding._replace(path=shown(finding.path))}\n")
+    if request.json:
+        json.dump([finding._asdict() for finding in found], sys.stdout, indent=2, ensure_ascii=False)
+        sys.stdout.write("\n")
+    else:
+        sys.stdout.write(f"{count_of(len(found))} wrong\n" if found else "nothing is wrong\n")
+    return 1 if found else 0
+
+
+def check(disk: Disk, target: Target) -> Iterator[Finding]:
+    """Yield what is wrong with a target."""
+    if target.kind == "data":
+        return check_directory(disk, target.path)
+    if target.kind == "log":
+        return check_log(disk, target.path)
+    directory, _, name = target.path.rpartition("/")
+    if kinds.kind_of(name) in _SMALL:
+        return check_small_file(disk, target.path)
+    # A file of a log is checked with its neighbours.
+    return (finding for finding in check_log(disk, directory or ".") if finding.path == target.path)
+
+
+def data_directory_of(target: Target) -> str:
+    """Return the data directory that a log's directory, or a file, is in."""
+    parent = target.path.rpartition("/")[0] or "."
+    if target.kind == "file" and kinds.is_log_directory(parent.rpartition("/")[2]):
+        parent = parent.rpartition("/")[0] or "."
+    return parent
+
+
+def count_of(number: int) -> str:
+    """Return "1 thing is" or "2 things are"."""
+    return "1 thing is" if number == 1 else f"{number} things are"

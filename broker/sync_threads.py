@@ -1,0 +1,42 @@
+"""Flushes on their way to the disk in a thread, where the wait for it holds up nobody.
+
+A flush that is never finished stays under way, and no later one of its log counts. So what is begun here always ends:
+where no thread can be started, with the flushes failed; and at a stop, which would have to sync the log again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from errno import EAGAIN
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from storage.flush import Flush
+
+
+def sync_in_thread(loop: asyncio.AbstractEventLoop, flushes: Sequence[Flush]) -> asyncio.Future[None]:
+    """Sync `flushes` one after the other; how each came out, its `finish` tells."""
+    try:
+        return loop.run_in_executor(None, _sync, flushes)
+    except RuntimeError as error:
+        for flush in flushes:
+            flush.error = OSError(EAGAIN, str(error))
+        ended = loop.create_future()
+        ended.set_result(None)
+        return ended
+
+
+async def outlast(work: asyncio.Future[None]) -> None:
+    """Wait until a thread is done with `work`, even if the waiting is cancelled meanwhile."""
+    try:
+        await asyncio.shield(work)
+    except asyncio.CancelledError:
+        await asyncio.wait((work,))
+        raise
+
+
+def _sync(flushes: Sequence[Flush]) -> None:
+    for flush in flushes:
+        flush.sync()

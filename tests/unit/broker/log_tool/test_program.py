@@ -1,0 +1,309 @@
+"""What `barnabas log` prints and answers, with the program's request given as the user's side gives it."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.log_tool.program import main
+from storage.disk import OsDisk
+from tests.all_files import write_all_files
+
+SEGMENT = f"t0-0/{18:020d}"
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "data"
+    write_all_files(folder)
+    monkeypatch.chdir(tmp_path)
+    return folder
+
+
+@pytest.fixture
+def run(folder: Path, capsys: pytest.CaptureFixture[str]) -> Run:
+    def run(command: str, *paths: str, **more: Any) -> tuple[int, str, str]:
+        where = [os.path.normpath(folder / path) for path in paths or ("",)]
+        status = main(["log", json.dumps({"command": command, "paths": where, **more})])
+        return status, *capsys.readouterr()
+
+    return run
+
+
+def damage(folder: Path, name: str = f"{SEGMENT}.log", at: int = 200) -> None:
+    file = folder / name
+    data = bytearray(file.read_bytes())
+    data[at] ^= 1
+    file.write_bytes(data)
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {str(file): file.read_bytes() for file in folder.rglob("*") if file.is_file() and file.name != ".lock"}
+
+
+def test_a_segment_is_a_table_with_its_records(run: Run) -> None:
+    status, out, err = run("dump", f"{SEGMENT}.log")
+    assert (status, err) == (0, "")
+    title, columns, first, record, *_ = out.splitlines()
+    assert title == f"data/{SEGMENT}.log: segment"
+    assert columns.split()[:4] == ["POSITION", "BYTES", "OFFSET", "LAST"]
+    assert first.split()[:4] == ["0", "116", "18", "20"]
+    assert record == '  | 18  2027-01-15T08:00:00.020Z  key="k2"  value="' + "v" * 30 + '"'
+    assert "transactional, control" in out
+
+
+def test_every_file_of_a_data_directory_is_dumped(run: Run, folder: Path) -> None:
+    status, out, _ = run("dump")
+    assert status == 0
+    titles = {line.partition(":")[0] for line in out.splitlines() if line.startswith("data/")}
+    assert titles == {f"data/{path.relative_to(folder)}" for path in folder.rglob("*") if path.is_file()} - {
+        "data/.lock"
+    }
+
+
+def test_json_is_an_object_a_line(run: Run, folder: Path) -> None:
+    status, out, _ = run("dump", topic="t0", offsets="20:22", json=True)
+    found = [json.loads(line) for line in out.splitlines()]
+    assert status == 0
+    offsets = [record["offset"] for row in found for record in row.get("records", ())]
+    assert offsets == [20, 21]
+    assert {row["file"] for row in found} >= {f"{folder}/{SEGMENT}.log"}
+
+
+def test_batches_are_shown_without_their_records(run: Run) -> None:
+    assert "  | " not in run("dump", f"{SEGMENT}.log", records=False)[1]
+
+
+def test_damage_is_shown_and_the_rest_too(run: Run, folder: Path) -> None:
+    damage(folder)
+    for as_json in (False, True):
+        status, out, _ = run("dump", f"{SEGMENT}.log", json=as_json)
+        assert status == 1
+        assert "crc: " in out
+        assert "33" in out.splitlines()[-2]
+
+
+@pytest.mark.parametrize(
+    ("path", "more", "problem"),
+    [
+        ("nowhere", {}, "there is no such file or directory"),
+        ("../data/.lock", {}, "its name is of no file that a broker makes"),
+        ("..", {}, "neither a log's directory nor a data directory: there is no meta.properties"),
+        ("", {"topic": "x"}, "has no log of x"),
+        ("", {"topic": "t0", "partition": 3}, "has no log of t0-3"),
+        ("t0-0", {"topic": "t0"}, "is the directory of one log"),
+        (f"{SEGMENT}.log", {"topic": "t0"}, "is a file"),
+        ("", {"offsets": "x"}, "write FROM:TO"),
+        ("", {"offsets": "9:9"}, "there are none from 9 to below 9"),
+    ],
+)
+def test_what_cannot_be_looked_at_is_told_in_one_line(run: Run, path: str, more: dict[str, Any], problem: str) -> None:
+    status, out, err = run("dump", path, **more)
+    assert (status, out) == (2, "")
+    assert err.startswith("barnabas log dump: ")
+    assert problem in err
+    assert err.count("\n") == 1
+
+
+def test_a_directory_without_damage_is_said_to_be_that(run: Run) -> None:
+    assert run("verify") == (0, "nothing is wrong\n", "")
+    assert run("verify", json=True) == (0, "[]\n", "")
+
+
+@pytest.mark.parametrize("path", ["", "t0-0", f"{SEGMENT}.log"])
+def test_damage_is_named_by_file_position_and_field(run: Run, folder: Path, path: str) -> None:
+    damage(folder)
+    status, out, _ = run("verify", path)
+    assert status == 1
+    assert f"data/{SEGMENT}.log at 133: crc: " in out
+    assert out.endswith(("is wrong\n", "are wrong\n"))
+    (found, *_) = json.loads(run("verify", path, json=True)[1])
+    assert (found["path"], found["position"], found["field"]) == (f"{folder}/{SEGMENT}.log", 133, "crc")
+
+
+def test_a_directory_in_use_is_verified_with_a_warning(run: Run, folder: Path) -> None:
+    lock = OsDisk().lock(f"{folder}/.lock")
+    assert "data is in use" in run("verify")[2]
+    lock.release()
+    assert run("verify")[2] == ""
+
+
+def test_repair_only_says_what_it_would_do(run: Run, folder: Path) -> None:
+    damage(folder)
+    before = tree(folder)
+    status, out, _ = run("repair")
+    assert status == 0
+    assert "99 bytes at 116 that are no batch are moved to" in out
+    assert out.endswith("nothing was written: --execute does it\n")
+    assert tree(folder) == before
+
+
+def test_repair_mends_when_it_is_told_to(run: Run, folder: Path) -> None:
+    damage(folder)
+    damage(folder, "recovery-point-offset-checkpoint", 0)
+    status, out, err = run("repair", execute=True)
+    assert (status, err) == (0, "")
+    assert "an empty batch takes the place of offsets 21 to 22" in out
+    assert run("verify")[0] == 0
+    assert (folder / f"{SEGMENT}.log.116.damaged").stat().st_size == 99
+    assert run("repair", execute=True) == (0, "nothing is wrong\n", "")
+
+
+def test_what_cannot_be_mended_is_named(run: Run, folder: Path) -> None:
+    damage(folder, "__cluster_metadata-0/quorum-state", 2)
+    for execute in (False, True):
+        status, out, _ = run("repair", execute=execute)
+        assert status == 1
+        assert "left alone: data/__cluster_metadata-0/quorum-state" in out
+    told = json.loads(run("repair", json=True)[1])
+    assert [(step["left"], step["done"]) for step in told] == [(True, False)]
+
+
+@pytest.mark.parametrize("execute", [False, True])
+def test_a_directory_in_use_is_not_repaired(run: Run, folder: Path, execute: bool) -> None:
+    damage(folder)
+    lock = OsDisk().lock(f"{folder}/.lock")
+    before = tree(folder)
+    for path in ("", "t0-0"):
+        status, out, err = run("repair", path, execute=execute)
+        assert (status, out) == (2, "")
+        assert "data is in use by a broker: stop it first, or mend a copy" in err
+    lock.release()
+    assert tree(folder) == before
+
+
+def test_a_file_alone_is_not_repaired(run: Run) -> None:
+    status, _, err = run("repair", f"{SEGMENT}.log")
+    assert status == 2
+    assert "name the directory of the log" in err
+
+
+def empty_log(folder: Path) -> None:
+    (folder / "b-0").mkdir()
+
+
+def file_for_log(folder: Path) -> None:
+    (folder / "b-0").write_text("")
+
+
+@pytest.mark.parametrize("harm", [empty_log, file_for_log])
+def test_repair_says_what_it_will_not_mend_and_that_it_is_not_mended(
+    run: Run, folder: Path, harm: Callable[[Path], None]
+) -> None:
+    harm(folder)
+    status, out, _ = run("repair")
+    assert status == 1
+    assert "left alone: data/b-0: base_offset: " in out
+    assert "nothing is wrong" not in out
+    assert "--execute" not in out
+    told = json.loads(run("repair", json=True)[1])
+    assert (f"{folder}/b-0", True, False) in [(step["path"], step["left"], step["done"]) for step in told]
+    assert run("repair", execute=True)[0] == 1
+
+
+def test_checkpoints_behind_the_end_of_a_log_are_taken_back_to_it(run: Run, folder: Path) -> None:
+    log = folder / f"{SEGMENT}.log"
+    log.write_bytes(log.read_bytes()[:120])
+    (folder / "log-start-offset-checkpoint").write_text("0\n1\nt0 0 30\n")
+    status, out, _ = run("repair")
+    assert status == 0
+    for name in ("replication", "log-start"):
+        assert f"would be mended: data/{name}-offset-checkpoint: gets for t0-0 21 instead of " in out
+    status, _, err = run("repair", execute=True)
+    assert (status, err) == (0, "")
+    assert (folder / "log-start-offset-checkpoint").read_text() == "0\n1\nt0 0 21\n"
+    assert run("verify")[0] == 0
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        f"{SEGMENT}.log",
+        f"{SEGMENT}.index",
+        f"{SEGMENT}.txnindex",
+        f"t0-0/{35:020d}.snapshot",
+        "t0-0/leader-epoch-checkpoint",
+        "t0-0/partition.metadata",
+        "__cluster_metadata-0/quorum-state",
+        "replication-offset-checkpoint",
+        "cleaner-offset-checkpoint",
+        "meta.properties",
+    ],
+)
+def test_what_cannot_be_read_is_a_finding_and_the_rest_is_checked(run: Run, folder: Path, name: str) -> None:
+    damage(folder, "__consumer_offsets-0/partition.metadata", 0)
+    (folder / name).unlink(missing_ok=True)
+    (folder / name).mkdir()
+    status, out, _ = run("verify")
+    assert status == 1
+    assert f"data/{name}: file: cannot be read: is a directory" in out
+    assert "data/__consumer_offsets-0/partition.metadata at 3: version: " in out
+    status, out, _ = run("repair")
+    assert status == 1
+    assert f"left alone: data/{name}: file: " in out
+    assert "would be mended: data/__consumer_offsets-0/partition.metadata" in out
+    assert "would be mended: data/replication" not in out
+
+
+def test_what_a_segment_that_is_gone_has_left_is_found_and_put_aside(run: Run, folder: Path) -> None:
+    for suffix in ("index", "timeindex", "txnindex", "snapshot"):
+        (folder / f"t0-0/{7:020d}.{suffix}").write_bytes((folder / f"{SEGMENT}.{suffix}").read_bytes())
+    out = run("verify")[1]
+    for suffix in ("index", "timeindex", "txnindex", "snapshot"):
+        assert f"data/t0-0/{7:020d}.{suffix}: base_offset: there is no segment beside it" in out
+    assert run("repair", execute=True)[0] == 0
+    assert run("verify")[0] == 0
+
+
+@pytest.mark.parametrize("name", ["__cluster_metadata-0", "__cluster_metadata-0/quorum-state"])
+def test_metadata_that_is_missing_is_found_and_left_to_its_owner(run: Run, folder: Path, name: str) -> None:
+    (folder / name).rename(folder.parent / "elsewhere")
+    assert f"data/{name}: " in run("verify")[1]
+    status, out, _ = run("repair")
+    assert status == 1
+    assert f"left alone: data/{name}: " in out
+
+
+def test_a_segment_that_is_there_twice_is_told_once(run: Run, folder: Path) -> None:
+    for suffix in ("log", "index", "timeindex"):
+        (folder / f"t0-0/{9:020d}.{suffix}").write_bytes((folder / f"t0-0/{0:020d}.{suffix}").read_bytes())
+    out = run("verify", "t0-0")[1]
+    assert out.count("is not behind") == 1
+
+
+def test_what_a_repair_has_put_aside_is_dumped(run: Run, folder: Path) -> None:
+    damage(folder)
+    damage(folder, "t0-0/leader-epoch-checkpoint", 0)
+    run("repair", execute=True)
+    status, out, _ = run("dump", f"{SEGMENT}.log.116.damaged")
+    assert status == 1
+    assert "! crc: " in out
+    status, out, _ = run("dump", "t0-0/leader-epoch-checkpoint.damaged")
+    assert status == 1
+    assert "! " in out
+    assert run("dump")[0] == 0
+
+
+def test_offsets_choose_files_that_have_them(run: Run) -> None:
+    out = run("dump", offsets="20")[1]
+    titles = [line.partition(": ")[2] for line in out.splitlines() if line.startswith("data/")]
+    assert set(titles) == {"segment", "offset index", "time index", "transaction index"}
+    assert "leader epoch checkpoint" in run("dump", "t0-0/leader-epoch-checkpoint", offsets="20")[1]
+
+
+def test_a_topic_id_that_is_no_topic_s_is_found_and_left_alone(run: Run, folder: Path) -> None:
+    (folder / "t0-0/partition.metadata").write_text("version: 0\ntopic_id: VVVVVVVVVVVVVVVVVVVVVQ\n")
+    assert "data/t0-0/partition.metadata at 2: topic_id: VVVVVVVVVVVVVVVVVVVVVQ is of no topic" in run("verify")[1]
+    status, out, _ = run("repair")
+    assert status == 1
+    assert "left alone: data/t0-0/partition.metadata: topic_id: " in out
+
+
+def test_paths_in_messages_are_from_the_working_directory_on(run: Run, folder: Path) -> None:
+    assert run("dump", "nowhere")[2] == "barnabas log dump: data/nowhere: there is no such file or directory\n"
+    damage(folder, "t0-0/partition.metadata", 0)
+    assert str(folder) not in run("repair")[1]
