@@ -1,4 +1,4 @@
-"""The `barnabas` command: `serve` becomes the broker, every other command talks to one through the wire.
+"""The `barnabas` command: `serve` becomes the broker, `log` reads its files, every other command talks to one.
 
 `serve` replaces this process by the server's program without importing anything else, because start-up time is a
 feature. The other commands import kafka-python when they run, never for `--help`.

@@ -17,7 +17,10 @@ if sys.flags.safe_path:
 else:
     sys.path[0] = _root  # in place of this folder, whose modules belong to the user's side
 
-from broker.__main__ import main  # noqa: E402
+if sys.argv[1:2] == ["log"]:
+    from broker.log_tool.program import main
+else:
+    from broker.__main__ import main
 
 if __name__ == "__main__":
     sys.exit(main())

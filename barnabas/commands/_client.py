@@ -12,7 +12,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -133,6 +133,15 @@ def pair(text: str) -> tuple[str, str]:
     if not separator or not name:
         raise argparse.ArgumentTypeError(f"{text!r}: write it as NAME=VALUE")
     return name, value
+
+
+def each_once(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Return the values by their names; WrongCall if a name is given twice, for it would not be clear which holds."""
+    values = dict(pairs)
+    for name in values:
+        if sum(name == other for other, _ in pairs) > 1:
+            raise WrongCall(f"{name} is given more than once")
+    return values
 
 
 def positive(text: str) -> int:

@@ -39,11 +39,25 @@ def describe(client: KafkaAdminClient, names: Sequence[str]) -> dict[str, Group 
                 found[name] = "there is no such group"
                 continue
         elif group.get("error"):
-            found[name] = plain(group["error"])
+            why = plain(group["error"])
+            found[name] = "its coordinator does not serve it now" if why in ("", "None") else why
             continue
         members = sorted(group["members"], key=lambda one: (str(one["client_id"]), str(one["member_id"])))
         found[name] = Group(name, group["group_state"], group["protocol_data"] or None, members)
     return found
+
+
+def list_groups(client: KafkaAdminClient, brokers: Sequence[int] | None = None) -> list[dict[str, Any]]:
+    """Return the groups that these brokers coordinate, or all; CommandError if some cannot be loaded."""
+    from kafka.errors import UnknownError
+
+    try:
+        groups: list[dict[str, Any]] = client.list_groups(broker_ids=brokers)
+    except UnknownError as error:
+        raise CommandError(
+            "a broker cannot load the groups of some partitions of __consumer_offsets; its log says which and why"
+        ) from error
+    return groups
 
 
 def committed_offsets(client: KafkaAdminClient, group: str) -> dict[TopicPartition, int]:

@@ -136,6 +136,8 @@ def explain(error: Exception) -> str | None:
         return f"the broker does not serve what this needs ({plain(str(error))})"
     if isinstance(error, errors.UnknownBrokerIdError):
         return f"there is no broker {plain(str(error))}"
+    if isinstance(error, errors.UnknownError) and not error.args:
+        return "the broker could not do this; its log says why"
     if isinstance(error, errors.KafkaConnectionError | errors.KafkaTimeoutError | errors.NodeNotReadyError):
         return f"the broker has stopped answering, or gives out an address that cannot be reached ({plain(str(error))})"
     return plain(str(error))

@@ -22,6 +22,7 @@ COMMANDS = {
     "group": "list, describe, seek and delete consumer groups",
     "cluster": "show brokers, features, quorum and log directories",
     "config": "show and change settings of topics, brokers and groups",
+    "log": "dump, verify and repair the files of a broker that is stopped",
     "health": "say whether the cluster is well, or wait until it is",
     "completion": "print a script that completes commands in a shell",
 }

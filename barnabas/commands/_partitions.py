@@ -18,9 +18,32 @@ def under_replicated(topics: Topics) -> list[str]:
     return [name for name, partition in _named(topics) if len(partition["isr_nodes"]) < len(partition["replica_nodes"])]
 
 
+def without_log(topics: Topics, described: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the partitions of which a broker that says what is in its log directories does not serve its replica."""
+    served = {
+        broker["broker"]: {
+            _name(topic["name"], partition)
+            for directory in broker["log_dirs"]
+            for topic in directory["topics"]
+            for partition in topic["partitions"]
+            if not partition["is_future_key"]
+        }
+        for broker in described
+    }
+    return [
+        name
+        for name, partition in _named(topics)
+        if any(broker in served and name not in served[broker] for broker in partition["replica_nodes"])
+    ]
+
+
+def _name(topic: str, partition: Mapping[str, Any]) -> str:
+    return f"{topic}/{partition['partition_index']}"
+
+
 def _named(topics: Topics) -> list[tuple[str, Mapping[str, Any]]]:
     return [
-        (f"{topic['name']}/{partition['partition_index']}", partition)
+        (_name(topic["name"], partition), partition)
         for topic in topics
         for partition in sorted(topic["partitions"], key=lambda one: int(one["partition_index"]))
     ]

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kafka import KafkaConsumer, TopicPartition
 
 POLL_MS = 500
+OFFSETS_MS = 10_000
 MAX_RECORDS = 5000
 
 
@@ -52,7 +53,7 @@ class RangeReading:
         """Assign the partitions and go to where they begin."""
         self._client = client
         chosen = _partitions(client, topics, partitions)
-        starts, ends = client.beginning_offsets(chosen), client.end_offsets(chosen)
+        starts, ends = client.beginning_offsets(chosen, OFFSETS_MS), client.end_offsets(chosen, OFFSETS_MS)
         self._first = _clamped(resolve(self._at_time, where.first, starts, ends), ends)
         self._stops: dict[TopicPartition, int] = {}
         if where.stop:

@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
+import time
+from typing import TYPE_CHECKING, Any
 
 from barnabas.commands import _format, _offsets, _records
 from barnabas.commands._client import add_broker_options, consumer, positive
 from barnabas.commands._output import WrongCall
 from barnabas.commands._progress import Progress
 from barnabas.commands._reading import GroupReading, RangeReading, Reading
+from barnabas.commands._unserved import QUIET_S, refuse_unserved
+
+if TYPE_CHECKING:
+    from kafka import KafkaConsumer
 
 EXAMPLES = r"""
   barnabas consume orders                              from the start, and whatever comes
@@ -78,17 +83,25 @@ def run(options: argparse.Namespace) -> int:
     elif where.first.kind == "committed":
         raise WrongCall("--offset stored: say of which --group")
     with consumer(options, **_settings(options, where)) as client:
-        reading: Reading
-        if options.group:
-            reading = GroupReading(client, options.topic, until_end=options.exit)
-        else:
-            reading = RangeReading(client, options.topic, options.partition, where, until_end=options.exit)
+        reading = _reading(client, where, options)
         try:
             return _print_all(reading, write, options)
         except KeyboardInterrupt:
             if options.exit or options.count or where.stop:
                 raise
             return 0  # this is how it ends
+
+
+def _reading(client: KafkaConsumer, where: _offsets.Range, options: argparse.Namespace) -> Reading:
+    from kafka.errors import KafkaTimeoutError
+
+    if options.group:
+        return GroupReading(client, options.topic, until_end=options.exit)
+    try:
+        return RangeReading(client, options.topic, options.partition, where, until_end=options.exit)
+    except KafkaTimeoutError:
+        refuse_unserved(options, options.topic, options.partition)
+        raise
 
 
 def _numbers(text: str) -> list[int]:
@@ -156,6 +169,7 @@ def _print_all(reading: Reading, write: _format.Formatter, options: argparse.Nam
     remaining: int | None = options.count
     out = sys.stdout.buffer
     progress = Progress(reading.expected(options.count), "records", hidden=options.quiet or sys.stdout.isatty())
+    heard_at = time.monotonic()
     with progress:
         while remaining != 0 and not reading.done:
             with reading.batch(remaining) as records:
@@ -165,6 +179,11 @@ def _print_all(reading: Reading, write: _format.Formatter, options: argparse.Nam
                         out.flush()
                 out.flush()
             progress.advance(len(records))
+            if records:
+                heard_at = time.monotonic()
+            elif time.monotonic() - heard_at > QUIET_S:
+                refuse_unserved(options, options.topic, options.partition)
+                heard_at = float("inf")  # it is enough to have asked once
             if remaining is not None:
                 remaining -= len(records)
     return 0

@@ -1,7 +1,8 @@
 """Say whether the cluster is well: every check that fails is named, and the exit status is 1.
 
 Checked are: a broker answers; there is a controller, and it is one of the brokers; none of them is fenced; every
-partition has a leader; all replicas are in sync; every broker coordinates groups. Nothing is written or created.
+partition has a leader; all replicas are in sync; no log directory has failed, and every replica has its log in one;
+every broker coordinates groups. Nothing is written or created.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from barnabas.commands._client import add_broker_options, admin, seconds
+from barnabas.commands._groups import list_groups
 from barnabas.commands._output import CommandError, add_json, count_of, explain, print_table, show_json
-from barnabas.commands._partitions import under_replicated, without_leader
+from barnabas.commands._partitions import under_replicated, without_leader, without_log
 from barnabas.commands._topics import choose
 
 if TYPE_CHECKING:
@@ -95,8 +97,16 @@ def _checks(client: KafkaAdminClient) -> Iterator[tuple[str, str, str]]:
     count = count_of(sum(len(topic["partitions"]) for topic in topics), "partition")
     yield "leaders", _some(without_leader(topics)), f"{count} of {count_of(len(topics), 'topic')}, each has one"
     yield "in sync", _some(under_replicated(topics)), "all replicas"
-    groups = client.list_groups(broker_ids=[number for number in brokers if f"broker {number}" not in fenced])
-    yield "coordinator", "", count_of(len(groups), "group")
+    described = client.describe_log_dirs()
+    failed = [one["log_dir"] for broker in described for one in broker["log_dirs"] if one["error_code"]]
+    yield "log dirs", _some(failed), "none has failed"
+    yield "served", _some(without_log(topics, described)), "all replicas"
+    try:
+        groups = list_groups(client, [number for number in brokers if f"broker {number}" not in fenced])
+    except CommandError as error:
+        yield "coordinator", str(error), ""
+    else:
+        yield "coordinator", "", count_of(len(groups), "group")
 
 
 def _some(wrong: list[str]) -> str:

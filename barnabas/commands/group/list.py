@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from barnabas.commands._client import add_broker_options, admin
+from barnabas.commands._groups import list_groups
 from barnabas.commands._output import add_json, show
 
 STATES = (
@@ -36,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print the groups."""
     with admin(options) as client:
-        groups = client.list_groups()
+        groups = list_groups(client)
     rows = [
         {
             "group": group["group_id"],

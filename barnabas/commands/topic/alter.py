@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from barnabas.commands._client import add_broker_options, admin, pair, positive
+from barnabas.commands._client import add_broker_options, admin, each_once, pair, positive
 from barnabas.commands._configs import DELETE, SET, Change, alter_configs
 from barnabas.commands._output import Report, WrongCall, add_json, explain_code
 
@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
     """Alter each topic; the status is 1 if one cannot be altered."""
     if not (options.partitions or options.config or options.reset):
         raise WrongCall("nothing to alter: give --partitions, --config or --reset")
-    changes = [Change(name, SET, value) for name, value in options.config]
+    changes = [Change(name, SET, value) for name, value in each_once(options.config).items()]
     changes += [Change(name, DELETE) for name in options.reset]
     report = Report(options)
     with admin(options) as client:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from barnabas.commands._client import add_broker_options, admin, pair, positive
+from barnabas.commands._client import add_broker_options, admin, each_once, pair, positive
 from barnabas.commands._output import Report, add_json, explain_code
 
 EXAMPLES = """
@@ -44,11 +44,12 @@ def run(options: argparse.Namespace) -> int:
     """Create each topic that can be; the status is 1 if one cannot."""
     from kafka.errors import TopicAlreadyExistsError
 
+    configs = each_once(options.config)
     wanted = {
         name: {
             "num_partitions": partitions or options.partitions,
             "replication_factor": options.replicas,
-            "configs": dict(options.config),
+            "configs": configs,
         }
         for name, partitions in options.topic
     }

@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import Consumer
 
 from barnabas.__main__ import main
-from tests.broker_process import BrokerProcess
+from tests.broker_process import BrokerProcess, free_address
 
 
 class Said(NamedTuple):
@@ -75,6 +75,28 @@ def barnabas(call: Command, shared_broker: BrokerProcess, monkeypatch: pytest.Mo
 def topic(request: pytest.FixtureRequest) -> str:
     """A name for a topic of this test's own."""
     return re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).strip("-")
+
+
+class Half(NamedTuple):
+    """A broker of which a data directory has failed: where it is, and the partitions of topic t in that directory."""
+
+    bootstrap: str
+    metrics: str
+    lost: list[int]
+
+
+@pytest.fixture
+def half(call: Command, tmp_path: Path) -> Iterator[Half]:
+    directories, metrics = [tmp_path / "first", tmp_path / "second"], free_address()
+    settings = {"log.dirs": ",".join(map(str, directories)), "barnabas.metrics.listener": metrics}
+    with BrokerProcess(tmp_path, settings) as running:
+        assert call("topic", "create", "t", "-p", "4", "-b", running.bootstrap).status == 0
+        assert running.stop() == 0
+        lost = sorted(int(path.name.removeprefix("t-")) for path in directories[1].glob("t-?"))
+        directories[1].rename(tmp_path / "unplugged")
+        directories[1].write_text("no directory")
+        running.start()
+        yield Half(running.bootstrap, metrics, lost)
 
 
 @pytest.fixture

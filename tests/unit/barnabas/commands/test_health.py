@@ -3,12 +3,13 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 
 import pytest
 
 from tests.broker_process import BrokerProcess
 
-CHECKS = ["reachable", "controller", "fenced", "leaders", "in sync", "coordinator"]
+CHECKS = ["reachable", "controller", "fenced", "leaders", "in sync", "log dirs", "served", "coordinator"]
 
 
 def test_a_cluster_that_is_well(barnabas, topic):
@@ -19,6 +20,46 @@ def test_a_cluster_that_is_well(barnabas, topic):
     told = json.loads(barnabas("health", "--json").out)
     assert told["healthy"] is True
     assert [check["check"] for check in told["checks"]] == CHECKS
+
+
+def test_a_log_directory_that_has_failed_and_what_was_in_it_are_named(call, half):
+    said = call("health", "-b", half.bootstrap, "--json")
+    checks = {check["check"]: (check["ok"], check["detail"]) for check in json.loads(said.out)["checks"]}
+    assert said.status == 1
+    assert checks["log dirs"][0] is False
+    assert checks["log dirs"][1].endswith("/second")
+    assert checks["served"] == (False, ", ".join(f"t/{index}" for index in half.lost))
+    with urllib.request.urlopen(f"http://{half.metrics}/readyz") as page:
+        ready, failed = page.read().decode().splitlines()
+    assert ready == "ready"
+    assert "/second failed: " in failed
+
+
+def test_groups_that_cannot_be_loaded_are_told_of_and_nobody_waits_for_them(tmp_path, call):
+    with BrokerProcess(tmp_path, {"offsets.topic.num.partitions": 1}) as broker:
+        place = ("-b", broker.bootstrap)
+        call("topic", "create", "t", *place)
+        call("produce", "t", *place, stdin=b"a\n")
+        assert call("consume", "t", "-g", "g", "-c", "1", *place).out == "a\n"
+        broker.stop()
+        file = broker.data_dir / "__consumer_offsets-0" / f"{0:020}.log"
+        data = file.read_bytes()
+        file.write_bytes(data[:61] + bytes([data[61] ^ 1]) + data[62:])
+        broker.start()
+        why = "__consumer_offsets-0 cannot be loaded: CORRUPT_MESSAGE"
+        assert why in broker.log.read_text()
+        said = call("health", *place)
+        assert said.status == 1
+        assert "coordinator  no   a broker cannot load the groups of some partitions" in said.out
+        described = call("group", "describe", "g", *place)
+        assert described.status == 1
+        assert f"g: The groups of {why}" in described.err
+        listed = call("group", "list", *place)
+        assert (listed.status, listed.out) == (1, "")
+        assert "cannot load the groups" in listed.err
+        read = call("consume", "t", "-g", "g", "-c", "1", *place)
+        assert read.status == 1
+        assert "the broker could not do this; its log says why" in read.err
 
 
 def test_nothing_is_created_by_asking(tmp_path, call):

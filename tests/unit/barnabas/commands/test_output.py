@@ -67,6 +67,11 @@ def test_what_the_broker_does_not_serve_is_told_so():
     assert (explain(errors.IncompatibleBrokerVersion("X")) or "").startswith("the broker does not serve what this")
 
 
+def test_a_failure_that_the_broker_says_nothing_of_is_looked_up_in_its_log():
+    assert explain(errors.UnknownError()) == "the broker could not do this; its log says why"
+    assert explain(errors.UnknownError("the disk is gone")) == "the disk is gone"
+
+
 def test_what_is_not_the_client_s_error_is_not_explained_away():
     assert explain(ValueError("a bug")) is None
 

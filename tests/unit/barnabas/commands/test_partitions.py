@@ -1,4 +1,4 @@
-from barnabas.commands._partitions import under_replicated, without_leader
+from barnabas.commands._partitions import under_replicated, without_leader, without_log
 
 
 def partition(index: int, leader: int, in_sync: list[int], error_code: int = 0) -> dict:
@@ -23,3 +23,13 @@ def test_partitions_that_nobody_leads():
 
 def test_partitions_with_replicas_out_of_sync():
     assert under_replicated(TOPICS) == ["a/1"]
+
+
+def test_partitions_of_which_a_broker_that_answers_has_no_log():
+    copy = {"partition_index": 0, "is_future_key": True}
+    log = {"partition_index": 1, "is_future_key": False}
+    one = {"broker": 1, "log_dirs": [{"topics": [{"name": "a", "partitions": [log]}]}, {"topics": []}]}
+    other = {"broker": 2, "log_dirs": [{"topics": [{"name": "a", "partitions": [log, copy]}]}]}
+    assert without_log(TOPICS[:1], [one]) == ["a/0"]
+    assert without_log(TOPICS[:1], [one, other]) == ["a/0"]
+    assert without_log(TOPICS[:1], []) == []

@@ -61,3 +61,10 @@ def test_there_must_be_something_to_alter(call):
     status, _, err = call("topic", "alter", "t")
     assert status == 2
     assert "nothing to alter: give --partitions, --config or --reset" in err
+
+
+def test_a_setting_that_is_given_twice_is_a_wrong_call(call):
+    for command in ("create", "alter"):
+        status, out, err = call("topic", command, "t", "-c", "retention.ms=1", "-c", "retention.ms=2")
+        assert (status, out) == (2, "")
+        assert "retention.ms is given more than once" in err

@@ -1,0 +1,41 @@
+"""What the commands on files have in common: which files, and the server's program that reads them.
+
+The files' formats are the server's, which is never imported here: `hand_over` replaces this process by the server's
+program, as `barnabas serve` does, and tells it what was asked for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+
+from barnabas.commands._output import WrongCall
+
+
+def add_target(parser: argparse.ArgumentParser, *, files: bool = True) -> None:
+    """Declare which files are meant."""
+    kinds = "the directory of a partition, or a data directory"
+    parser.add_argument("paths", nargs="+", metavar="PATH", help=f"a file, {kinds}" if files else kinds)
+    parser.add_argument("-t", "--topic", dest="log_topic", help="of a data directory, the logs of this topic")
+    parser.add_argument("-p", "--partition", type=int, help="with --topic, this partition")
+
+
+def hand_over(options: argparse.Namespace, **more: object) -> int:
+    """Become the server's program with this request; does not return."""
+    if options.partition is not None and options.log_topic is None:
+        raise WrongCall("--partition belongs to --topic")
+    if not all(options.paths):
+        raise WrongCall("a PATH is empty; for the working directory write .")
+    request = {
+        "command": options.command.removeprefix("log "),
+        "paths": [os.path.abspath(path) for path in options.paths],
+        "topic": options.log_topic,
+        "partition": options.partition,
+        "json": options.json,
+        **more,
+    }
+    launcher = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "_launcher.py")
+    sys.stdout.flush()
+    os.execv(sys.executable, [sys.executable, launcher, "log", json.dumps(request)])  # noqa: S606 - our own program

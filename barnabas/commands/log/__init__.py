@@ -1,0 +1,11 @@
+"""Read, check and mend the files of a broker: those of one that is stopped, or a copy of them.
+
+A PATH is a file (not for repair), the directory of a partition, or a data directory, in which --topic and --partition
+choose.
+"""
+
+SUBCOMMANDS = {
+    "dump": "print batches, records, indexes, snapshots and checkpoints",
+    "verify": "check everything against its format and the rest; list what is wrong",
+    "repair": "say what would mend it, or do that",
+}

@@ -1,0 +1,40 @@
+"""Print what is in the files of a log: batches with their records, indexes, snapshots, checkpoints.
+
+Records of __consumer_offsets, __transaction_state and __cluster_metadata are decoded, and so are snapshots of the
+metadata and control records. What kind a file is says its name, as Kafka has them. Damage does not end the output; the
+exit status is 1 then.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from barnabas.commands._log import add_target, hand_over
+from barnabas.commands._output import add_json
+
+EXAMPLES = """
+  barnabas log dump barnabas-data -t letters                        all files of a topic's logs
+  barnabas log dump barnabas-data -t letters -p 0 -o 100:200        what is about some offsets
+  barnabas log dump barnabas-data/letters-0/00000000000000000000.log
+  barnabas log dump barnabas-data/__cluster_metadata-0 --json       a JSON object a line
+  barnabas log dump barnabas-data -t letters --no-records           batches only
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    add_target(parser)
+    parser.add_argument("-o", "--offsets", default=":", metavar="FROM:TO", help="only these offsets, without the last")
+    parser.add_argument("--no-records", action="store_true", help="print batches without their records")
+    parser.add_argument(
+        "--decoder",
+        choices=("auto", "raw", "offsets", "transactions", "metadata"),
+        default="auto",
+        help="what keys and values are (default: what the topic says)",
+    )
+    add_json(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Let the server's program print the files."""
+    return hand_over(options, offsets=options.offsets, records=not options.no_records, decoder=options.decoder)

@@ -1,0 +1,24 @@
+"""Partitions of a failed log directory: the commands say so, and end."""
+
+import argparse
+
+import pytest
+
+from barnabas.commands._output import CommandError
+from barnabas.commands._unserved import refuse_unserved
+
+
+def test_what_is_asked_for_and_cannot_be_served_is_named(half):
+    options = argparse.Namespace(brokers=[half.bootstrap], settings=[], settings_file=None, timeout=2.0)
+    lost, kept = half.lost, sorted({0, 1, 2, 3} - set(half.lost))
+    with pytest.raises(CommandError, match=rf"^KAFKA_STORAGE_ERROR: t/{lost[0]}, t/{lost[1]} cannot be served"):
+        refuse_unserved(options, ["^t"])
+    with pytest.raises(CommandError, match=rf"^KAFKA_STORAGE_ERROR: t/{lost[1]} cannot"):
+        refuse_unserved(options, ["t"], [kept[0], lost[1]])
+    refuse_unserved(options, ["t"], kept)
+
+
+def test_reading_ends_with_the_reason(call, half):
+    index = str(half.lost[0])
+    said = call("consume", "t", "-p", index, "-b", half.bootstrap)
+    assert (said.status, f"KAFKA_STORAGE_ERROR: t/{index}" in said.err) == (1, True)
