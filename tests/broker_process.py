@@ -40,16 +40,19 @@ class BrokerProcess:
         self.log = directory / "broker.log"
         self.bootstrap = "127.0.0.1:0"
         self._settings = [f"-D{name}={value}" for name, value in (properties or {}).items()]
+        self._has_log_dirs = "log.dirs" in (properties or {})
         self._command = [*within, *COMMAND]
         self._process: subprocess.Popen[bytes] | None = None
         directory.mkdir(parents=True, exist_ok=True)
 
     def start(self, timeout_s: float = 30) -> "BrokerProcess":
         """Start the broker and return once it has said that it is ready."""
-        place = ("--listen", self.bootstrap, "--data-dir", str(self.data_dir))
+        where = [] if self._has_log_dirs else ["--data-dir", str(self.data_dir)]
         with open(self.log, "ab") as log:
             self._process = subprocess.Popen(
-                [*self._command, "serve", *place, *self._settings], stdout=subprocess.PIPE, stderr=log
+                [*self._command, "serve", "--listen", self.bootstrap, *self._settings, *where],
+                stdout=subprocess.PIPE,
+                stderr=log,
             )
         self.bootstrap = self._ready_address(self._process, time.monotonic() + timeout_s)
         return self

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import proofs
 from tests.broker_process import BrokerProcess
 
 
@@ -14,3 +15,9 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
     with BrokerProcess(tmp_path / "broker") as running:
         yield running
     running.check_log()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what was tried where everybody sees it: what tests print is captured."""
+    for line in proofs.told():
+        terminalreporter.write_line(line)

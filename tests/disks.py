@@ -47,6 +47,11 @@ class FaultyDisk(OsDisk):
         self.check("create" if create else "open", path)
         return FaultyFile(self, path, os.O_RDWR | (os.O_CREAT if create else 0))
 
+    def read_file(self, path: str) -> bytes:
+        if "read" in self._armed:  # else no call to speak of: most tests are about what is changed
+            self.check("read", path)
+        return super().read_file(path)
+
     def replace_file(self, path: str, data: Buffer, sync: bool = True) -> None:
         self.check("replace", path)
         super().replace_file(path, data, sync)
@@ -82,6 +87,9 @@ class FaultyFile(OsFile):
 
     def pread_nowait(self, size: int, offset: int) -> Buffer | None:
         return None if self._disk.cold else super().pread_nowait(size, offset)
+
+    def send_nowait(self, socket: int, size: int, offset: int) -> int | None:
+        return None if self._disk.cold else super().send_nowait(socket, size, offset)
 
     def pwrite(self, data: Buffer, offset: int) -> None:
         try:

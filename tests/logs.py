@@ -6,6 +6,7 @@ from typing import Any
 
 from protocol.record import Record
 from protocol.record_batch import BatchHeader, build_batch, iter_batches
+from storage import opening
 from storage.disk import Disk, OsDisk
 from storage.log import Log, LogConfig
 from storage.log_directory import LogDirectory
@@ -20,7 +21,7 @@ def open_log(
 ) -> Log:
     """Open the log `topic`-0 in `folder`, which is not locked."""
     disk = disk or OsDisk()
-    return Log.open(disk, LogDirectory(disk, str(folder)), topic, 0, config, now_ms=NOW_MS, **known)
+    return opening.open_log(disk, LogDirectory(disk, str(folder)), topic, 0, config, now_ms=NOW_MS, **known)
 
 
 def batch(count: int = 1, *, size: int = 10, timestamp: int = NOW_MS, **fields: Any) -> bytearray:
@@ -38,6 +39,11 @@ def fill(log: Log, batches: int, *, count: int = 1, size: int = 10, epoch: int =
     for _ in range(batches):
         log.append_as_leader(batch(count, size=size), epoch, NOW_MS)
     log.update_high_watermark(log.log_end_offset)
+
+
+def bases(log: Log) -> tuple[int, ...]:
+    """Where each segment begins, oldest first."""
+    return tuple(segment.base_offset for segment in log.segments)
 
 
 def headers(log: Log) -> list[BatchHeader]:

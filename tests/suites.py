@@ -12,13 +12,28 @@ import sys
 import time
 from typing import NamedTuple
 
-SUITES = ("unit", "scripts", "properties", "repo", "oracles", "clients", "clients/conformance", "chaos", "spark")
+from tests.proofs import TOLD
+
+SUITES = (
+    "unit",
+    "scripts",
+    "properties",
+    "corruption",
+    "repo",
+    "crash",
+    "oracles",
+    "clients",
+    "clients/conformance",
+    "chaos",
+    "spark",
+)
 FULL_FIGURES = {
     "BARNABAS_TEST_DROPPED_CONNECTIONS": "10000",
     "BARNABAS_TEST_EXAMPLES": "10",
-    "BARNABAS_TEST_KILLS": "20",
+    "BARNABAS_TEST_KILLS": "30",
     "BARNABAS_TEST_NEW_TOPICS": "1000",
     "BARNABAS_TEST_PIPELINES": "2000",
+    "BARNABAS_TEST_STATES": "20000",
 }
 # What `make test` hands down would change what a test's own `make` does and prints.
 OF_THE_OUTER_MAKE = {"ARGS", "MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS"}
@@ -32,6 +47,7 @@ class Result(NamedTuple):
     seconds: float
     counts: dict[str, int]
     failed: bool
+    tried: list[str]
 
 
 def main() -> int:
@@ -58,6 +74,7 @@ def run(suite: str, environment: dict[str, str]) -> Result:
     command = [sys.executable, "-m", "pytest", f"tests/{suite}", *inner, "-q", "--durations=3", "--durations-min=1"]
     started = time.monotonic()
     counts: dict[str, int] = {}
+    tried: list[str] = []
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as pytest:
         assert pytest.stdout is not None
         for line in pytest.stdout:
@@ -66,12 +83,14 @@ def run(suite: str, environment: dict[str, str]) -> Result:
             found = {outcome: int(count) for count, outcome in OUTCOMES.findall(line)}
             if found and " in " in line:
                 counts = found
+            if told := TOLD.match(line):
+                tried.append(told[1])
     failed = pytest.returncode != 0
-    return Result(suite, time.monotonic() - started, counts, failed)
+    return Result(suite, time.monotonic() - started, counts, failed, tried)
 
 
 def report(results: list[Result]) -> None:
-    """Print a line a suite, and the totals alone on the last line."""
+    """Print a line a suite, what was tried in them, and the totals alone on the last line."""
     print(f"\n{'suite':<20}{'seconds':>9}{'passed':>9}{'failed':>9}{'skipped':>9}")
     totals = {"passed": 0, "failed": 0, "skipped": 0}
     for result in results:
@@ -82,6 +101,9 @@ def report(results: list[Result]) -> None:
         figures = "".join(f"{row.get(outcome, 0):>9}" for outcome in totals)
         print(f"{result.suite:<20}{result.seconds:>9.1f}{figures}")
     print(f"{'':<20}{sum(result.seconds for result in results):>9.1f}")
+    for result in results:
+        for told in result.tried:
+            print(f"{result.suite}: {told}")
     print(f"{totals['passed']} passed, {totals['failed']} failed, {totals['skipped']} skipped")
 
 

@@ -134,7 +134,7 @@ def test_nothing_acknowledged_is_lost_on_a_full_disk_and_the_broker_goes_on_when
         producer.append_until(ErrorCode.KAFKA_STORAGE_ERROR)
         assert len(producer.acknowledged) > DISK_BYTES // VALUE_BYTES // 2
         assert stored(broker.bootstrap) == producer.acknowledged
-        refused = f"No space is left in {broker.data_dir}: records, topics and settings are refused"
+        refused = f"free in {broker.data_dir}: topics are refused, and records and settings that do not fit"
         producer.append_until_said(refused, broker.log, ErrorCode.KAFKA_STORAGE_ERROR, VALUE_BYTES)
         assert create_topic(broker.bootstrap, "another") != ErrorCode.NONE
 

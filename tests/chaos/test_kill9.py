@@ -1,164 +1,160 @@
 """kill -9 in the middle of an idempotent librdkafka producer's run, again and again, on one data directory.
 
-``BARNABAS_TEST_KILLS`` says how often; the default fits into everyday runs.
+Some kills come in the middle of a pass of compaction, some when a pass has just ended, and some as soon as enough has
+been acknowledged. A start that is refused fails all tests. ``BARNABAS_TEST_KILLS`` says how often; the default fits
+into everyday runs. The producer and the reader are in `survival.py`.
 """
 
 import itertools
 import os
-import threading
+import subprocess
 import time
-from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.broker_process import BrokerProcess
+from tests import proofs
+from tests.broker_process import COMMAND, BrokerProcess
+from tests.chaos.survival import SILENT, Partition, Stored, Workload, key_of, read_all
 from tests.oracles.dump_log_segments import dump, dumpable
 
-KILLS = int(os.environ.get("BARNABAS_TEST_KILLS", "3"))
-TOPIC = "survivors"
-PARTITIONS = 3
-ACKNOWLEDGED_BETWEEN_KILLS = 4000
+KILLS = int(os.environ.get("BARNABAS_TEST_KILLS", "5"))
+ACKNOWLEDGED_BETWEEN_KILLS = 1000
+RETENTION_BYTES = 20_000
 # Small segments roll between two kills, so that recovery meets closed segments, their indexes and snapshots too.
-SEGMENT_BYTES = 1 << 20
-PADDING = "x" * 500
-# librdkafka writes to standard error without end while a broker is gone.
-SILENT = {"log_level": 0}
+SMALL = {"internal.segment.bytes": "4096", "index.interval.bytes": "512", "file.delete.delay.ms": "100"}
+SURVIVORS = [Partition("survivors", number) for number in range(3)]
+LATEST = Partition("latest", 0)
+RECENT = Partition("recent", 0)
+PARTITIONS = [*SURVIVORS, LATEST, RECENT]
+TOPICS = [
+    NewTopic("survivors", 3, 1, config=SMALL),
+    NewTopic("latest", 1, 1, config={**SMALL, "cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}),
+    NewTopic("recent", 1, 1, config={**SMALL, "retention.bytes": str(RETENTION_BYTES)}),
+]
+# Compaction that is always at work, and so slow that a kill meets it.
+SETTINGS = {
+    "log.cleaner.backoff.ms": 0,
+    "log.cleaner.io.max.bytes.per.second": 200_000,
+    "log.retention.check.interval.ms": 100,
+}
 
 
-class Workload:
-    """A producer that never stops: numbered records in turn to every partition, and what became of each."""
+class Killed(NamedTuple):
+    """What many kills have left: a directory, whose broker has then stopped in good order, and what was read before."""
 
-    def __init__(self, bootstrap: str) -> None:
-        self.sent: dict[int, list[int]] = defaultdict(list)
-        self.acknowledged: dict[tuple[int, int], int] = {}
-        self.refused: list[KafkaError] = []
-        self._changed = threading.Condition()
-        self._stopping = threading.Event()
-        settings = {
-            "bootstrap.servers": bootstrap,
-            "enable.idempotence": True,
-            "acks": "all",
-            "linger.ms": 1,
-            "compression.type": "lz4",
-            "batch.num.messages": 50,
-            "queue.buffering.max.messages": 5000,
-            "message.timeout.ms": 120_000,
-            "reconnect.backoff.max.ms": 200,
-            "retry.backoff.max.ms": 200,
-        }
-        self._producer = Producer(settings | SILENT)
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self) -> "Workload":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopping.set()
-        self._thread.join()
-
-    def wait_for_acknowledged(self, more: int, timeout_s: float = 60) -> None:
-        with self._changed:
-            aim = len(self.acknowledged) + more
-            enough = self._changed.wait_for(lambda: len(self.acknowledged) >= aim, timeout_s)
-        assert not self.refused
-        assert enough, f"{len(self.acknowledged)} of {aim} records acknowledged after {timeout_s} s"
-
-    def finish(self) -> None:
-        """Stop sending, and wait until every record sent is acknowledged."""
-        self._stopping.set()
-        self._thread.join()
-        assert self._producer.flush(60) == 0
-        assert not self.refused
-
-    def _run(self) -> None:
-        for number in itertools.count():
-            if self._stopping.is_set():
-                return
-            partition = number % PARTITIONS
-            while not self._accepted(number, partition):
-                self._producer.poll(0.01)
-            self._producer.poll(0)
-
-    def _accepted(self, number: int, partition: int) -> bool:
-        def delivered(error: KafkaError | None, message: Message) -> None:
-            with self._changed:
-                if error is None:
-                    self.acknowledged[partition, message.offset()] = number
-                else:
-                    self.refused.append(error)
-                self._changed.notify_all()
-
-        try:
-            self._producer.produce(TOPIC, f"{number} {PADDING}", partition=partition, on_delivery=delivered)
-        except BufferError:
-            return False
-        self.sent[partition].append(number)
-        return True
-
-
-def read_all(bootstrap: str) -> Iterator[tuple[int, int, int]]:
-    """Yield partition, offset and number of every record in the topic, in the order of the offsets."""
-    settings = {"bootstrap.servers": bootstrap, "group.id": "checker", "enable.auto.commit": False}
-    consumer = Consumer(settings | SILENT)
-    ends = {
-        partition: consumer.get_watermark_offsets(TopicPartition(TOPIC, partition), 30)[1]
-        for partition in range(PARTITIONS)
-    }
-    consumer.assign([TopicPartition(TOPIC, partition, OFFSET_BEGINNING) for partition in ends])
-    left = sum(ends.values())
-    deadline = time.monotonic() + 120
-    while left:
-        assert time.monotonic() < deadline, f"{left} records were not read"
-        for message in consumer.consume(5000, 1.0):
-            assert message.error() is None, message.error()
-            left -= 1
-            yield message.partition(), message.offset(), int(message.value().split(b" ", 1)[0])
-    consumer.close()
+    data_dir: Path
+    workload: Workload
+    stored: Stored
+    amid_passes: int
 
 
 @pytest.fixture(scope="module")
-def killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[BrokerProcess, Workload]]:
-    """A broker that was killed and restarted KILLS times under a workload that has finished since."""
-    with BrokerProcess(tmp_path_factory.mktemp("kill9")) as broker:
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Killed]:
+    """Kill and restart a broker KILLS times under a workload; let that finish, read all, and stop the broker."""
+    amid_passes = 0
+    with BrokerProcess(tmp_path_factory.mktemp("kill9"), SETTINGS) as broker:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap} | SILENT)
-        config = {"segment.bytes": str(SEGMENT_BYTES)}
-        admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1, config=config)])[TOPIC].result(30)
-        with Workload(broker.bootstrap) as workload:
-            for _ in range(KILLS):
+        for created in admin.create_topics(TOPICS).values():
+            created.result(30)
+        moments = itertools.cycle([amid_a_pass, after_a_pass, at_once])
+        with Workload(broker.bootstrap, PARTITIONS) as workload:
+            for moment in itertools.islice(moments, KILLS):
                 workload.wait_for_acknowledged(ACKNOWLEDGED_BETWEEN_KILLS)
+                moment(broker.data_dir)
                 broker.kill()
+                amid_passes += unfinished(broker.data_dir)
                 broker.start()
+                proofs.count("kills of a broker amid a producer's run")
             workload.wait_for_acknowledged(ACKNOWLEDGED_BETWEEN_KILLS)
             workload.finish()
-        yield broker, workload
+        stored = read_all(broker.bootstrap, PARTITIONS)
+        vanished = len(workload.acknowledged[LATEST]) - len(stored.numbers[LATEST])
+        proofs.count("kills of a broker amid a pass of compaction", amid_passes)
+        proofs.count("records that compaction took between kills", vanished)
+        assert broker.stop() == 0
+        broker.check_log()
+        yield Killed(broker.data_dir, workload, stored, amid_passes)
 
 
-def test_every_acknowledged_record_is_there_in_order_and_once(killed: tuple[BrokerProcess, Workload]) -> None:
-    broker, workload = killed
-    stored: dict[int, list[int]] = defaultdict(list)
-    at: dict[tuple[int, int], int] = {}
-    for partition, offset, number in read_all(broker.bootstrap):
-        stored[partition].append(number)
-        at[partition, offset] = number
-    assert len(workload.acknowledged) == sum(map(len, workload.sent.values()))
-    assert workload.acknowledged == at
-    assert stored == workload.sent
+def unfinished(data_dir: Path) -> bool:
+    """Whether compaction has begun a file that has not yet taken the place of others."""
+    return any(data_dir.glob("latest-0/*.cleaned"))
 
 
-def test_apache_kafka_reads_all_that_survived_without_a_complaint(killed: tuple[BrokerProcess, Workload]) -> None:
-    broker, workload = killed
-    assert broker.stop() == 0
-    files = dumpable(broker.data_dir)
-    dumped = dump(files)
+def at_once(data_dir: Path) -> None:
+    pass
+
+
+def amid_a_pass(data_dir: Path) -> None:
+    wait_until(lambda: unfinished(data_dir))
+
+
+def after_a_pass(data_dir: Path) -> None:
+    checkpoint = data_dir / "cleaner-offset-checkpoint"
+    before = checkpoint.read_bytes() if checkpoint.exists() else b""
+    wait_until(lambda: checkpoint.exists() and checkpoint.read_bytes() != before)
+
+
+def wait_until(condition: Callable[[], bool], timeout_s: float = 30) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "compaction is not at work"
+        time.sleep(0.001)
+
+
+@pytest.mark.parametrize("partition", SURVIVORS, ids=lambda partition: partition.number)
+def test_every_acknowledged_record_is_there_in_order_and_once(killed: Killed, partition: Partition) -> None:
+    stored = killed.stored.numbers[partition]
+    assert stored == killed.workload.acknowledged[partition]
+    assert list(stored.values()) == killed.workload.sent[partition]
+    assert list(stored) == list(range(len(stored)))
+
+
+def test_a_compacted_log_keeps_the_last_record_of_each_key_where_it_was(killed: Killed) -> None:
+    acknowledged, stored = killed.workload.acknowledged[LATEST], killed.stored.numbers[LATEST]
+    last = {key_of(acknowledged[offset]): offset for offset in sorted(acknowledged)}
+    assert set(last.values()) <= stored.keys()
+    assert stored.items() <= acknowledged.items()
+    assert killed.workload.sent[LATEST] == [acknowledged[offset] for offset in sorted(acknowledged)]
+
+
+def test_compaction_was_at_work_between_kills_and_when_they_came(killed: Killed) -> None:
+    assert len(killed.stored.numbers[LATEST]) < len(killed.workload.acknowledged[LATEST])
+    assert killed.amid_passes > 0
+
+
+def test_a_log_with_retention_keeps_all_acknowledged_records_from_its_start_on(killed: Killed) -> None:
+    acknowledged, stored = killed.workload.acknowledged[RECENT], killed.stored.numbers[RECENT]
+    start, end = killed.stored.log_starts[RECENT], len(killed.workload.sent[RECENT])
+    assert start > 0
+    kept = {offset: stored.get(offset) for offset in range(start, end)}
+    assert kept == {offset: number for offset, number in acknowledged.items() if offset >= start}
+    assert stored.items() <= acknowledged.items()
+
+
+def test_retention_by_size_leaves_what_it_is_to_keep(killed: Killed) -> None:
+    logs = (killed.data_dir / "recent-0").glob("*.log")
+    assert sum(path.stat().st_size for path in logs) >= RETENTION_BYTES
+
+
+def test_nothing_is_found_wrong_in_the_directory(killed: Killed) -> None:
+    command = [*COMMAND, "log", "verify", str(killed.data_dir)]
+    verified = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+
+
+def test_apache_kafka_reads_all_that_survived_without_a_complaint(killed: Killed) -> None:
+    files = dumpable(killed.data_dir)
+    segments = {file for file in files if file.suffix == ".log"}
+    with_gaps = {file for file in segments if file.parent.name == "latest-0"}
+    dumped, compacted = dump(file for file in files if file not in with_gaps), dump(with_gaps)
     assert dumped.complaints == []
-    records = sum(len(dumped.records(file)) for file in files if _of_the_topic(file))
-    assert records == len(workload.acknowledged)
-
-
-def _of_the_topic(file: Path) -> bool:
-    return file.suffix == ".log" and file.parent.name.startswith(f"{TOPIC}-")
+    gaps = ("Non-consecutive offsets in ", "is followed by")
+    assert [line for line in compacted.complaints if not any(gap in line for gap in gaps)] == []
+    survivors = [file for file in segments if file.parent.name.startswith("survivors-")]
+    records = sum(len(dumped.records(file)) for file in survivors)
+    assert records == sum(len(killed.workload.acknowledged[partition]) for partition in SURVIVORS)

@@ -53,7 +53,7 @@ class Both:
 
     def _plain(self, value: Any) -> Any:
         if isinstance(value, list):
-            return sorted((self._plain(item) for item in value), key=repr)
+            return sorted((self._plain(item) for item in value if not _is_ours(item)), key=repr)
         if isinstance(value, bytes):
             known = (name for name, ids in self.ids.items() if value in ids)
             return next(known, "an id" if value != ZERO_UUID else "no id")
@@ -107,6 +107,11 @@ def counted(name: str, partitions: int = -1, replicas: int = 1, **configs: str |
         assignments=[],
         configs=[NewTopic.Config(name=key.replace("_", "."), value=value) for key, value in configs.items()],
     )
+
+
+def _is_ours(item: Any) -> bool:
+    """Say whether it is a setting that Apache Kafka does not have."""
+    return str(getattr(item, "name", "")).startswith("barnabas.")
 
 
 def assigned(name: str, *pairs: tuple[int, list[int]], partitions: int = -1, replicas: int = -1) -> NewTopic:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.broker_process import BrokerProcess
+from tests.oracles.directories import Directories, make
 from tests.oracles.kafka_server import KafkaServer
 
 SETTINGS = {
@@ -30,3 +31,9 @@ def bootstraps(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, 
             ours.check_log()
     finally:
         kafka.stop()
+
+
+@pytest.fixture(scope="session")
+def directories(tmp_path_factory: pytest.TempPathFactory) -> Directories:
+    """What Apache Kafka wrote, and made of what we wrote."""
+    return make(tmp_path_factory.mktemp("directories"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import subprocess
 import time
@@ -17,30 +18,39 @@ CLUSTER_ID = "WV5yoIVIQ7q2wIB0pOwZQg"
 
 
 class KafkaServer:
-    """A running Apache Kafka on a data directory of its own; `bootstrap` is its address."""
+    """A running Apache Kafka on a data directory of its own; `bootstrap` is its address, also after a restart."""
 
-    def __init__(self, folder: Path, more: Mapping[str, object] | None = None) -> None:
-        """Start it; `more` is what else it is to be set to."""
+    def __init__(
+        self, folder: Path, more: Mapping[str, object] | None = None, features: Mapping[str, int] | None = None
+    ) -> None:
+        """Start it; `more` is what else it is to be set to, `features` which levels are not Kafka's own choice."""
         folder.mkdir()
         port, controller_port = _free_ports(2)
         self.bootstrap = f"127.0.0.1:{port}"
-        properties = folder / "server.properties"
-        properties.write_text(
+        self.data_dir = folder / "data"
+        self._folder = folder
+        self._properties = folder / "server.properties"
+        self._properties.write_text(
             f"""
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller_port}
 listeners=PLAINTEXT://{self.bootstrap},CONTROLLER://127.0.0.1:{controller_port}
 controller.listener.names=CONTROLLER
-log.dirs={folder / "data"}
+log.dirs={self.data_dir}
 offsets.topic.replication.factor=1
 offsets.topic.num.partitions=1
 """
             + "".join(f"{name}={value}\n" for name, value in (more or {}).items())
         )
-        run(*kafka_tool("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties)))
-        with open(folder / "server.log", "w") as log:
-            self._process = subprocess.Popen(kafka_tool("kafka.Kafka", str(properties)), stdout=log, stderr=log)
+        levels = [part for name, level in (features or {}).items() for part in ("--feature", f"{name}={level}")]
+        run(*kafka_tool("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self._properties), *levels))
+        self.start()
+
+    def start(self) -> None:
+        """Start it, the first time or again; `wait` until it answers."""
+        with open(self._folder / "server.log", "a") as log:
+            self._process = subprocess.Popen(kafka_tool("kafka.Kafka", str(self._properties)), stdout=log, stderr=log)
 
     def wait(self, timeout_s: float = 60) -> None:
         """Return once it answers and knows of itself as a broker."""
@@ -59,8 +69,14 @@ offsets.topic.num.partitions=1
         raise RuntimeError("Apache Kafka did not start; see server.log beside its data")
 
     def stop(self) -> None:
+        """Kill it."""
         self._process.kill()
         self._process.wait()
+
+    def close(self, timeout_s: float = 60) -> None:
+        """Let it stop in order, all its files complete."""
+        self._process.send_signal(signal.SIGTERM)
+        self._process.wait(timeout_s)
 
 
 def _free_ports(count: int) -> list[int]:

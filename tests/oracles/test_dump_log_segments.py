@@ -7,17 +7,19 @@ import pytest
 
 from protocol.compression import Compression
 from protocol.record import Record
-from protocol.record_batch import assign, build_batch, check_batch, iter_records
+from protocol.record_batch import EndTxnMarker, assign, build_batch, check_batch, iter_records
 from storage.disk import OsDisk
 from storage.log import Log
 from storage.log_config import LogConfig
 from storage.log_manager import LogManager
+from storage.transaction_index import decode_entries
+from storage.transaction_marker import append_marker, build_marker
 from tests.oracles.dump_log_segments import Dump, dump, dumpable, field
 
 NOW_MS = 1_800_000_000_000
 CONFIG = LogConfig(segment_bytes=20_000, index_interval_bytes=512, retention_ms=-1)
 CODECS = {codec.name.lower(): codec for codec in Compression}
-OTHERS = ("stamped", "truncated", "killed")
+OTHERS = ("stamped", "truncated", "killed", "aborted")
 
 
 def records_of(number: int, random: Random) -> list[Record]:
@@ -52,6 +54,23 @@ def append(log: Log, codec: Compression, numbers: range, *, epoch: int = 0) -> N
         log.append_as_leader(batch, epoch + number // 50, NOW_MS + number)
 
 
+def abort(log: Log) -> None:
+    """Append transactions of three producers at a time, and abort two of three."""
+    random = Random(1)
+    for number in range(120):
+        batch = build_batch(
+            records_of(number, random),
+            producer_id=1000 + number % 3,
+            producer_epoch=number // 3,
+            base_sequence=0,
+            is_transactional=True,
+        )
+        log.append_as_leader(batch, 0, NOW_MS)
+        if number >= 3:
+            marker = EndTxnMarker(committed=number % 3 == 0, coordinator_epoch=7)
+            append_marker(log, build_marker(1000 + number % 3, number // 3, marker, NOW_MS), 0, NOW_MS)
+
+
 def opened(directory: Path) -> LogManager:
     manager = LogManager(OsDisk(), [str(directory)], CONFIG, now_ms=lambda: NOW_MS, random=Random(1))
     manager.open()
@@ -75,6 +94,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     truncated.truncate_to(300)
     append(truncated, Compression.NONE, range(10), epoch=9)
     append(manager.create("killed", bytes([13] * 16), 0, CONFIG), Compression.LZ4, range(120))
+    abort(manager.create("aborted", bytes([14] * 16), 0, CONFIG))
     manager.close(clean=False)
 
     torn = max((directory / "killed-0").glob("*.log"))
@@ -144,6 +164,19 @@ def test_kafka_reads_the_producers_of_every_snapshot(directory: Path, dumped: Du
             assert field(line, "firstSequence") == field(batch, "baseSequence")
             assert field(line, "lastOffset") == field(batch, "lastOffset")
             assert field(line, "lastTimestamp") == field(batch, "CreateTime")
+
+
+def test_kafka_reads_every_transaction_that_was_aborted(directory: Path, dumped: Dump) -> None:
+    indexes = [path for path in dumped.files if path.suffix == ".txnindex"]
+    assert {path.parent.name for path in indexes} == {"aborted-0"}
+    assert len(indexes) > 1
+    for path in indexes:
+        read = [
+            tuple(int(field(line, name)) for name in ("producerId", "firstOffset", "lastOffset", "lastStableOffset"))
+            for line in dumped.files[path]
+        ]
+        assert read == decode_entries(path.read_bytes(), int(path.stem))
+        assert read
 
 
 def damaged(source: Path, target: Path, suffix: str, at: int) -> Path:

@@ -14,7 +14,7 @@ from protocol.record_batch import BatchHeader, iter_batches, iter_records, read_
 from storage.log import Log, LogConfig
 from storage.search import finish
 from tests.examples import examples
-from tests.logs import NOW_MS, open_log, stamped
+from tests.logs import NOW_MS, bases, open_log, stamped
 
 CONFIG = LogConfig(segment_bytes=900, index_interval_bytes=80, retention_ms=-1, segment_ms=60, file_delete_delay_ms=0)
 
@@ -89,7 +89,7 @@ class LogIsAList(RuleBasedStateMachine):
 
     @rule()
     def keep_within_a_size(self) -> None:
-        kept = list(self.log.segment_base_offsets)
+        kept = list(bases(self.log))
         while len(kept) > 1 and kept[1] <= self.high_watermark:
             if kept[1] > self.start and self.size_from(kept[1]) < KEEP_BYTES:
                 break
@@ -98,7 +98,7 @@ class LogIsAList(RuleBasedStateMachine):
         self.log.delete_old_segments(NOW_MS)
         self.log.delete_files(NOW_MS)
         self.log.config = CONFIG
-        assert list(self.log.segment_base_offsets) == kept
+        assert list(bases(self.log)) == kept
         self.start = max(self.start, kept[0])
 
     def size_from(self, offset: int) -> int:
@@ -128,7 +128,7 @@ class LogIsAList(RuleBasedStateMachine):
     @precondition(lambda self: self.batches and self.batches[-1][0].last_offset >= max(self.start, self.high_watermark))
     @rule(lost=st.integers(1, 30))
     def kill_amid_an_append(self, lost: int) -> None:
-        active = self.log.segment_base_offsets[-1]
+        active = bases(self.log)[-1]
         if self.batches[-1][0].base_offset < active:
             return
         path = self.folder / "topic-0" / f"{active:020d}.log"

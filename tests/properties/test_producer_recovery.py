@@ -1,32 +1,37 @@
 """Rule 10: what a restart knows of producers equals a scan of the whole log, on leaders and on followers.
 
 Epoch, window of batches, last timestamp and open transaction of each producer: after a crash, whatever was synced,
-checkpointed and rolled before it, and wherever the last write was torn; and after a clean stop.
+checkpointed, truncated and rolled before it, and wherever the last write was torn; and after a clean stop. The
+snapshots on disk are what a scan up to their offsets finds.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.record_batch import ControlType, assign, build_batch, control_record_key, end_txn_marker, iter_batches
 from storage.log import Log, LogConfig
+from storage.producer_snapshot import decode_snapshot
 from storage.producer_state import ProducerState
 from tests.examples import examples
 from tests.logs import NOW_MS, batch, content, open_log
 
 CONFIG = LogConfig(segment_bytes=900, index_interval_bytes=100)
 
+DOINGS = [
+    *("plain", "plain", "transactional", "commit", "abort", "bump", "nobody"),
+    *("flush", "roll", "restart", "crash", "truncate"),
+]
 # (producer, what happens, number of records)
 ACTIONS = st.lists(
     st.tuples(
         st.integers(1, 3),
-        st.sampled_from(
-            ["plain", "plain", "transactional", "commit", "abort", "bump", "nobody", "flush", "roll", "restart"]
-        ),
+        st.sampled_from(DOINGS),
         st.integers(1, 3),
     ),
     max_size=40,
@@ -52,6 +57,10 @@ class Writer:
         elif action == "restart":
             self.log.close(NOW_MS)
             self.log = open_log(self.folder, CONFIG, clean=True)
+        elif action == "crash":
+            self.log = open_log(self.folder, CONFIG, clean=False, recovery_point=self.log.recovery_point)
+        elif action == "truncate":
+            self.truncate(self.log.log_end_offset - 3 * count)
         elif action == "bump":
             if producer not in self.in_transaction:
                 self.epochs[producer] += 1
@@ -62,6 +71,17 @@ class Writer:
             self.end_transaction(producer, committed=action == "commit")
         else:
             self.write(producer, count, transactional=action == "transactional" or producer in self.in_transaction)
+
+    def truncate(self, offset: int) -> None:
+        """Drop what is from `offset` on, as a follower does; its leader's producers go on from what is left."""
+        self.log.truncate_to(max(offset, 0))
+        for producer in self.epochs:
+            known = self.log.producers.producers.get(producer)
+            self.epochs[producer] = known.epoch if known else 0
+            self.sequences[producer] = known.batches[-1].last_sequence + 1 if known and known.batches else 0
+            self.in_transaction.discard(producer)
+            if known and known.txn_first_offset >= 0:
+                self.in_transaction.add(producer)
 
     def write(self, producer: int, count: int, *, transactional: bool) -> None:
         fields = {"producer_id": producer, "producer_epoch": self.epochs[producer]}
@@ -94,17 +114,30 @@ class Writer:
             self.log.append_as_leader(records, 0, NOW_MS)
 
 
-def known(state: ProducerState) -> dict[int, object]:
+def known(state: ProducerState) -> dict[int, tuple[Any, ...]]:
     return {
         producer: (entry.epoch, entry.last_timestamp, entry.txn_first_offset, entry.batches)
         for producer, entry in state.producers.items()
     }
 
 
-def scanned(log: Log) -> ProducerState:
-    """Return what a scan of the whole log says."""
+def check_snapshots(log: Log) -> None:
+    paths = list(Path(log.directory).glob("*.snapshot"))
+    for path in paths:
+        offset = int(path.stem)
+        held = decode_snapshot(path.read_bytes(), offset)
+        full = scanned(log, offset)
+        assert known(held) == {producer: (*all_but, last[-1:]) for producer, (*all_but, last) in known(full).items()}
+    bases = {segment.base_offset for segment in log.segments[1:]}
+    assert bases <= {int(path.stem) for path in paths}
+
+
+def scanned(log: Log, end_offset: int = 1 << 62) -> ProducerState:
+    """Return what a scan of the whole log, or up to an offset, says."""
     state, data = ProducerState(), content(log)
     for at, header in iter_batches(data):
+        if header.base_offset >= end_offset:
+            break
         marker = end_txn_marker(data[at : at + header.size_bytes]) if header.is_control else None
         state.update(header, marker)
     return state
@@ -126,10 +159,11 @@ def test_rule_10_producer_state_after_a_restart_equals_a_full_scan(
             newest = max(Path(writer.log.directory).glob("*.log"))
             data = newest.read_bytes()
             newest.write_bytes(data[: max(0, len(data) - torn_bytes)])
-        again = open_log(folder, CONFIG, clean=clean)
+        again = open_log(folder, CONFIG, clean=clean, recovery_point=writer.log.recovery_point)
         full = scanned(again)
         assert known(again.producers) == known(full)
         for state in (again.producers, full):
             state.high_watermark_moved(again.log_end_offset)
         assert again.producers.first_unstable_offset == full.first_unstable_offset
         assert again.producers.end_offset == again.log_end_offset
+        check_snapshots(again)

@@ -1,12 +1,18 @@
 """What retention deletes is all that may go, and only that."""
 
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from protocol.record_batch import iter_batches
+from storage.log import Log
 from storage.log_config import LogConfig
 from storage.retention import deletable
+from tests.examples import examples
+from tests.logs import content, open_log, stamped
 
 NOW_MS = 100
 
@@ -38,7 +44,7 @@ def test_the_oldest_segments_that_may_go(
 ) -> None:
     segments = [Aged(number * 10, *shape) for number, shape in enumerate(shapes)]
     ends = [segment.base_offset + 10 for segment in segments]
-    count = deletable(
+    found = deletable(
         segments,
         LogConfig(retention_ms=retention_ms, retention_bytes=retention_bytes, cleanup_policy=frozenset(policy)),
         now_ms=NOW_MS,
@@ -46,6 +52,7 @@ def test_the_oldest_segments_that_may_go(
         high_watermark=high_watermark,
         log_end_offset=ends[-1],
     )
+    count = len(found)
 
     def may_go(number: int) -> bool:
         segment, left = segments[number], sum(each.size_bytes for each in segments[number + 1 :])
@@ -60,3 +67,85 @@ def test_the_oldest_segments_that_may_go(
 
     assert all(may_go(number) for number in range(count))
     assert count == len(segments) or not may_go(count)
+
+
+DELAY_MS = 7
+DAY_MS = 1000
+TODAY_MS = 10 * DAY_MS
+
+
+def kept_by_hand(log: Log, now_ms: int, config: LogConfig, high_watermark: int) -> int:
+    """Return where the log should begin after retention, from its segments' batches, one by one."""
+    sealed, bases = log.segments[:-1], [segment.base_offset for segment in log.segments]
+    sizes = [segment.size_bytes for segment in log.segments]
+    for number, segment in enumerate(log.segments):
+        end = bases[number + 1] if segment in sealed else log.log_end_offset
+        newest = max((header.max_timestamp for _, header in segment.headers(0)), default=None)
+        if newest is None or end > high_watermark:
+            return max(segment.base_offset, log.log_start_offset)
+        expired = now_ms - newest > config.retention_ms
+        unneeded = 0 <= config.retention_bytes <= sum(sizes[number + 1 :])
+        started_after = segment in sealed and end <= log.log_start_offset
+        if not (expired or unneeded or started_after):
+            return max(segment.base_offset, log.log_start_offset)
+    return log.log_end_offset
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(
+    # Some of yesterday, some of the clocks that are days ahead.
+    ages=st.lists(st.lists(st.integers(-5, 9).map(lambda days: TODAY_MS - days * DAY_MS), min_size=1, max_size=3)),
+    retention_days=st.integers(0, 8),
+    retention_bytes=st.sampled_from([-1, 0, 300, 700]),
+    committed=st.integers(0, 100),
+    start=st.integers(0, 30),
+    passes=st.lists(st.integers(0, 6), max_size=3),
+    clean=st.booleans(),
+)
+def test_a_log_keeps_exactly_what_is_young_or_needed_and_where_it_starts(
+    ages: list[list[int]],
+    retention_days: int,
+    retention_bytes: int,
+    committed: int,
+    start: int,
+    passes: list[int],
+    clean: bool,
+) -> None:
+    config = LogConfig(
+        segment_bytes=300,
+        retention_ms=retention_days * DAY_MS,
+        retention_bytes=retention_bytes,
+        file_delete_delay_ms=DELAY_MS,
+        message_timestamp_after_max_ms=2**40,
+    )
+    with TemporaryDirectory() as folder:
+        log = open_log(Path(folder), config)
+        for timestamps in ages:
+            log.append_as_leader(stamped(timestamps), 0, TODAY_MS)
+        log.update_high_watermark(committed)
+        log.advance_log_start(min(start, log.high_watermark))
+        whole, now_ms = (
+            content(log, log.segments[0].base_offset) if log.log_start_offset == 0 else content(log),
+            TODAY_MS,
+        )
+        for days in (0, *passes):
+            now_ms += days * DAY_MS
+            expected = kept_by_hand(log, now_ms, config, log.high_watermark)
+            log.delete_old_segments(now_ms)
+            assert log.log_start_offset == expected
+            assert content(log) == b"".join(
+                whole[at : at + header.size_bytes]
+                for at, header in iter_batches(whole)
+                if header.last_offset >= expected
+            )
+        gone = list(Path(log.directory).glob("*.deleted"))
+        log.delete_files(now_ms + DELAY_MS - 1)
+        log.delete_files(now_ms + DELAY_MS)
+        assert not any(path.exists() for path in gone)
+
+        if clean:
+            log.close(now_ms)
+        end, left = log.log_end_offset, content(log)
+        again = open_log(Path(folder), config, clean=clean, log_start_offset=log.log_start_offset)
+        assert (again.log_start_offset, again.log_end_offset) == (log.log_start_offset, end)
+        assert content(again) == left

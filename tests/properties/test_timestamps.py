@@ -1,7 +1,9 @@
 """Lookup by timestamp against looking at every record, whatever timestamps producers send."""
 
 from collections.abc import Iterable
+from itertools import pairwise
 from pathlib import Path
+from struct import Struct
 from tempfile import TemporaryDirectory
 
 from hypothesis import given, settings
@@ -19,6 +21,47 @@ BATCHES = st.lists(st.lists(st.integers(0, 40), min_size=1, max_size=3), max_siz
 def append(log: Log, batches: Iterable[list[int]]) -> None:
     for timestamps in batches:
         log.append_as_leader(stamped(timestamps), 0, NOW_MS)
+
+
+def time_entries(log: Log) -> list[list[tuple[int, int]]]:
+    """Return the entries of each time index on disk."""
+    files = sorted(Path(log.directory).glob("*.timeindex"))
+    return [list(Struct(">qi").iter_unpack(path.read_bytes())) for path in files]
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(
+    batches=st.lists(st.lists(st.integers(0, 40), min_size=1, max_size=3), min_size=1, max_size=25),
+    cut=st.integers(0, 25),
+    damage=st.sampled_from(["none", "torn", "gone", "killed"]),
+)
+def test_rule_21_time_indexes_rise_whatever_the_timestamps_and_tell_of_every_record(
+    batches: list[list[int]], cut: int, damage: str
+) -> None:
+    with TemporaryDirectory() as folder:
+        log = open_log(Path(folder), CONFIG)
+        append(log, batches)
+        kept = batches[: max(cut, 1)]
+        log.truncate_to(sum(map(len, kept)))
+        append(log, batches)
+        if damage != "killed":
+            log.close(NOW_MS)
+        for path in Path(log.directory).glob("*.timeindex"):
+            if damage == "torn":
+                path.write_bytes(path.read_bytes()[:-5])
+            elif damage == "gone":
+                path.unlink()
+        log = open_log(Path(folder), CONFIG, clean=damage != "killed")
+        timestamps = [timestamp for batch in kept + batches for timestamp in batch]
+        for wanted in (0, 1, max(timestamps), max(timestamps) + 1):
+            found = finish(log.offset_for_timestamp(wanted))
+            expected = next((offset for offset, timestamp in enumerate(timestamps) if timestamp >= wanted), None)
+            assert (None if found is None else found.offset) == expected
+        log.close(NOW_MS)
+        for entries in time_entries(log):
+            for earlier, later in pairwise(entries):
+                assert earlier[0] < later[0]
+                assert earlier[1] < later[1]
 
 
 @settings(max_examples=examples(200), deadline=None)

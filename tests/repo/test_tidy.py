@@ -56,7 +56,7 @@ ONE_PLACE = {
     "zlib": {"protocol/compression.py"},
     "signal": {"broker/__main__.py"},
     "random": {"broker/broker.py"},
-    "time": {"broker/broker.py", "broker/logs.py"},
+    "time": {"broker/__main__.py", "broker/broker.py", "broker/logs.py"},
     "argparse": {"broker/__main__.py"},
 }
 NOWHERE = ("threading", "multiprocessing", "concurrent", "subprocess", "secrets", "uuid", "dotenv")
@@ -78,7 +78,15 @@ TESTED_ELSEWHERE = {
     "broker/groups/syncing.py": "tests/scripts/groups/test_groups.py",
     "broker/groups/turn.py": "tests/scripts/groups/test_groups.py",
     "broker/broker.py": "tests/unit/broker/test_main.py",
+    "broker/chores.py": "tests/unit/broker/test_whole_broker_on_failing_disks.py",
     "broker/monitoring/*_tables.py": "tests/unit/broker/monitoring/test_monitor.py",
+    "storage/log_parts.py": "tests/unit/storage/test_opening.py",
+    "storage/inspection/metadata_files.py": "tests/corruption/test_verify.py",
+    "storage/inspection/partition.py": "tests/corruption/test_verify.py",
+    "storage/inspection/repair.py": "tests/corruption/test_repair.py",
+    "broker/log_tool/[drtv]*.py": "tests/unit/broker/log_tool/test_program.py",
+    "barnabas/commands/log/*.py": "tests/unit/barnabas/commands/log/test_log.py",
+    "barnabas/commands/_log.py": "tests/unit/barnabas/commands/log/test_log.py",
 }
 
 

@@ -21,6 +21,7 @@ public class Encode {
         "org.apache.kafka.common.message.",
         "org.apache.kafka.common.metadata.",
         "org.apache.kafka.coordinator.group.generated.",
+        "org.apache.kafka.coordinator.transaction.generated.",
         "org.apache.kafka.raft.generated.",
     };
 

@@ -18,9 +18,9 @@ from controller.image import PartitionImage
 from protocol.errors import KafkaError
 from protocol.record_batch import build_batch
 from storage.disk import OsDisk
-from storage.log import Log
 from storage.log_config import LogConfig
 from storage.log_directory import LogDirectory
+from storage.opening import open_log
 from storage.search import finish
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Machine:
         disk = OsDisk()
         directory = LogDirectory(disk, data)
         directory.open()
-        log = Log.open(disk, directory, "t", 0, LogConfig(), now_ms=0, topic_id=b"t" * 16)
+        log = open_log(disk, directory, "t", 0, LogConfig(), now_ms=0, topic_id=b"t" * 16)
         self.partition = Partition(US, "t", b"t" * 16, 0, log, TopicTraffic())
         self.partition_epoch = 0
 

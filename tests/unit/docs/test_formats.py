@@ -1,35 +1,56 @@
 import re
-from pathlib import Path
-from random import Random
+
+import pytest
 
 import protocol.records.metadata as metadata_records
-from protocol.record_batch import HEADER_BYTES, build_batch
+from protocol.fields import fields_of
+from protocol.records.quorum_state import QuorumStateData
 from protocol.schema import Message
-from storage.disk import OsDisk
-from storage.index import OffsetIndex, TimeIndex
-from storage.log_config import LogConfig
-from storage.log_manager import LogManager
-from storage.producer_snapshot import encode_snapshot
-from storage.producer_state import ProducerEntry, ProducerState
+from storage.checkpoint import MetaProperties, format_meta_properties
+from storage.inspection import kinds, layouts
+from storage.inspection.layouts import Layout
+from storage.leader_epochs import EpochEntry
+from tests import formats
+from tests.all_files import CONFIG, NOW_MS, opened, write_all_files
+from tests.formats import PAGE, ByteField
 
-PAGE = (Path(__file__).parents[3] / "docs" / "FORMATS.md").read_text(encoding="utf-8")
-TABLES = [
-    [(int(offset), size) for offset, size in re.findall(r"^\| (\d+) \| (\d+|\*) \|", table, re.MULTILINE)]
-    for table in re.split(r"^\| Offset \| Size \| Meaning \|$", PAGE, flags=re.MULTILINE)[1:]
-]
-
-
-def test_fields_follow_each_other_without_a_gap() -> None:
-    for fields in TABLES:
-        ends = [offset + int(size) for offset, size in fields if size != "*"]
-        assert [offset for offset, _ in fields] == [0, *ends][: len(fields)]
+BINARY = {
+    "a batch": (formats.BATCH, layouts.BATCH),
+    ".index": (formats.OFFSET_ENTRY, layouts.OFFSET_ENTRY),
+    ".timeindex": (formats.TIME_ENTRY, layouts.TIME_ENTRY),
+    ".txnindex": (formats.TXN_ENTRY, layouts.TXN_ENTRY),
+    ".snapshot": (formats.SNAPSHOT, layouts.SNAPSHOT),
+    "a producer": (formats.PRODUCER, layouts.PRODUCER),
+}
 
 
-def test_each_format_is_as_long_as_the_code_makes_it() -> None:
-    lengths = [sum(int(size) for _, size in fields if size != "*") for fields in TABLES]
-    none, one = (encode_snapshot(ProducerState(0, producers)) for producers in ({}, {1: ProducerEntry()}))
-    indexes = [OffsetIndex.ENTRY.size, TimeIndex.ENTRY.size]
-    assert lengths == [HEADER_BYTES, *indexes, len(none), len(one) - len(none)]
+@pytest.mark.parametrize("what", BINARY)
+def test_the_fields_are_those_of_the_code(what: str) -> None:
+    described, declared = BINARY[what]
+    assert [field for field in described if field.size is not None] == [ByteField(*field) for field in declared.fields]
+
+
+@pytest.mark.parametrize("what", BINARY)
+def test_fields_follow_each_other_without_a_gap(what: str) -> None:
+    described, declared = BINARY[what]
+    ends = [field.offset + (field.size or 0) for field in described]
+    assert [field.offset for field in described] == [0, *ends][: len(described)]
+    assert described[-1].size is not None or described[-1].offset == declared.size
+
+
+def test_layouts_are_as_long_as_what_they_name() -> None:
+    named = [value for value in vars(layouts).values() if isinstance(value, Layout)]
+    assert len(named) == len(BINARY)
+    assert all(sum(field.size for field in each.fields) == each.size for each in named)
+
+
+def test_the_fields_of_texts_are_those_of_the_code() -> None:
+    assert [field.name for field in formats.EPOCHS[2:]] == list(EpochEntry._fields)
+    written = format_meta_properties(MetaProperties("c", 1, bytes(16))).splitlines()
+    assert [field.name for field in formats.META] == [line.partition("=")[0] for line in written]
+    first, *rest = (field.name for field in fields_of(QuorumStateData) if 1 in field.versions)
+    described = [re.sub("[A-Z]", lambda found: "_" + found[0].lower(), field.name) for field in formats.QUORUM]
+    assert described == ["data_version", first, *rest]
 
 
 def test_every_metadata_record_is_listed_with_its_number() -> None:
@@ -42,33 +63,46 @@ def test_every_metadata_record_is_listed_with_its_number() -> None:
     assert listed == declared
 
 
-def test_every_kind_of_file_in_a_data_directory_is_listed(tmp_path: Path) -> None:
-    manager = LogManager(OsDisk(), [str(tmp_path)], LogConfig(), now_ms=lambda: 0, random=Random(1))
-    manager.open()
-    manager.format("WV5yoIVIQ7q2wIB0pOwZQg", 1)
-    for partition in range(3):
-        log = manager.create("topic", bytes(16 * [7]), partition, LogConfig(retention_bytes=0))
-        log.append_as_leader(build_batch([(b"key", b"value")]), 3, 0)
-        log.update_high_watermark(1)
-        log.roll(0)
-    manager.delete_records(log, 1)
-    log.delete_old_segments(0)
-    manager.delete("topic", 0)
-    manager.set_aside("topic", 1)
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    """The names of all files and directories that a data directory ever has."""
+    folder = tmp_path_factory.mktemp("data")
+    write_all_files(folder, topics=4)
+    names = {path.name for path in folder.rglob("*")}
+    manager = opened(folder)
+    log = manager.get("t0", 0)
+    log.config = CONFIG._replace(retention_bytes=0)
+    log.delete_old_segments(NOW_MS)
+    manager.delete("t1", 0)
+    manager.set_aside("t2", 0)
     manager.checkpoint()
-    found = [path.relative_to(tmp_path) for path in tmp_path.rglob("*")]
+    names |= {path.name for path in folder.rglob("*")}
     manager.close()
-    found += [path.relative_to(tmp_path) for path in tmp_path.rglob("*")]
+    return names | {path.name for path in folder.rglob("*")}
 
+
+def described_names() -> list[str]:
+    """Return what the page draws of a data directory, as patterns."""
     drawn = PAGE.partition("```\n")[2].partition("```")[0].splitlines()[1:]
     names = [line.strip().partition("  ")[0].rstrip("/") for line in drawn]
-    patterns = [
-        re.sub(r"<[a-z ]*offset>", "[0-9]{20}", name)
-        .replace("<32 hex digits>", "[0-9a-f]{32}")
-        .replace("<topic>-<partition>", "topic-[0-9]")
-        .replace("*", ".*")
+    return [
+        re.escape(name)
+        .replace(re.escape("<end offset>-<epoch>"), "[0-9]{20}-[0-9]{10}")
+        .replace(re.escape("<32 hex digits>"), "[0-9a-f]{32}")
+        .replace(re.escape("<topic>-<partition>"), ".+-[0-9]+")
+        .replace(r"\*", ".*")
+        .replace(re.escape("<base offset>"), "[0-9]{20}")
+        .replace(re.escape("<offset>"), "[0-9]{20}")
         for name in names
     ]
-    strange = {path.name for path in found if not any(re.fullmatch(pattern, path.name) for pattern in patterns)}
-    assert strange == set()
-    assert len({path.suffix for path in found}) > 6
+
+
+def test_every_kind_of_file_in_a_data_directory_is_described(found: set[str]) -> None:
+    patterns = described_names()
+    assert {name for name in found if not any(re.fullmatch(pattern, name) for pattern in patterns)} == set()
+
+
+def test_every_kind_of_file_is_known_to_the_tools(found: set[str]) -> None:
+    directories = {name for name in found if kinds.is_log_directory(name)}
+    assert {kinds.kind_of(name) for name in found - directories} >= set(kinds.Kind) - {kinds.Kind.MOVES}
+    assert {name for name in found - directories if kinds.is_foreign(name)} == set()

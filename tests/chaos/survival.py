@@ -1,0 +1,155 @@
+"""A producer that never stops while its broker is killed, what became of each record, and what is left to be read.
+
+Records are numbered over all topics; a record's number gives its key, and is the beginning of its value.
+"""
+
+import itertools
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
+
+# librdkafka writes to standard error without end while a broker is gone.
+SILENT = {"log_level": 0}
+KEYS = 7
+OF_ITS_OWN = 3 * KEYS
+# A rest now and then, or the time that compaction takes between two kills would fill the disk.
+BURST = 20
+REST_S = 0.01
+_PADDING = "x" * 500
+
+
+class Partition(NamedTuple):
+    """A partition's name."""
+
+    topic: str
+    number: int
+
+
+Numbers = dict[Partition, dict[int, int]]
+"""The numbers of records, by partition and offset."""
+
+
+def key_of(number: int) -> bytes:
+    """Return the key of a record: one of few, so that it is soon replaced, but now and then its own, and that stays."""
+    return b"own %d" % number if number % OF_ITS_OWN == 0 else b"%d" % (number % KEYS)
+
+
+class Workload:
+    """A producer that sends to every partition in turn until it is told to stop."""
+
+    def __init__(self, bootstrap: str, partitions: Sequence[Partition]) -> None:
+        self.sent: dict[Partition, list[int]] = defaultdict(list)
+        self.acknowledged: Numbers = {partition: {} for partition in partitions}
+        self.refused: list[KafkaError] = []
+        self._partitions = partitions
+        self._changed = threading.Condition()
+        self._stopping = threading.Event()
+        settings = {
+            "bootstrap.servers": bootstrap,
+            "enable.idempotence": True,
+            "acks": "all",
+            "linger.ms": 1,
+            "compression.type": "lz4",
+            "batch.num.messages": 50,
+            "queue.buffering.max.messages": 5000,
+            "message.timeout.ms": 120_000,
+            "reconnect.backoff.max.ms": 200,
+            "retry.backoff.max.ms": 200,
+        }
+        self._producer = Producer(settings | SILENT)
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> "Workload":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self._thread.join()
+
+    def wait_for_acknowledged(self, more: int, timeout_s: float = 60) -> None:
+        """Return once so many more records are acknowledged than now."""
+        with self._changed:
+            aim = self._count() + more
+            enough = self._changed.wait_for(lambda: self._count() >= aim, timeout_s)
+        assert not self.refused
+        assert enough, f"{self._count()} of {aim} records acknowledged after {timeout_s} s"
+
+    def finish(self) -> None:
+        """Stop sending, and wait until every record sent is acknowledged."""
+        self._stopping.set()
+        self._thread.join()
+        assert self._producer.flush(60) == 0
+        assert not self.refused
+        assert self._count() == sum(map(len, self.sent.values()))
+
+    def _count(self) -> int:
+        return sum(map(len, self.acknowledged.values()))
+
+    def _run(self) -> None:
+        for number, partition in enumerate(itertools.cycle(self._partitions)):
+            if self._stopping.is_set():
+                return
+            while not self._accepted(number, partition):
+                self._producer.poll(0.01)
+            self._producer.poll(0)
+            if number % BURST == 0:
+                self._stopping.wait(REST_S)
+
+    def _accepted(self, number: int, partition: Partition) -> bool:
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            with self._changed:
+                if error is None:
+                    self.acknowledged[partition][message.offset()] = number
+                else:
+                    self.refused.append(error)
+                self._changed.notify_all()
+
+        topic, index = partition
+        value = f"{number} {_PADDING}"
+        try:
+            self._producer.produce(topic, value, key_of(number), partition=index, on_delivery=delivered)
+        except BufferError:
+            return False
+        self.sent[partition].append(number)
+        return True
+
+
+class Stored(NamedTuple):
+    """What a consumer has read, in its order, and where each log began afterwards."""
+
+    numbers: Numbers
+    log_starts: dict[Partition, int]
+
+
+def read_all(bootstrap: str, partitions: Iterable[Partition]) -> Stored:
+    """Read every partition from its begin to its end, where nothing is written any more."""
+    settings = {"bootstrap.servers": bootstrap, "group.id": "checker", "enable.auto.commit": False}
+    consumer = Consumer(settings | SILENT | {"enable.partition.eof": True, "auto.offset.reset": "earliest"})
+    numbers: Numbers = {partition: {} for partition in partitions}
+    unread = set(numbers)
+    consumer.assign([TopicPartition(*partition, OFFSET_BEGINNING) for partition in unread])
+    deadline = time.monotonic() + 120
+    while unread:
+        assert time.monotonic() < deadline, f"{unread} were not read to their ends"
+        for message in consumer.consume(5000, 0.5):
+            partition = Partition(message.topic(), message.partition())
+            error = message.error()
+            if error is not None:
+                assert error.code() == KafkaError._PARTITION_EOF, error
+                unread.discard(partition)
+                continue
+            number = int(message.value().split(b" ", 1)[0])
+            assert message.key() == key_of(number)
+            assert message.offset() not in numbers[partition]
+            numbers[partition][message.offset()] = number
+    starts = {
+        partition: consumer.get_watermark_offsets(TopicPartition(*partition), 30, cached=False)[0]
+        for partition in numbers
+    }
+    consumer.close()
+    return Stored(numbers, starts)

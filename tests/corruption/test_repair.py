@@ -1,0 +1,174 @@
+"""`barnabas log repair` mends what can be mended, loses no valid batch, says what it does, and keeps the rest."""
+
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from protocol.record_batch import iter_batches
+from storage.disk import OsDisk
+from storage.inspection.directory import check_log, check_small_file, may_be_compacted
+from storage.inspection.repair import Step, repair_log, repair_small_file
+from storage.log_directory import CLEANED_TO
+from tests.all_files import opened
+from tests.corruption.damages import LOG, Damage, every_byte, every_field
+from tests.examples import TIMES
+from tests.logs import content
+
+DISK = OsDisk()
+CRC_FROM = 17
+
+
+def steps(folder: Path) -> list[Step]:
+    log = str(folder / LOG)
+    return list(repair_log(DISK, log, list(check_log(DISK, log)), compacted=False))
+
+
+def repaired(folder: Path) -> list[Step]:
+    taken = steps(folder)
+    for step in taken:
+        if step.do is not None:
+            step.do()
+    return taken
+
+
+def batches(folder: Path) -> Iterator[bytes]:
+    """Yield what the CRC covers of each batch of a log."""
+    for file in sorted((folder / LOG).glob("*.log")):
+        data = file.read_bytes()
+        for at, header in iter_batches(data):
+            if header.record_count:
+                yield data[at + CRC_FROM : at + header.size_bytes]
+
+
+def damages(folder: Path) -> list[Damage]:
+    found = [*every_field(folder), *every_byte(folder, 20)]
+    return [damage for damage in found if damage.path.startswith(LOG)][:: max(1, 8 // TIMES)]
+
+
+def test_what_is_damaged_is_mended_and_no_valid_batch_is_lost(folder: Path, tmp_path: Path) -> None:
+    before = Counter(batches(folder))
+    for number, damage in enumerate(damages(folder)):
+        place = tmp_path / str(number)
+        shutil.copytree(folder, place)
+        damage.do(place)
+        said = repaired(place)
+        assert said, damage
+        assert list(check_log(DISK, str(place / LOG))) == [], damage
+        lost = before - Counter(batches(place))
+        assert lost.total() <= (1 if damage.path.endswith(".log") else 0), damage
+        kept = b"".join(file.read_bytes() for file in (place / LOG).glob("*.damaged"))
+        assert all(one[60:] in kept or damage.path.endswith(".log") for one in lost)
+        assert not lost or kept
+        assert repaired(place) == []
+        shutil.rmtree(place)
+
+
+@pytest.mark.parametrize("segment", [0, 18])
+def test_offsets_behind_damage_stay_and_the_broker_reads_on(folder: Path, tmp_path: Path, segment: int) -> None:
+    place = tmp_path / "data"
+    shutil.copytree(folder, place)
+    file = place / LOG / f"{segment:020d}.log"
+    data = bytearray(file.read_bytes())
+    third = list(iter_batches(data))[2]
+    data[third[0] + 70] ^= 1
+    file.write_bytes(data)
+    repaired(place)
+    manager = opened(place)
+    log = manager.get("t0", 0)
+    assert log is not None
+    read = [header for _, header in iter_batches(content(log))]
+    assert [header.base_offset for header in read] == [
+        header.base_offset
+        for path in sorted((folder / LOG).glob("*.log"))
+        for _, header in iter_batches(path.read_bytes())
+    ]
+    assert [header.base_offset for header in read if not header.record_count] == [third[1].base_offset]
+    manager.close()
+
+
+def test_a_segment_that_is_missing_gets_a_batch_without_records(folder: Path, tmp_path: Path) -> None:
+    place = tmp_path / "data"
+    shutil.copytree(folder, place)
+    last, first = (place / LOG / f"{base:020d}" for base in (18, 0))
+    batch = next(iter(iter_batches(first.with_suffix(".log").read_bytes())))[1]
+    first.with_suffix(".log").write_bytes(first.with_suffix(".log").read_bytes()[: batch.size_bytes])
+    repaired(place)
+    assert list(check_log(DISK, str(place / LOG))) == []
+    ends = [header.next_offset for _, header in iter_batches(first.with_suffix(".log").read_bytes())]
+    assert ends == [batch.next_offset, 18]
+    assert last.with_suffix(".log").read_bytes() == (folder / LOG / f"{18:020d}.log").read_bytes()
+
+
+def test_segments_with_the_same_offsets_are_left_alone(folder: Path, tmp_path: Path) -> None:
+    place = tmp_path / "data"
+    shutil.copytree(folder, place)
+    for suffix in (".log", ".index", ".timeindex"):
+        shutil.copy(place / LOG / f"{0:020d}{suffix}", place / LOG / f"{9:020d}{suffix}")
+    before = {file: file.read_bytes() for file in (place / LOG).iterdir()}
+    said = repaired(place)
+    assert [step.do for step in said] == [None]
+    assert {file: file.read_bytes() for file in (place / LOG).iterdir()} == before
+
+
+def test_nothing_is_mended_beside_segments_with_the_same_offsets(folder: Path, tmp_path: Path) -> None:
+    place = tmp_path / "data"
+    shutil.copytree(folder, place)
+    for suffix in (".log", ".index", ".timeindex"):
+        shutil.copy(place / LOG / f"{18:020d}{suffix}", place / LOG / f"{20:020d}{suffix}")
+    file = place / LOG / f"{0:020d}.log"
+    file.write_bytes(flipped(file.read_bytes(), 70))
+    before = {file: file.read_bytes() for file in (place / LOG).iterdir()}
+    assert [step.do for step in repaired(place)] == [None]
+    assert {file: file.read_bytes() for file in (place / LOG).iterdir()} == before
+
+
+@pytest.mark.parametrize("epoch", [b"\0\0\0\x09", b"\x7f\xff\xff\xff"])
+def test_the_epoch_of_the_first_batch_is_mended_by_those_behind_it(folder: Path, tmp_path: Path, epoch: bytes) -> None:
+    place = tmp_path / "data"
+    shutil.copytree(folder, place)
+    file = place / LOG / f"{0:020d}.log"
+    whole = file.read_bytes()
+    file.write_bytes(whole[:12] + epoch + whole[16:])
+    repaired(place)
+    assert file.read_bytes() == whole
+    assert list(check_log(DISK, str(place / LOG))) == []
+
+
+def test_without_the_file_that_tells_any_log_may_be_compacted(folder: Path, tmp_path: Path) -> None:
+    place = tmp_path / "data"
+    shutil.copytree(folder, place)
+    file = place / CLEANED_TO
+    file.write_text("?")
+    for step in repair_small_file(DISK, str(file), list(check_small_file(DISK, str(file)))):
+        assert step.do is not None
+        step.do()
+    assert file.with_name(f"{CLEANED_TO}.damaged").read_text() == "?"
+    assert may_be_compacted(DISK, str(place / LOG))
+    assert list(check_small_file(DISK, str(file))) == []
+
+
+def flipped(data: bytes, at: int) -> bytes:
+    return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+
+
+def test_what_is_said_first_changes_nothing(folder: Path) -> None:
+    before = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+    damage = next(damage for damage in every_field(folder) if damage.path.endswith(".log"))
+    damage.do(folder)
+    assert steps(folder)
+    changed = {file for file in folder.rglob("*") if file.is_file() and file.read_bytes() != before.get(file)}
+    assert changed == {folder / damage.path}
+    (folder / damage.path).write_bytes(before[folder / damage.path])
+
+
+def test_the_metadata_log_is_left_to_its_owner(folder: Path, tmp_path: Path) -> None:
+    place = tmp_path / "data"
+    shutil.copytree(folder, place)
+    log = place / "__cluster_metadata-0"
+    file = log / f"{0:020d}.log"
+    file.write_bytes(file.read_bytes()[:-3])
+    found = list(check_log(DISK, str(log)))
+    assert [step.do for step in repair_log(DISK, str(log), found, compacted=False)] == [None] * len(found)

@@ -1,0 +1,126 @@
+"""A broker on damaged files: it starts or says why not, and serves no batch as whole that is not."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from broker.data_directories import CannotStart
+from protocol.errors import DecodeError, KafkaError
+from protocol.record_batch import crc_matches, iter_batches
+from storage.checkpoint import CheckpointError
+from storage.disk import OsDisk
+from storage.inspection.directory import check_log
+from storage.log import Log
+from storage.refusal import LogRefused
+from tests.all_files import opened
+from tests.corruption.damages import CRC_FROM, METADATA, Damage, every_field, random_damage
+from tests.examples import TIMES, examples
+from tests.logs import content
+from tests.unit.broker.whole_broker import WholeBroker
+
+
+def batches(data: bytes) -> Iterator[tuple[bytes, bool]]:
+    """Yield what the CRC covers of each batch, and whether it matches."""
+    for at, header in iter_batches(data):
+        batch = data[at : at + header.size_bytes]
+        yield batch[CRC_FROM:], crc_matches(batch, header)
+
+
+@pytest.fixture(scope="module")
+def whole(folder: Path) -> set[bytes]:
+    """What the CRC covers of every batch there is."""
+    return {covered for file in folder.rglob("*.log") for covered, _ in batches(file.read_bytes())}
+
+
+def damages(folder: Path, step: int) -> list[Damage]:
+    found = [*list(every_field(folder))[:: max(1, step // TIMES)], *random_damage(folder, Random(2), examples(20))]
+    return [damage for damage in found if not damage.path.startswith((METADATA, "bootstrap"))]
+
+
+def served(log: Log) -> Iterator[tuple[bytes, bool]]:
+    """Read a log as consumers do, up to its end or an error."""
+    with suppress(KafkaError, DecodeError):
+        yield from batches(content(log))
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_no_batch_is_served_as_whole_that_is_not(folder: Path, tmp_path: Path, whole: set[bytes], clean: bool) -> None:
+    for number, damage in enumerate(damages(folder, 32)):
+        place = tmp_path / str(number)
+        shutil.copytree(folder, place)
+        damage.do(place)
+        if not clean:
+            for name in (".kafka_cleanshutdown", "recovery-point-offset-checkpoint"):
+                (place / name).unlink()
+        try:
+            manager = opened(place)
+        except (LogRefused, CheckpointError) as error:
+            refused = str(error)
+        else:
+            refused = ""
+        if refused:
+            assert damage.path.partition("/")[0] in refused, damage
+            continue
+        for log in manager:
+            for covered, matches in served(log):
+                assert covered in whole or not matches, damage
+                assert matches or clean, damage
+        manager.close()
+        shutil.rmtree(place)
+
+
+def test_recovery_from_damage_leaves_what_verify_finds_nothing_wrong_with(folder: Path, tmp_path: Path) -> None:
+    for number, damage in enumerate(damages(folder, 40)):
+        if not damage.path.startswith("t0-0/"):
+            continue
+        place = tmp_path / str(number)
+        shutil.copytree(folder, place)
+        damage.do(place)
+        for name in (".kafka_cleanshutdown", "recovery-point-offset-checkpoint"):
+            (place / name).unlink()
+        try:
+            opened(place).close()
+        except LogRefused:
+            continue
+        # An offset that makes sense where it stands is one that compaction may have left; a topic's id is not of the
+        # log, but of the metadata, which gives it back when the topic is known.
+        found = [
+            one
+            for one in check_log(OsDisk(), str(place / "t0-0"))
+            if one.field not in ("base_offset", "topic_id", "version")
+        ]
+        assert found == [], damage
+
+
+def start(place: Path) -> str | None:
+    """Start a broker and stop it again; return why it did not start, if it did not."""
+    one = WholeBroker(str(place), node_id="1")
+    try:
+        one.wait(one.broker.start())
+    except CannotStart as error:
+        return str(error)
+    finally:
+        one.wait(one.broker.server.stop(0) if one.broker.phase == "starting" else one.broker.stop())
+        one.loop.close()
+    return None
+
+
+def test_a_broker_starts_on_damaged_metadata_or_says_why_not(folder: Path, tmp_path: Path) -> None:
+    found = [damage for damage in every_field(folder) if damage.path.startswith((METADATA, "bootstrap"))]
+    started = 0
+    for number, damage in enumerate(found[:: max(1, 12 // TIMES)]):
+        place = tmp_path / str(number)
+        shutil.copytree(folder, place)
+        damage.do(place)
+        refused = start(place)
+        if refused is None:
+            started += 1
+        else:
+            assert damage.path.partition("/")[0] in refused, damage
+        shutil.rmtree(place)
+    # Older snapshots, and the bootstrap's offsets, are not read any more.
+    assert started < len(found) // 2

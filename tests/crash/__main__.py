@@ -1,0 +1,35 @@
+"""`make crash`: check as many states of a power cut as wished, or replay one."""
+
+import argparse
+import sys
+import time
+import traceback
+
+from tests.crash import metadata_states, states
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="make crash", description=__doc__)
+    parser.add_argument("--states", type=int, default=5000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--state", type=int, help="check this one only")
+    parser.add_argument("--metadata", action="store_true", help="of the metadata log, not of topics' logs")
+    parser.add_argument("--failures", type=int, default=20, help="end after so many")
+    options = parser.parse_args()
+    numbers = range(options.states) if options.state is None else [options.state]
+    started = time.monotonic()
+    failures = 0
+    check_states = metadata_states.check_states if options.metadata else states.check_states
+    for failure in check_states(options.seed, numbers):
+        failures += 1
+        print(failure)
+        if options.state is not None:
+            traceback.print_exception(failure.error, limit=-3)
+        if failures == options.failures:
+            break
+    print(f"{len(numbers)} states, {failures} failures, {time.monotonic() - started:.1f} s")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,319 @@
+"""What a recovered data directory is held against: the promises, and a full scan of what is there.
+
+every batch that had to be there is there; none is changed, none out of order, none of nowhere
+both indexes name batches, as many as a scan would index, and searches find what a scan finds
+producers, on disk and in memory, are those of a scan, and so are the aborted transactions
+leader epochs are those of the batches
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TypeAlias
+
+from protocol.record_batch import crc_matches, end_txn_marker, iter_batches, iter_records
+from storage.leader_epochs import LeaderEpochs
+from storage.log import Log
+from storage.producer_snapshot import SnapshotError, decode_snapshot
+from storage.producer_state import ProducerEntry, ProducerState
+from storage.search import finish
+from storage.transaction_index import AbortedTxn
+from tests.crash import history
+from tests.crash.memory_disk import MemoryDisk
+from tests.crash.promises import Promise, Stored, Version
+
+# A segment's base offset, batches, and indexes.
+Contents: TypeAlias = tuple[int, list[Stored], bytes, bytes]
+
+
+class Broken(AssertionError):  # noqa: N818 - a finding
+    """A promise was not kept."""
+
+
+def check_log(disk: MemoryDisk, name: str, log: Log | None, promise: Promise, interval: int) -> None:
+    """Raise `Broken` unless the recovered log is as promised."""
+    if log is None:
+        _hold(not promise.exists, name, "the log is gone")
+        return
+    segments = _segments(disk, log)
+    found = [batch for _, batches, _, _ in segments for batch in batches]
+    version = _version_of(segments, promise)
+    _check_promise(name, log, found, promise)
+    _hold(version is not None, name, f"never held {[batch[:2] for batch in found]}")
+    for base, batches, offsets, times in segments:
+        _check_indexes(f"{name}, segment {base}", base, batches, offsets, times, interval)
+    _check_reads(name, log, found)
+    written = [version.written for version in promise.versions]
+    if found:  # an empty log may know the producers of what it held before
+        _check_producers(disk, name, log, found, written, exact=not promise.cleaned)
+    _check_transactions(name, log, segments, written, exact=not promise.cleaned)
+    _check_epochs(name, log, found, version)
+
+
+def _hold(condition: bool, name: str, problem: str) -> None:
+    if not condition:
+        raise Broken(f"{name}: {problem}")
+
+
+def stored(data: bytes) -> list[Stored]:
+    """Return the batches in some bytes."""
+    return [
+        Stored(header.base_offset, header.next_offset, data[at : at + header.size_bytes])
+        for at, header in iter_batches(data)
+    ]
+
+
+def batches_of(disk: MemoryDisk, log: Log, promise: Promise) -> tuple[list[Stored], Version | None]:
+    """Return the batches of a log, and of which version they are."""
+    segments = _segments(disk, log)
+    return [batch for _, batches, _, _ in segments for batch in batches], _version_of(segments, promise)
+
+
+def _segments(disk: MemoryDisk, log: Log) -> list[Contents]:
+    found = []
+    for base in [segment.base_offset for segment in log.segments]:
+        path = f"{log.directory}/{base:020d}"
+        batches = stored(disk.read_file(path + ".log"))
+        found.append((base, batches, disk.read_file(path + ".index"), disk.read_file(path + ".timeindex")))
+    return found
+
+
+def _check_promise(name: str, log: Log, found: list[Stored], promise: Promise) -> None:
+    end = log.log_end_offset
+    last = max(found[-1].next_offset if found else 0, log.segments[-1].base_offset)
+    _hold(last == end, name, f"the end is {end} and not the last batch's")
+    _hold(not promise.exists or end >= promise.durable_end, name, f"{end} is before the end {promise.durable_end}")
+    _hold(log.log_start_offset <= log.high_watermark <= end, name, "start, high watermark and end are out of order")
+    by_offset = {batch.base_offset: batch for batch in found if batch.next_offset > log.log_start_offset}
+    for batch in promise.required():
+        kept = by_offset.get(batch.base_offset)
+        _hold(kept is not None, name, f"the batch at {batch.base_offset} is lost")
+        _hold(kept == batch, name, f"the batch at {batch.base_offset} is another")
+    in_order = all(one.next_offset <= following.base_offset for one, following in pairwise(found))
+    _hold(in_order, name, f"out of order: {[batch[:2] for batch in found]}")
+    if promise.cleaned and promise.exists:
+        lost = [(record.key, record.offset) for record in history.lost_keys(found, promise)]
+        _hold(not lost, name, f"compacted up to {promise.cleaned}, it lost {lost}")
+
+
+def _version_of(segments: list[Contents], promise: Promise) -> Version | None:
+    """Return the version that the batches are of.
+
+    They are without a gap but where a segment begins: the end of the one before may not have come through, nor a
+    segment that was about to be deleted. Apache Kafka, too, goes on behind such a gap.
+    """
+    for version, length in zip(reversed(promise.versions), reversed(promise.lengths), strict=True):
+        if all(_is_part(batches, version, length, promise.cleaned) for _, batches, _, _ in segments):
+            return version
+    return None
+
+
+def _is_part(batches: list[Stored], version: Version, length: int, cleaned: int) -> bool:
+    compacted = [batch for batch in batches if batch.base_offset < cleaned]
+    if compacted and not history.is_remnant(compacted, version, length):
+        return False
+    batches = batches[len(compacted) :]
+    if not batches:
+        return True
+    first = version.numbers.get(batches[0].base_offset, length)
+    return first + len(batches) <= length and version.batches[first : first + len(batches)] == batches
+
+
+def _check_indexes(name: str, base: int, batches: list[Stored], offsets: bytes, times: bytes, interval: int) -> None:
+    """Compare with what appending the batches one by one would have indexed.
+
+    The time index may say more: it is completed whenever a log is closed, and goes on after that.
+    """
+    position = indexed = 0
+    largest, largest_at = -1, base
+    expected, wanted, allowed = [], [], set()
+    for batch in batches:
+        timestamp = batch.header.max_timestamp
+        if timestamp > largest:
+            largest, largest_at = timestamp, batch.next_offset - 1
+        allowed.add((largest, largest_at - base))
+        if position - indexed > interval:
+            indexed = position
+            expected.append((batch.next_offset - 1 - base, position))
+            wanted.append((largest, largest_at - base))
+        position += len(batch.data)
+    _hold(_entries(offsets, 4) == expected, name, f"the index says {_entries(offsets, 4)} and not {expected}")
+    found = _entries(times, 8)
+    _hold(found == sorted(set(found)), name, f"the time index is not monotone: {found}")
+    _hold(allowed.issuperset(found), name, f"the time index says {found}, of {sorted(allowed)}")
+    missing = {entry for entry in wanted if entry[0] >= 0} - set(found)
+    _hold(not missing, name, f"the time index says {found}, without {sorted(missing)}")
+
+
+def _entries(data: bytes, first_size: int) -> list[tuple[int, int]]:
+    step = first_size + 4
+    return [
+        (
+            int.from_bytes(data[at : at + first_size], "big", signed=True),
+            int.from_bytes(data[at + first_size : at + step], "big", signed=True),
+        )
+        for at in range(0, len(data), step)
+    ]
+
+
+def _check_reads(name: str, log: Log, found: list[Stored]) -> None:
+    """Read as consumers do, from the start on and from somewhere within; search by a timestamp."""
+    visible = [batch for batch in found if batch.next_offset > log.log_start_offset]
+    if not visible:
+        return
+    for first in (0, len(visible) // 2, len(visible) - 1):
+        offset = max(visible[first].base_offset, log.log_start_offset)
+        got = log.read(offset, 3000, limit_offset=log.log_end_offset)
+        data = b"".join(part.read(0, part.size_bytes) for part in got.slices)
+        expected = b"".join(batch.data for batch in visible[first:])
+        _hold(bool(data) and expected.startswith(data), name, f"a read from {offset} gives something else")
+    middle = visible[len(visible) // 2]
+    timestamp = middle.header.max_timestamp
+    records = (record for batch in visible for record in iter_records(batch.data))
+    brute = next((r.offset for r in records if r.timestamp >= timestamp and r.offset >= log.log_start_offset), None)
+    looked_up = finish(log.offset_for_timestamp(timestamp))
+    _hold((looked_up and looked_up.offset) == brute, name, f"timestamp {timestamp} is at {brute}, not {looked_up}")
+
+
+def _check_producers(
+    disk: MemoryDisk, name: str, log: Log, found: list[Stored], written: list[list[Stored]], *, exact: bool
+) -> None:
+    """Compare with scans: of what is there, of that and all that was deleted before it, of all that was ever written.
+
+    Producers whose batches are deleted may be known from snapshots; Kafka's hold the last batch of each. What is known
+    besides the last ones is compared where it is `exact`: compaction leaves some.
+    """
+    first = log.segments[0].base_offset
+    deleted = [[batch for batch in batches if batch.next_offset <= first] for batches in written]
+    scans = [found, *(before + found for before in deleted), *written]
+    states = [_scan(batches, log.log_end_offset).producers for batches in scans]
+    for producer in {*log.producers.producers, *states[0]}:
+        known = log.producers.producers.get(producer)
+        possible = [state.get(producer) for state in states]
+        right = any(
+            _last(known) == _last(entry) and (not exact or _recent(known, entry, possible[0])) for entry in possible
+        )
+        right = right or _was(known, producer, written, log.log_end_offset)
+        _hold(right, name, f"producer {producer} is {_text(known)}, by a scan {_text(possible[0])}")
+    for file in disk.list_dir(log.directory):
+        if not file.endswith(".snapshot"):
+            continue
+        offset = int(file[:20])
+        _hold(offset <= log.log_end_offset, name, f"snapshot {offset} is past the end")
+        try:
+            snapshot = decode_snapshot(disk.read_file(f"{log.directory}/{file}"), offset).producers
+        except SnapshotError:
+            continue  # its checksum says so to whoever would use it
+        states = [_scan(batches, offset).producers for batches in scans]
+        for producer in {*snapshot, *states[0]}:
+            known = snapshot.get(producer)
+            possible = [state.get(producer) for state in states]
+            right = any(_last(known) == _last(entry) for entry in possible) or _was(known, producer, written, offset)
+            # Made anew from what compaction has left, it lacks what is replaced behind it.
+            right = right or not exact
+            _hold(right, name, f"snapshot {offset}: producer {producer} is {_text(known)}, not {_text(possible[0])}")
+
+
+def _check_transactions(
+    name: str, log: Log, segments: list[Contents], written: list[list[Stored]], *, exact: bool
+) -> None:
+    """Compare the indexes of transactions with scans, and what readers of committed records are told of each batch."""
+    found = [batch for _, batches, _, _ in segments for batch in batches]
+    scans = [found, *written]
+    expected = [history.aborted(batches, log.log_end_offset) for batches in scans]
+    known = []
+    for segment, (_, batches, _, _) in zip(log.segments, segments, strict=True):
+        entries = segment.transaction_index.entries
+        here = {batch.base_offset for batch in batches}
+        stray = [entry for entry in entries if not any(_tells(entry, one) for scan in expected for one in scan)]
+        _hold(not exact or not stray, name, f"segment {segment.base_offset} tells of aborted {stray}: {expected[0]}")
+        missing = {entry.last_offset for entry in expected[0]} & here - {entry.last_offset for entry in entries}
+        _hold(not missing, name, f"segment {segment.base_offset} does not tell of what was aborted at {missing}")
+        known += entries
+    fates = [history.fates(batches) for batches in scans]
+    for batch in found:
+        header = batch.header
+        if header.is_transactional and not header.is_control and header.record_count:
+            told = any(
+                entry.producer_id == header.producer_id and entry.first_offset <= batch.base_offset < entry.last_offset
+                for entry in known
+            )
+            right = any(told == (fate.get(batch.base_offset) is False) for fate in fates)
+            _hold(right, name, f"the batch at {batch.base_offset} is told to be {'aborted' if told else 'committed'}")
+
+
+def _tells(entry: AbortedTxn, scanned: AbortedTxn) -> bool:
+    """Tell whether an entry says at least what a scan does; it may know of batches that are deleted since."""
+    return (
+        (entry.producer_id, entry.last_offset) == (scanned.producer_id, scanned.last_offset)
+        and entry.first_offset <= scanned.first_offset
+        and entry.last_stable_offset <= scanned.last_stable_offset
+    )
+
+
+def _scan(batches: list[Stored], end: int) -> ProducerState:
+    state = ProducerState()
+    for batch in batches:
+        if batch.next_offset > end:
+            break
+        header = batch.header
+        if header.producer_id >= 0:
+            state.update(header, end_txn_marker(batch.data) if header.is_control else None)
+    return state
+
+
+def _was(known: ProducerEntry | None, producer: int, written: list[list[Stored]], end: int) -> bool:
+    """Tell whether a producer is what a scan from some former start of the log says, as a copied log was scanned."""
+    return any(
+        _last(known) == _last(_scan(batches[start:], end).producers.get(producer))
+        for batches in written
+        for start in range(len(batches))
+    )
+
+
+def _last(entry: ProducerEntry | None) -> object:
+    """Return what a snapshot holds of a producer."""
+    if entry is None:
+        return None
+    return entry.epoch, entry.last_timestamp, entry.txn_first_offset, entry.coordinator_epoch, _places(entry)[-1:]
+
+
+def _recent(known: ProducerEntry | None, entry: ProducerEntry | None, there: ProducerEntry | None) -> bool:
+    """Tell whether the batches that are remembered are `entry`'s last ones, at least those that are still there."""
+    if known is None or entry is None:
+        return known is entry
+    places = _places(known)
+    at_least = len(there.batches) if there is not None else 0
+    return len(places) >= at_least and _places(entry)[len(entry.batches) - len(places) :] == places
+
+
+def _places(entry: ProducerEntry) -> list[tuple[int, ...]]:
+    """Return a producer's last batches, without their times."""
+    return [batch[:3] for batch in entry.batches]
+
+
+def _text(entry: ProducerEntry | None) -> str:
+    return str(entry and (_last(entry), _places(entry)))
+
+
+def _check_epochs(name: str, log: Log, found: list[Stored], version: Version | None) -> None:
+    expected = LeaderEpochs()
+    for batch in found:
+        header = batch.header
+        _hold(crc_matches(batch.data, header), name, f"the batch at {batch.base_offset} is damaged")
+        if expected.latest is None or header.partition_leader_epoch > expected.latest:
+            expected.assign(header.partition_leader_epoch, batch.base_offset)
+        _hold(
+            batch.next_offset <= log.log_start_offset
+            or log.leader_epochs.epoch_for_offset(max(batch.base_offset, log.log_start_offset))
+            == header.partition_leader_epoch,
+            name,
+            f"the batch at {batch.base_offset} is of epoch {header.partition_leader_epoch}: "
+            f"{log.leader_epochs.entries}",
+        )
+    expected.truncate_from_start(log.log_start_offset)
+    once = {batch.header.partition_leader_epoch for batch in (version.written if version else [])}
+    known = {entry.epoch for entry in expected.entries} | once
+    end = log.log_end_offset
+    extra = [entry for entry in log.leader_epochs.entries if entry.epoch not in known or entry.start_offset >= end]
+    _hold(not extra, name, f"no batch is of epochs {extra}")

@@ -1,0 +1,330 @@
+"""A file system in memory behind the seam that `storage/disk.py` is, which may record what is done to it.
+
+Files and directories are nodes, as inodes are: a rename moves a name, whoever has a file open keeps it. What changes a
+node is an *effect*, one entry of the trace. `replace_file` and `remove_tree` are several, as on a real disk: a power
+cut may fall between any two. The same effects are what `failing_disk.py` makes fail.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any, NamedTuple, TypeAlias
+
+from storage.disk import Buffer
+from storage.open_files import OpenFiles
+
+PLENTY_BYTES = 1 << 40
+WRITTEN_MS = 1_700_000_000_000
+
+
+class FileNode:
+    """A file's content, whatever its name."""
+
+    __slots__ = ("data",)
+
+    def __init__(self, data: Buffer = b"") -> None:
+        self.data = bytearray(data)
+
+
+class DirNode:
+    """A directory's names."""
+
+    __slots__ = ("entries",)
+
+    def __init__(self) -> None:
+        self.entries: dict[str, Node] = {}
+
+
+Node: TypeAlias = "FileNode | DirNode"
+
+
+class Write(NamedTuple):
+    """Bytes put into a file."""
+
+    node: FileNode
+    offset: int
+    data: bytes
+
+
+class Truncate(NamedTuple):
+    """A file cut or lengthened."""
+
+    node: FileNode
+    size: int
+
+
+class Synced(NamedTuple):
+    """A file or directory made durable."""
+
+    node: Node
+
+
+class Linked(NamedTuple):
+    """A file or directory created."""
+
+    parent: DirNode
+    name: str
+    node: Node
+
+
+class Unlinked(NamedTuple):
+    """A name taken away."""
+
+    parent: DirNode
+    name: str
+
+
+class Renamed(NamedTuple):
+    """A name changed within a directory, another file of the new name lost."""
+
+    parent: DirNode
+    name: str
+    target: str
+    node: Node
+
+
+class Mark(NamedTuple):
+    """No effect: what the workload knows at this point of the trace."""
+
+    known: Any
+
+
+Effect: TypeAlias = "Write | Truncate | Synced | Linked | Unlinked | Renamed | Mark"
+
+
+class MemoryFile:
+    """An open file."""
+
+    __slots__ = ("_disk", "_node", "path")
+
+    def __init__(self, disk: MemoryDisk, node: FileNode, path: str) -> None:
+        self._disk = disk
+        self._node = node
+        self.path = path
+
+    def pread(self, size: int, offset: int) -> bytes:
+        self._disk.before("pread", self.path)
+        return bytes(self._node.data[offset : offset + size])
+
+    def pread_nowait(self, size: int, offset: int) -> bytes | None:
+        data = bytes(self._node.data[offset : offset + size])
+        return data if len(data) == size else None
+
+    def pwrite(self, data: Buffer, offset: int) -> None:
+        room = self._disk.room_for(len(data), self.path)
+        if room < len(data):
+            self._disk.write(self._node, memoryview(data)[:room], offset)
+        self._disk.before("pwrite", self.path)
+        self._disk.write(self._node, data, offset)
+
+    def truncate(self, size: int) -> None:
+        self._disk.before("truncate", self.path)
+        self._disk.truncate(self._node, size)
+
+    def sync(self) -> None:
+        self._disk.before("sync", self.path)
+        self._disk.did(Synced(self._node))
+
+    def size(self) -> int:
+        return len(self._node.data)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class MemoryLock:
+    """Nobody else is there to hold it."""
+
+    def release(self) -> None:
+        """Nothing is held."""
+
+
+class MemoryDisk:
+    """The `Disk` of a test: `root` as it is, or empty; with `trace`, every effect is appended to that."""
+
+    def __init__(self, root: DirNode | None = None, trace: list[Effect] | None = None) -> None:
+        self.root = root or DirNode()
+        self.trace = trace
+        self.open_files = OpenFiles()
+
+    # What a disk with faults overrides.
+
+    def before(self, kind: str, path: str) -> None:
+        """Raise OSError if this call is to fail."""
+
+    def room_for(self, size: int, path: str) -> int:
+        """Return how much of a write gets written, if the call is about to fail."""
+        return size
+
+    # Effects.
+
+    def did(self, effect: Effect) -> None:
+        if self.trace is not None:
+            self.trace.append(effect)
+
+    def write(self, node: FileNode, data: Buffer, offset: int) -> None:
+        if not len(data):
+            return
+        if offset > len(node.data):
+            node.data += bytes(offset - len(node.data))
+        node.data[offset : offset + len(data)] = data
+        if self.trace is not None:
+            self.trace.append(Write(node, offset, bytes(data)))
+
+    def truncate(self, node: FileNode, size: int) -> None:
+        if size == len(node.data):
+            return
+        del node.data[size:]
+        node.data += bytes(size - len(node.data))
+        self.did(Truncate(node, size))
+
+    # The protocol.
+
+    def open_file(self, path: str, create: bool = False) -> MemoryFile:
+        parent, name = self._place(path)
+        node = parent.entries.get(name)
+        self.before("create" if create and node is None else "open", path)
+        if node is None:
+            if not create:
+                raise _missing(path)
+            node = parent.entries[name] = FileNode()
+            self.did(Linked(parent, name, node))
+        if isinstance(node, DirNode):
+            raise IsADirectoryError(errno.EISDIR, "is a directory", path)
+        return MemoryFile(self, node, path)
+
+    def read_file(self, path: str) -> bytes:
+        self.before("read", path)
+        node = self._find(path)
+        if isinstance(node, DirNode):
+            raise IsADirectoryError(errno.EISDIR, "is a directory", path)
+        return bytes(node.data)
+
+    def replace_file(self, path: str, data: Buffer, sync: bool = True) -> None:
+        file = self.open_file(path + ".tmp", create=True)
+        file.truncate(0)
+        file.pwrite(data, 0)
+        if sync:
+            file.sync()
+        self.rename(path + ".tmp", path)
+        if sync:
+            self.sync_dir(path.rpartition("/")[0])
+
+    def rename(self, source: str, target: str) -> None:
+        self.before("rename", source)
+        parent, name = self._place(source)
+        other, target_name = self._place(target)
+        if parent is not other:
+            raise NotImplementedError("renames from one directory to another")
+        if name not in parent.entries:
+            raise _missing(source)
+        replaced = parent.entries.get(target_name)
+        if isinstance(replaced, DirNode) and replaced.entries:
+            raise OSError(errno.ENOTEMPTY, "not empty", target)
+        node = parent.entries[target_name] = parent.entries.pop(name)
+        self.did(Renamed(parent, name, target_name, node))
+
+    def remove(self, path: str) -> None:
+        self.before("remove", path)
+        with suppress(FileNotFoundError):
+            parent, name = self._place(path)
+            if parent.entries.pop(name, None) is not None:
+                self.did(Unlinked(parent, name))
+
+    def remove_tree(self, path: str) -> None:
+        self.before("remove_tree", path)
+        with suppress(FileNotFoundError):
+            node = self._find(path)
+            if isinstance(node, DirNode):
+                for name in list(node.entries):
+                    self.remove_tree(f"{path}/{name}")
+            self.remove(path)
+
+    def make_dirs(self, path: str) -> None:
+        node: Node = self.root
+        for name in _parts(path):
+            if isinstance(node, FileNode):
+                raise NotADirectoryError(errno.ENOTDIR, "not a directory", path)
+            found = node.entries.get(name)
+            if found is None:
+                self.before("make_dir", path)
+                found = node.entries[name] = DirNode()
+                self.did(Linked(node, name, found))
+            node = found
+
+    def list_dir(self, path: str) -> list[str]:
+        return sorted(self._directory(path).entries)
+
+    def exists(self, path: str) -> bool:
+        return self._look(path) is not None
+
+    def is_dir(self, path: str) -> bool:
+        return isinstance(self._look(path), DirNode)
+
+    def file_size(self, path: str) -> int:
+        node = self._find(path)
+        return len(node.data) if isinstance(node, FileNode) else 0
+
+    def modified_ms(self, path: str) -> int:
+        self._find(path)
+        return WRITTEN_MS
+
+    def free_bytes(self, path: str) -> int:
+        return PLENTY_BYTES
+
+    def total_bytes(self, path: str) -> int:
+        return 2 * PLENTY_BYTES
+
+    def sync_dir(self, path: str) -> None:
+        self.before("sync_dir", path)
+        self.did(Synced(self._directory(path)))
+
+    def lock(self, path: str) -> MemoryLock:
+        self.open_file(path, create=True)
+        return MemoryLock()
+
+    # What tests look at.
+
+    def files(self) -> dict[str, bytes]:
+        """Return every file's path and content."""
+        return {path: bytes(node.data) for path, node in walk(self.root) if isinstance(node, FileNode)}
+
+    def _look(self, path: str) -> Node | None:
+        node: Node | None = self.root
+        for name in _parts(path):
+            node = node.entries.get(name) if isinstance(node, DirNode) else None
+        return node
+
+    def _find(self, path: str) -> Node:
+        node = self._look(path)
+        if node is None:
+            raise _missing(path)
+        return node
+
+    def _directory(self, path: str) -> DirNode:
+        node = self._find(path)
+        if isinstance(node, FileNode):
+            raise NotADirectoryError(errno.ENOTDIR, "not a directory", path)
+        return node
+
+    def _place(self, path: str) -> tuple[DirNode, str]:
+        parent, _, name = path.rpartition("/")
+        return self._directory(parent), name
+
+
+def walk(root: DirNode, path: str = "") -> Iterator[tuple[str, Node]]:
+    """Yield the path and node of all that is below `root`."""
+    for name, node in root.entries.items():
+        yield f"{path}/{name}", node
+        if isinstance(node, DirNode):
+            yield from walk(node, f"{path}/{name}")
+
+
+def _parts(path: str) -> list[str]:
+    return [name for name in path.split("/") if name]
+
+
+def _missing(path: str) -> FileNotFoundError:
+    return FileNotFoundError(errno.ENOENT, "no such file or directory", path)

@@ -1,0 +1,66 @@
+"""The states that a power cut could leave of the metadata log, numbered and cut as those of `states.py` are.
+
+Each is opened, held against what was known, and opened again, which must not change a byte. Every eighth lives on, with
+what was found, and is cut again. Every fourth workload does little but start, so that many cuts fall there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from random import Random
+
+from controller.raft import Entry
+from tests.crash import metadata_workload as workload
+from tests.crash.memory_disk import MemoryDisk
+from tests.crash.power_cut import Platter
+from tests.crash.states import STATES_A_WORKLOAD, Cut, Failure, check_unchanged, cuts
+
+ACTIONS = 60
+ACTIONS_AFTER = 15
+
+
+def check_states(seed: int, numbers: Iterable[int]) -> Iterator[Failure]:
+    """Yield the failures among the states of these numbers, which rise."""
+    for number, states in groupby(numbers, lambda number: number // STATES_A_WORKLOAD):
+        yield from _check_workload(seed, number, list(states))
+
+
+def _check_workload(seed: int, number: int, states: list[int]) -> Iterator[Failure]:
+    disk = MemoryDisk(trace=[])
+    disk.make_dirs(workload.DIRECTORY)
+    platter = Platter(disk)
+    try:
+        life = workload.Workload(disk, Random(f"{seed} metadata workload {number}"))
+        life.run(ACTIONS if number % 4 else 1)
+    except Exception as error:
+        yield Failure(seed, states[0], f"in its workload: {type(error).__name__}: {error}", error, "METADATA=1 ")
+        return
+    randoms = [Random(f"{seed} metadata state {state}") for state in states]
+    for cut in cuts(platter, disk.trace or [], randoms, states):
+        try:
+            _check_state(cut, life.entries, again=cut.state % 8 == 0)
+        except Exception as error:
+            yield Failure(seed, cut.state, f"{type(error).__name__}: {error}", error, "METADATA=1 ")
+
+
+def _check_state(cut: Cut, entries: list[Entry], *, again: bool) -> None:
+    disk = cut.disk
+    if again:
+        disk.trace = []
+        platter = Platter(disk)
+    directory, log = workload.start(disk, workload.NOW_MS)
+    workload.check(disk, log, entries, cut.before, cut.after)
+    if directory.clean:
+        workload.start(disk, workload.NOW_MS)  # the first start took the files as they were
+    recovered = disk.files()
+    workload.start(disk, workload.NOW_MS)
+    check_unchanged(recovered, disk.files())
+    if again:
+        found = [entry for entry in entries if entry.next_offset <= log.end_offset]
+        # What was found is durable, since it was found on the platter.
+        known = workload.Known(len(found), len(found), log.read_quorum_state(), workload.newest(log).end_offset)
+        second = workload.Workload(disk, cut.random, found)
+        second.run(ACTIONS_AFTER)
+        for last in cuts(platter, disk.trace or [], [cut.random], [0]):
+            _check_state(last._replace(before=last.before or known), second.entries, again=False)

@@ -1,0 +1,18 @@
+"""Whatever a power cut leaves, all that was synced is there, and nothing that was never written.
+
+``BARNABAS_TEST_STATES`` says how many states are tried; ``make crash`` tries others, and replays one.
+"""
+
+import os
+from itertools import islice
+
+from tests import proofs
+from tests.crash.states import check_states
+
+STATES = int(os.environ.get("BARNABAS_TEST_STATES", "5000"))
+
+
+def test_every_state_that_a_power_cut_may_leave_is_recovered() -> None:
+    failures = [str(failure) for failure in islice(check_states(1, range(STATES)), 5)]
+    assert not failures, "\n".join(failures)
+    proofs.count("states of a power cut", STATES)

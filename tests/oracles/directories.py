@@ -1,0 +1,79 @@
+"""Apache Kafka, started twice: data directories that it wrote, and logs of ours that it went on with.
+
+First it fills its topics, and is stopped in order; the directory is copied, and the segments of the topics that are
+ours take the place of Kafka's, which are empty. Then it starts again, is asked about everything, writes more to its own
+topics, and is killed, so that its indexes are as long as it allocates them. What it tells is asked before either end.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+from storage.checkpoint import format_offsets, parse_offsets
+from storage.log import Log
+from tests.oracles import kafka_directory, our_logs
+from tests.oracles.kafka_server import KafkaServer
+from tests.oracles.read_back import ReadBack, read_back
+from tests.oracles.telling import Told, ask, wait_for_leaders
+
+LOG_STARTS = "log-start-offset-checkpoint"
+KAFKAS_OWN = "partition.metadata"
+
+
+class State(NamedTuple):
+    """A data directory of Kafka's, and what it told of its topics."""
+
+    directory: Path
+    told: dict[str, Told]
+
+
+class Directories(NamedTuple):
+    """Kafka's directories by how it ended; our logs and what Kafka told of them; what its consumer read at the end."""
+
+    clean: State
+    killed: State
+    logs: dict[str, Log]
+    told: dict[str, Told]
+    read: ReadBack
+
+
+def make(folder: Path) -> Directories:
+    """Have Apache Kafka and our storage write all that; it takes half a minute."""
+    logs = our_logs.write_all(folder / "ours")
+    kafka = KafkaServer(folder / "kafka", kafka_directory.SETTINGS, kafka_directory.FEATURES)
+    try:
+        kafka.wait()
+        kafka_directory.create_topics(kafka.bootstrap, kafka_directory.TOPICS | our_logs.TOPICS)
+        kafka_directory.write(kafka.bootstrap, kafka.data_dir)
+        told = {topic: ask(kafka.bootstrap, topic) for topic in kafka_directory.TOPICS}
+        kafka.close()
+        shutil.copytree(kafka.data_dir, folder / "clean")
+        for log in logs.values():
+            _replace(kafka.data_dir, log)
+        kafka.start()
+        kafka.wait()
+        wait_for_leaders(kafka.bootstrap, [*logs, *kafka_directory.TOPICS])
+        of_ours = {topic: ask(kafka.bootstrap, topic) for topic in logs}
+        kafka_directory.write_more(kafka.bootstrap)
+        later = {topic: ask(kafka.bootstrap, topic) for topic in kafka_directory.TOPICS}
+        read = read_back(kafka.bootstrap, [*logs, *kafka_directory.TOPICS])
+    finally:
+        kafka.stop()
+    clean, killed = State(folder / "clean", told), State(kafka.data_dir, later)
+    return Directories(clean, killed, logs, of_ours, read)
+
+
+def _replace(data_dir: Path, log: Log) -> None:
+    """Put the files of our log in the place of those of Kafka's log of the same topic, which knows whose it is."""
+    target = data_dir / str(log)
+    for path in target.iterdir():
+        if path.name != KAFKAS_OWN:
+            path.unlink()
+    for path in Path(log.directory).iterdir():
+        if path.name != KAFKAS_OWN:
+            shutil.copy(path, target)
+    starts = parse_offsets((data_dir / LOG_STARTS).read_text(), LOG_STARTS)
+    starts[log.topic, log.partition] = log.log_start_offset
+    (data_dir / LOG_STARTS).write_text(format_offsets(starts))

@@ -1,0 +1,104 @@
+"""Barnabas goes on with data directories that Apache Kafka wrote, and tells of them what Kafka told.
+
+They were left by an orderly stop, and by a kill, which leaves indexes of ten megabytes and files that are not synced.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.broker_process import BrokerProcess
+from tests.oracles.directories import Directories
+from tests.oracles.dump_log_segments import dump, dumpable
+from tests.oracles.kafka_directory import TOPICS, TRANSACTIONAL
+from tests.oracles.read_back import ReadBack, read_back
+from tests.oracles.telling import Told, ask
+
+# Nothing is to be cleaned before it was compared.
+SETTINGS = {"node.id": 1, "log.initial.task.delay.ms": 3_600_000}
+
+
+class GoneOn(NamedTuple):
+    """What Kafka told of a directory, what Barnabas tells of it, and the directory after that."""
+
+    kafkas: dict[str, Told]
+    ours: dict[str, Told]
+    read: ReadBack
+    directory: Path
+    transaction_indexes: dict[Path, bytes]
+
+
+@pytest.fixture(scope="module", params=["clean", "killed"])
+def gone_on(
+    request: pytest.FixtureRequest, directories: Directories, tmp_path_factory: pytest.TempPathFactory
+) -> GoneOn:
+    """Have Barnabas start on a directory of Kafka's, tell everything, and stop."""
+    state = getattr(directories, request.param)
+    indexes = {path: path.read_bytes() for path in state.directory.rglob("*.txnindex")}
+    broker = BrokerProcess(tmp_path_factory.mktemp("broker"), SETTINGS)
+    broker.data_dir = state.directory
+    with broker:
+        ours = {topic: ask(broker.bootstrap, topic) for topic in TOPICS}
+        read = read_back(broker.bootstrap, TOPICS)
+        assert broker.stop() == 0
+        broker.check_log()
+    return GoneOn(state.told, ours, read, state.directory, indexes)
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_the_same_batches_are_there_in_the_same_bytes(gone_on: GoneOn, topic: str) -> None:
+    kafkas, ours = gone_on.kafkas[topic], gone_on.ours[topic]
+    assert (ours.log_start_offset, ours.high_watermark) == (kafkas.log_start_offset, kafkas.high_watermark)
+    assert ours.batches == kafkas.batches
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_the_same_records_are_found_by_time(gone_on: GoneOn, topic: str) -> None:
+    assert gone_on.ours[topic].offsets == gone_on.kafkas[topic].offsets
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_leader_epochs_end_where_they_did(gone_on: GoneOn, topic: str) -> None:
+    assert gone_on.ours[topic].epochs == gone_on.kafkas[topic].epochs
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_producers_are_known_with_their_sequences_and_transactions(gone_on: GoneOn, topic: str) -> None:
+    assert gone_on.ours[topic].producers == gone_on.kafkas[topic].producers
+
+
+@pytest.mark.parametrize("topic", TRANSACTIONAL)
+def test_rule_13_the_last_stable_offset_and_what_was_aborted_are_kafkas(gone_on: GoneOn, topic: str) -> None:
+    kafkas, ours = gone_on.kafkas[topic], gone_on.ours[topic]
+    assert ours.last_stable_offset == kafkas.last_stable_offset
+    assert ours.aborted == kafkas.aborted
+    assert any(aborted for _, aborted in ours.aborted.values())
+
+
+def test_transaction_indexes_stay_as_kafka_wrote_them(gone_on: GoneOn) -> None:
+    assert {path: path.read_bytes() for path in gone_on.transaction_indexes} == gone_on.transaction_indexes
+    assert len(gone_on.transaction_indexes) >= len(TRANSACTIONAL)
+
+
+def test_kafkas_tool_reads_what_barnabas_left_behind(gone_on: GoneOn) -> None:
+    files = [path for topic in TOPICS for path in dumpable(gone_on.directory / f"{topic}-0") if path.stat().st_size]
+    dumped = dump(files)
+    # That offsets are missing is what compaction is; the tool tells it of any log.
+    gaps = ("Non-consecutive offsets in ", "is followed by")
+    assert [line for line in dumped.complaints if not any(gap in line for gap in gaps)] == []
+    assert set(dumped.files) == set(files)
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_kafkas_consumer_reads_what_it_read_from_kafka(gone_on: GoneOn, directories: Directories, topic: str) -> None:
+    for ours, kafkas in zip(gone_on.read, directories.read, strict=True):
+        written_later = gone_on.directory is directories.clean.directory
+        until = gone_on.ours[topic].last_stable_offset if written_later else 1 << 62
+        # Who reads everything sees past the last stable offset.
+        assert ours[topic]
+        assert [one for one in ours[topic] if one.offset < until] == [
+            one for one in kafkas[topic] if one.offset < until
+        ]
