@@ -133,10 +133,16 @@ def request_frame(key: ApiKey, version: int, request: Any) -> bytes:
     return struct.pack(">i", len(frame)) + frame
 
 
-def create_topic(port: int, name: str, partitions: int) -> bytes:
+def create_topic(port: int, name: str, partitions: int, configs: Mapping[str, str] | None = None) -> bytes:
     """Create a topic and return its id."""
     requests = request_class(ApiKey.CREATE_TOPICS)
-    topic = requests.Topic(name=name, num_partitions=partitions, replication_factor=1, assignments=[], configs=[])
+    topic = requests.Topic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=1,
+        assignments=[],
+        configs=[requests.Topic.Config(name=key, value=value) for key, value in (configs or {}).items()],
+    )
     client = Client(port)
     answer = client.call(ApiKey.CREATE_TOPICS, 7, requests(topics=[topic])).topics[0]
     client.close()

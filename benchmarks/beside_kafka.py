@@ -14,6 +14,7 @@ import platform
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -22,7 +23,20 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks import _loads, fetch_cpu, idle_connections, many_partitions, produce_cpu, requests, start
+from benchmarks import (
+    _loads,
+    compaction,
+    fetch_cpu,
+    fsync,
+    idle_connections,
+    log,
+    many_logs,
+    many_partitions,
+    produce_cpu,
+    requests,
+    start,
+    while_compacting,
+)
 from benchmarks._loopback import BARE_LOOP, BROKER, Costs, running
 
 RESULTS = Path(__file__).parent / "results"
@@ -139,7 +153,64 @@ def by_itself(runs: int) -> list[Row]:
     rows.append(Row("the same, user s/GB", at_most(0.25), [cost.user_s_per_gb for cost in produced[BROKER]]))
     fetched = fetch_cpu.measure(runs, fetch_cpu.LARGE_BYTES, 5000)
     rows.append(_beside_bare_loop("fetch, 1-MB answers, MB/s", 0.8, fetched))
-    return rows
+    return rows + log_by_itself(runs) + compacting(runs) + durability_and_scale(runs)
+
+
+def compacting(runs: int) -> list[Row]:
+    """Measure compaction by itself, beside Apache Kafka's cleaner, and in the way of a client that appends."""
+    load = compaction.Load()
+    passes = [compaction.measure(load) for _ in range(runs)]
+    ours, theirs = zip(*(compaction.beside_kafka(load) for _ in range(runs)), strict=True)
+    at_rest, busy = zip(*(while_compacting.measure(load.mb) for _ in range(runs)), strict=True)
+    return [
+        Row("compaction of 1 GB, a fifth live: MB/s of CPU", at_least(50), [one.mb / one.cpu_s for one in passes]),
+        Row("the same: longest step, ms of CPU", at_most(3), [one.longest_ms for one in passes]),
+        Row("the same: MB/s by the clock", at_least(0.5), ours, theirs),
+        Row(
+            "an append while the broker compacts and deletes, p99.9 ms",
+            at_most(3),
+            [one.p999_ms for one in busy],
+            [one.p999_ms for one in at_rest],
+            "at rest",
+        ),
+    ]
+
+
+def durability_and_scale(runs: int) -> list[Row]:
+    """Measure what fsync costs on the disk of the temporary files, and starts on many partitions."""
+    rates = fsync.measure(runs, Path(tempfile.gettempdir()))
+    clean, killed = many_logs.measure(runs)
+    grouped = Row(
+        "64 producers, barnabas.fsync=always, requests/s",
+        at_least(1),
+        rates[fsync.GROUPED],
+        [fsync.asked(rates)],
+        "half without, or 20 times one each",
+    )
+    return [
+        grouped,
+        Row("10,000 partitions, 1 GB: first answer after a clean stop, s", at_most(5), [one.seconds for one in clean]),
+        Row("the same: memory, MB", at_most(200), [one.resident_mb for one in clean]),
+        Row("the same: descriptors", at_most(1500), [one.descriptors for one in clean]),
+        Row("the same after a kill: first answer, s", at_most(60), [one.seconds for one in killed]),
+    ]
+
+
+def log_by_itself(runs: int) -> list[Row]:
+    """Measure the log without a broker around it."""
+    appended = log.appending(runs)
+    by_offset, by_timestamp = log.finding(runs, 5000)
+    return [
+        _beside_bare_loop("log: 64-KB batches appended, MB/s", 0.8, appended),
+        Row(
+            "the same without the check, user s/GB",
+            at_most(0.1),
+            [cost.user_s_per_gb for cost in appended[log.LOG_ALONE]],
+        ),
+        _beside_bare_loop("log: read, MB/s", 0.8, log.reading(runs)),
+        Row("log of 10 GB: look-up by offset, us", at_most(60), by_offset),
+        Row("log of 10 GB: look-up by timestamp, us", at_most(120), by_timestamp),
+    ]
 
 
 def _beside_bare_loop(name: str, ratio: float, costs: Costs) -> Row:

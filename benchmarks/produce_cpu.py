@@ -30,7 +30,7 @@ LARGE_BYTES = 128 * 1024
 SMALL_BYTES = 1024
 
 
-def produce_frames(topic_id: bytes, partitions: int, batch_bytes: int) -> list[bytes]:
+def produce_frames(topic_id: bytes, partitions: int, batch_bytes: int, acks: int = 1) -> list[bytes]:
     """Return a request for each partition, with a batch of about that size."""
     records = build_batch([(None, bytes(min(batch_bytes, 1000) - 80))] * max(1, batch_bytes // 1000))
     return [
@@ -38,7 +38,7 @@ def produce_frames(topic_id: bytes, partitions: int, batch_bytes: int) -> list[b
             ApiKey.PRODUCE,
             VERSION,
             ProduceRequest(
-                acks=1,
+                acks=acks,
                 timeout_ms=30_000,
                 topic_data=[
                     ProduceRequest.Topic(
