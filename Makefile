@@ -39,6 +39,9 @@ demo: $(VENV)/.dev ## A year of flights through a broker and PySpark (RESET=1 be
 bench: $(VENV)/.dev ## Measure beside Apache Kafka, in one table
 	$(BIN)/python -m benchmarks $(ARGS)
 
+crash: $(VENV)/.dev ## Check states that a power cut may leave (STATES=5000 SEED=1 METADATA=1; STATE=7 replays one)
+	$(BIN)/python -m tests.crash --states $(or $(STATES),5000) --seed $(or $(SEED),1) $(if $(STATE),--state $(STATE)) $(if $(METADATA),--metadata)
+
 fuzz: $(VENV)/.dev ## Send a broker damaged requests (MINUTES=1)
 	$(BIN)/python -m tests.fuzz --minutes $(or $(MINUTES),1)
 
@@ -69,4 +72,4 @@ $(VENV)/.run $(VENV)/.dev: $(VENV)/.%: requirements/%.txt pyproject.toml | $(BIN
 	@$(BIN)/python -m compileall -q barnabas broker controller protocol storage  # so that even the first start is quick
 	@touch $@
 
-.PHONY: help run test prove conformance check fix demo bench fuzz lock clean
+.PHONY: help run test prove conformance check fix demo bench crash fuzz lock clean
