@@ -1,0 +1,62 @@
+"""Vote: a candidate for the lead of the metadata log asks the voters (KIP-595).
+
+Version notes: 1 names the voters' directories and the leaders' endpoints (KIP-853), 2 can ask without a new epoch
+(KIP-996).
+"""
+
+from __future__ import annotations
+
+from protocol.schema import ZERO_UUID, Bool, Int16, Int32, Int64, Message, String, UInt16, Uuid, message, struct, wire
+
+
+@message(key=52, versions=(0, 2), flexible=0)
+class VoteRequest(Message):
+    """The candidate, its epoch and where its log ends; `voter` is whom it asks."""
+
+    cluster_id: String | None = wire(default=None)
+    voter_id: Int32 = wire("1+", default=-1, ignorable=True)
+    topics: list[Topic]
+
+    @struct
+    class Topic:
+        topic_name: String
+        partitions: list[Partition]
+
+        @struct
+        class Partition:
+            partition_index: Int32
+            replica_epoch: Int32
+            replica_id: Int32
+            replica_directory_id: Uuid = wire("1+", default=ZERO_UUID, ignorable=True)
+            voter_directory_id: Uuid = wire("1+", default=ZERO_UUID, ignorable=True)
+            last_offset_epoch: Int32
+            last_offset: Int64
+            pre_vote: Bool = wire("2+", default=False)
+
+
+@message(key=52, versions=(0, 2), flexible=0)
+class VoteResponse(Message):
+    """Whether the vote is granted; and the leader, if the voter knows one (id -1 if not)."""
+
+    error_code: Int16 = wire(default=0)
+    topics: list[Topic]
+    node_endpoints: list[NodeEndpoint] = wire("1+", default=[], tag=0)
+
+    @struct
+    class Topic:
+        topic_name: String
+        partitions: list[Partition]
+
+        @struct
+        class Partition:
+            partition_index: Int32
+            error_code: Int16 = wire(default=0)
+            leader_id: Int32
+            leader_epoch: Int32
+            vote_granted: Bool
+
+    @struct
+    class NodeEndpoint:
+        node_id: Int32
+        host: String
+        port: UInt16
