@@ -28,9 +28,10 @@ from storage.admission import AppendInfo, admit, append_info, take_batches
 from storage.disk import Disk
 from storage.file_slice import FileSlice, LogRead
 from storage.flush import Flush, sync_cut
+from storage.flushes import Flushes
 from storage.leader_epochs import EpochEnd
 from storage.log_config import LOG_APPEND_TIME, LogConfig
-from storage.log_directory import DELETED, LogDirectory, no_directory
+from storage.log_directory import LogDirectory, no_directory
 from storage.log_files import LogFiles
 from storage.log_parts import LogParts
 from storage.producer_recovery import recover_producers
@@ -48,10 +49,9 @@ class Log:
     """The log of one partition; made by `opening.open_log`."""
 
     __slots__ = (
-        "_directory", "_disk", "_files", "_flushes", "_is_new", "_last_flush_ms", "_names_unsynced", "_segments",
-        "cleaned_to", "config", "cuts", "directory", "high_watermark", "leader_epochs", "log_end_offset",
-        "log_start_offset", "on_loss", "partition", "pending_deletes", "producers", "recovery", "recovery_point",
-        "topic", "topic_id",
+        "_directory", "_disk", "_files", "_flushes", "_segments", "cleaned_to", "config", "cuts", "directory",
+        "high_watermark", "leader_epochs", "log_end_offset", "log_start_offset", "on_loss", "partition",
+        "pending_deletes", "producers", "recovery", "recovery_point", "topic", "topic_id",
     )  # fmt: skip
 
     def __init__(
@@ -68,11 +68,8 @@ class Log:
         self._disk = disk
         self._directory = directory
         self._files = parts.files
-        self._flushes: tuple[Flush, ...] = ()  # that are under way, in the order in which they began
+        self._flushes = Flushes(disk, now_ms, is_new=parts.is_new)
         self._segments = parts.segments
-        self._last_flush_ms = now_ms
-        self._is_new = parts.is_new
-        self._names_unsynced = True
         self.cleaned_to: int | None = None
         """Up to where it is compacted, if it ever was."""
         self.config = config
@@ -314,7 +311,7 @@ class Log:
         with self._directory.storage_errors():
             self._lose()
             self.recovery_point = min(self.recovery_point, offset)
-            self._segments.restart_at(offset, self._last_flush_ms)
+            self._segments.restart_at(offset, self._flushes.begun_ms)
             self.cleaned_to = None
             self._files.remove_snapshots(below=self.log_end_offset + 1)
             self.log_start_offset = self.log_end_offset = offset
@@ -367,9 +364,8 @@ class Log:
                 return ()
             if len(found) == len(segments.all):
                 self._roll(self.log_end_offset, now_ms)
-            if self._names_unsynced or self._flushes:
-                self._disk.sync_dir(self.directory)  # lest only the deletions last, and the log begin anew at 0
-            self._names_unsynced = True
+            self._flushes.sync_names(self.directory)  # lest only the deletions last, and the log begin anew at 0
+            self._flushes.names_changed()
             paths = segments.remove_first(len(found))
             first = segments.base_offsets[0]
             self._files.remove_snapshots(below=first)
@@ -387,8 +383,8 @@ class Log:
     def delete_files(self, now_ms: int) -> None:
         """Delete the files of segments that left the log `file.delete.delay.ms` ago."""
         with self._directory.storage_errors():
-            if self._names_unsynced and self.pending_deletes:
-                self._disk.sync_dir(self.directory)  # else some may be back later, but not those behind them
+            if self.pending_deletes:
+                self._flushes.sync_names(self.directory)  # else some may be back later, but not those behind them
             while self.pending_deletes and self.pending_deletes[0][0] <= now_ms:
                 self._disk.remove(self.pending_deletes[0][1])
                 del self.pending_deletes[0]
@@ -403,44 +399,27 @@ class Log:
 
     def _roll(self, base_offset: int, now_ms: int) -> None:
         self.recovery_point = min(self.recovery_point, base_offset - 1)  # the complete indexes are not synced yet
-        for flush in self._flushes:
-            flush.end_offset = min(flush.end_offset, base_offset - 1)
-        self._names_unsynced = True
+        self._flushes.rolled(base_offset)
         self._segments.roll(base_offset, now_ms)
         self._files.save_producers(self.producers, base_offset)
 
     def begin_flush(self, now_ms: int, end_offset: int | None = None) -> Flush | None:
         """List what must be synced for everything below `end_offset`, or all, to be durable; None if it is."""
         end_offset = self.log_end_offset if end_offset is None else end_offset
-        done = end_offset <= self.recovery_point and not self._segments.active.unsynced_indexes
-        if done and not self._files.unsynced:
+        files, segments = self._files, self._segments
+        if end_offset <= self.recovery_point and not (segments.active.unsynced_indexes or files.unsynced):
             return None
-        with self._directory.storage_errors():
-            self._files.save_epochs(self.leader_epochs)
-            files = [*self._files.open_unsynced(), *self._segments.take_unsynced(self.recovery_point, end_offset)]
-            directories = []
-            if self._files.unsynced or self._names_unsynced:
-                directories = [self.directory]
-                self._names_unsynced = False
-            if self._is_new:
-                directories.append(self._directory.path)
-                self._is_new = False
-            self._files.taken()
-        self._last_flush_ms = now_ms
-        finish = partial(self._finish_flush, self._directory)
-        flush = Flush(self._disk, directories, files, self._flushes, end_offset, self.cuts, finish)
-        self._flushes += (flush,)
-        return flush
+        home, path = self._directory, self.directory
+        with home.storage_errors():
+            files.save_epochs(self.leader_epochs)
+            names, unsynced = files.unsynced, files.open_unsynced()
+            unsynced += segments.take_unsynced(self.recovery_point, end_offset)
+            files.taken()
+        finish = partial(self._finish_flush, home)
+        return self._flushes.begin(unsynced, path, home, end_offset, self.cuts, finish, names=names, now_ms=now_ms)
 
-    def _finish_flush(self, directory: LogDirectory, flush: Flush) -> None:
-        if self._directory.failure is not DELETED:
-            if flush.error is not None:
-                raise directory.give_up(flush.error) from flush.error
-            if directory.failure is not None:
-                raise directory.offline()
-        counting, self._flushes = flush.count_among(self._flushes)
-        ends = (one.end_offset for one in counting if one.cuts == self.cuts)
-        self.recovery_point = max([self.recovery_point, *ends])
+    def _finish_flush(self, home: LogDirectory, flush: Flush) -> None:
+        self.recovery_point = max(self.recovery_point, self._flushes.finish(flush, home, self.cuts))
 
     def flush(self, now_ms: int) -> None:
         """Make everything up to the log's end durable before returning."""
@@ -450,7 +429,7 @@ class Log:
     def due_flush(self, now_ms: int) -> Flush | None:
         """Begin the flush that is due: of everything after `flush.ms`, else of what was rolled."""
         rolled = self._segments.active.base_offset
-        if self.log_end_offset > self.recovery_point and now_ms - self._last_flush_ms >= self.config.flush_ms:
+        if self.log_end_offset > self.recovery_point and now_ms - self._flushes.begun_ms >= self.config.flush_ms:
             return self.begin_flush(now_ms)
         return self.begin_flush(now_ms, rolled) if rolled > self.recovery_point else None
 
@@ -483,8 +462,7 @@ class Log:
         self._files = LogFiles(self._disk, self.directory)
         self._segments, self.recovery_point = copy._segments, copy.recovery_point
         self._segments.move_to(self.directory)
-        self._is_new = self._names_unsynced = True
-        self._flushes = ()
+        self._flushes = Flushes(self._disk, self._flushes.begun_ms)
         self.pending_deletes.clear()
 
     def disown(self) -> None:
