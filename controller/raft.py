@@ -24,62 +24,14 @@ What entries contain is none of Raft's business but for its own control records.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import Enum
-from typing import NamedTuple
 
-from controller.voters import NO_DIRECTORY, Voter, VoterSet
+from controller.raft_messages import NOBODY, Entry, Quorum, QuorumState, Ready, Role
+from controller.voters import VoterSet
 from protocol.errors import ErrorCode, InvariantError, KafkaError
 from protocol.records.control import KRaftVersionRecord, LeaderChangeMessage
 from protocol.schema import Message
 
-NOBODY = -1
-
-
-class Role(Enum):
-    """What a node is in its current epoch."""
-
-    UNATTACHED = "unattached"
-    CANDIDATE = "candidate"
-    LEADER = "leader"
-
-
-class QuorumState(NamedTuple):
-    """What a voter must never forget: its epoch, and whom it follows or voted for in it."""
-
-    epoch: int = 0
-    leader_id: int = NOBODY
-    voted_id: int = NOBODY
-    voted_directory_id: bytes = NO_DIRECTORY
-
-
-class Entry(NamedTuple):
-    """Records that are appended, committed and applied together: one batch of the metadata log."""
-
-    base_offset: int
-    epoch: int
-    records: tuple[Message, ...]
-
-    @property
-    def next_offset(self) -> int:
-        """Return the offset after the last record."""
-        return self.base_offset + len(self.records)
-
-
-class Ready(NamedTuple):
-    """What is to be done, see the module's documentation; `quorum_state` is None where it stays."""
-
-    quorum_state: QuorumState | None
-    entries: tuple[Entry, ...]
-    high_watermark: int
-
-
-class Quorum(NamedTuple):
-    """What the leader knows of its quorum; `voters` are the voters, each with the end of what it has stored."""
-
-    leader_id: int
-    epoch: int
-    high_watermark: int
-    voters: tuple[tuple[Voter, int], ...]
+__all__ = ["NOBODY", "Entry", "Quorum", "QuorumState", "RaftNode", "Ready", "Role"]
 
 
 class RaftNode:

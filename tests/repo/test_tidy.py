@@ -72,6 +72,7 @@ TESTED_ELSEWHERE = {
     "controller/configs/reserved*.py": "tests/unit/controller/configs/test_tables.py",
     "controller/configs/topic.py": "tests/unit/controller/configs/test_tables.py",
     "controller/commands/decision.py": "tests/unit/controller/commands/test_topics.py",
+    "controller/raft_messages.py": "tests/scripts/raft/test_raft.py",
     "broker/groups/joining.py": "tests/scripts/groups/test_groups.py",
     "broker/groups/leaving.py": "tests/scripts/groups/test_groups.py",
     "broker/groups/rebalance.py": "tests/scripts/groups/test_groups.py",
