@@ -45,7 +45,7 @@ def check_log(disk: MemoryDisk, name: str, log: Log | None, promise: Promise, in
     _check_reads(name, log, found)
     written = [version.written for version in promise.versions]
     if found:  # an empty log may know the producers of what it held before
-        _check_producers(disk, name, log, found, written, exact=not promise.cleaned)
+        _check_producers(disk, name, log, found, written, promise.cleaned)
     _check_transactions(name, log, segments, written, exact=not promise.cleaned)
     _check_epochs(name, log, found, version)
 
@@ -176,16 +176,22 @@ def _check_reads(name: str, log: Log, found: list[Stored]) -> None:
 
 
 def _check_producers(
-    disk: MemoryDisk, name: str, log: Log, found: list[Stored], written: list[list[Stored]], *, exact: bool
+    disk: MemoryDisk, name: str, log: Log, found: list[Stored], written: list[list[Stored]], cleaned: int
 ) -> None:
     """Compare with scans: of what is there, of that and all that was deleted before it, of all that was ever written.
 
+    A compacted log goes on behind what the power cut took from the end of a segment: that is in none of what was
+    written. So it is compared, too, with what was written up to where it is `cleaned` and what is there behind that.
+
     Producers whose batches are deleted may be known from snapshots; Kafka's hold the last batch of each. What is known
-    besides the last ones is compared where it is `exact`: compaction leaves some.
+    besides the last ones is compared where nothing was compacted: compaction leaves some.
     """
-    first = log.segments[0].base_offset
+    first, exact = log.segments[0].base_offset, not cleaned
     deleted = [[batch for batch in batches if batch.next_offset <= first] for batches in written]
     scans = [found, *(before + found for before in deleted), *written]
+    if cleaned:
+        behind = [batch for batch in found if batch.base_offset >= cleaned]
+        scans += [[batch for batch in batches if batch.next_offset <= cleaned] + behind for batches in written]
     states = [_scan(batches, log.log_end_offset).producers for batches in scans]
     for producer in {*log.producers.producers, *states[0]}:
         known = log.producers.producers.get(producer)
@@ -293,7 +299,13 @@ def _places(entry: ProducerEntry) -> list[tuple[int, ...]]:
 
 
 def _text(entry: ProducerEntry | None) -> str:
-    return str(entry and (_last(entry), _places(entry)))
+    if entry is None:
+        return "unknown"
+    opened = "" if entry.txn_first_offset < 0 else f", with a transaction open from {entry.txn_first_offset} on"
+    return (
+        f"of epoch {entry.epoch} and coordinator epoch {entry.coordinator_epoch} at {entry.last_timestamp} ms{opened},"
+        f" with {_places(entry)}"
+    )
 
 
 def _check_epochs(name: str, log: Log, found: list[Stored], version: Version | None) -> None:

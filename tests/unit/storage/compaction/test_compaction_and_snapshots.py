@@ -44,3 +44,28 @@ def test_a_transaction_stays_open_by_a_snapshot_while_any_batch_before_it_is_lef
     Path(log.directory, "0" * 20 + ".log").write_bytes(b"")  # as a pass leaves it that comes no further
     recovered = open_log(tmp_path, log.config, clean=False, recovery_point=taken_at)
     assert [txn[:3] for txn in recovered.segments[-1].transaction_index.entries] == [(7, 0, marker)]
+
+
+def test_what_a_snapshot_tells_of_a_marker_that_went_is_kept_where_batches_behind_it_are_lost(tmp_path: Path) -> None:
+    """A power cut took the end of a segment and left the next: the log goes on behind, since it was compacted."""
+    log = open_log(tmp_path, COMPACTED)
+    put(log, (b"a", b"1"), producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
+    end_txn(log, 7, commit=True)
+    put(log, (b"a", b"2"), producer_id=7, producer_epoch=0, base_sequence=1)
+    log.roll(NOW_MS)
+    put(log, (b"b", b"3"))
+    log.flush(NOW_MS)
+    for now_ms in (NOW_MS, NOW_MS, NOW_MS + 10 * COMPACTED.delete_retention_ms):
+        finish(begin(log, now_ms=now_ms))
+    assert not markers(log)
+    begins, kept = log.segments[-1].base_offset, log.segments[-1].size_bytes
+    put(log, (b"c", b"4"), producer_id=7, producer_epoch=0, base_sequence=2)
+    log.roll(NOW_MS)
+    path = Path(log.directory, f"{begins:020}.log")
+    path.write_bytes(path.read_bytes()[:kept])
+    (tmp_path / "cleaner-offset-checkpoint").write_text(f"0\n1\ntopic 0 {begins}\n")
+    recovered = open_log(tmp_path, COMPACTED, clean=False, recovery_point=begins, high_watermark=begins)
+    assert recovered.log_end_offset == log.log_end_offset
+    known = recovered.producers.producers[7]
+    assert (known.coordinator_epoch, known.txn_first_offset, known.batches[-1].last_sequence) == (0, -1, 1)
+    assert recovered.producers.first_unstable_offset is None
