@@ -65,6 +65,15 @@ class BrokerImage(NamedTuple):
         return tuple(directory for directory in self.directories if directory not in cordoned)
 
 
+class ControllerImage(NamedTuple):
+    """A registered controller: where it is reached, and which levels of features it knows."""
+
+    controller_id: int
+    incarnation_id: bytes
+    endpoints: Mapping[str, Endpoint]
+    features: Mapping[str, tuple[int, int]]
+
+
 class PartitionImage(NamedTuple):
     """A partition's replicas and leader. `directories` names, replica by replica, where each lies."""
 
@@ -115,6 +124,7 @@ class MetadataImage:
         "brokers",
         "client_quotas",
         "cluster_id",
+        "controllers",
         "epoch",
         "features",
         "memo",
@@ -129,6 +139,7 @@ class MetadataImage:
         offset: int = -1,
         epoch: int = 0,
         brokers: Mapping[int, BrokerImage] | None = None,
+        controllers: Mapping[int, ControllerImage] | None = None,
         topics: Mapping[str, TopicImage] | None = None,
         topics_by_id: Mapping[bytes, TopicImage] | None = None,
         configs: Mapping[tuple[int, str], Mapping[str, str]] | None = None,
@@ -140,6 +151,7 @@ class MetadataImage:
         self.offset = offset
         self.epoch = epoch
         self.brokers: Mapping[int, BrokerImage] = brokers or {}
+        self.controllers: Mapping[int, ControllerImage] = controllers or {}
         self._topics: Mapping[str, TopicImage] = topics or {}
         self._topics_by_id: Mapping[bytes, TopicImage] = topics_by_id or {}
         self._configs: Mapping[tuple[int, str], Mapping[str, str]] = configs or {}

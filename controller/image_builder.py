@@ -15,6 +15,7 @@ from controller.image import (
     NO_QUOTAS,
     UNASSIGNED_DIRECTORY,
     BrokerImage,
+    ControllerImage,
     Endpoint,
     MetadataImage,
     PartitionImage,
@@ -64,6 +65,7 @@ class ImageBuilder:
     def __init__(self, base: MetadataImage) -> None:
         self._base = base
         self._brokers: dict[int, BrokerImage] | None = None
+        self._controllers: dict[int, ControllerImage] | None = None
         self._topics: dict[str, TopicImage] | None = None
         self._topics_by_id: dict[bytes, TopicImage] | None = None
         # The partitions that are this builder's own copy already, by topic id.
@@ -88,6 +90,7 @@ class ImageBuilder:
             offset=offset,
             epoch=epoch,
             brokers=base.brokers if self._brokers is None else self._brokers,
+            controllers=base.controllers if self._controllers is None else self._controllers,
             topics=base.topics_by_name() if self._topics is None else self._topics,
             topics_by_id=base.topics_by_id() if self._topics_by_id is None else self._topics_by_id,
             configs=base.configured() if self._configs is None else self._configs,
@@ -103,13 +106,8 @@ class ImageBuilder:
                 broker_id=record.broker_id,
                 epoch=record.broker_epoch,
                 incarnation_id=record.incarnation_id,
-                endpoints={
-                    point.name: Endpoint(point.host, point.port, point.security_protocol) for point in record.end_points
-                },
-                features={
-                    feature.name: (feature.min_supported_version, feature.max_supported_version)
-                    for feature in record.features
-                },
+                endpoints=_endpoints(record),
+                features=_features(record),
                 rack=record.rack,
                 fenced=record.fenced,
                 in_controlled_shutdown=record.in_controlled_shutdown,
@@ -139,6 +137,13 @@ class ImageBuilder:
 
     def _unfence_broker(self, record: UnfenceBrokerRecord) -> None:
         self._put_broker(self._broker(record.id, record.epoch)._replace(fenced=False))
+
+    def _register_controller(self, record: RegisterControllerRecord) -> None:
+        if self._controllers is None:
+            self._controllers = dict(self._base.controllers)
+        self._controllers[record.controller_id] = ControllerImage(
+            record.controller_id, record.incarnation_id, _endpoints(record), _features(record)
+        )
 
     def _add_topic(self, record: TopicRecord) -> None:
         if self._current_topics().get(record.name) is not None:
@@ -293,6 +298,14 @@ class ImageBuilder:
         return partitions
 
 
+def _endpoints(record: RegisterBrokerRecord | RegisterControllerRecord) -> dict[str, Endpoint]:
+    return {point.name: Endpoint(point.host, point.port, point.security_protocol) for point in record.end_points}
+
+
+def _features(record: RegisterBrokerRecord | RegisterControllerRecord) -> dict[str, tuple[int, int]]:
+    return {one.name: (one.min_supported_version, one.max_supported_version) for one in record.features}
+
+
 # The fields of a PartitionChangeRecord that are null where nothing changes.
 _CHANGEABLE = (
     "isr",
@@ -310,6 +323,7 @@ _REPLAY: dict[type, Callable[[ImageBuilder, Any], None]] = {
     BrokerRegistrationChangeRecord: ImageBuilder._change_registration,
     FenceBrokerRecord: ImageBuilder._fence_broker,
     UnfenceBrokerRecord: ImageBuilder._unfence_broker,
+    RegisterControllerRecord: ImageBuilder._register_controller,
     TopicRecord: ImageBuilder._add_topic,
     PartitionRecord: ImageBuilder._add_partition,
     ClearElrRecord: ImageBuilder._clear_elr,
@@ -324,5 +338,4 @@ _REPLAY: dict[type, Callable[[ImageBuilder, Any], None]] = {
     EndTransactionRecord: ImageBuilder._ignore,
     AbortTransactionRecord: ImageBuilder._ignore,
     NoOpRecord: ImageBuilder._ignore,
-    RegisterControllerRecord: ImageBuilder._ignore,
 }

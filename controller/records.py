@@ -1,9 +1,9 @@
-"""Brokers and partitions as the records that make them: what a command writes, and what a snapshot says again."""
+"""Brokers, controllers and partitions as the records that make them: for commands, and for snapshots to say again."""
 
 from __future__ import annotations
 
-from controller.image import BrokerImage, PartitionImage
-from protocol.records.metadata import PartitionRecord, RegisterBrokerRecord
+from controller.image import BrokerImage, ControllerImage, PartitionImage
+from protocol.records.metadata import PartitionRecord, RegisterBrokerRecord, RegisterControllerRecord
 
 
 def broker_record(broker: BrokerImage) -> RegisterBrokerRecord:
@@ -28,6 +28,25 @@ def broker_record(broker: BrokerImage) -> RegisterBrokerRecord:
         in_controlled_shutdown=broker.in_controlled_shutdown,
         log_dirs=list(broker.directories),
         cordoned_log_dirs=None if cordoned is None else list(cordoned),
+    )
+
+
+def controller_record(controller: ControllerImage) -> RegisterControllerRecord:
+    """Return the registration of a controller; none moves from ZooKeeper any more."""
+    return RegisterControllerRecord(
+        controller_id=controller.controller_id,
+        incarnation_id=controller.incarnation_id,
+        zk_migration_ready=False,
+        end_points=[
+            RegisterControllerRecord.Endpoint(
+                name=name, host=point.host, port=point.port, security_protocol=point.security_protocol
+            )
+            for name, point in controller.endpoints.items()
+        ],
+        features=[
+            RegisterControllerRecord.Feature(name=name, min_supported_version=low, max_supported_version=high)
+            for name, (low, high) in controller.features.items()
+        ],
     )
 
 

@@ -16,8 +16,8 @@ from typing import NamedTuple
 from controller.batches import decode_entries, encode_entry, in_batches, is_control
 from controller.commands.bootstrap import METADATA_VERSION
 from controller.image import MetadataImage
-from controller.raft import Entry
-from controller.records import broker_record, partition_record
+from controller.raft_messages import Entry
+from controller.records import broker_record, controller_record, partition_record
 from controller.voters import VoterSet
 from protocol.errors import DecodeError
 from protocol.primitives import Buffer
@@ -106,11 +106,16 @@ def decode_snapshot(data: Buffer) -> Snapshot:
 
 
 def image_records(image: MetadataImage) -> Iterator[Message]:
-    """Yield the records that make `image` out of nothing, first metadata.version, which says how to read the rest."""
+    """Yield the records that make `image` out of nothing, in Kafka's order.
+
+    First comes metadata.version, which says how to read the rest.
+    """
     for name in sorted(image.features, key=lambda name: (name != METADATA_VERSION, name)):
         yield FeatureLevelRecord(name=name, feature_level=image.features[name])
     for broker in image.brokers.values():
         yield broker_record(broker)
+    for controller in image.controllers.values():
+        yield controller_record(controller)
     for topic in image.topics():
         yield TopicRecord(name=topic.name, topic_id=topic.topic_id)
         for partition in topic.partitions.values():

@@ -17,6 +17,7 @@ from protocol.records.metadata import (
     NoOpRecord,
     PartitionChangeRecord,
     PartitionRecord,
+    RegisterControllerRecord,
     RemoveTopicRecord,
     TopicRecord,
     UnfenceBrokerRecord,
@@ -190,3 +191,22 @@ def test_a_change_of_a_partition_that_does_not_exist_stops_the_broker(cluster: C
 def test_an_image_knows_how_far_it_goes() -> None:
     image = apply_records(MetadataImage(cluster_id="c"), [NoOpRecord()], offset=41, epoch=3)
     assert (image.cluster_id, image.offset, image.epoch) == ("c", 41, 3)
+
+
+def test_a_controller_that_registers_again_is_what_it_says_last() -> None:
+    cluster = Cluster(brokers=0)
+    first, second = (
+        RegisterControllerRecord(
+            controller_id=7,
+            incarnation_id=incarnation,
+            zk_migration_ready=False,
+            end_points=[RegisterControllerRecord.Endpoint(name="CONTROLLER", host="h", port=9093, security_protocol=0)],
+            features=[RegisterControllerRecord.Feature(name="f", min_supported_version=0, max_supported_version=2)],
+        )
+        for incarnation in (ID, b"j" * 16)
+    )
+    cluster.replay([first])
+    old = cluster.image
+    cluster.replay([second])
+    assert cluster.image.controllers[7] == (7, b"j" * 16, {"CONTROLLER": ("h", 9093, 0)}, {"f": (0, 2)})
+    assert old.controllers[7].incarnation_id == ID

@@ -1,12 +1,12 @@
-"""Brokers and partitions as records that make them again."""
+"""Brokers, controllers and partitions as records that make them again."""
 
 from __future__ import annotations
 
 import pytest
 
-from controller.image import BrokerImage, Endpoint, MetadataImage, PartitionImage
+from controller.image import BrokerImage, ControllerImage, Endpoint, MetadataImage, PartitionImage
 from controller.image_builder import apply_records
-from controller.records import broker_record, partition_record
+from controller.records import broker_record, controller_record, partition_record
 from protocol.records.metadata import TopicRecord, decode_metadata_record, encode_metadata_record
 from protocol.schema import Message
 
@@ -29,6 +29,17 @@ def again(*records: Message) -> MetadataImage:
 )
 def test_a_broker(broker: BrokerImage) -> None:
     assert again(broker_record(broker)).brokers == {3: broker}
+
+
+@pytest.mark.parametrize(
+    "controller",
+    [
+        ControllerImage(3, ID, {}, {}),
+        ControllerImage(3, ID, {"C": Endpoint("h", 65535, 1)}, {"f": (0, 2), "g": (1, 1)}),
+    ],
+)
+def test_a_controller(controller: ControllerImage) -> None:
+    assert again(controller_record(controller)).controllers == {3: controller}
 
 
 @pytest.mark.parametrize(

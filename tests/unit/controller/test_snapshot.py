@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+
 import pytest
 
-from controller.image import MetadataImage
+from controller.image import ControllerImage, Endpoint, MetadataImage
 from controller.image_builder import apply_records
+from controller.records import controller_record
 from controller.snapshot import SnapshotId, decode_snapshot, encode_snapshot, image_records, parse_snapshot_name
 from controller.voters import Voter, VoterSet
 from protocol.errors import DecodeError
@@ -40,6 +43,7 @@ def busy_cluster() -> Cluster:
         [
             FeatureLevelRecord(name="group.version", feature_level=1),
             FeatureLevelRecord(name="metadata.version", feature_level=30),
+            controller_record(ControllerImage(7, b"i" * 16, {"C": Endpoint("h", 9093)}, {"kraft.version": (0, 1)})),
             ProducerIdsRecord(broker_id=1, next_producer_id=5000),
             quota({"user": "u", "client-id": None}, "producer_byte_rate", 5.5),
             quota({"ip": None}, "connection_creation_rate", 7.0),
@@ -70,6 +74,16 @@ def test_metadata_version_comes_first() -> None:
     first = next(image_records(busy_cluster().image))
     assert isinstance(first, FeatureLevelRecord)
     assert first.name == "metadata.version"
+
+
+def test_the_kinds_of_records_come_in_the_order_of_kafka() -> None:
+    kinds = [type(record).__name__ for record in image_records(busy_cluster().image)]
+    topics = ["TopicRecord", "PartitionRecord"]
+    assert [kind for kind, _ in groupby(kinds)] == [
+        *("FeatureLevelRecord", "RegisterBrokerRecord", "RegisterControllerRecord"),
+        *topics * 2,
+        *("ConfigRecord", "ClientQuotaRecord", "ProducerIdsRecord"),
+    ]
 
 
 @pytest.mark.parametrize("count", [0, 1, 999, 1000, 2500])
