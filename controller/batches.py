@@ -30,6 +30,9 @@ from protocol.records.control import (
 from protocol.records.metadata import decode_metadata_record, encode_metadata_record
 from protocol.schema import Message
 
+# What one batch of the metadata log holds at most; of one request, what one decision may.
+MAX_RECORDS_PER_BATCH = 10_000
+
 _CONTROL_RECORDS: dict[ControlType, type[Message]] = {
     ControlType.LEADER_CHANGE: LeaderChangeMessage,
     ControlType.SNAPSHOT_HEADER: SnapshotHeaderRecord,

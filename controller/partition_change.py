@@ -63,6 +63,13 @@ class DefaultSettings:
 DEFAULT_SETTINGS = DefaultSettings()
 
 
+def has_directory(broker: BrokerImage, directory: bytes) -> bool:
+    """Say whether a directory of a broker works, for all that is known; `directory` is the id of one."""
+    if directory in broker.directories or directory in _UNKNOWN_DIRECTORIES:
+        return True
+    return directory != LOST_DIRECTORY and not broker.directories
+
+
 class _Rules(NamedTuple):
     """What a topic's configuration says of elections."""
 
@@ -98,15 +105,10 @@ class Elector:
         }
         self._default_rules: _Rules | None = None
 
-    def can_lead(self, partition: PartitionImage, replica: int) -> bool:
-        """Say whether a replica lives: its broker is active, and has the directory that it is in."""
+    def lives(self, replica: int, directory: bytes) -> bool:
+        """Say whether a replica can lead for what is known of its broker and of the directory that it is in."""
         broker = self._living.get(replica)
-        if broker is None or replica not in partition.replicas:
-            return False
-        directory = partition.directories[partition.replicas.index(replica)]
-        if directory in broker.directories or directory in _UNKNOWN_DIRECTORIES:
-            return True
-        return directory != LOST_DIRECTORY and not broker.directories
+        return broker is not None and has_directory(broker, directory)
 
     def unclean_enabled(self, topic: TopicImage) -> bool:
         """Say whether records may be lost so that the topic's partitions have leaders."""
@@ -133,7 +135,9 @@ class Elector:
         target = _Target(self, partition, election, min(rules.min_isr, len(partition.replicas)))
         if isr is not None:
             target.isr = tuple(isr)
-        return target.record(topic.topic_id, recovery_state, directories or {})
+        if directories:
+            target.homes.update(directories)
+        return target.record(topic.topic_id, recovery_state)
 
     def without_unclean(self, replicas: Collection[int]) -> Collection[int]:
         """Return those of the replicas that have not lost anything."""
@@ -163,13 +167,12 @@ class _Target:
         self.election = election
         self.min_isr = min_isr
         self.replicas = partition.replicas
+        self.homes = dict(zip(partition.replicas, partition.directories, strict=True))
         self.isr = partition.isr
         self.eligible = partition.eligible_leader_replicas
         self.moving = bool(partition.adding_replicas or partition.removing_replicas)
 
-    def record(
-        self, topic_id: bytes, recovery_state: int | None, directories: Mapping[int, bytes]
-    ) -> PartitionChangeRecord | None:
+    def record(self, topic_id: bytes, recovery_state: int | None) -> PartitionChangeRecord | None:
         """Return the difference between the partition and its target; None if there is none."""
         old, tracks_eligible = self.partition, self.elector.tracks_eligible
         change = PartitionChangeRecord(partition_id=old.partition, topic_id=topic_id)
@@ -197,7 +200,7 @@ class _Target:
             self._remember_leader(change)
         if recovery_state is not None and recovery_state != old.leader_recovery_state:
             change.leader_recovery_state = recovery_state
-        self._assign(change, directories)
+        self._assign(change)
         return None if _changes_nothing(change) else change
 
     def _complete_move(self) -> None:
@@ -233,20 +236,24 @@ class _Target:
             return last_known, True
         if self.election is Election.UNCLEAN:
             for replica in self.replicas:
-                if self.elector.can_lead(self.partition, replica):
+                if self._lives(replica):
                     return replica, True
         return NO_LEADER, False
 
     def _may_lead(self, replica: int) -> bool:
         """Say whether a replica has every committed record, and lives."""
-        return replica in (self.isr or self.eligible) and self.elector.can_lead(self.partition, replica)
+        return replica in (self.isr or self.eligible) and self._lives(replica)
+
+    def _lives(self, replica: int) -> bool:
+        home = self.homes.get(replica)
+        return home is not None and self.elector.lives(replica, home)
 
     def _last_known_leader(self) -> int:
         """Return the last known leader if nobody is better and it lives; else NO_LEADER."""
         known = self.partition.last_known_elr
         if not self.elector.tracks_eligible or self.isr or self.eligible or len(known) != 1:
             return NO_LEADER
-        return known[0] if self.elector.can_lead(self.partition, known[0]) else NO_LEADER
+        return known[0] if self._lives(known[0]) else NO_LEADER
 
     def _remember_leader(self, change: PartitionChangeRecord) -> None:
         """Note who led last when nobody does any more; forget it once somebody does."""
@@ -256,7 +263,7 @@ class _Target:
         elif change.leader >= 0 and old.last_known_elr:
             change.last_known_elr = []
 
-    def _assign(self, change: PartitionChangeRecord, directories: Mapping[int, bytes]) -> None:
+    def _assign(self, change: PartitionChangeRecord) -> None:
         """Note which replicas there are now, and where they lie."""
         old = self.partition
         if self.replicas != old.replicas:
@@ -264,11 +271,9 @@ class _Target:
         if not self.moving:
             change.adding_replicas = [] if old.adding_replicas else None
             change.removing_replicas = [] if old.removing_replicas else None
-        if directories or self.replicas != old.replicas:
-            known = {**dict(zip(old.replicas, old.directories, strict=True)), **directories}
-            homes = [known[replica] for replica in self.replicas]
-            if tuple(homes) != old.directories:
-                change.directories = homes
+        directories = tuple(self.homes[replica] for replica in self.replicas)
+        if directories != old.directories:
+            change.directories = list(directories)
 
 
 def _changes_nothing(change: PartitionChangeRecord) -> bool:

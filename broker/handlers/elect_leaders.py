@@ -1,7 +1,7 @@
 """ElectLeaders: give partitions their preferred leader, or any at all (KIP-460).
 
 Behaviour
-- The controller elects (`controller.commands.elections`); the answer comes when the elected can be produced to.
+- The controller elects (`controller.commands.elect_leaders`); the answer comes when the elected can be produced to.
 - A partition that needs no election is ELECTION_NOT_NEEDED, or left out where all partitions were asked for.
 
 Version notes
@@ -13,7 +13,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from controller.commands.elections import elect_leaders
+from controller.commands.elect_leaders import elect_leaders
 from protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 
 if TYPE_CHECKING:

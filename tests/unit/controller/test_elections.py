@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 
@@ -16,10 +15,11 @@ from controller.elections import (
     on_unclean_restart,
 )
 from controller.image import NO_LEADER, PartitionImage
-from controller.partition_change import ELR_VERSION, RECOVERED, RECOVERING
-from protocol.records.metadata import BrokerRegistrationChangeRecord, FeatureLevelRecord, PartitionChangeRecord
+from controller.partition_change import RECOVERED, RECOVERING
+from protocol.records.metadata import PartitionChangeRecord
 from protocol.schema import Message
 from tests.unit.controller.cluster import Cluster, directory
+from tests.unit.controller.partitions import change, fence, registration, track_eligible, unfence
 
 
 @pytest.fixture
@@ -28,32 +28,6 @@ def cluster() -> Cluster:
     cluster = Cluster(brokers=3)
     cluster.create("t", assignments={0: [1, 2, 3], 1: [2, 3, 1]})
     return cluster
-
-
-def track_eligible(cluster: Cluster) -> None:
-    cluster.replay([FeatureLevelRecord(name=ELR_VERSION, feature_level=1)])
-
-
-def change(cluster: Cluster, index: int = 0, **fields: Any) -> None:
-    topic = cluster.image.topic("t")
-    assert topic is not None
-    cluster.replay([PartitionChangeRecord(partition_id=index, topic_id=topic.topic_id, **fields)])
-
-
-def fence(cluster: Cluster, *brokers: int) -> None:
-    """Fence brokers with all that follows."""
-    registrations = [
-        BrokerRegistrationChangeRecord(broker_id=broker, broker_epoch=cluster.image.brokers[broker].epoch, fenced=1)
-        for broker in brokers
-    ]
-    cluster.replay([*on_brokers_fenced(cluster.image, brokers), *registrations])
-
-
-def unfence(cluster: Cluster, broker: int) -> None:
-    """Unfence a broker with all that follows."""
-    epoch = cluster.image.brokers[broker].epoch
-    registration = BrokerRegistrationChangeRecord(broker_id=broker, broker_epoch=epoch, fenced=-1)
-    cluster.replay([registration, *on_broker_unfenced(cluster.image, broker)])
 
 
 def replay(cluster: Cluster, records: Sequence[Message]) -> PartitionImage:
@@ -69,8 +43,10 @@ def test_what_a_fenced_broker_led_is_led_by_the_next_replica_in_sync(cluster: Cl
 
 
 def test_partitions_that_a_fenced_broker_is_not_in_sync_for_stay_as_they_are(cluster: Cluster) -> None:
-    change(cluster, 0, isr=[1, 2])
-    assert [record.partition_id for record in on_brokers_fenced(cluster.image, [3])] == [1]  # type: ignore[attr-defined]
+    change(cluster, isr=[1, 2])
+    [record] = on_brokers_fenced(cluster.image, [3])
+    assert isinstance(record, PartitionChangeRecord)
+    assert record.partition_id == 1
 
 
 def test_the_last_replica_in_sync_stays_so_when_it_is_fenced_and_nobody_leads(cluster: Cluster) -> None:
@@ -116,9 +92,7 @@ def test_a_broker_that_wants_to_stop_leads_nothing_more(cluster: Cluster) -> Non
 
 def test_where_unclean_leaders_are_allowed_whoever_lives_leads(cluster: Cluster) -> None:
     cluster.create("u", assignments={0: [1, 2, 3]}, configs={"unclean.leader.election.enable": "true"})
-    topic = cluster.image.topic("u")
-    assert topic is not None
-    cluster.replay([PartitionChangeRecord(partition_id=0, topic_id=topic.topic_id, isr=[1])])
+    change(cluster, "u", isr=[1])
     fence(cluster, 1)
     after = cluster.partition("u")
     assert (after.leader, after.isr, after.leader_recovery_state) == (2, (2,), RECOVERING)
@@ -144,9 +118,8 @@ def test_replicas_in_other_directories_do_not_mind_one_that_fails(cluster: Clust
 def test_a_broker_that_has_lost_a_directory_does_not_lead_what_was_in_it(cluster: Cluster) -> None:
     change(cluster, isr=[1])
     fence(cluster, 1)
-    epoch = cluster.image.brokers[1].epoch
     other = directory(1, 9)
-    cluster.replay([BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=epoch, log_dirs=[other])])
+    cluster.replay([registration(cluster, 1, log_dirs=[other])])
     assert on_broker_unfenced(cluster.image, 1) == []
     change(cluster, directories=[other, directory(2), directory(3)])
     assert len(on_broker_unfenced(cluster.image, 1)) == 1
@@ -160,15 +133,14 @@ class TestEligibleLeaders:
         track_eligible(cluster)
         cluster.settings.explicit["min.insync.replicas"] = "2"
 
-    def fence(self, cluster: Cluster, broker: int) -> PartitionImage:
-        epoch = cluster.image.brokers[broker].epoch
-        registration = BrokerRegistrationChangeRecord(broker_id=broker, broker_epoch=epoch, fenced=1)
-        return replay(cluster, [*on_brokers_fenced(cluster.image, [broker], cluster.settings), registration])
+    def fence(self, cluster: Cluster, *brokers: int) -> PartitionImage:
+        for broker in brokers:
+            fence(cluster, broker)
+        return cluster.partition("t")
 
     def unfence(self, cluster: Cluster, broker: int) -> PartitionImage:
-        epoch = cluster.image.brokers[broker].epoch
-        registration = BrokerRegistrationChangeRecord(broker_id=broker, broker_epoch=epoch, fenced=-1)
-        return replay(cluster, [*on_broker_unfenced(cluster.image, broker, cluster.settings), registration])
+        unfence(cluster, broker)
+        return cluster.partition("t")
 
     def test_who_leaves_a_small_isr_stays_eligible(self, cluster: Cluster) -> None:
         assert self.fence(cluster, 1).eligible_leader_replicas == ()
@@ -176,29 +148,24 @@ class TestEligibleLeaders:
         assert (after.leader, after.isr, after.eligible_leader_replicas) == (3, (3,), (2,))
 
     def test_the_isr_can_be_empty_and_the_last_leader_is_known(self, cluster: Cluster) -> None:
-        for broker in (1, 2, 3):
-            self.fence(cluster, broker)
-        after = cluster.partition("t")
+        after = self.fence(cluster, 1, 2, 3)
         assert (after.leader, after.isr) == (NO_LEADER, ())
         assert (after.eligible_leader_replicas, after.last_known_elr) == ((2, 3), (3,))
 
     def test_an_eligible_replica_leads_an_empty_isr_cleanly(self, cluster: Cluster) -> None:
-        for broker in (1, 2, 3):
-            self.fence(cluster, broker)
+        self.fence(cluster, 1, 2, 3)
         after = self.unfence(cluster, 2)
         assert (after.leader, after.isr, after.leader_recovery_state) == (2, (2,), RECOVERED)
         assert (after.eligible_leader_replicas, after.last_known_elr) == ((3,), ())
 
     def test_a_replica_that_is_not_eligible_does_not(self, cluster: Cluster) -> None:
-        for broker in (1, 2, 3):
-            self.fence(cluster, broker)
+        self.fence(cluster, 1, 2, 3)
         assert self.unfence(cluster, 1).leader == NO_LEADER
 
     def test_rule_8_an_unclean_restart_takes_a_broker_out_of_isr_and_elr_before_it_can_lead(
         self, cluster: Cluster
     ) -> None:
-        for broker in (1, 2, 3):
-            self.fence(cluster, broker)
+        self.fence(cluster, 1, 2, 3)
         restarted = replay(cluster, on_unclean_restart(cluster.image, 2, cluster.settings))
         assert (restarted.leader, restarted.isr, restarted.eligible_leader_replicas) == (NO_LEADER, (), (3,))
         assert self.unfence(cluster, 2).leader == NO_LEADER
@@ -210,8 +177,7 @@ class TestEligibleLeaders:
         assert after.eligible_leader_replicas == ()
 
     def test_with_nobody_eligible_the_last_known_leader_leads_uncleanly(self, cluster: Cluster) -> None:
-        for broker in (1, 2, 3):
-            self.fence(cluster, broker)
+        self.fence(cluster, 1, 2, 3)
         for broker in (2, 3):
             replay(cluster, on_unclean_restart(cluster.image, broker, cluster.settings))
         assert self.unfence(cluster, 2).leader == NO_LEADER

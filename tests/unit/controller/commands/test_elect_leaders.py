@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import pytest
 
 from controller.commands.brokers import unregister_broker
-from controller.commands.elections import ElectionType, elect_leaders
+from controller.commands.elect_leaders import ElectionType, elect_leaders
 from controller.image import NO_LEADER
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.elect_leaders import ElectLeadersRequest
-from protocol.records.metadata import BrokerRegistrationChangeRecord, PartitionChangeRecord
-from tests.unit.controller.cluster import Cluster
+from tests.unit.controller.cluster import Cluster, directory
+from tests.unit.controller.partitions import change, registration, track_eligible
 
 PREFERRED, UNCLEAN = ElectionType.PREFERRED, ElectionType.UNCLEAN
 
@@ -26,23 +25,16 @@ def cluster() -> Cluster:
     return cluster
 
 
-def change(cluster: Cluster, **fields: Any) -> None:
-    topic = cluster.image.topic("t")
-    assert topic is not None
-    cluster.replay([PartitionChangeRecord(partition_id=0, topic_id=topic.topic_id, **fields)])
-
-
 def fence(cluster: Cluster, *brokers: int) -> None:
-    for broker in brokers:
-        epoch = cluster.image.brokers[broker].epoch
-        cluster.replay([BrokerRegistrationChangeRecord(broker_id=broker, broker_epoch=epoch, fenced=1)])
+    """Fence brokers and leave their partitions as they are."""
+    cluster.replay([registration(cluster, broker, fenced=1) for broker in brokers])
 
 
 def ask(cluster: Cluster, election: int, **partitions: list[int]) -> dict[str, list[tuple[int, int]]]:
     """Elect leaders of the partitions named, by topic, or of all; return the error code of each."""
     topics = [ElectLeadersRequest.Topic(topic=topic, partitions=indexes) for topic, indexes in partitions.items()]
     request = ElectLeadersRequest(election_type=election, topic_partitions=topics or None)
-    results = cluster.apply(partial(elect_leaders, request=request)).replica_election_results
+    results = cluster.apply(partial(elect_leaders, request=request, settings=cluster.settings)).replica_election_results
     return {topic.topic: [(one.partition_id, one.error_code) for one in topic.partition_result] for topic in results}
 
 
@@ -107,6 +99,8 @@ def test_nobody_is_elected_where_nobody_lives(cluster: Cluster) -> None:
 
 
 def test_with_an_empty_isr_who_is_known_to_have_everything_is_elected_cleanly(cluster: Cluster) -> None:
+    cluster.settings.explicit["min.insync.replicas"] = "2"
+    track_eligible(cluster)
     change(cluster, leader=NO_LEADER, isr=[], eligible_leader_replicas=[2, 3], last_known_elr=[1])
     assert elect(cluster, PREFERRED) == ErrorCode.NONE
     after = cluster.partition("t")
@@ -135,3 +129,29 @@ def test_an_unknown_type_of_election_is_refused(cluster: Cluster) -> None:
     with pytest.raises(KafkaError) as refused:
         ask(cluster, 2, t=[0])
     assert refused.value.code is ErrorCode.INVALID_REQUEST
+
+
+def test_a_replica_in_a_directory_that_has_failed_is_not_elected(cluster: Cluster) -> None:
+    change(cluster, leader=NO_LEADER)
+    cluster.replay([registration(cluster, 1, log_dirs=[directory(1, 9)])])
+    assert elect(cluster, PREFERRED) == ErrorCode.NONE
+    assert cluster.partition("t").leader == 2
+
+
+def test_an_unclean_election_takes_the_last_known_leader_before_others(cluster: Cluster) -> None:
+    track_eligible(cluster)
+    change(cluster, leader=NO_LEADER, isr=[], last_known_elr=[3])
+    assert elect(cluster, UNCLEAN) == ErrorCode.NONE
+    after = cluster.partition("t")
+    assert (after.leader, after.leader_recovery_state, after.last_known_elr) == (3, 1, ())
+
+
+def test_more_elections_than_one_batch_holds_are_refused(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("controller.commands.elect_leaders.MAX_RECORDS_PER_BATCH", 1)
+    cluster.create("u", assignments={0: [1, 2], 1: [1, 2]})
+    for index in (0, 1):
+        change(cluster, "u", index, leader=2)
+    with pytest.raises(KafkaError) as refused:
+        ask(cluster, PREFERRED, u=[0, 1])
+    assert refused.value.code is ErrorCode.POLICY_VIOLATION
+    assert ask(cluster, PREFERRED, u=[1]) == {"u": [(1, ErrorCode.NONE)]}

@@ -1,0 +1,147 @@
+"""The leaders of partitions change who is in sync (KIP-497, KIP-841, KIP-903).
+
+A leader tells the ISR that it wants with the epochs of leadership and partition that it knows. The change holds if they
+are the newest, and every broker in the new ISR is active and, where its epoch is told, has not registered again since.
+Epochs that are newer than the controller's come from a later controller, so this one is none any more.
+
+The answer holds the partition as it is then. A change that completes a reassignment can take leadership from the leader
+that asked for it; the change holds, and the answer is NEW_LEADER_ELECTED.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from controller.commands.decision import Decision
+from controller.configs.effective import StaticSettings
+from controller.image import MetadataImage, PartitionImage
+from controller.image_builder import LEADER_UNCHANGED, apply_records
+from controller.partition_change import DEFAULT_SETTINGS, RECOVERED, RECOVERING, Elector
+from protocol.errors import ErrorCode
+from protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from protocol.records.metadata import PartitionChangeRecord
+
+_Wanted: TypeAlias = AlterPartitionRequest.Topic.Partition
+_Answer: TypeAlias = AlterPartitionResponse.Topic.Partition
+
+_ANY_EPOCH = -1
+
+
+def alter_partition(
+    image: MetadataImage, request: AlterPartitionRequest, settings: StaticSettings = DEFAULT_SETTINGS
+) -> Decision[AlterPartitionResponse]:
+    """Change ISRs as their leader asks, each partition by itself.
+
+    Nothing changes if the broker has registered again since, or is not known: the response is STALE_BROKER_EPOCH.
+    """
+    broker = image.brokers.get(request.broker_id)
+    if broker is None or broker.epoch != request.broker_epoch:
+        return Decision((), AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH, topics=[]))
+    elector = Elector(image, settings)
+    changes: dict[tuple[bytes, int], PartitionChangeRecord] = {}
+    outcomes = [
+        (
+            asked.topic_id,
+            [
+                (wanted.partition_index, _alter(elector, request.broker_id, asked.topic_id, wanted, changes))
+                for wanted in asked.partitions
+            ],
+        )
+        for asked in request.topics
+    ]
+    records = tuple(changes.values())
+    after = apply_records(image, records, offset=image.offset + len(records), epoch=image.epoch)
+    topics = [
+        AlterPartitionResponse.Topic(
+            topic_id=topic_id, partitions=[_answer(after, topic_id, index, code) for index, code in partitions]
+        )
+        for topic_id, partitions in outcomes
+    ]
+    return Decision(records, AlterPartitionResponse(topics=topics))
+
+
+def _alter(
+    elector: Elector,
+    broker_id: int,
+    topic_id: bytes,
+    wanted: _Wanted,
+    changes: dict[tuple[bytes, int], PartitionChangeRecord],
+) -> ErrorCode:
+    """Add the change of one partition to `changes`, if it is to change; return what the answer says of it."""
+    topic = elector.image.topic_by_id(topic_id)
+    if topic is None:
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    partition = topic.partitions.get(wanted.partition_index)
+    if partition is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if (topic_id, wanted.partition_index) in changes:
+        # Named twice: the first change has raised the partition epoch.
+        return ErrorCode.INVALID_UPDATE_VERSION
+    code = _check(elector.image, broker_id, partition, wanted)
+    if code is not ErrorCode.NONE:
+        return code
+    isr = [replica for replica, _ in _new_isr(wanted)]
+    change = elector.change(topic, partition, isr=isr, recovery_state=wanted.leader_recovery_state)
+    if change is not None:
+        changes[topic_id, wanted.partition_index] = change
+        if change.leader not in (LEADER_UNCHANGED, broker_id):
+            return ErrorCode.NEW_LEADER_ELECTED
+    return ErrorCode.NONE
+
+
+def _check(image: MetadataImage, broker_id: int, partition: PartitionImage, wanted: _Wanted) -> ErrorCode:
+    """Return what is wrong with a change that the broker wants; NONE if nothing is."""
+    if wanted.leader_epoch > partition.leader_epoch or wanted.partition_epoch > partition.partition_epoch:
+        return ErrorCode.NOT_CONTROLLER
+    if wanted.leader_epoch < partition.leader_epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    if broker_id != partition.leader:
+        return ErrorCode.INVALID_REQUEST
+    if wanted.partition_epoch < partition.partition_epoch:
+        return ErrorCode.INVALID_UPDATE_VERSION
+    isr = _new_isr(wanted)
+    replicas = [replica for replica, _ in isr]
+    distinct = set(replicas)
+    if len(distinct) < len(replicas) or not distinct <= set(partition.replicas) or broker_id not in distinct:
+        return ErrorCode.INVALID_REQUEST
+    if not _can_recover(partition.leader_recovery_state, wanted.leader_recovery_state, len(replicas)):
+        return ErrorCode.INVALID_REQUEST
+    if not all(_is_eligible(image, replica, epoch) for replica, epoch in isr):
+        return ErrorCode.INELIGIBLE_REPLICA
+    return ErrorCode.NONE
+
+
+def _new_isr(wanted: _Wanted) -> Sequence[tuple[int, int]]:
+    """Return the new ISR and the epochs of its brokers, which version 2 does not tell."""
+    if wanted.new_isr_with_epochs:
+        return [(state.broker_id, state.broker_epoch) for state in wanted.new_isr_with_epochs]
+    return [(replica, _ANY_EPOCH) for replica in wanted.new_isr]
+
+
+def _can_recover(before: int, after: int, in_sync: int) -> bool:
+    """Say whether a leader may be in the state `after`: a recovering one is alone in sync, and recovers once."""
+    if after == RECOVERING:
+        return before == RECOVERING and in_sync == 1
+    return after == RECOVERED
+
+
+def _is_eligible(image: MetadataImage, replica: int, epoch: int) -> bool:
+    """Say whether a broker is active, and the one that the leader has seen fetching."""
+    broker = image.brokers.get(replica)
+    return broker is not None and broker.active and epoch in (_ANY_EPOCH, broker.epoch)
+
+
+def _answer(after: MetadataImage, topic_id: bytes, index: int, code: ErrorCode) -> _Answer:
+    """Return the answer for one partition: what it is after the changes, or an error."""
+    if code is not ErrorCode.NONE:
+        return _Answer(partition_index=index, error_code=code, leader_id=0, leader_epoch=0, isr=[], partition_epoch=0)
+    partition = after.topics_by_id()[topic_id].partitions[index]
+    return _Answer(
+        partition_index=index,
+        leader_id=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        isr=list(partition.isr),
+        leader_recovery_state=partition.leader_recovery_state,
+        partition_epoch=partition.partition_epoch,
+    )

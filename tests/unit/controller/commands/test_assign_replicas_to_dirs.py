@@ -1,0 +1,114 @@
+"""A broker tells in which of its directories replicas lie."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from controller.commands.assign_replicas_to_dirs import assign_replicas_to_dirs
+from controller.image import NO_LEADER
+from controller.partition_change import LOST_DIRECTORY
+from protocol.errors import ErrorCode
+from protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
+from tests.unit.controller.cluster import Cluster, directory
+from tests.unit.controller.partitions import change, topic_of
+
+Directory = AssignReplicasToDirsRequest.Directory
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    """Topic t on brokers 1 and 2, led by 1, which has two directories; topic u on 2 and 3."""
+    cluster = Cluster(brokers=0)
+    for broker in (1, 2, 3):
+        cluster.add_broker(broker, directories=2)
+    cluster.create("t", assignments={0: [1, 2]})
+    cluster.create("u", assignments={0: [2, 3]})
+    change(cluster, directories=[directory(1, 0), directory(2, 0)])
+    return cluster
+
+
+def ask(
+    cluster: Cluster, homes: dict[bytes, list[tuple[bytes, int]]], *, broker: int = 1, late: int = 0
+) -> AssignReplicasToDirsResponse:
+    """Tell that partitions, by topic id and index, are in directories."""
+    known = cluster.image.brokers.get(broker)
+    request = AssignReplicasToDirsRequest(
+        broker_id=broker,
+        broker_epoch=(known.epoch if known else 0) - late,
+        directories=[
+            Directory(
+                id=home,
+                topics=[
+                    Directory.Topic(topic_id=topic, partitions=[Directory.Topic.Partition(partition_index=index)])
+                    for topic, index in replicas
+                ],
+            )
+            for home, replicas in homes.items()
+        ],
+    )
+    response: AssignReplicasToDirsResponse = cluster.apply(partial(assign_replicas_to_dirs, request=request))
+    return response
+
+
+def codes(response: AssignReplicasToDirsResponse) -> list[int]:
+    return [
+        partition.error_code
+        for directory in response.directories
+        for topic in directory.topics
+        for partition in topic.partitions
+    ]
+
+
+def test_what_a_broker_says_holds_and_leadership_stays(cluster: Cluster) -> None:
+    response = ask(cluster, {directory(1, 1): [(topic_of(cluster, "t").topic_id, 0)]})
+    assert codes(response) == [ErrorCode.NONE]
+    after = cluster.partition("t")
+    assert (after.directories, after.leader, after.leader_epoch) == ((directory(1, 1), directory(2, 0)), 1, 0)
+
+
+def test_what_is_known_already_changes_nothing(cluster: Cluster) -> None:
+    assert codes(ask(cluster, {directory(1, 0): [(topic_of(cluster, "t").topic_id, 0)]})) == [ErrorCode.NONE]
+    assert cluster.records == ()
+
+
+def test_a_replica_in_a_directory_that_has_failed_is_out_of_sync_and_another_leads(cluster: Cluster) -> None:
+    ask(cluster, {LOST_DIRECTORY: [(topic_of(cluster, "t").topic_id, 0)]})
+    after = cluster.partition("t")
+    assert (after.leader, after.isr, after.directories) == (2, (2,), (LOST_DIRECTORY, directory(2, 0)))
+
+
+def test_the_last_replica_in_sync_stays_so_and_leads_again_from_a_directory_that_works(cluster: Cluster) -> None:
+    topic_id = topic_of(cluster, "t").topic_id
+    change(cluster, isr=[1])
+    ask(cluster, {directory(1, 7): [(topic_id, 0)]})
+    assert (cluster.partition("t").leader, cluster.partition("t").isr) == (NO_LEADER, (1,))
+    ask(cluster, {directory(1, 1): [(topic_id, 0)]})
+    assert cluster.partition("t").leader == 1
+
+
+def test_each_partition_is_answered_by_itself(cluster: Cluster) -> None:
+    known, other = topic_of(cluster, "t").topic_id, topic_of(cluster, "u").topic_id
+    response = ask(cluster, {directory(1, 1): [(b"?" * 16, 0), (known, 5), (other, 0), (known, 0)]})
+    assert codes(response) == [
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.NONE,
+    ]
+    assert len(cluster.records) == 1
+
+
+def test_of_a_replica_named_twice_the_last_directory_holds(cluster: Cluster) -> None:
+    replica = (topic_of(cluster, "t").topic_id, 0)
+    assert codes(ask(cluster, {directory(1, 7): [replica], directory(1, 1): [replica]})) == [ErrorCode.NONE] * 2
+    after = cluster.partition("t")
+    assert (after.directories[0], after.leader) == (directory(1, 1), 1)
+
+
+def test_a_broker_that_has_registered_again_or_never_changes_nothing(cluster: Cluster) -> None:
+    homes = {directory(1, 1): [(topic_of(cluster, "t").topic_id, 0)]}
+    for response in (ask(cluster, homes, late=1), ask(cluster, homes, broker=9)):
+        assert (response.error_code, response.directories) == (ErrorCode.STALE_BROKER_EPOCH, [])
+    assert cluster.records == ()
