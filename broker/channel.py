@@ -143,7 +143,7 @@ class Channel(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Handle the frames that `nbytes` more bytes completed."""
-        if self._closing:
+        if self._closing or self.connection.ending:
             return
         server = self._listener.server
         server.metrics.received_bytes += nbytes
@@ -209,13 +209,13 @@ class Channel(asyncio.BufferedProtocol):
 
     def _answered(self, slot: Slot, response: Response) -> None:
         """Fill the slot of a request that waited, and take up what it held back."""
-        if self._closing or self.connection.closed or response.cancelled():
+        if self._closing or self.connection.closed or slot.dropped or response.cancelled():
             return
         self.used_at = self._listener.server.loop.time()
         if self._parked is not None:
             self._parked.discard(response)
         if reason := response.exception():
-            self._close([], reason)
+            self._close([], reason, slot)
             return
         self._go_on(self.connection.fill(slot, response.result()))
 
@@ -274,15 +274,18 @@ class Channel(asyncio.BufferedProtocol):
             else:
                 self._transport.pause_reading()
 
-    def _close(self, leaving: list[Part], reason: BaseException) -> None:
-        """Close because of something that the client sent, once it has what was answered before; say so in one line."""
+    def _close(self, leaving: list[Part], reason: BaseException, slot: Slot | None = None) -> None:
+        """Close because of something that the client sent, once all before it is answered; say so in one line.
+
+        What waits is answered in its time, but for the request of `slot`, if that is the one, and those behind it.
+        """
         _log.warning(
             "Closing the connection from %s on %s: %s",
             self.connection.client_host,
             self._listener.name,
             reason,
         )
-        self.connection.close()
+        self.connection.end(slot)
         self._backlog = None
         if leaving:
             self._outbox.send(leaving)

@@ -14,6 +14,7 @@ OffsetCommit and an OffsetFetch reads what it wrote.
     it was answered at once   answer()       the parts that may leave now
     its answer will come      wait()         its slot, to be filled
     the answer came           fill()         the parts that may leave now
+    it cannot be answered     end()          nothing: those before it are answered yet, nothing from it on
 
 Bytes, sockets and back-pressure of responses live in `broker.channel` and `broker.outbox`.
 """
@@ -79,10 +80,11 @@ def context_of(header: RequestHeader, connection: Connection) -> RequestContext:
 class Slot:
     """The place of one response among those of its connection."""
 
-    __slots__ = ("filled", "holds_back", "response")
+    __slots__ = ("dropped", "filled", "holds_back", "response")
 
     def __init__(self, *, holds_back: bool) -> None:
         self.holds_back = holds_back
+        self.dropped = False
         self.filled = False
         self.response: list[Part] = []
 
@@ -99,6 +101,7 @@ class Connection:
         "client_software",
         "closed",
         "connection_id",
+        "ending",
         "listener",
         "may_handle",
         "principal",
@@ -112,6 +115,8 @@ class Connection:
         self.client_port = client_port
         self.client_software = UNKNOWN_SOFTWARE
         self.closed = False
+        self.ending = False
+        """Whether a request made it impossible to go on: what came before is answered, nothing else handled."""
         self.principal = ANONYMOUS
         self._slots: deque[Slot] | None = None  # none while nothing waits: an empty deque is 600 bytes
         self._held_back = False
@@ -161,6 +166,17 @@ class Connection:
         self._decide()
         return leaving
 
+    def end(self, slot: Slot | None = None) -> None:
+        """Take no more requests, and answer those before `slot` only: all that wait, if there is none."""
+        self.ending = True
+        while slot is not None and self._slots and not slot.dropped:
+            last = self._slots.pop()
+            last.dropped = True
+            self._held_bytes -= _bytes_in_memory(last.response)
+        if not self._slots:
+            self._slots = None
+        self._decide()
+
     def close(self) -> None:
         """Note that the client has gone, and let go of what it was to be sent."""
         self.closed = True
@@ -173,7 +189,12 @@ class Connection:
         self._decide()
 
     def _decide(self) -> None:
-        self.may_handle = not self._held_back and self.in_flight < MAX_IN_FLIGHT and self._held_bytes < MAX_HELD_BYTES
+        self.may_handle = (
+            not self.ending
+            and not self._held_back
+            and self.in_flight < MAX_IN_FLIGHT
+            and self._held_bytes < MAX_HELD_BYTES
+        )
 
 
 def _bytes_in_memory(response: list[Part]) -> int:

@@ -262,6 +262,49 @@ def test_a_request_that_fails_while_it_waits_closes_the_connection(run, serving)
     run(body())
 
 
+def test_what_waits_is_answered_before_a_bad_request_closes_the_connection(run, serving, caplog):
+    async def body():
+        async with serving() as served:
+            later = Later()
+
+            def answer(request, connection):
+                if request.startswith(b"bad"):
+                    raise DecodeError("bad bytes")
+                return later(request, connection)
+
+            served.script.answer = answer
+            client = await served.connect()
+            client.send(b"PRODUCE 1", b"FETCH 2", b"bad", b"bad again")
+            await until(lambda: len(served.script.seen) == 3)
+            client.send(b"after")
+            later.give(b"FETCH 2")
+            later.give(b"PRODUCE 1")
+            assert [await client.receive(), await client.receive()] == [b"PRODUCE 1", b"FETCH 2"]
+            assert await client.closed()
+            assert served.script.seen == [b"PRODUCE 1", b"FETCH 2", b"bad"]
+
+    with caplog.at_level(logging.INFO):
+        run(body())
+    assert caplog.text.count("Closing the connection") == 1
+
+
+def test_what_was_sent_behind_a_request_that_fails_while_it_waits_is_not_answered(run, serving):
+    async def body():
+        async with serving() as served:
+            later = served.script.answer = Later()
+            client = await served.connect()
+            client.send(b"PRODUCE 1", b"PRODUCE 2", b"PRODUCE 3")
+            await until(lambda: len(later.pending) == 3)
+            later.pending[b"PRODUCE 2"].set_exception(Disconnect("no answer is possible"))
+            await until(lambda: next(iter(served.server.connections)).connection.ending)
+            later.give(b"PRODUCE 3")
+            later.give(b"PRODUCE 1")
+            assert await client.receive() == b"PRODUCE 1"
+            assert await client.closed()
+
+    run(body())
+
+
 def test_a_frame_above_the_limit_closes_the_connection(run, serving, caplog):
     async def body():
         async with serving(max_request_bytes=1000) as served:

@@ -113,3 +113,23 @@ def test_a_connection_that_is_closed_keeps_nothing_that_was_to_be_sent() -> None
     connection.close()
     assert connection.closed
     assert connection.in_flight == 0
+
+
+def test_before_the_end_the_requests_that_wait_are_answered_and_no_other_is_taken(connection: Connection) -> None:
+    first = connection.wait(ApiKey.PRODUCE)
+    connection.answer([b"b"])
+    connection.end()
+    assert not connection.may_handle
+    assert connection.fill(first, [b"a"]) == [b"a", b"b"]
+    assert not connection.may_handle
+    assert connection.in_flight == 0
+
+
+def test_a_request_that_cannot_be_answered_ends_what_was_sent_behind_it(connection: Connection) -> None:
+    first, second, third = (connection.wait(ApiKey.PRODUCE) for _ in range(3))
+    connection.answer([bytes(MAX_HELD_BYTES)])
+    connection.end(second)
+    assert (first.dropped, second.dropped, third.dropped) == (False, True, True)
+    connection.end(third)
+    assert connection.fill(first, [b"a"]) == [b"a"]
+    assert connection.in_flight == 0
