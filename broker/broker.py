@@ -24,10 +24,12 @@ from typing import TYPE_CHECKING, Literal
 
 from barnabas import __version__
 from broker import housekeeping
+from broker.active_controller import ActiveController
 from broker.chores import Chores
 from broker.compaction import LogCleaner
 from broker.connection_counts import ConnectionLimits, parse_overrides
-from broker.cordons import Cordons
+from broker.controller_channel import ControllerChannel
+from broker.cordons import cordoned_ids
 from broker.data_directories import (
     CannotStart,
     claim_directories,
@@ -35,27 +37,29 @@ from broker.data_directories import (
     leave_directories,
     mark_directories,
 )
-from broker.dispatch import Dispatcher
+from broker.dispatch import Dispatcher, answer_here
 from broker.fetch_sessions import FetchSessions
 from broker.listeners import join_host_port, split_host_port
+from broker.lifecycle import Lifecycle, RegistrationError
 from broker.live_settings import LiveSettings
 from broker.lost_directories import report_lost
 from broker.metrics import Metrics
+from broker.neighbours import Neighbours
 from broker.producer_ids import ProducerIds
 from broker.purgatory_driver import PurgatoryDriver
 from broker.raft_driver import RaftDriver
+from broker.registration import broker_registration, controller_registration
 from broker.replica_manager import ReplicaManager
 from broker.said_once import SaidOnce
 from broker.server import BindError, Limits, Server
 from broker.socket_options import socket_options
-from controller.commands.brokers import Registration, register_broker, unfence_broker
-from controller.commands.producer_ids import allocate_producer_ids
 from controller.configs import BROKER_CONFIGS
 from controller.configs.effective import effective_topic_config
 from controller.configs.log_config import log_config, topic_log_config
 from controller.image import Endpoint, MetadataImage
 from controller.topic_names import CONSUMER_OFFSETS
 from protocol.errors import ErrorCode, InvariantError, KafkaError
+from protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from protocol.records.metadata import RemoveTopicRecord
 from protocol.request_memory import UNLIMITED
 from storage.log_manager import LogManager
@@ -108,7 +112,6 @@ class Broker:
         self.random = random or Random()
         self.metrics = Metrics()
         self.cluster_id = ""
-        self.broker_epoch = -1
         self.endpoints: dict[str, Endpoint] = {}
         self.logs = LogManager(
             disk,
@@ -132,7 +135,11 @@ class Broker:
         )
         self.refused_transactions = SaidOnce()
         self.producer_ids = ProducerIds(self._allocate_producer_ids)
+        self.neighbours = Neighbours(settings, loop, self.random)
         self.controller: RaftDriver
+        self.duties: ActiveController
+        self.to_controller: ControllerChannel
+        self.lifecycle: Lifecycle
         self.disk = disk
         self._max_descriptors = max_descriptors
         self.server = Server(loop, self._limits(), self.metrics, socket_options(settings), clock)
@@ -142,6 +149,11 @@ class Broker:
         self.monitor: Monitor | None = None
         self.log_cleaner = LogCleaner(disk, self.logs, self.live.__getitem__, loop, now_ms)
         self._chores = Chores(self)
+
+    @property
+    def broker_epoch(self) -> int:
+        """Return the epoch that this run of the broker is registered in, -1 if it is not."""
+        return self.lifecycle.broker_epoch if "lifecycle" in self.__dict__ else -1
 
     @property
     def image(self) -> MetadataImage:
@@ -161,7 +173,13 @@ class Broker:
         from broker.directory_moves import DirectoryMoves
 
         return DirectoryMoves(
-            self.node_id, self.broker_epoch, self.logs, live=self.live, controller=self.controller, loop=self.loop
+            self.node_id,
+            self.broker_epoch,
+            self.logs,
+            live=self.live,
+            image=lambda: self.image,
+            call=self.to_controller.call,
+            loop=self.loop,
         )
 
     @cached_property
@@ -173,14 +191,15 @@ class Broker:
 
     @property
     def bootstrap(self) -> str:
-        """Return the HOST:PORT that clients are to begin with."""
+        """Return the HOST:PORT that clients are to begin with; of a node that is no broker, where controllers do."""
         names = (endpoint.listener for endpoint in self.settings.advertised_listeners)
-        first = next(self.endpoints[name] for name in names if name not in self.settings.controller_listeners)
+        clients = (self.endpoints[name] for name in names if name not in self.settings.controller_listeners)
+        first = next(clients, None) or next(iter(self.endpoints.values()))
         return join_host_port(first.host, first.port)
 
-    def served_apis(self, listener: str) -> Mapping[ApiKey, Api]:
-        """Return what is served on a listener."""
-        return self._dispatchers[listener].apis
+    def dispatcher(self, listener: str) -> Dispatcher:
+        """Return what handles the requests of a listener."""
+        return self._dispatchers[listener]
 
     # Start
 
@@ -196,18 +215,14 @@ class Broker:
         self._warn_of_settings()
         self.logs.make_room()
         mark_directories(self.logs, self.cluster_id, self.node_id)
-        self.controller = RaftDriver(
-            self.disk,
-            self.metadata_directory,
-            self.settings,
-            cluster_id=self.cluster_id,
-            loop=self.loop,
-            now_ms=self.now_ms,
-        )
+        self._make_controller()
         try:
             await self._read(is_new)
+            await self.server.start(self.settings.controller_listeners)
             await self.controller.start()
-            await self._join()
+            self.duties.begin()
+            if self.settings.is_broker:
+                await self._join()
         except (InvariantError, CannotStart) as error:
             if self.metadata_directory.full:
                 path = self.metadata_directory.path
@@ -215,6 +230,8 @@ class Broker:
             raise
         self._chores.begin()
         await self.server.start()
+        if self.settings.is_broker:
+            await self.lifecycle.until_active()
         self.phase = "serving"
         _log.info(
             "Barnabas %s: node %d of cluster %s listens on %s, data in %s",
@@ -224,6 +241,29 @@ class Broker:
             ", ".join(self._bound),
             ", ".join(self.settings.log_dirs),
         )
+
+    def _make_controller(self) -> None:
+        self.controller = RaftDriver(
+            self.disk,
+            self.metadata_directory,
+            self.settings,
+            cluster_id=self.cluster_id,
+            loop=self.loop,
+            now_ms=self.now_ms,
+            random=self.random,
+            connect=self.neighbours.voter,
+        )
+        self.duties = ActiveController(self.controller, self.settings, self.loop)
+        self.to_controller = ControllerChannel(
+            self.controller,
+            connect=lambda node_id: self.neighbours.controller(node_id, self._controller_came_or_went),
+            answer_here=lambda request: answer_here(self, request),
+            loop=self.loop,
+        )
+
+    def _controller_came_or_went(self) -> None:
+        if "lifecycle" in self.__dict__:
+            self.lifecycle.hurry()
 
     def _warn_of_settings(self) -> None:
         """Say what was set and will not do what it seems to."""
@@ -302,26 +342,33 @@ class Broker:
         housekeeping.report_problems(self.logs)
 
     async def _join(self) -> None:
-        """Register with the controller, then take over what it places here."""
-        controller = self.controller
-        registration = Registration(
-            broker_id=self.node_id,
-            incarnation_id=self.random.randbytes(16),
-            endpoints={
-                endpoint.listener: self.endpoints[endpoint.listener]
-                for endpoint in self.settings.advertised_listeners
-                if endpoint.listener not in self.settings.controller_listeners
-            },
-            directories=tuple(sorted(directory.directory_id for directory in self.logs.online)),
-            rack=self.settings["broker.rack"],
+        """Register with the controller, take over what it places here, and say from then on that this broker lives."""
+        controller, settings = self.controller, self.settings
+        self.lifecycle = Lifecycle(
+            self.node_id,
+            self.to_controller.call,
+            self.loop,
+            controller_change=controller.leader_change,
+            applied_offset=lambda: controller.applied_offset,
+            offline_directories=self._offline_directories,
+            cordoned_directories=lambda: cordoned_ids(self.logs.directories, self.live["cordoned.log.dirs"]),
+            heartbeat_interval_s=settings["broker.heartbeat.interval.ms"] / 1000,
+            session_timeout_s=settings["broker.session.timeout.ms"] / 1000,
+        )
+        registration = broker_registration(
+            settings, self.cluster_id, self.random.randbytes(16), self.endpoints, self.logs.online
         )
         try:
-            self.broker_epoch = await controller.submit(lambda image: register_broker(image, registration))
-        except KafkaError as error:
-            raise CannotStart(f"the cluster refuses this broker: {error.message}") from error
+            epoch = await self.lifecycle.register(
+                registration, settings["initial.broker.registration.timeout.ms"] / 1000
+            )
+        except RegistrationError as error:
+            raise CannotStart(str(error)) from error
+        await controller.until_applied(epoch)
         self.live.follow(
             ("max.connections", "max.connections.per.ip", "max.connections.per.ip.overrides"), self._follow_limits
         )
+        self.live.follow(("cordoned.log.dirs",), self.lifecycle.hurry)
         self.live.load(controller.image)
         self._follow_limits()
         controller.subscribe(self.live.apply)
@@ -330,17 +377,12 @@ class Broker:
         controller.subscribe(self.replicas.apply)
         controller.subscribe(self._forget_topics)
         self.replicas.on_leadership(CONSUMER_OFFSETS, self._lead_groups)
-        await Cordons(
-            self.node_id,
-            self.broker_epoch,
-            self.logs.directories,
-            live=self.live,
-            controller=controller,
-            loop=self.loop,
-        ).begin()
+        self.lifecycle.begin()
         if len(self.logs.directories) > 1:
             await self.moves.start(self.replicas)
-        await controller.submit(lambda image: unfence_broker(image, self.node_id, self.broker_epoch))
+
+    def _offline_directories(self) -> list[bytes]:
+        return [directory.directory_id for directory in self.logs.directories if directory.failure is not None]
 
     async def create_topic(self, name: str, partitions: int | None) -> None:
         """Create a topic unless it exists; `CannotStart` if that is impossible."""
@@ -360,6 +402,7 @@ class Broker:
     async def stop(self) -> bool:
         """Answer what was received, and leave the data as a clean stop leaves it; return whether that was possible."""
         self.phase = "stopping"
+        await self._leave()
         if self.has_groups:
             self.groups.stop()
         all_answered = self.loop.create_task(self.server.stop(_STOP_TIMEOUT_S))
@@ -390,6 +433,19 @@ class Broker:
             _log.error("Stopped, but the next start has to check the logs: %s", why)
         return clean
 
+    async def _leave(self) -> None:
+        """Give what this node leads to others, if there are any."""
+        others = [broker for broker in self.image.brokers.values() if broker.broker_id != self.node_id and broker.active]
+        if self.settings.is_broker:
+            if others and self.settings["controlled.shutdown.enable"]:
+                moved = await self.lifecycle.shut_down(_STOP_TIMEOUT_S)
+                if not moved:
+                    _log.warning("Stopping without the controller's leave: others learn of it by themselves")
+            await self.lifecycle.stop()
+        await self.duties.stop()
+        await self.controller.resign()
+        self.to_controller.close()
+
     # What the parts ask of each other
 
     @property
@@ -401,7 +457,11 @@ class Broker:
         self.groups.leadership_changed(index, leader_epoch)
 
     async def _allocate_producer_ids(self) -> range:
-        return await self.controller.submit(lambda image: allocate_producer_ids(image, self.node_id, self.broker_epoch))
+        request = AllocateProducerIdsRequest(broker_id=self.node_id, broker_epoch=self.broker_epoch)
+        block = await self.to_controller.call(request, self.settings["request.timeout.ms"] / 1000)
+        if block.error_code:
+            raise KafkaError(ErrorCode(block.error_code), "The controller gives out no producer ids.")
+        return range(block.producer_id_start, block.producer_id_start + block.producer_id_len)
 
     def _forget_topics(self, old: MetadataImage, _new: MetadataImage, records: tuple[Message, ...]) -> None:
         removed = (old.topic_by_id(record.topic_id) for record in records if isinstance(record, RemoveTopicRecord))
