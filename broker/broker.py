@@ -16,9 +16,9 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from random import Random
 from typing import TYPE_CHECKING, Literal
 
@@ -48,14 +48,16 @@ from broker.replica_manager import ReplicaManager
 from broker.said_once import SaidOnce
 from broker.server import BindError, Limits, Server
 from broker.socket_options import socket_options
-from controller.commands.brokers import Registration, register_broker, unfence_broker
+from controller.commands.brokers import unfence_broker
 from controller.commands.producer_ids import allocate_producer_ids
+from controller.commands.registration import SUPPORTED_FEATURES, register_broker
 from controller.configs import BROKER_CONFIGS
 from controller.configs.effective import effective_topic_config
 from controller.configs.log_config import log_config, topic_log_config
 from controller.image import Endpoint, MetadataImage
 from controller.topic_names import CONSUMER_OFFSETS
 from protocol.errors import ErrorCode, InvariantError, KafkaError
+from protocol.messages.broker_registration import BrokerRegistrationRequest
 from protocol.records.metadata import RemoveTopicRecord
 from protocol.request_memory import UNLIMITED
 from storage.log_manager import LogManager
@@ -304,21 +306,13 @@ class Broker:
     async def _join(self) -> None:
         """Register with the controller, then take over what it places here."""
         controller = self.controller
-        registration = Registration(
-            broker_id=self.node_id,
-            incarnation_id=self.random.randbytes(16),
-            endpoints={
-                endpoint.listener: self.endpoints[endpoint.listener]
-                for endpoint in self.settings.advertised_listeners
-                if endpoint.listener not in self.settings.controller_listeners
-            },
-            directories=tuple(sorted(directory.directory_id for directory in self.logs.online)),
-            rack=self.settings["broker.rack"],
-        )
         try:
-            self.broker_epoch = await controller.submit(lambda image: register_broker(image, registration))
+            registered = await controller.submit(
+                partial(register_broker, request=self._registration(), settings=self.settings)
+            )
         except KafkaError as error:
             raise CannotStart(f"the cluster refuses this broker: {error.message}") from error
+        self.broker_epoch = registered.broker_epoch
         self.live.follow(
             ("max.connections", "max.connections.per.ip", "max.connections.per.ip.overrides"), self._follow_limits
         )
@@ -340,7 +334,35 @@ class Broker:
         ).begin()
         if len(self.logs.directories) > 1:
             await self.moves.start(self.replicas)
-        await controller.submit(lambda image: unfence_broker(image, self.node_id, self.broker_epoch))
+        await controller.submit(lambda image: unfence_broker(image, self.node_id, self.broker_epoch, self.settings))
+
+    def _registration(self) -> BrokerRegistrationRequest:
+        directories = self.logs.online
+        epochs = {directory.previous_broker_epoch if directory.clean else -1 for directory in directories}
+        return BrokerRegistrationRequest(
+            broker_id=self.node_id,
+            cluster_id=self.cluster_id,
+            incarnation_id=self.random.randbytes(16),
+            listeners=[
+                BrokerRegistrationRequest.Listener(
+                    name=name, host=point.host, port=point.port, security_protocol=point.security_protocol
+                )
+                for name, point in self._advertised()
+            ],
+            features=[
+                BrokerRegistrationRequest.Feature(name=name, min_supported_version=low, max_supported_version=high)
+                for name, (low, high) in SUPPORTED_FEATURES.items()
+            ],
+            rack=self.settings["broker.rack"],
+            log_dirs=sorted(directory.directory_id for directory in directories),
+            # Only if every directory was closed in order by the same run.
+            previous_broker_epoch=epochs.pop() if len(epochs) == 1 else -1,
+        )
+
+    def _advertised(self) -> Iterator[tuple[str, Endpoint]]:
+        for endpoint in self.settings.advertised_listeners:
+            if endpoint.listener not in self.settings.controller_listeners:
+                yield endpoint.listener, self.endpoints[endpoint.listener]
 
     async def create_topic(self, name: str, partitions: int | None) -> None:
         """Create a topic unless it exists; `CannotStart` if that is impossible."""

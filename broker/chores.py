@@ -83,7 +83,11 @@ class Chores:
         if node is not None and failed.intersection(node.directories) and len(node.directories) > 1:
             await broker.controller.submit(
                 partial(
-                    lose_directories, broker_id=broker.node_id, broker_epoch=broker.broker_epoch, directories=failed
+                    lose_directories,
+                    broker_id=broker.node_id,
+                    broker_epoch=broker.broker_epoch,
+                    directories=failed,
+                    settings=broker.settings,
                 )
             )
 
