@@ -16,7 +16,6 @@ from controller.image import (
     UNASSIGNED_DIRECTORY,
     BrokerImage,
     ControllerImage,
-    Endpoint,
     MetadataImage,
     PartitionImage,
     QuotaEntity,
@@ -24,6 +23,7 @@ from controller.image import (
     TopicImage,
     quota_entity,
 )
+from controller.records import endpoints_of, features_of
 from protocol.errors import InvariantError
 from protocol.records.metadata import (
     AbortTransactionRecord,
@@ -106,8 +106,8 @@ class ImageBuilder:
                 broker_id=record.broker_id,
                 epoch=record.broker_epoch,
                 incarnation_id=record.incarnation_id,
-                endpoints=_endpoints(record),
-                features=_features(record),
+                endpoints=endpoints_of(record.end_points),
+                features=features_of(record.features),
                 rack=record.rack,
                 fenced=record.fenced,
                 in_controlled_shutdown=record.in_controlled_shutdown,
@@ -142,7 +142,10 @@ class ImageBuilder:
         if self._controllers is None:
             self._controllers = dict(self._base.controllers)
         self._controllers[record.controller_id] = ControllerImage(
-            record.controller_id, record.incarnation_id, _endpoints(record), _features(record)
+            record.controller_id,
+            record.incarnation_id,
+            endpoints_of(record.end_points),
+            features_of(record.features),
         )
 
     def _add_topic(self, record: TopicRecord) -> None:
@@ -299,14 +302,6 @@ class ImageBuilder:
             partitions = self._own_partitions[topic_id] = dict(topic.partitions)
             self._put_topic(topic._replace(partitions=partitions))
         return partitions
-
-
-def _endpoints(record: RegisterBrokerRecord | RegisterControllerRecord) -> dict[str, Endpoint]:
-    return {point.name: Endpoint(point.host, point.port, point.security_protocol) for point in record.end_points}
-
-
-def _features(record: RegisterBrokerRecord | RegisterControllerRecord) -> dict[str, tuple[int, int]]:
-    return {one.name: (one.min_supported_version, one.max_supported_version) for one in record.features}
 
 
 # The fields of a PartitionChangeRecord that are null where nothing changes.
