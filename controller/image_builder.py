@@ -16,7 +16,6 @@ from controller.image import (
     UNASSIGNED_DIRECTORY,
     BrokerImage,
     ControllerImage,
-    Endpoint,
     MetadataImage,
     PartitionImage,
     QuotaEntity,
@@ -24,6 +23,7 @@ from controller.image import (
     TopicImage,
     quota_entity,
 )
+from controller.records import endpoints_of, features_of
 from protocol.errors import InvariantError
 from protocol.records.metadata import (
     AbortTransactionRecord,
@@ -106,8 +106,8 @@ class ImageBuilder:
                 broker_id=record.broker_id,
                 epoch=record.broker_epoch,
                 incarnation_id=record.incarnation_id,
-                endpoints=_endpoints(record),
-                features=_features(record),
+                endpoints=endpoints_of(record.end_points),
+                features=features_of(record.features),
                 rack=record.rack,
                 fenced=record.fenced,
                 in_controlled_shutdown=record.in_controlled_shutdown,
@@ -142,7 +142,10 @@ class ImageBuilder:
         if self._controllers is None:
             self._controllers = dict(self._base.controllers)
         self._controllers[record.controller_id] = ControllerImage(
-            record.controller_id, record.incarnation_id, _endpoints(record), _features(record)
+            record.controller_id,
+            record.incarnation_id,
+            endpoints_of(record.end_points),
+            features_of(record.features),
         )
 
     def _add_topic(self, record: TopicRecord) -> None:
@@ -188,10 +191,13 @@ class ImageBuilder:
 
     def _clear_elr(self, record: ClearElrRecord) -> None:
         for topic in list(self._current_topics().values()):
-            if record.topic_name in ("", topic.name):
-                partitions = self._partitions_of(topic.topic_id)
-                for index, partition in partitions.items():
-                    partitions[index] = partition._replace(eligible_leader_replicas=(), last_known_elr=())
+            if record.topic_name not in ("", topic.name):
+                continue
+            for index, partition in list(topic.partitions.items()):
+                if partition.eligible_leader_replicas or partition.last_known_elr:
+                    self._partitions_of(topic.topic_id)[index] = partition._replace(
+                        eligible_leader_replicas=(), last_known_elr=(), partition_epoch=partition.partition_epoch + 1
+                    )
 
     def _remove_topic(self, record: RemoveTopicRecord) -> None:
         topic = self._topic_of(record.topic_id)
@@ -296,14 +302,6 @@ class ImageBuilder:
             partitions = self._own_partitions[topic_id] = dict(topic.partitions)
             self._put_topic(topic._replace(partitions=partitions))
         return partitions
-
-
-def _endpoints(record: RegisterBrokerRecord | RegisterControllerRecord) -> dict[str, Endpoint]:
-    return {point.name: Endpoint(point.host, point.port, point.security_protocol) for point in record.end_points}
-
-
-def _features(record: RegisterBrokerRecord | RegisterControllerRecord) -> dict[str, tuple[int, int]]:
-    return {one.name: (one.min_supported_version, one.max_supported_version) for one in record.features}
 
 
 # The fields of a PartitionChangeRecord that are null where nothing changes.

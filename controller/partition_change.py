@@ -38,7 +38,7 @@ LOST_DIRECTORY = (2).to_bytes(16, "big")
 # Ids below are those of directories not chosen yet, or from before directories had ids: nothing speaks against them.
 _UNKNOWN_DIRECTORIES = frozenset({bytes(16), (1).to_bytes(16, "big")})
 
-_MIN_ISR, _UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
+MIN_ISR, UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
 
 
 class Election(Enum):
@@ -61,6 +61,11 @@ class DefaultSettings:
 
 
 DEFAULT_SETTINGS = DefaultSettings()
+
+
+def tracks_eligible(image: MetadataImage) -> bool:
+    """Say whether the ELR is kept (KIP-966)."""
+    return image.features.get(ELR_VERSION, 0) > 0
 
 
 def has_directory(broker: BrokerImage, directory: bytes) -> bool:
@@ -94,7 +99,7 @@ class Elector:
         unclean: Collection[int] = (),
     ) -> None:
         self.image = image
-        self.tracks_eligible = image.features.get(ELR_VERSION, 0) > 0
+        self.tracks_eligible = tracks_eligible(image)
         self._settings = settings
         self._unclean = frozenset(unclean)
         gone = self._unclean.union(leaving)
@@ -145,7 +150,7 @@ class Elector:
 
     def _rules(self, topic: TopicImage) -> _Rules:
         overrides = self.image.configs(ResourceType.TOPIC, topic.name)
-        if _MIN_ISR in overrides or _UNCLEAN in overrides:
+        if MIN_ISR in overrides or UNCLEAN in overrides:
             return self._effective_rules(overrides)
         if self._default_rules is None:
             self._default_rules = self._effective_rules({})
@@ -153,8 +158,8 @@ class Elector:
 
     def _effective_rules(self, overrides: Mapping[str, str]) -> _Rules:
         return _Rules(
-            effective_topic_value(self.image, self._settings, overrides, _MIN_ISR),
-            effective_topic_value(self.image, self._settings, overrides, _UNCLEAN),
+            effective_topic_value(self.image, self._settings, overrides, MIN_ISR),
+            effective_topic_value(self.image, self._settings, overrides, UNCLEAN),
         )
 
 

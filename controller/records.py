@@ -2,8 +2,41 @@
 
 from __future__ import annotations
 
-from controller.image import BrokerImage, ControllerImage, PartitionImage
+from collections.abc import Iterable
+from typing import Protocol
+
+from controller.image import BrokerImage, ControllerImage, Endpoint, PartitionImage
 from protocol.records.metadata import PartitionRecord, RegisterBrokerRecord, RegisterControllerRecord
+
+
+class _Listener(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def host(self) -> str: ...
+    @property
+    def port(self) -> int: ...
+    @property
+    def security_protocol(self) -> int: ...
+
+
+class _Feature(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def min_supported_version(self) -> int: ...
+    @property
+    def max_supported_version(self) -> int: ...
+
+
+def endpoints_of(listeners: Iterable[_Listener]) -> dict[str, Endpoint]:
+    """Return the endpoints that a record or a request has, by their listeners' names."""
+    return {point.name: Endpoint(point.host, point.port, point.security_protocol) for point in listeners}
+
+
+def features_of(features: Iterable[_Feature]) -> dict[str, tuple[int, int]]:
+    """Return the lowest and the highest level of each feature in a record or a request."""
+    return {one.name: (one.min_supported_version, one.max_supported_version) for one in features}
 
 
 def broker_record(broker: BrokerImage) -> RegisterBrokerRecord:

@@ -90,7 +90,7 @@ class LogDirectory:
         `AlreadyLocked` names the process that holds it. The mark of a clean stop is removed at once: until the
         next one, any end is unclean.
         """
-        self._disk.make_dirs(self.path)
+        self._make()
         self._lock = self._disk.lock(f"{self.path}/{_LOCK}")
         meta = self._read(_META_PROPERTIES)
         if meta is not None:
@@ -104,6 +104,18 @@ class LogDirectory:
             self._disk.remove(path)
             # Were it back after a power cut, a torn log would pass for one that was closed in order.
             self._disk.sync_dir(self.path)
+
+    def _make(self) -> None:
+        """Make the directory and its parents where they are missing, durably: all that is in it depends on its name."""
+        disk, path, parents = self._disk, self.path, []
+        while path and not disk.is_dir(path):
+            path = path.rpartition("/")[0]
+            parents.append(path or ("/" if self.path.startswith("/") else "."))
+        if parents:
+            disk.make_dirs(self.path)
+            for parent in parents:
+                with suppress(PermissionError):  # one may put something there without being allowed to look
+                    disk.sync_dir(parent)
 
     def names(self) -> list[str]:
         """Return the names of what is in the directory."""

@@ -23,4 +23,5 @@ if TYPE_CHECKING:
 
 async def handle(broker: Broker, _context: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse:
     """Submit the command and answer when it holds."""
-    return await broker.controller.submit(partial(elect_leaders, request=request), request.timeout_ms)
+    command = partial(elect_leaders, request=request, settings=broker.settings)
+    return await broker.controller.submit(command, request.timeout_ms)

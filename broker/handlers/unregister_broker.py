@@ -25,6 +25,6 @@ async def handle(
     broker: Broker, _context: RequestContext, request: UnregisterBrokerRequest
 ) -> UnregisterBrokerResponse:
     """Submit the command and answer when it holds."""
-    await broker.controller.submit(partial(unregister_broker, broker_id=request.broker_id))
+    await broker.controller.submit(partial(unregister_broker, broker_id=request.broker_id, settings=broker.settings))
     _log.warning("Broker %d was unregistered: it leads nothing until it is started again", request.broker_id)
     return UnregisterBrokerResponse(error_message=None)

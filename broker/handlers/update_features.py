@@ -25,5 +25,7 @@ if TYPE_CHECKING:
 async def handle(broker: Broker, _context: RequestContext, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
     """Submit the command and answer when it holds."""
     controller = broker.controller
-    command = partial(update_features, request=request, kraft_version=controller.kraft_version)
+    command = partial(
+        update_features, request=request, kraft_version=controller.kraft_version, settings=broker.settings
+    )
     return await controller.submit(command, request.timeout_ms)

@@ -2,7 +2,10 @@
 
     decision                 what a command gives
     bootstrap                the first records of a new cluster
-    brokers                  registration, fencing and unfencing
+    registration             brokers say what they are when they start
+    heartbeats               brokers say that they live and what they want
+    brokers                  fencing and unfencing, directories that fail
+    controllers              controllers say what they are when they start
     topics                   creation and deletion
     partitions               more partitions for a topic
     directories              in which of its directories a broker has a replica

@@ -3,7 +3,8 @@
 AlterConfigs gives the whole set that a resource shall have: whatever it does not name is removed.
 IncrementalAlterConfigs sets, removes, appends to and subtracts from single ones. Both are operations on the resource's
 settings, from which the records follow, and both take a resource as a whole or not at all. One that a request names
-twice is refused each time. What each kind of resource may have is the business of the modules `*_configs` beside this.
+twice is refused each time. What each kind of resource may have is the business of the modules `*_configs` beside this;
+`election_configs` adds what follows for partitions.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import NamedTuple
 
 from controller.commands.client_metrics_configs import check_client_metrics_configs
 from controller.commands.decision import Decision
+from controller.commands.election_configs import check_min_isr, consequences
 from controller.commands.group_configs import check_group_configs
 from controller.commands.topic_configs import check_topic_configs
 from controller.configs.alterations import check_alterations
@@ -74,7 +76,7 @@ def alter_configs(
             records += _alter(image, settings, resource, changes, base={})
         except KafkaError as error:
             answer.error_code, answer.error_message = error.code, error.message
-    return Decision(() if request.validate_only else tuple(records), response)
+    return Decision(() if request.validate_only else (*records, *consequences(image, records, settings)), response)
 
 
 def incremental_alter_configs(
@@ -98,7 +100,7 @@ def incremental_alter_configs(
                 records += _alter(image, settings, resource, changes, base=image.configs(*resource))
         except KafkaError as error:
             answer.error_code, answer.error_message = error.code, error.message
-    return Decision(() if request.validate_only else tuple(records), response)
+    return Decision(() if request.validate_only else (*records, *consequences(image, records, settings)), response)
 
 
 def _check_times(times: int) -> None:
@@ -137,6 +139,7 @@ def _alter(
     if resource.type == ResourceType.BROKER:
         given = {change.name: new[change.name] for change in changes if change.name in new}
         _check_broker_configs(image, settings, resource.name, given, records)
+        check_min_isr(image, records)
     else:
         _check_configs(image, settings, resource, new)
     return records

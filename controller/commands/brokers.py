@@ -1,80 +1,57 @@
-"""Brokers join, become available and leave.
+"""Brokers become available, and leave: fenced and unfenced, forgotten, with fewer directories than before.
 
-A broker registers at each start with a new incarnation id, fenced: it is known, but leads nothing. Once it can serve
-it is unfenced, and partitions that it is in sync for and nobody leads are given to it. The epoch of a registration is
-the offset of its record, so that a later one is always larger (KIP-631). Whenever a leader changes, so does the leader
-epoch; a broker that restarts therefore never leads on in an epoch that it may have lost records of.
+A fenced broker is known, but leads nothing and is in sync for nothing. What becomes of the partitions is decided in
+`controller.elections`, by the controller's `settings` where nothing else is set. How brokers join is the business of
+`registration.py`, how they say what they want that of `heartbeats.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Collection, Mapping
 
 from controller.commands.decision import Decision
-from controller.image import NO_LEADER, BrokerImage, Endpoint, MetadataImage, PartitionImage, TopicImage
-from controller.image_builder import LEADER_UNCHANGED
-from controller.placement import choose_leader
-from controller.records import broker_record
-from protocol.api import FEATURES
+from controller.configs.effective import StaticSettings
+from controller.elections import on_broker_unfenced, on_brokers_fenced, on_directory_failure
+from controller.image import BrokerImage, MetadataImage
+from controller.partition_change import DEFAULT_SETTINGS
 from protocol.errors import ErrorCode, KafkaError
-from protocol.records.metadata import BrokerRegistrationChangeRecord, PartitionChangeRecord, UnregisterBrokerRecord
+from protocol.records.metadata import BrokerRegistrationChangeRecord, UnregisterBrokerRecord
 from protocol.schema import Message
 
-_UNFENCED = -1
+# What BrokerRegistrationChangeRecord.fenced says.
+_UNFENCED, _FENCED = -1, 1
 
 
-SUPPORTED_FEATURES = {name: (feature.min_level, feature.max_level) for name, feature in FEATURES.items()}
+def fence_brokers(image: MetadataImage, epochs: Mapping[int, int], settings: StaticSettings) -> Decision[None]:
+    """Fence brokers, each if it is active in this epoch still: they have not been heard (`controller.liveness`)."""
+    brokers = [image.brokers[broker_id] for broker_id in epochs if broker_id in image.brokers]
+    gone = [broker for broker in brokers if not broker.fenced and broker.epoch == epochs[broker.broker_id]]
+    return Decision(tuple(fencing_records(image, gone, settings)), None)
 
 
-class Registration(NamedTuple):
-    """What a broker says of itself when it starts."""
-
-    broker_id: int
-    incarnation_id: bytes
-    endpoints: Mapping[str, Endpoint]
-    directories: tuple[bytes, ...]
-    rack: str | None = None
-    features: Mapping[str, tuple[int, int]] = SUPPORTED_FEATURES
-
-
-def register_broker(image: MetadataImage, registration: Registration) -> Decision[int]:
-    """Register a broker, fenced; the response is its epoch.
-
-    Of an earlier incarnation that was not fenced, what it led is led by others now, or by nobody. KafkaError
-    UNSUPPORTED_VERSION if the cluster uses a feature at a level that this version of the broker does not know.
-    """
-    for name, level in image.features.items():
-        low, high = registration.features.get(name, (0, 0))
-        if not low <= level <= high:
-            raise KafkaError(
-                ErrorCode.UNSUPPORTED_VERSION,
-                f"the cluster has {name} at level {level}, broker {registration.broker_id} supports {low} to {high}",
-            )
-    broker = BrokerImage(
-        broker_id=registration.broker_id,
-        epoch=image.offset + 1,
-        incarnation_id=registration.incarnation_id,
-        endpoints=registration.endpoints,
-        features=registration.features,
-        rack=registration.rack,
-        fenced=True,
-        in_controlled_shutdown=False,
-        directories=registration.directories,
-    )
-    return Decision((broker_record(broker), *_leaders_without(image, broker.broker_id)), broker.epoch)
+def fencing_records(image: MetadataImage, brokers: Collection[BrokerImage], settings: StaticSettings) -> list[Message]:
+    """Return the records that fence `brokers`, which are not; they all leave together."""
+    if not brokers:
+        return []
+    changes = on_brokers_fenced(image, [broker.broker_id for broker in brokers], settings)
+    return changes + [
+        BrokerRegistrationChangeRecord(broker_id=broker.broker_id, broker_epoch=broker.epoch, fenced=_FENCED)
+        for broker in brokers
+    ]
 
 
-def unfence_broker(image: MetadataImage, broker_id: int, broker_epoch: int) -> Decision[None]:
+def unfence_broker(
+    image: MetadataImage, broker_id: int, broker_epoch: int, settings: StaticSettings = DEFAULT_SETTINGS
+) -> Decision[None]:
     """Let a broker serve, and lead what nobody else can.
 
     KafkaError STALE_BROKER_EPOCH if it has registered again since, BROKER_ID_NOT_REGISTERED if it is not known.
     """
     broker = registered(image, broker_id, broker_epoch)
-    if broker.active:
+    if not broker.fenced:
         return Decision((), None)
     change = BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=broker_epoch, fenced=_UNFENCED)
-    return Decision((change, *_leaders_with(image, broker_id)), None)
+    return Decision((change, *on_broker_unfenced(image, broker_id, settings)), None)
 
 
 def cordon_directories(
@@ -94,22 +71,31 @@ def cordon_directories(
 
 
 def lose_directories(
-    image: MetadataImage, broker_id: int, broker_epoch: int, directories: Collection[bytes]
+    image: MetadataImage,
+    broker_id: int,
+    broker_epoch: int,
+    directories: Collection[bytes],
+    settings: StaticSettings = DEFAULT_SETTINGS,
 ) -> Decision[None]:
-    """Place no new replicas in these directories of a broker, which have failed, until it registers again.
+    """Do without these directories of a broker, which have failed, until it registers again.
 
-    What is in them stays there. Nothing changes where no directory would be left. Errors as `unfence_broker`.
+    It leaves the ISRs of the partitions in them, and gets no new replicas there. Where no directory would be left, they
+    stay registered: it will be fenced. Errors as `unfence_broker`.
     """
     broker = registered(image, broker_id, broker_epoch)
+    failed = [directory for directory in broker.directories if directory in directories]
     left = [directory for directory in broker.directories if directory not in directories]
-    if not left or len(left) == len(broker.directories):
+    if not failed:
         return Decision((), None)
-    return Decision(
-        (BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=broker_epoch, log_dirs=left),), None
-    )
+    records = on_directory_failure(image, broker_id, failed, settings)
+    if left:
+        records.append(BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=broker_epoch, log_dirs=left))
+    return Decision(tuple(records), None)
 
 
-def unregister_broker(image: MetadataImage, broker_id: int) -> Decision[None]:
+def unregister_broker(
+    image: MetadataImage, broker_id: int, settings: StaticSettings = DEFAULT_SETTINGS
+) -> Decision[None]:
     """Forget a broker until it registers again; what it led is led by others, or by nobody.
 
     KafkaError BROKER_ID_NOT_REGISTERED if it is not known.
@@ -118,7 +104,7 @@ def unregister_broker(image: MetadataImage, broker_id: int) -> Decision[None]:
     if broker is None:
         raise _unknown(broker_id)
     gone = UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=broker.epoch)
-    return Decision((*_leaders_without(image, broker_id), gone), None)
+    return Decision((*on_brokers_fenced(image, (broker_id,), settings), gone), None)
 
 
 def registered(image: MetadataImage, broker_id: int, broker_epoch: int) -> BrokerImage:
@@ -136,46 +122,3 @@ def registered(image: MetadataImage, broker_id: int, broker_epoch: int) -> Broke
 
 def _unknown(broker_id: int) -> KafkaError:
     return KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {broker_id} is not registered")
-
-
-def _leaders_without(image: MetadataImage, broker_id: int) -> Iterator[Message]:
-    """Yield the changes that take leadership and, where others remain, the place in the ISR from a broker."""
-
-    def active(replica: int) -> bool:
-        return replica != broker_id and image.is_active(replica)
-
-    for topic, partition in _partitions(image):
-        if broker_id not in partition.isr:
-            continue
-        others = [replica for replica in partition.isr if replica != broker_id]
-        leader = partition.leader
-        if leader == broker_id:
-            leader = choose_leader(partition.replicas, partition.isr, active)
-        if others or leader != partition.leader:
-            yield PartitionChangeRecord(
-                partition_id=partition.partition,
-                topic_id=topic.topic_id,
-                # The last replica in sync stays so even when it is gone: only it has every record.
-                isr=others or None,
-                leader=LEADER_UNCHANGED if leader == partition.leader else leader,
-            )
-
-
-def _leaders_with(image: MetadataImage, broker_id: int) -> Iterator[Message]:
-    """Yield the changes that give a broker the partitions without a leader that it has every committed record of."""
-    for topic, partition in _partitions(image):
-        if partition.leader != NO_LEADER:
-            continue
-        change = PartitionChangeRecord(partition_id=partition.partition, topic_id=topic.topic_id, leader=broker_id)
-        if broker_id in partition.isr:
-            yield change
-        elif broker_id in partition.eligible_leader_replicas:
-            # Apache Kafka empties the ISR when its last broker stops, and remembers that one here (KIP-966).
-            change.isr, change.eligible_leader_replicas, change.last_known_elr = [broker_id], [], []
-            yield change
-
-
-def _partitions(image: MetadataImage) -> Iterator[tuple[TopicImage, PartitionImage]]:
-    for topic in image.topics():
-        for partition in topic.partitions.values():
-            yield topic, partition

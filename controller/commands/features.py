@@ -13,11 +13,15 @@ from collections.abc import Mapping
 from enum import IntEnum
 
 from controller.commands.decision import Decision
+from controller.commands.election_configs import agreement_records
+from controller.configs.effective import StaticSettings
 from controller.image import MetadataImage
+from controller.partition_change import DEFAULT_SETTINGS, ELR_VERSION
 from protocol.api import FEATURES, KRAFT_VERSION
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from protocol.records.metadata import FeatureLevelRecord
+from protocol.schema import Message
 
 
 class UpgradeType(IntEnum):
@@ -29,7 +33,10 @@ class UpgradeType(IntEnum):
 
 
 def update_features(
-    image: MetadataImage, request: UpdateFeaturesRequest, kraft_version: int
+    image: MetadataImage,
+    request: UpdateFeaturesRequest,
+    kraft_version: int,
+    settings: StaticSettings = DEFAULT_SETTINGS,
 ) -> Decision[UpdateFeaturesResponse]:
     """Set the levels of features; where the request only asks to validate, without records.
 
@@ -46,11 +53,13 @@ def update_features(
                 "The update failed for all features since the following feature had an error: "
                 f"Invalid update version {update.max_version_level} for feature {update.feature}. {why}",
             )
-    records = [
+    records: list[Message] = [
         FeatureLevelRecord(name=name, feature_level=update.max_version_level)
         for name, update in updates.items()
         if update.max_version_level != levels.get(name, 0)
     ]
+    if ELR_VERSION in updates and updates[ELR_VERSION].max_version_level > levels.get(ELR_VERSION, 0):
+        records += agreement_records(image, settings)
     results = [UpdateFeaturesResponse.Result(feature=name, error_message=None) for name in updates]
     return Decision(
         () if request.validate_only else tuple(records), UpdateFeaturesResponse(error_message=None, results=results)

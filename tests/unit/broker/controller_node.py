@@ -15,7 +15,8 @@ from typing import Any
 from broker.connection import RequestContext
 from broker.raft_driver import RaftDriver
 from broker.settings import Option, check_settings
-from controller.commands.brokers import Registration, register_broker, unfence_broker
+from controller.commands.brokers import unfence_broker
+from controller.commands.registration import register_broker
 from controller.image import Endpoint, MetadataImage
 from protocol.api import APIS, ApiKey, request_class
 from protocol.errors import InvariantError
@@ -24,6 +25,7 @@ from storage.disk import Disk, OsDisk
 from storage.log_config import LogConfig
 from storage.log_directory import LogDirectory
 from storage.log_manager import LogManager
+from tests.unit.controller.cluster import new_registration
 
 CLUSTER_ID = "0123456789abcdefghijkl"
 LISTENER = "PLAINTEXT"
@@ -72,8 +74,15 @@ class ControllerNode:
     def register(self, broker_id: int = 1, listeners: Mapping[str, Endpoint] | None = None) -> int:
         """Register a broker and unfence it; return its epoch."""
         endpoints = listeners if listeners is not None else {LISTENER: Endpoint(f"host{broker_id}", 9092)}
-        registration = Registration(broker_id, self.random.randbytes(16), endpoints, (bytes([broker_id]) * 16,))
-        epoch = self.wait(self.controller.submit(lambda image: register_broker(image, registration)))
+        request = new_registration(
+            broker_id,
+            cluster_id=CLUSTER_ID,
+            incarnation_id=self.random.randbytes(16),
+            endpoints=endpoints,
+            directories=[bytes([broker_id]) * 16],
+        )
+        answer = self.wait(self.controller.submit(lambda image: register_broker(image, request, self.settings)))
+        epoch: int = answer.broker_epoch
         self.wait(self.controller.submit(lambda image: unfence_broker(image, broker_id, epoch)))
         return epoch
 

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from broker.metadata_log import METADATA_TOPIC_ID, MetadataLog, Retention
-from controller.raft import Entry, QuorumState
+from controller.batches import encode_entry
+from controller.raft_messages import Entry, QuorumState, Received
 from controller.snapshot import SnapshotId, encode_snapshot
 from controller.voters import Voter, VoterSet
-from protocol.errors import InvariantError
+from protocol.errors import ErrorCode, InvariantError, KafkaError
 from protocol.primitives import uuid_text
 from protocol.records.metadata import NoOpRecord
 from storage.disk import OsDisk
@@ -166,3 +167,177 @@ def test_a_log_that_ends_before_its_snapshot_begins_after_it(tmp_path: Path, pat
     again = opened(tmp_path)
     assert (again.end_offset, again.end_epoch) == (100, 7)
     assert list(again.read_entries(100)) == []
+
+
+def receive(log: MetadataLog, *epochs: int, records: int = 1) -> list[Entry]:
+    """Append an entry of each epoch as their leader sent it."""
+    end = log.end_offset
+    sent = [Entry(end + at * records, epoch, (NoOpRecord(),) * records) for at, epoch in enumerate(epochs)]
+    batches = b"".join(encode_entry(entry, 2000) for entry in sent)
+    receipt = log.receive(Received(end, sent[-1].next_offset, epochs[-1], batches), 1000)
+    assert receipt.entries == sent
+    assert receipt.flush is not None
+    receipt.flush.run()
+    return sent
+
+
+def received_snapshot(log: MetadataLog, snapshot: SnapshotId) -> bytes:
+    data = b"".join(encode_snapshot([NoOpRecord()], epoch=snapshot.epoch, now_ms=0, last_timestamp_ms=0, voters=VOTERS))
+    log.write_snapshot_part(snapshot, 0, data[:40])
+    log.write_snapshot_part(snapshot, 40, data[40:])
+    return data
+
+
+def test_what_a_leader_sent_is_stored_as_it_is(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    append(log, 1)
+    sent = receive(log, 2, 2, 5)
+    log.close(1000)
+    again = opened(tmp_path)
+    assert list(again.read_entries(1)) == sent
+    assert again.read_batches(1, 1 << 20) == b"".join(encode_entry(entry, 2000) for entry in sent)
+    assert (again.end_offset, again.end_epoch, again.epochs) == (4, 5, ((1, 0), (2, 1), (5, 3)))
+
+
+def test_what_does_not_follow_the_log_is_not_stored(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    receive(log, 3)
+    for base_offset, epoch in ((2, 3), (0, 3), (1, 2)):
+        batches = encode_entry(Entry(base_offset, epoch, (NoOpRecord(),)), 2000)
+        with pytest.raises(InvariantError):
+            log.receive(Received(base_offset, base_offset + 1, epoch, batches), 1000)
+    assert log.end_offset == 1
+
+
+def test_nothing_received_changes_nothing(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    assert log.receive(Received(0, 0, 1, b""), 1000) == ([], None)
+
+
+def test_a_follower_reads_whole_batches_up_to_the_end_committed_or_not(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    sent = [encode_entry(entry, 2000) for entry in receive(log, 1, 1, 1, records=2)]
+    size = len(sent[0])
+    assert log.read_batches(2, 1) == sent[1], "one comes, however large"
+    assert log.read_batches(0, 3 * size - 1) == sent[0] + sent[1]
+    assert log.read_batches(0, 3 * size) == sent[0] + sent[1] + sent[2]
+    assert log.read_batches(6, 100) == b""
+    with pytest.raises(KafkaError) as refused:
+        log.read_batches(7, 100)
+    assert refused.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_the_end_can_be_cut_off_for_good(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    append(log, 2)
+    kept = receive(log, 2, 2, records=2)[:1]
+    receive(log, 3)
+    log.truncate(4)
+    assert (log.end_offset, log.end_epoch, log.epochs) == (4, 2, ((1, 0), (2, 2)))
+    again = opened(tmp_path)
+    assert list(again.read_entries(2)) == kept
+    receive(again, 7)
+    assert (again.end_offset, again.end_epoch) == (5, 7)
+
+
+def test_what_is_committed_is_not_cut_off(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    append(log, 2)
+    receive(log, 2)
+    with pytest.raises(InvariantError, match="would be cut off at 1, though 2 is committed"):
+        log.truncate(1)
+    snapshot(log, KEEP_ALL)
+    again = opened(tmp_path)
+    with pytest.raises(InvariantError, match="though 3 is committed"):
+        again.truncate(2)
+    assert again.end_offset == 3
+
+
+def test_an_entry_is_not_cut_in_two(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    receive(log, 2, records=3)
+    with pytest.raises(InvariantError, match="cut off at 2, amid an entry"):
+        log.truncate(2)
+
+
+def test_to_cut_off_nothing_is_nothing(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    append(log, 2)
+    log.truncate(2)
+    assert log.end_offset == 2
+
+
+def test_a_snapshot_is_read_in_parts(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    append(log, 2)
+    taken = snapshot(log, KEEP_ALL)
+    whole = log.read_snapshot_part(taken, 0, 1 << 20)
+    assert whole.size_bytes == len(whole.data)
+    assert log.read_snapshot_part(taken, 30, 7) == (whole.data[30:37], whole.size_bytes)
+    with pytest.raises(KafkaError) as refused:
+        log.read_snapshot_part(SnapshotId(99, 9), 0, 10)
+    assert refused.value.code is ErrorCode.SNAPSHOT_NOT_FOUND
+
+
+def test_the_log_begins_anew_behind_a_snapshot_that_was_received(tmp_path: Path, path: Path) -> None:
+    log = opened(tmp_path)
+    append(log, 3)
+    newest = SnapshotId(100, 7)
+    data = received_snapshot(log, newest)
+    assert log.newest_snapshot == (0, 0)
+    assert log.begin_behind(newest).records == (NoOpRecord(),)
+    assert (log.start_offset, log.end_offset, log.end_epoch, log.epochs) == (100, 100, 7, ())
+    assert (log.oldest_snapshot, log.newest_snapshot, log.bytes_since_snapshot) == (newest, newest, 0)
+    sent = receive(log, 7, 8)
+    stored = sorted(file.name for file in path.iterdir() if ".checkpoint" in file.name or file.suffix == ".log")
+    assert stored == [newest.file_name, "00000000000000000100.log"]
+    assert (path / newest.file_name).read_bytes() == data
+    again = opened(tmp_path)
+    assert list(again.read_entries(100)) == sent
+    assert (again.start_offset, again.end_offset, again.end_epoch) == (100, 102, 8)
+
+
+def test_a_snapshot_that_did_not_come_whole_changes_nothing(tmp_path: Path, path: Path) -> None:
+    log = opened(tmp_path)
+    append(log, 3)
+    log.write_snapshot_part(SnapshotId(100, 7), 0, b"half of it")
+    with pytest.raises(InvariantError, match="cannot be read"):
+        log.begin_behind(SnapshotId(100, 7))
+    again = opened(tmp_path)
+    assert (again.end_offset, again.newest_snapshot) == (3, (0, 0))
+    assert not list(path.glob("*.part"))
+
+
+def test_a_snapshot_of_less_than_is_committed_is_refused(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    append(log, 3)
+    received_snapshot(log, SnapshotId(2, 1))
+    with pytest.raises(InvariantError, match="but 3 is committed"):
+        log.begin_behind(SnapshotId(2, 1))
+
+
+@pytest.mark.parametrize(("end_offset", "epoch"), [(100, 7), (2, 7)], ids=["ends before it", "parted from it"])
+def test_after_a_crash_a_log_that_a_received_snapshot_replaces_begins_behind_it(
+    tmp_path: Path, path: Path, end_offset: int, epoch: int
+) -> None:
+    log = opened(tmp_path)
+    receive(log, 2, 2, 2)
+    newest = SnapshotId(end_offset, epoch)
+    received_snapshot(log, newest)
+    (path / f"{newest.file_name}.part").rename(path / newest.file_name)  # and nothing else before the power went
+    again = opened(tmp_path)
+    assert (again.start_offset, again.end_offset, again.end_epoch) == (end_offset, end_offset, epoch)
+    assert (again.oldest_snapshot, again.newest_snapshot) == (newest, newest)
+    assert [file.name for file in path.glob("*.checkpoint")] == [newest.file_name]
+    receive(again, epoch)
+
+
+def test_a_log_that_goes_on_behind_its_snapshot_is_left_alone(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    append(log, 2, epoch=3)
+    taken = snapshot(log, KEEP_ALL, epoch=3)
+    append(log, 1, epoch=3)
+    log.close(1000)
+    again = opened(tmp_path)
+    assert (again.start_offset, again.end_offset, again.end_epoch) == (0, 3, 3)
+    assert (again.oldest_snapshot, again.newest_snapshot) == ((0, 0), taken)

@@ -7,13 +7,15 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from controller.commands.brokers import SUPPORTED_FEATURES, Registration, register_broker, unfence_broker
+from controller.commands.brokers import unfence_broker
 from controller.commands.decision import Decision
 from controller.commands.partitions import create_partitions
+from controller.commands.registration import SUPPORTED_FEATURES, register_broker
 from controller.commands.topics import create_topics, delete_topics
 from controller.configs import BROKER_CONFIGS, parse_value
 from controller.image import Endpoint, MetadataImage, PartitionImage
 from controller.image_builder import apply_records
+from protocol.messages.broker_registration import BrokerRegistrationRequest
 from protocol.messages.create_partitions import CreatePartitionsRequest
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from protocol.messages.delete_topics import DeleteTopicsRequest
@@ -65,18 +67,23 @@ class Cluster:
         directories: int = 1,
         fenced: bool = False,
         features: Mapping[str, tuple[int, int]] = SUPPORTED_FEATURES,
+        clean: bool = False,
     ) -> int:
-        registration = Registration(
+        """Register a broker, with `clean` as if its last run had stopped in order; return its epoch."""
+        request = new_registration(
             broker_id,
-            self.random.randbytes(16),
-            {"PLAINTEXT": Endpoint(f"host{broker_id}", 9092)},
-            tuple(directory(broker_id, number) for number in range(directories)),
-            rack,
-            features,
+            cluster_id=self.image.cluster_id,
+            incarnation_id=self.random.randbytes(16),
+            endpoints={"PLAINTEXT": Endpoint(f"host{broker_id}", 9092)},
+            directories=[directory(broker_id, number) for number in range(directories)],
+            rack=rack,
+            features=features,
+            previous_broker_epoch=self.image.brokers[broker_id].epoch if clean else -1,
         )
-        epoch: int = self.apply(lambda image: register_broker(image, registration))
+        answer = self.apply(partial(register_broker, request=request, settings=self.settings))
+        epoch: int = answer.broker_epoch
         if not fenced:
-            self.apply(lambda image: unfence_broker(image, broker_id, epoch))
+            self.apply(lambda image: unfence_broker(image, broker_id, epoch, self.settings))
         return epoch
 
     def create_all(self, *topics: CreateTopicsRequest.Topic, **options: Any) -> list[CreateTopicsResponse.Topic]:
@@ -110,6 +117,38 @@ class Cluster:
         found = self.image.partition(topic, index)
         assert found is not None
         return found
+
+
+def new_registration(
+    broker_id: int,
+    *,
+    cluster_id: str = "cluster",
+    incarnation_id: bytes = b"i" * 16,
+    endpoints: Mapping[str, Endpoint] | None = None,
+    directories: Sequence[bytes] | None = None,
+    rack: str | None = None,
+    features: Mapping[str, tuple[int, int]] = SUPPORTED_FEATURES,
+    **fields: Any,
+) -> BrokerRegistrationRequest:
+    """Return what a broker says of itself when it starts."""
+    return BrokerRegistrationRequest(
+        broker_id=broker_id,
+        cluster_id=cluster_id,
+        incarnation_id=incarnation_id,
+        listeners=[
+            BrokerRegistrationRequest.Listener(
+                name=name, host=point.host, port=point.port, security_protocol=point.security_protocol
+            )
+            for name, point in (endpoints or {}).items()
+        ],
+        features=[
+            BrokerRegistrationRequest.Feature(name=name, min_supported_version=low, max_supported_version=high)
+            for name, (low, high) in features.items()
+        ],
+        rack=rack,
+        log_dirs=[directory(broker_id)] if directories is None else list(directories),
+        **fields,
+    )
 
 
 def new_topic(

@@ -88,8 +88,14 @@ def test_eligible_leader_replicas_are_forgotten_of_one_topic_or_of_all(
     change(cluster, eligible_leader_replicas=[2], last_known_elr=[1])
     cluster.replay([ClearElrRecord(topic_name=name)])
     partition = cluster.partition("t")
-    expected = ((), ()) if cleared else ((2,), (1,))
-    assert (partition.eligible_leader_replicas, partition.last_known_elr) == expected
+    expected = ((), (), 2) if cleared else ((2,), (1,), 1)
+    assert (partition.eligible_leader_replicas, partition.last_known_elr, partition.partition_epoch) == expected
+
+
+def test_a_partition_without_eligible_leader_replicas_has_none_to_forget(cluster: Cluster) -> None:
+    before = cluster.partition("t")
+    cluster.replay([ClearElrRecord(topic_name="t")])
+    assert cluster.partition("t") == before
 
 
 def test_a_partition_can_lose_its_leader(cluster: Cluster) -> None:

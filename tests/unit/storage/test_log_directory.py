@@ -24,6 +24,12 @@ def test_a_new_directory_is_made_and_belongs_to_nobody(tmp_path: Path) -> None:
     directory.close(clean=False)
 
 
+def test_the_name_of_a_new_directory_is_durable_with_those_of_its_parents(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    LogDirectory(disk, str(tmp_path / "new" / "data")).open()
+    assert disk.called("sync_dir") == ["new", tmp_path.name]
+
+
 def test_what_it_belongs_to_is_remembered(tmp_path: Path) -> None:
     directory = opened(tmp_path)
     directory.format(META)

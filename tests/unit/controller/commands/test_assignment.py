@@ -6,6 +6,7 @@ import pytest
 
 from controller.commands.assignment import check_assignment, new_partition
 from controller.image import UNASSIGNED_DIRECTORY
+from controller.records import broker_record
 from protocol.errors import ErrorCode, KafkaError
 from tests.unit.controller.cluster import Cluster, directory
 
@@ -65,8 +66,8 @@ def test_not_every_topic_begins_with_the_same_directory(cluster: Cluster) -> Non
 
 
 def test_a_broker_without_directories_places_replicas_later() -> None:
-    cluster = Cluster(brokers=0)
-    cluster.add_broker(1, directories=0)
+    cluster = Cluster(brokers=1)
+    cluster.replay([broker_record(cluster.image.brokers[1]._replace(directories=()))])
     assert new_partition(cluster.image, ID, 0, [1]).directories == [UNASSIGNED_DIRECTORY]
 
 

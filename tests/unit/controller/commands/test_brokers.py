@@ -1,14 +1,20 @@
-"""Brokers join, become available and come back."""
+"""Brokers become available, leave and come back."""
 
 from __future__ import annotations
 
 import pytest
 
-from controller.commands.brokers import cordon_directories, lose_directories, unfence_broker, unregister_broker
+from controller.commands.brokers import (
+    cordon_directories,
+    fence_brokers,
+    lose_directories,
+    unfence_broker,
+    unregister_broker,
+)
 from controller.image import NO_LEADER
 from protocol.errors import ErrorCode, KafkaError
-from protocol.records.metadata import FeatureLevelRecord, PartitionChangeRecord
-from tests.unit.controller.cluster import Cluster, directory
+from protocol.records.metadata import BrokerRegistrationChangeRecord, PartitionChangeRecord
+from tests.unit.controller.cluster import Cluster, Settings, directory
 
 
 def test_a_broker_registers_fenced_with_what_it_said() -> None:
@@ -92,7 +98,7 @@ def test_an_eligible_leader_replica_leads_when_nobody_is_in_sync() -> None:
     cluster.add_broker(1)
     partition = cluster.partition("t")
     assert (partition.leader, partition.leader_epoch, partition.isr) == (1, 2, (1,))
-    assert (partition.eligible_leader_replicas, partition.last_known_elr) == ((), ())
+    assert partition.eligible_leader_replicas == ()
 
 
 def test_a_replica_that_may_lack_records_does_not_lead() -> None:
@@ -100,17 +106,46 @@ def test_a_replica_that_may_lack_records_does_not_lead() -> None:
     topic_id = cluster.create("t", assignments={0: [1, 2]}).topic_id
     gone = PartitionChangeRecord(partition_id=0, topic_id=topic_id, leader=NO_LEADER, isr=[1])
     cluster.replay([gone])
+    fence(cluster, 1)
     cluster.add_broker(2)
     assert cluster.partition("t").leader == NO_LEADER
 
 
-@pytest.mark.parametrize(("feature", "level"), [("group.version", 1), ("metadata.version", 99), ("unheard.of", 1)])
-def test_a_broker_that_does_not_know_what_the_cluster_uses_cannot_join(feature: str, level: int) -> None:
-    cluster = Cluster()
-    cluster.replay([FeatureLevelRecord(name=feature, feature_level=level)])
-    with pytest.raises(KafkaError, match=feature) as unsupported:
-        cluster.add_broker(2)
-    assert unsupported.value.code is ErrorCode.UNSUPPORTED_VERSION
+def fence(cluster: Cluster, *brokers: int) -> None:
+    epochs = {broker: cluster.image.brokers[broker].epoch for broker in brokers}
+    cluster.apply(lambda image: fence_brokers(image, epochs, cluster.settings))
+
+
+def test_a_fenced_broker_leads_nothing_and_is_in_sync_for_nothing() -> None:
+    cluster = Cluster(brokers=3)
+    cluster.create("t", assignments={0: [1, 2, 3], 1: [2, 3, 1]})
+    fence(cluster, 1)
+    assert [broker.active for broker in cluster.image.brokers.values()] == [False, True, True]
+    led, followed = cluster.partition("t", 0), cluster.partition("t", 1)
+    assert (led.leader, led.isr, followed.leader, followed.isr) == (2, (2, 3), 2, (2, 3))
+
+
+def test_brokers_that_are_fenced_together_do_not_elect_each_other() -> None:
+    cluster = Cluster(brokers=3)
+    cluster.create("t", assignments={0: [1, 2, 3]})
+    fence(cluster, 1, 2)
+    assert (cluster.partition("t").leader, cluster.partition("t").isr) == (3, (3,))
+
+
+def test_the_record_that_fences_comes_behind_the_changes_that_follow_from_it() -> None:
+    cluster = Cluster(brokers=2)
+    cluster.create("t", assignments={0: [1, 2]})
+    fence(cluster, 1)
+    assert [type(record) for record in cluster.records] == [PartitionChangeRecord, BrokerRegistrationChangeRecord]
+
+
+def test_only_who_is_active_in_the_same_epoch_is_fenced() -> None:
+    cluster = Cluster(brokers=2)
+    epoch = cluster.image.brokers[1].epoch
+    fence(cluster, 2)
+    cluster.add_broker(1)
+    cluster.apply(lambda image: fence_brokers(image, {1: epoch, 2: cluster.image.brokers[2].epoch, 3: 0}, Settings()))
+    assert cluster.records == ()
 
 
 def test_cordoned_directories_get_no_new_replicas() -> None:
@@ -180,3 +215,16 @@ def test_a_broker_that_is_not_known_cannot_be_unregistered() -> None:
     with pytest.raises(KafkaError) as refused:
         Cluster(brokers=1).apply(lambda image: unregister_broker(image, 2))
     assert refused.value.code is ErrorCode.BROKER_ID_NOT_REGISTERED
+
+
+def test_replicas_in_a_directory_that_failed_are_not_in_sync() -> None:
+    cluster = Cluster(brokers=0)
+    cluster.add_broker(2)
+    epoch = cluster.add_broker(1, directories=2)
+    cluster.create("t", assignments={index: [1, 2] for index in range(4)})
+    cluster.apply(lambda image: lose_directories(image, 1, epoch, [directory(1, 0)], cluster.settings))
+    for index in range(4):
+        partition = cluster.partition("t", index)
+        failed = partition.directories[0] == directory(1, 0)
+        assert (partition.leader, partition.isr) == ((2, (2,)) if failed else (1, (1, 2)))
+    assert cluster.image.brokers[1].directories == (directory(1, 1),)

@@ -1,0 +1,20 @@
+"""Controllers say what they are when they start (KIP-919), for tools, and for whoever raises the level of a feature."""
+
+from __future__ import annotations
+
+from controller.commands.decision import Decision
+from controller.image import ControllerImage, MetadataImage
+from controller.records import controller_record, endpoints_of, features_of
+from protocol.messages.controller_registration import ControllerRegistrationRequest, ControllerRegistrationResponse
+
+
+def register_controller(
+    image: MetadataImage, request: ControllerRegistrationRequest
+) -> Decision[ControllerRegistrationResponse]:
+    """Note how a controller is reached and which features it knows."""
+    controller = ControllerImage(
+        request.controller_id, request.incarnation_id, endpoints_of(request.listeners), features_of(request.features)
+    )
+    known = image.controllers.get(controller.controller_id) == controller
+    response = ControllerRegistrationResponse(error_message=None)
+    return Decision(() if known else (controller_record(controller),), response)

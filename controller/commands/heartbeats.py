@@ -1,0 +1,101 @@
+"""A broker says that it lives and what it wants, and hears in which state it is (KIP-631, KIP-841).
+
+    state          wants                  becomes        if
+    fenced         to stop                stopped
+                   not to be fenced       active         it has the metadata up to its own registration
+    active         to be fenced           fenced
+                   that, and to stop      stopped
+                   to stop                shutting down  it leads a partition
+                                          stopped        it leads none
+    shutting down  anything               stopped        it leads none, and all active brokers know that
+
+What is in no row stays as it is. One that is shutting down leads nothing new, and what it led is led by others; stopped
+is to be fenced, with leave to go. The same heartbeat tells of directories that failed or are cordoned.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from controller.commands.brokers import (
+    cordon_directories,
+    fencing_records,
+    lose_directories,
+    registered,
+    unfence_broker,
+)
+from controller.commands.decision import Decision
+from controller.configs.effective import StaticSettings
+from controller.elections import leads_any, on_controlled_shutdown
+from controller.image import BrokerImage, MetadataImage
+from controller.image_builder import apply_records
+from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from protocol.records.metadata import BrokerRegistrationChangeRecord
+from protocol.schema import Message
+
+# What BrokerRegistrationChangeRecord.in_controlled_shutdown says.
+_SHUTTING_DOWN = 1
+
+
+class _State(Enum):
+    FENCED = "fenced"
+    ACTIVE = "active"
+    SHUTTING_DOWN = "shutting down"
+    STOPPED = "stopped"
+
+
+def broker_heartbeat(
+    image: MetadataImage, request: BrokerHeartbeatRequest, settings: StaticSettings, *, may_stop: bool = False
+) -> Decision[BrokerHeartbeatResponse]:
+    """Bring a broker to the state that follows from its own and from what it wants.
+
+    `may_stop` says that all active brokers know what has moved away from it (`Liveness.may_stop`). KafkaError
+    STALE_BROKER_EPOCH if it has registered again since, BROKER_ID_NOT_REGISTERED if it is not known.
+    """
+    broker_id, broker_epoch = request.broker_id, request.broker_epoch
+    registered(image, broker_id, broker_epoch)
+    records = list(lose_directories(image, broker_id, broker_epoch, request.offline_log_dirs, settings).records)
+    if request.cordoned_log_dirs is not None:
+        records += cordon_directories(image, broker_id, broker_epoch, tuple(request.cordoned_log_dirs)).records
+    if records:
+        # Who leads is decided on what is left.
+        image = apply_records(image, records, offset=image.offset + len(records), epoch=image.epoch)
+    broker = image.brokers[broker_id]
+    state = _next_state(image, broker, request, may_stop)
+    records += _transition(image, broker, state, settings)
+    response = BrokerHeartbeatResponse(
+        is_caught_up=request.current_metadata_offset >= broker_epoch,
+        is_fenced=state in (_State.FENCED, _State.STOPPED),
+        should_shut_down=state is _State.STOPPED,
+    )
+    return Decision(tuple(records), response)
+
+
+def _next_state(image: MetadataImage, broker: BrokerImage, request: BrokerHeartbeatRequest, may_stop: bool) -> _State:
+    if broker.fenced:
+        if request.want_shut_down:
+            return _State.STOPPED
+        caught_up = request.current_metadata_offset >= broker.epoch
+        return _State.ACTIVE if caught_up and not request.want_fence else _State.FENCED
+    if broker.in_controlled_shutdown:
+        gone = may_stop and not leads_any(image, broker.broker_id)
+        return _State.STOPPED if gone else _State.SHUTTING_DOWN
+    if request.want_fence:
+        return _State.STOPPED if request.want_shut_down else _State.FENCED
+    if request.want_shut_down:
+        return _State.SHUTTING_DOWN if leads_any(image, broker.broker_id) else _State.STOPPED
+    return _State.ACTIVE
+
+
+def _transition(image: MetadataImage, broker: BrokerImage, state: _State, settings: StaticSettings) -> list[Message]:
+    """Return the records that bring a broker to `state`; none if it is there."""
+    if state is _State.ACTIVE:
+        return list(unfence_broker(image, broker.broker_id, broker.epoch, settings).records)
+    if state is _State.SHUTTING_DOWN:
+        if broker.in_controlled_shutdown:
+            return []
+        change = BrokerRegistrationChangeRecord(
+            broker_id=broker.broker_id, broker_epoch=broker.epoch, in_controlled_shutdown=_SHUTTING_DOWN
+        )
+        return [change, *on_controlled_shutdown(image, broker.broker_id, settings)]
+    return [] if broker.fenced else fencing_records(image, [broker], settings)

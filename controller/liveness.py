@@ -1,0 +1,143 @@
+"""Which brokers live, as the active controller sees it: sessions, broken connections, and who may stop.
+
+A broker lives as long as it says so: each heartbeat is good for `broker.session.timeout.ms`. Beyond Apache Kafka, one
+whose connections all broke has `barnabas.broker.disconnect.grace.ms` to come back; what has crashed is known to be gone
+much sooner then, and what hangs or is cut off without a sign after the session. Who is due is to be fenced
+(`commands.brokers.fence_brokers`), and told again after the grace if that does not come to pass.
+
+    a heartbeat            the session lasts until now + session timeout
+    the last connection    the session lasts until now + grace, if it would last longer
+      breaks
+    a new registration     a new session; heartbeats and connections of the one before count no more
+    a new active           everybody gets a new session: it cannot know when the others were heard; except who it
+      controller             knows to be unreachable, from the quorum's own connections
+
+Time in which the controller itself stood still counts for nobody: if it looks later than it was due by more than the
+grace, everybody gets back what passed since it last did something, as heartbeats may lie unread.
+
+A broker in controlled shutdown may stop when every active broker has heard that its leaderships moved (KIP-841): when
+each has the metadata up to the image that began the shutdown.
+
+Told committed images (`apply`), it holds what is in no image and dies with the leadership of the quorum. Times are
+milliseconds of a clock that never goes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable
+
+from controller.image import BrokerImage, MetadataImage
+
+
+class _Session:
+    """What is known of one registration; `missed` from when it is told to be fenced until it is heard again."""
+
+    __slots__ = ("broker", "connections", "ends_ms", "metadata_offset", "missed", "shutdown_offset")
+
+    def __init__(self, broker: BrokerImage, ends_ms: int) -> None:
+        self.broker = broker
+        self.ends_ms = ends_ms
+        self.missed = False
+        self.metadata_offset = -1
+        self.shutdown_offset: int | None = None
+        self.connections: set[Hashable] = set()
+
+
+class Liveness:
+    """The sessions of all registered brokers. Fenced ones have none that could end."""
+
+    def __init__(self, session_timeout_ms: int, disconnect_grace_ms: int) -> None:
+        self._timeout_ms = session_timeout_ms
+        self._grace_ms = disconnect_grace_ms
+        self._sessions: dict[int, _Session] = {}
+        self._awake_ms = 0
+
+    def lead(self, image: MetadataImage, now_ms: int) -> None:
+        """Begin anew, with all that is committed: this node has become the active controller."""
+        self._sessions.clear()
+        self.apply(image, now_ms)
+
+    def apply(self, image: MetadataImage, now_ms: int) -> None:
+        """Follow the registrations of a newly committed image."""
+        self._awake_ms = now_ms
+        for broker_id in self._sessions.keys() - image.brokers.keys():
+            del self._sessions[broker_id]
+        for broker_id, broker in image.brokers.items():
+            session = self._sessions.get(broker_id)
+            if session is None or session.broker.epoch != broker.epoch:
+                session = self._sessions[broker_id] = _Session(broker, now_ms + self._timeout_ms)
+            session.broker = broker
+            if broker.fenced or not broker.in_controlled_shutdown:
+                session.shutdown_offset = None
+            elif session.shutdown_offset is None:
+                session.shutdown_offset = image.offset
+
+    def heard_from(
+        self, broker_id: int, broker_epoch: int, metadata_offset: int, connection: Hashable, now_ms: int
+    ) -> None:
+        """Note a heartbeat, before it is decided on: the broker has applied the metadata up to `metadata_offset`.
+
+        `connection` is a key of the open connection that it came through; None for the broker of this very process,
+        and for whatever else cannot break.
+        """
+        self._awake_ms = now_ms
+        session = self._sessions.get(broker_id)
+        if session is None or session.broker.epoch != broker_epoch:
+            return
+        session.ends_ms = now_ms + self._timeout_ms
+        session.missed = False
+        session.metadata_offset = max(session.metadata_offset, metadata_offset)
+        if connection is not None:
+            session.connections.add(connection)
+
+    def connection_lost(self, connection: Hashable, now_ms: int) -> None:
+        """Note that a connection broke, which may be one of a broker; nobody is heard through it any more."""
+        for broker_id, session in self._sessions.items():
+            if connection in session.connections:
+                session.connections.remove(connection)
+                self.unreachable(broker_id, now_ms)
+
+    def unreachable(self, broker_id: int, since_ms: int) -> None:
+        """Give a broker that has no connection here the grace from `since_ms` on: its node cannot be reached either."""
+        session = self._sessions.get(broker_id)
+        if session is not None and not session.connections:
+            session.ends_ms = min(session.ends_ms, since_ms + self._grace_ms)
+
+    def alive(self, now_ms: int) -> Collection[int]:
+        """Return the brokers whose session lasts: nobody else can register with such an id."""
+        return {
+            broker_id
+            for broker_id, session in self._sessions.items()
+            if not session.broker.fenced and not session.missed and now_ms <= session.ends_ms
+        }
+
+    @property
+    def due_ms(self) -> int | None:
+        """Return when to look who is `expired`; None while nobody can be."""
+        return min((one.ends_ms for one in self._sessions.values() if not one.broker.fenced), default=None)
+
+    def expired(self, now_ms: int) -> dict[int, int]:
+        """Return who is to be fenced now, with their epochs; whoever still is not is told again after the grace."""
+        due_ms = self.due_ms
+        if due_ms is None or now_ms < due_ms:
+            return {}
+        if now_ms - due_ms > self._grace_ms:
+            for session in self._sessions.values():
+                session.ends_ms += now_ms - self._awake_ms
+        self._awake_ms = now_ms
+        gone = {}
+        for broker_id, session in self._sessions.items():
+            if not session.broker.fenced and session.ends_ms <= now_ms:
+                gone[broker_id] = session.broker.epoch
+                session.missed = True
+                session.ends_ms = now_ms + self._grace_ms
+        return gone
+
+    def may_stop(self, broker_id: int) -> bool:
+        """Say whether all active brokers know what moved away from this one, which is in controlled shutdown."""
+        session = self._sessions.get(broker_id)
+        if session is None or session.shutdown_offset is None:
+            return False
+        return all(
+            other.metadata_offset >= session.shutdown_offset for other in self._sessions.values() if other.broker.active
+        )

@@ -1,0 +1,135 @@
+"""Configurations that elections depend on are altered."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+from controller.commands.alter_configs import Operation, alter_configs, incremental_alter_configs
+from controller.commands.features import UpgradeType, update_features
+from controller.image import NO_LEADER, PartitionImage, ResourceType
+from controller.partition_change import ELR_VERSION
+from protocol.errors import ErrorCode
+from protocol.messages.alter_configs import AlterConfigsRequest
+from protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from protocol.messages.update_features import UpdateFeaturesRequest
+from protocol.records.metadata import ConfigRecord
+from tests.unit.controller.cluster import Cluster
+from tests.unit.controller.partitions import change, fence, track_eligible
+
+TOPIC, BROKER = ResourceType.TOPIC, ResourceType.BROKER
+MIN_ISR, UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    """Topics t and u on brokers 1 and 2."""
+    cluster = Cluster(brokers=2)
+    for name in ("t", "u"):
+        cluster.create(name, assignments={0: [1, 2]})
+    return cluster
+
+
+def alter(
+    cluster: Cluster,
+    resource_type: int,
+    name: str,
+    key: str,
+    value: str | None,
+    *,
+    operation: int = Operation.SET,
+    validate_only: bool = False,
+) -> int:
+    Resource = IncrementalAlterConfigsRequest.Resource  # noqa: N806
+    config = Resource.Config(name=key, config_operation=operation, value=value)
+    resource = Resource(resource_type=resource_type, resource_name=name, configs=[config])
+    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
+    command = partial(incremental_alter_configs, request=request, settings=cluster.settings)
+    [answer] = cluster.apply(command).responses
+    code: int = answer.error_code
+    return code
+
+
+def eligible(partition: PartitionImage) -> tuple[Any, Any]:
+    return partition.eligible_leader_replicas, partition.last_known_elr
+
+
+@pytest.fixture
+def tracking(cluster: Cluster) -> Cluster:
+    """Both topics have lost their leader; 1 is eligible."""
+    track_eligible(cluster)
+    for name in ("t", "u"):
+        change(cluster, name, leader=NO_LEADER, isr=[], eligible_leader_replicas=[1], last_known_elr=[2])
+    return cluster
+
+
+def test_another_min_isr_of_a_topic_forgets_who_is_eligible_for_it(tracking: Cluster) -> None:
+    assert alter(tracking, TOPIC, "t", MIN_ISR, "2") == ErrorCode.NONE
+    assert eligible(tracking.partition("t")) == ((), ())
+    assert eligible(tracking.partition("u")) == ((1,), (2,))
+
+
+def test_another_min_isr_of_all_brokers_forgets_who_is_eligible_at_all(tracking: Cluster) -> None:
+    assert alter(tracking, BROKER, "", MIN_ISR, "2") == ErrorCode.NONE
+    assert eligible(tracking.partition("t")) == eligible(tracking.partition("u")) == ((), ())
+
+
+def test_other_configurations_forget_nobody(tracking: Cluster) -> None:
+    assert alter(tracking, TOPIC, "t", "retention.ms", "1000") == ErrorCode.NONE
+    assert eligible(tracking.partition("t")) == ((1,), (2,))
+
+
+def test_a_whole_set_of_configurations_forgets_who_is_eligible_too(tracking: Cluster) -> None:
+    Resource = AlterConfigsRequest.Resource  # noqa: N806
+    configs = [Resource.Config(name=MIN_ISR, value="2")]
+    resource = Resource(resource_type=TOPIC, resource_name="t", configs=configs)
+    request = AlterConfigsRequest(resources=[resource], validate_only=False)
+    tracking.apply(partial(alter_configs, request=request, settings=tracking.settings))
+    assert eligible(tracking.partition("t")) == ((), ())
+
+
+def test_what_is_only_validated_changes_nothing(tracking: Cluster) -> None:
+    assert alter(tracking, TOPIC, "t", MIN_ISR, "2", validate_only=True) == ErrorCode.NONE
+    assert tracking.records == ()
+
+
+def test_brokers_have_to_agree_on_min_isr_while_eligible_replicas_are_kept(tracking: Cluster) -> None:
+    assert alter(tracking, BROKER, "", MIN_ISR, "2") == ErrorCode.NONE
+    assert alter(tracking, BROKER, "1", MIN_ISR, "2") == ErrorCode.INVALID_CONFIG
+    assert alter(tracking, BROKER, "", MIN_ISR, None, operation=Operation.DELETE) == ErrorCode.INVALID_CONFIG
+    assert tracking.image.configs(BROKER, "") == {MIN_ISR: "2"}
+
+
+def test_brokers_can_differ_in_min_isr_while_they_are_not(cluster: Cluster) -> None:
+    assert alter(cluster, BROKER, "1", MIN_ISR, "2") == ErrorCode.NONE
+    assert [type(record) for record in cluster.records] == [ConfigRecord]
+
+
+def test_a_topic_that_comes_to_allow_unclean_leaders_gets_one_at_once(cluster: Cluster) -> None:
+    for name in ("t", "u"):
+        change(cluster, name, isr=[1])
+    fence(cluster, 1)
+    assert alter(cluster, TOPIC, "t", UNCLEAN, "true") == ErrorCode.NONE
+    after = cluster.partition("t")
+    assert (after.leader, after.isr, after.leader_recovery_state) == (2, (2,), 1)
+    assert cluster.partition("u").leader == NO_LEADER
+    assert alter(cluster, BROKER, "", UNCLEAN, "true") == ErrorCode.NONE
+    assert cluster.partition("u").leader == 2
+
+
+def test_a_topic_that_no_longer_allows_them_keeps_what_it_has(cluster: Cluster) -> None:
+    assert alter(cluster, TOPIC, "t", UNCLEAN, "false") == ErrorCode.NONE
+    assert [type(record) for record in cluster.records] == [ConfigRecord]
+
+
+def test_raising_the_feature_has_all_brokers_agree_on_min_isr(cluster: Cluster) -> None:
+    cluster.settings.explicit[MIN_ISR] = "3"
+    alter(cluster, BROKER, "1", MIN_ISR, "2")
+    update = UpdateFeaturesRequest.Update(feature=ELR_VERSION, max_version_level=1, upgrade_type=UpgradeType.UPGRADE)
+    request = UpdateFeaturesRequest(feature_updates=[update])
+    cluster.apply(partial(update_features, request=request, kraft_version=0, settings=cluster.settings))
+    assert cluster.image.features[ELR_VERSION] == 1
+    assert cluster.image.configs(BROKER, "") == {MIN_ISR: "3"}
+    assert cluster.image.configs(BROKER, "1") == {}

@@ -1,0 +1,227 @@
+"""One partition gets replicas in sync, eligible ones, a leader and epochs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from controller.image import NO_LEADER, UNASSIGNED_DIRECTORY, PartitionImage
+from controller.partition_change import (
+    DEFAULT_SETTINGS,
+    LOST_DIRECTORY,
+    RECOVERED,
+    RECOVERING,
+    Election,
+    Elector,
+    has_directory,
+    tracks_eligible,
+)
+from protocol.records.metadata import PartitionChangeRecord
+from tests.unit.controller.cluster import Cluster, directory
+from tests.unit.controller.partitions import change, registration, topic_of, track_eligible
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    """A topic on brokers 1, 2 and 3, led by 1, that wants two in sync."""
+    cluster = Cluster(brokers=3)
+    cluster.create("t", assignments={0: [1, 2, 3]}, configs={"min.insync.replicas": "2"})
+    return cluster
+
+
+def elector(cluster: Cluster, **brokers: tuple[int, ...]) -> Elector:
+    return Elector(cluster.image, cluster.settings, **brokers)
+
+
+def decide(cluster: Cluster, by: Elector | None = None, **wanted: Any) -> PartitionChangeRecord | None:
+    return (by or elector(cluster)).change(topic_of(cluster, "t"), cluster.partition("t"), **wanted)
+
+
+def becomes(cluster: Cluster, by: Elector | None = None, **wanted: Any) -> PartitionImage:
+    record = decide(cluster, by, **wanted)
+    cluster.replay([] if record is None else [record])
+    return cluster.partition("t")
+
+
+def epochs(partition: PartitionImage) -> tuple[int, int]:
+    return partition.leader_epoch, partition.partition_epoch
+
+
+def test_without_a_wish_nothing_changes(cluster: Cluster) -> None:
+    assert decide(cluster) is None
+    assert decide(cluster, isr=[1, 2, 3], recovery_state=RECOVERED, directories={1: directory(1)}) is None
+
+
+def test_a_smaller_isr_raises_the_partition_epoch_alone(cluster: Cluster) -> None:
+    after = becomes(cluster, isr=[1, 2])
+    assert (after.isr, after.leader, epochs(after)) == ((1, 2), 1, (0, 1))
+
+
+def test_another_leader_raises_both_epochs(cluster: Cluster) -> None:
+    after = becomes(cluster, elector(cluster, leaving=(1,)), isr=[2, 3])
+    assert (after.leader, epochs(after)) == (2, (1, 1))
+
+
+def test_no_leader_raises_both_epochs_too(cluster: Cluster) -> None:
+    after = becomes(cluster, elector(cluster, leaving=(1, 2, 3)))
+    assert (after.leader, after.isr, epochs(after)) == (NO_LEADER, (1, 2, 3), (1, 1))
+
+
+def test_who_leads_leads_on_though_another_is_preferred(cluster: Cluster) -> None:
+    change(cluster, leader=3)
+    assert decide(cluster) is None
+    assert becomes(cluster, election=Election.PREFERRED).leader == 1
+
+
+def test_where_the_preferred_replica_cannot_lead_who_leads_leads_on(cluster: Cluster) -> None:
+    change(cluster, leader=3)
+    assert decide(cluster, elector(cluster, leaving=(1,)), election=Election.PREFERRED) is None
+
+
+def test_whoever_is_fenced_or_stopping_does_not_lead_unless_it_is_joining(cluster: Cluster) -> None:
+    cluster.replay([registration(cluster, 1, fenced=1), registration(cluster, 2, in_controlled_shutdown=1)])
+    assert becomes(cluster).leader == 3
+    change(cluster, leader=NO_LEADER, isr=[1])
+    assert decide(cluster) is None
+    assert becomes(cluster, elector(cluster, joining=(1,))).leader == 1
+
+
+def test_nobody_leads_who_is_not_in_sync_unless_it_may_be_unclean(cluster: Cluster) -> None:
+    change(cluster, leader=NO_LEADER, isr=[1])
+    gone = elector(cluster, leaving=(1,))
+    assert decide(cluster, gone) is None
+    after = becomes(cluster, gone, election=Election.UNCLEAN)
+    assert (after.leader, after.isr, after.leader_recovery_state) == (2, (2,), RECOVERING)
+
+
+def test_an_unclean_election_prefers_who_is_in_sync(cluster: Cluster) -> None:
+    change(cluster, leader=NO_LEADER, isr=[3])
+    after = becomes(cluster, election=Election.UNCLEAN)
+    assert (after.leader, after.isr, after.leader_recovery_state) == (3, (3,), RECOVERED)
+
+
+def test_a_leader_says_when_it_has_recovered(cluster: Cluster) -> None:
+    change(cluster, isr=[1], leader_recovery_state=RECOVERING)
+    after = becomes(cluster, recovery_state=RECOVERED)
+    assert (after.leader_recovery_state, epochs(after)) == (RECOVERED, (0, 2))
+
+
+def test_the_configuration_of_the_topic_says_whether_elections_may_be_unclean(cluster: Cluster) -> None:
+    cluster.create("u", assignments={0: [1, 2]}, configs={"unclean.leader.election.enable": "true"})
+    by = elector(cluster)
+    assert by.unclean_enabled(topic_of(cluster, "u"))
+    assert not by.unclean_enabled(topic_of(cluster, "t"))
+    change(cluster, "u", isr=[1], leader=NO_LEADER)
+    record = elector(cluster, leaving=(1,)).change(topic_of(cluster, "u"), cluster.partition("u"))
+    assert record is not None
+    assert (record.leader, record.isr) == (2, [2])
+
+
+class TestEligible:
+    """With eligible.leader.replicas.version at 1."""
+
+    @pytest.fixture(autouse=True)
+    def eligible(self, cluster: Cluster) -> None:
+        assert not tracks_eligible(cluster.image)
+        track_eligible(cluster)
+        assert tracks_eligible(cluster.image)
+
+    def test_who_leaves_an_isr_that_is_large_enough_is_not_eligible(self, cluster: Cluster) -> None:
+        assert becomes(cluster, isr=[1, 2]).eligible_leader_replicas == ()
+
+    def test_who_leaves_an_isr_below_its_minimum_is_eligible_until_it_is_large_enough(self, cluster: Cluster) -> None:
+        becomes(cluster, isr=[1, 2])
+        after = becomes(cluster, isr=[1])
+        assert (after.isr, after.eligible_leader_replicas) == ((1,), (2,))
+        assert becomes(cluster, isr=[1, 3]).eligible_leader_replicas == ()
+
+    def test_the_minimum_is_never_above_the_number_of_replicas(self, cluster: Cluster) -> None:
+        cluster.create("u", assignments={0: [1]}, configs={"min.insync.replicas": "5"})
+        topic = topic_of(cluster, "u")
+        change(cluster, "u", isr=[], leader=NO_LEADER, eligible_leader_replicas=[1])
+        record = elector(cluster).change(topic, cluster.partition("u"), isr=[1])
+        assert record is not None
+        assert (record.leader, record.isr, record.eligible_leader_replicas) == (1, [1], [])
+
+    def test_an_eligible_replica_leads_once_nobody_is_in_sync(self, cluster: Cluster) -> None:
+        change(cluster, isr=[1], eligible_leader_replicas=[2])
+        after = becomes(cluster, elector(cluster, leaving=(1,)), isr=[])
+        assert (after.leader, after.isr, after.eligible_leader_replicas) == (2, (2,), (1,))
+        assert after.leader_recovery_state == RECOVERED
+
+    def test_who_may_have_lost_records_is_not_eligible(self, cluster: Cluster) -> None:
+        change(cluster, isr=[1], eligible_leader_replicas=[2])
+        after = becomes(cluster, elector(cluster, unclean=(1, 2)), isr=[])
+        assert (after.leader, after.isr, after.eligible_leader_replicas) == (NO_LEADER, (), ())
+        assert after.last_known_elr == (1,)
+
+    def test_the_last_known_leader_is_kept_until_somebody_leads(self, cluster: Cluster) -> None:
+        change(cluster, isr=[], leader=NO_LEADER, eligible_leader_replicas=[2], last_known_elr=[1])
+        assert becomes(cluster, elector(cluster, unclean=(2,), leaving=(1,))).last_known_elr == (1,)
+        after = becomes(cluster, elector(cluster))
+        assert (after.leader, after.isr, after.leader_recovery_state) == (1, (1,), RECOVERING)
+        assert after.last_known_elr == ()
+
+    def test_a_last_known_leader_that_does_not_live_does_not_lead(self, cluster: Cluster) -> None:
+        change(cluster, isr=[], leader=NO_LEADER, last_known_elr=[1])
+        assert decide(cluster, elector(cluster, leaving=(1,))) is None
+
+    def test_an_unclean_election_forgets_who_was_eligible(self, cluster: Cluster) -> None:
+        change(cluster, isr=[], leader=NO_LEADER, eligible_leader_replicas=[1, 2], last_known_elr=[1])
+        after = becomes(cluster, elector(cluster, leaving=(1, 2)), election=Election.UNCLEAN)
+        assert (after.leader, after.isr, after.eligible_leader_replicas, after.last_known_elr) == (3, (3,), (), ())
+
+
+def test_where_the_feature_is_off_again_who_was_eligible_leads_once_more_and_is_forgotten(cluster: Cluster) -> None:
+    change(cluster, isr=[], leader=NO_LEADER, eligible_leader_replicas=[2, 3])
+    after = becomes(cluster)
+    assert (after.leader, after.isr, after.eligible_leader_replicas) == (2, (2,), ())
+
+
+@pytest.mark.parametrize(
+    ("home", "works"),
+    [
+        (directory(1), True),
+        (directory(1, 8), False),
+        (LOST_DIRECTORY, False),
+        (UNASSIGNED_DIRECTORY, True),
+        ((1).to_bytes(16, "big"), True),
+    ],
+)
+def test_a_replica_leads_from_a_directory_that_its_broker_has(cluster: Cluster, home: bytes, works: bool) -> None:
+    assert has_directory(cluster.image.brokers[1], home) is works
+    after = becomes(cluster, directories={1: home})
+    assert after.directories == (home, directory(2), directory(3))
+    assert after.leader == (1 if works else 2)
+
+
+def test_of_a_broker_without_directories_nobody_knows_which_have_failed(cluster: Cluster) -> None:
+    broker = cluster.image.brokers[1]._replace(directories=())
+    assert has_directory(broker, directory(1, 8))
+    assert not has_directory(broker, LOST_DIRECTORY)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        # Not all that are to stay are in sync.
+        ([1, 2], ((1, 2, 3), (1, 2), 1, 0)),
+        ([1, 2, 3], ((1, 3), (1, 3), 1, 1)),
+        ([1, 3], ((1, 3), (1, 3), 1, 1)),
+    ],
+)
+def test_a_move_of_replicas_ends_when_all_that_stay_are_in_sync(
+    cluster: Cluster, wanted: list[int], expected: tuple[Any, ...]
+) -> None:
+    change(cluster, isr=[1], adding_replicas=[3], removing_replicas=[2])
+    after = becomes(cluster, isr=wanted)
+    assert (after.replicas, after.isr, after.leader, after.leader_epoch) == expected
+    assert len(after.directories) == len(after.replicas)
+
+
+def test_settings_that_nobody_gave_are_the_defaults(cluster: Cluster) -> None:
+    given: Mapping[str, str] = DEFAULT_SETTINGS.explicit
+    assert (given, DEFAULT_SETTINGS["min.insync.replicas"]) == ({}, 1)
+    assert not Elector(cluster.image).unclean_enabled(topic_of(cluster, "t"))
