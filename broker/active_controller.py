@@ -1,8 +1,9 @@
 """What the active controller does unasked, from when this node leads the quorum until it does no more.
 
-    brokers that are gone          are fenced as soon as `controller.liveness` says so
-    leaders that are not preferred give way, every `leader.imbalance.check.interval.seconds`
-    partitions without a leader    get an unclean one where the topic allows it, every `unclean.leader.election.interval.ms`
+    brokers that are gone            are fenced as soon as `controller.liveness` says so
+    leaders that are not preferred   give way, every `leader.imbalance.check.interval.seconds`
+    partitions without a leader      get an unclean one where the topic allows it, every
+                                     `unclean.leader.election.interval.ms`
 
 Each is a command like those that are asked for, decided on the newest image. Nothing is kept from one leadership to the
 next.
@@ -14,10 +15,10 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from controller.commands.brokers import fence_brokers
-from controller.commands.decision import Command
+from controller.commands.decision import Command, Decision
 from controller.commands.due_elections import balance_leaders, elect_unclean_leaders
 from controller.liveness import Liveness
 from protocol.errors import InvariantError, KafkaError
@@ -37,9 +38,7 @@ class ActiveController:
 
     def __init__(self, quorum: RaftDriver, settings: StaticSettings, loop: asyncio.AbstractEventLoop) -> None:
         """Have none until `begin`."""
-        self.liveness = Liveness(
-            settings["broker.session.timeout.ms"], settings["barnabas.broker.disconnect.grace.ms"]
-        )
+        self.liveness = Liveness(settings["broker.session.timeout.ms"], settings["barnabas.broker.disconnect.grace.ms"])
         self._quorum = quorum
         self._settings = settings
         self._loop = loop
@@ -62,7 +61,9 @@ class ActiveController:
             await asyncio.wait(tasks)
         self._lay_down()
 
-    def heard_from(self, broker_id: int, broker_epoch: int, metadata_offset: int, connection: Connection | None) -> None:
+    def heard_from(
+        self, broker_id: int, broker_epoch: int, metadata_offset: int, connection: Connection | None
+    ) -> None:
         """Note a heartbeat, and the connection that it came through, if there is one that can break."""
         key = None
         if connection is not None:
@@ -121,10 +122,10 @@ class ActiveController:
         if due_ms is not None:
             self._at("liveness", (due_ms + 1) / 1000, self._look_after_brokers)
 
-    def _repeat(self, name: str, interval_s: float, command: Callable[..., object]) -> None:
+    def _repeat(self, name: str, interval_s: float, command: Callable[..., Decision[bool]]) -> None:
         self._at(name, self._loop.time() + interval_s, partial(self._again, name, interval_s, command))
 
-    def _again(self, name: str, interval_s: float, command: Callable[..., object]) -> None:
+    def _again(self, name: str, interval_s: float, command: Callable[..., Decision[bool]]) -> None:
         self._submit(partial(command, settings=self._settings), again=partial(self._again, name, interval_s, command))
         self._repeat(name, interval_s, command)
 
@@ -134,12 +135,12 @@ class ActiveController:
             earlier.cancel()
         self._timers[name] = self._loop.call_at(when_s, call)
 
-    def _submit(self, command: Command[bool | None], again: Callable[[], None] | None = None) -> None:
+    def _submit(self, command: Command[Any], again: Callable[[], None] | None = None) -> None:
         task = self._loop.create_task(self._decide(command, again))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _decide(self, command: Command[bool | None], again: Callable[[], None] | None) -> None:
+    async def _decide(self, command: Command[Any], again: Callable[[], None] | None) -> None:
         try:
             more = await self._quorum.submit(command)
         except InvariantError:

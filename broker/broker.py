@@ -39,8 +39,8 @@ from broker.data_directories import (
 )
 from broker.dispatch import Dispatcher, answer_here
 from broker.fetch_sessions import FetchSessions
-from broker.listeners import join_host_port, split_host_port
 from broker.lifecycle import Lifecycle, RegistrationError
+from broker.listeners import join_host_port, split_host_port
 from broker.live_settings import LiveSettings
 from broker.lost_directories import report_lost
 from broker.metrics import Metrics
@@ -48,7 +48,7 @@ from broker.neighbours import Neighbours
 from broker.producer_ids import ProducerIds
 from broker.purgatory_driver import PurgatoryDriver
 from broker.raft_driver import RaftDriver
-from broker.registration import broker_registration, controller_registration
+from broker.registration import broker_registration
 from broker.replica_manager import ReplicaManager
 from broker.said_once import SaidOnce
 from broker.server import BindError, Limits, Server
@@ -71,7 +71,6 @@ if TYPE_CHECKING:
     from broker.monitoring.monitor import Monitor
     from broker.settings import Settings
     from broker.telemetry.telemetry import Telemetry
-    from protocol.api import Api, ApiKey
     from protocol.schema import Message
     from storage.disk import Disk
     from storage.log_directory import LogDirectory
@@ -435,7 +434,9 @@ class Broker:
 
     async def _leave(self) -> None:
         """Give what this node leads to others, if there are any."""
-        others = [broker for broker in self.image.brokers.values() if broker.broker_id != self.node_id and broker.active]
+        others = [
+            broker for broker in self.image.brokers.values() if broker.broker_id != self.node_id and broker.active
+        ]
         if self.settings.is_broker:
             if others and self.settings["controlled.shutdown.enable"]:
                 moved = await self.lifecycle.shut_down(_STOP_TIMEOUT_S)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from broker import housekeeping
 from broker.housekeeping import Housekeeping, SpaceWatch
-from controller.commands.brokers import lose_directories
 from protocol.errors import InvariantError
 from storage.log_directory import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 

@@ -19,8 +19,8 @@ from protocol.api import ApiKey
 from protocol.errors import ErrorCode, KafkaError
 from protocol.headers import RequestHeader, encode_request_header
 from protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
-from protocol.records.principal import encode_principal
 from protocol.primitives import Part
+from protocol.records.principal import encode_principal
 from protocol.schema import Message
 
 if TYPE_CHECKING:

@@ -210,9 +210,7 @@ async def answer_here(broker: Broker, request: Message) -> Message:
         return error_response(key, api.max_version, request, error.code, error.message)
 
 
-async def _decide_or_forward(
-    handle: Handler, broker: Broker, context: RequestContext, request: Message
-) -> Message | list[Part] | None:
+async def _decide_or_forward(handle: Handler, broker: Broker, context: RequestContext, request: Message) -> Any:
     """Decide as the active controller, or ask who is."""
 
     async def here() -> Any:

@@ -177,7 +177,10 @@ class Lifecycle:
 def _why(code: ErrorCode, request: BrokerRegistrationRequest) -> str:
     """Return what is wrong, and what would be right."""
     if code is ErrorCode.DUPLICATE_BROKER_REGISTRATION:
-        return f"another broker with node.id={request.broker_id} is running in this cluster: give each a node.id of its own"
+        return (
+            f"another broker with node.id={request.broker_id} is running in this cluster:"
+            " give each a node.id of its own"
+        )
     if code is ErrorCode.INCONSISTENT_CLUSTER_ID:
         return (
             f"the data directory belongs to the cluster {request.cluster_id}, the controllers of "

@@ -2,8 +2,8 @@
 
 Entries are noted when they enter the log, and applied, one after the other, when they are committed. Each makes a new
 image; every subscriber is told of the image before, the image after, and the records between them, and only then are
-the commands answered whose records they were. What a start finds in the log is taken over at once, and a snapshot of the
-leader, which this node goes on from when it had fallen far behind, as one large change.
+the commands answered whose records they were. What a start finds in the log is taken over at once, and a snapshot of
+the leader, which this node goes on from when it had fallen far behind, as one large change.
 """
 
 from __future__ import annotations

@@ -1,23 +1,24 @@
 """Snapshots of the metadata: when one is due, and how it is taken while the node goes on.
 
 One is due after `metadata.log.max.record.bytes.between.snapshots` of log, and every
-`metadata.log.max.snapshot.interval.ms` if there is something new. It is made of an image that is applied, so of nothing
-that could be taken back; encoded a few records a turn of the loop; and written in a thread. What it makes superfluous is
-dropped: older snapshots beyond their retention, and the log before the oldest that is left.
+`metadata.log.max.snapshot.interval.ms` if there is something new. It is made of an image that is applied, so of
+nothing that could be taken back; encoded a few records a turn of the loop; and written in a thread. What it makes
+superfluous is dropped: older snapshots beyond their retention, and the log before the oldest that is left.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from broker.metadata_log import MetadataLog, Retention
 from controller.snapshot import SnapshotId, encode_snapshot, image_records
 from storage.disk import out_of_space
 
 if TYPE_CHECKING:
+    from controller.configs.effective import StaticSettings
     from controller.image import MetadataImage
     from controller.voters import VoterSet
 
@@ -29,14 +30,14 @@ class MetadataSnapshots:
 
     def __init__(
         self,
-        settings: Mapping[str, Any],
+        settings: StaticSettings,
         loop: asyncio.AbstractEventLoop,
         now_ms: Callable[[], int],
         *,
         stored: Callable[[SnapshotId], None],
         failed: Callable[[Exception], None],
     ) -> None:
-        """`stored` is told of each new snapshot, `failed` what went wrong other than a full disk."""
+        """Take none yet; `stored` is told of each new snapshot, `failed` what went wrong other than a full disk."""
         self._settings = settings
         self._loop = loop
         self._now_ms = now_ms
@@ -66,7 +67,7 @@ class MetadataSnapshots:
     async def _take(
         self, log: MetadataLog, image: MetadataImage, voters: VoterSet | None, last_timestamp_ms: int
     ) -> None:
-        """A full disk costs this snapshot and nothing else: the log still has everything."""
+        """Take one; a full disk costs it and nothing else: the log still has everything."""
         try:
             log.bytes_since_snapshot = 0
             self._last_ms = now_ms = self._now_ms()

@@ -1,8 +1,8 @@
 """The other nodes of the cluster, and how this one connects to them.
 
 Controllers are where `controller.quorum.voters` says; brokers where they have registered, on the listener that
-`inter.broker.listener.name` or `security.inter.broker.protocol` names, else on their first. Each user of a connection has its own, so that
-nobody waits behind what another has asked.
+`inter.broker.listener.name` or `security.inter.broker.protocol` names, else on their first. Each user of a connection
+has its own, so that nobody waits behind what another has asked.
 """
 
 from __future__ import annotations

@@ -24,12 +24,14 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from broker.command_queue import CommandQueue
 from broker.metadata_applier import MetadataApplier, Subscriber
 from broker.metadata_log import MetadataLog
 from broker.metadata_snapshots import MetadataSnapshots
+from broker.quorum_answers import fill_in
+from broker.quorum_settings import metadata_log_config, quorum_timing
 from broker.stored_metadata import check_features, read_stored
 from broker.sync_threads import sync_in_thread
 from controller.commands.bootstrap import bootstrap
@@ -44,29 +46,26 @@ from controller.raft_messages import (
     Disconnected,
     Entry,
     Event,
-    LogRead,
     Quorum,
     Ready,
     Received,
-    Request,
     Role,
     Tick,
-    Timing,
 )
 from controller.snapshot import SnapshotId
 from controller.topic_names import CLUSTER_METADATA
 from controller.voters import Voter, VoterSet
 from protocol.errors import ErrorCode, InvariantError, KafkaError
 from protocol.messages.fetch import FetchResponse
-from protocol.records.control import KRaftVersionRecord, LeaderChangeMessage
+from protocol.records.control import LeaderChangeMessage
 from protocol.schema import Message
-from storage.log_config import LogConfig
 
 if TYPE_CHECKING:
     from random import Random
 
     from broker.peer import Peer
     from broker.settings import Settings
+    from controller.raft_wire import RaftRequest
     from storage.disk import Disk
     from storage.flush import Flush
     from storage.log_directory import LogDirectory
@@ -196,17 +195,11 @@ class RaftDriver:
     def _read(self) -> None:
         settings = self._settings
         static_voters = bool(settings.voters)
-        config = LogConfig(
-            cleanup_policy=frozenset(),
-            segment_bytes=settings["metadata.log.segment.bytes"],
-            segment_ms=settings["metadata.log.segment.ms"],
-            file_delete_delay_ms=0,
-        )
         self._log = log = MetadataLog.open(
             self._disk,
             self._directory,
             None if static_voters else self._voters,
-            config=config,
+            config=metadata_log_config(settings),
             now_ms=self._now_ms(),
         )
         if log.cut_bytes:
@@ -227,6 +220,14 @@ class RaftDriver:
             end_epoch=log.end_epoch,
             high_watermark=snapshot.end_offset if snapshot else 0,
             voters_in_log=stored.voters is not None,
+            epochs=log.epochs,
+            oldest_snapshot=log.oldest_snapshot,
+            newest_snapshot=snapshot,
+            cluster_id=self.image.cluster_id,
+            directory_id=self._directory.directory_id,
+            timing=quorum_timing(settings),
+            random=self._random,
+            now_ms=self._monotonic_ms(),
         )
         log.bootstrap_records()  # are asked for when the cluster begins, and must be right by now
         self._metadata.begin(log, stored)
@@ -306,7 +307,7 @@ class RaftDriver:
         except TimeoutError:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "The controller is still busy.") from None
 
-    def ask(self, request: Message) -> asyncio.Future[Message]:
+    def ask(self, request: RaftRequest) -> asyncio.Future[Message]:
         """Return the answer of this node of the quorum to another node."""
         answer: asyncio.Future[Message] = self._loop.create_future()
         self._tell(Asked(answer, request))
@@ -411,20 +412,16 @@ class RaftDriver:
 
     def _receive(self, received: Received) -> Flush | None:
         self._appended_ms = self._now_ms()
-        entries, flush = self._log.receive(received.batches, self._appended_ms)
+        entries, flush = self._log.receive(received, self._appended_ms)
         self._metadata.note(entries)
         return flush
 
     def _answer(self, answers: Iterable[Answer]) -> None:
-        for token, response, read in answers:
-            if isinstance(read, LogRead):
-                [topic] = response.responses
-                [partition] = topic.partitions
-                partition.records = self._log.read_batches(read.offset, read.max_bytes)
-            elif read is not None:
-                self._log.fill_snapshot_part(response, read)
+        for answer in answers:
+            token = cast("asyncio.Future[Message]", answer.token)
             if not token.done():
-                token.set_result(response)
+                fill_in(self._log, answer)
+                token.set_result(answer.response)
 
     # Who leads
 

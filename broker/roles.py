@@ -4,8 +4,8 @@
     process.roles=controller           a voter; it serves no client, only its controller listeners
     process.roles=broker               follows the metadata of the controllers that `controller.quorum.voters` names
 
-The rules are Kafka's (`KafkaConfig`), but for one convenience: a node that is both, and names no voters, is its own only
-voter and needs no controller listener.
+The rules are Kafka's (`KafkaConfig`), but for one convenience: a node that is both, and names no voters, is its own
+only voter and needs no controller listener.
 """
 
 from __future__ import annotations
@@ -105,7 +105,8 @@ def check_role_listeners(
     if BROKER not in roles and others:
         raise RoleError(
             _LISTENERS,
-            f"listeners: {others[0].listener} is not in controller.listener.names, and process.roles=controller: take it out",
+            f"listeners: {others[0].listener} is not in controller.listener.names, and process.roles=controller:"
+            " take it out",
         )
     if BROKER in roles and not others:
         raise RoleError(_LISTENERS, "listeners has to name a listener that is not in controller.listener.names")

@@ -1,7 +1,7 @@
 """What a node finds of the cluster's metadata when it starts: its newest snapshot, and the log behind that.
 
-All of it is read and understood before anything is written. How much of the log is committed is not known by then: only a
-quorum of one knows that everything is.
+All of it is read and understood before anything is written. How much of the log is committed is not known by then:
+only a quorum of one knows that everything is.
 """
 
 from __future__ import annotations

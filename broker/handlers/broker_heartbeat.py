@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from controller.image import MetadataImage
 
 
-async def handle(
-    broker: Broker, context: RequestContext, request: BrokerHeartbeatRequest
-) -> BrokerHeartbeatResponse:
+async def handle(broker: Broker, context: RequestContext, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
     """Note it, and submit the command."""
     duties = broker.duties
 

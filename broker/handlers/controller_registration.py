@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from controller.commands.registration import register_controller
+from controller.commands.controllers import register_controller
 from protocol.messages.controller_registration import ControllerRegistrationRequest, ControllerRegistrationResponse
 
 if TYPE_CHECKING:
