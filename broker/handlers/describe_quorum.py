@@ -23,6 +23,7 @@ from protocol.primitives import ZERO_UUID
 if TYPE_CHECKING:
     from broker.broker import Broker
     from broker.connection import RequestContext
+    from controller.raft_messages import Replica
 
 _Topic = DescribeQuorumResponse.Topic
 _NODES_FROM_VERSION = 2
@@ -61,18 +62,23 @@ def _describe(broker: Broker, *, with_directories: bool) -> _Topic.Partition:
         leader_id=quorum.leader_id,
         leader_epoch=quorum.epoch,
         high_watermark=quorum.high_watermark,
-        current_voters=[
-            ReplicaState(
-                replica_id=voter.voter_id,
-                replica_directory_id=voter.directory_id if with_directories else ZERO_UUID,
-                log_end_offset=end_offset,
-                last_fetch_timestamp=now_ms,
-                last_caught_up_timestamp=now_ms,
-            )
-            for voter, end_offset in quorum.voters
-        ],
-        observers=[],
+        current_voters=[_state(replica, now_ms, with_directories) for replica in quorum.voters],
+        observers=[_state(replica, now_ms, with_directories) for replica in quorum.observers],
     )
+
+
+def _state(replica: Replica, now_ms: int, with_directories: bool) -> ReplicaState:
+    return ReplicaState(
+        replica_id=replica.node_id,
+        replica_directory_id=replica.directory_id if with_directories else ZERO_UUID,
+        log_end_offset=replica.end_offset,
+        last_fetch_timestamp=_ago(now_ms, replica.last_fetch_age_ms),
+        last_caught_up_timestamp=_ago(now_ms, replica.caught_up_age_ms),
+    )
+
+
+def _ago(now_ms: int, age_ms: int | None) -> int:
+    return -1 if age_ms is None else now_ms - age_ms
 
 
 def _unknown(index: int) -> _Topic.Partition:

@@ -1,0 +1,51 @@
+"""What a Raft node wants to be done, gathered until it is asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controller.raft_messages import Answer, Entry, QuorumState, Ready, Received, Request, SnapshotPart
+
+if TYPE_CHECKING:
+    from controller.snapshot import SnapshotId
+
+
+class Outbox:
+    """The next Ready in the making."""
+
+    def __init__(self, high_watermark: int) -> None:
+        """Begin with everything below `high_watermark` applied."""
+        self._announced = high_watermark
+        self.quorum_state: QuorumState | None = None
+        self._clear()
+
+    def _clear(self) -> None:
+        self.quorum_state = None
+        self.truncate_to: int | None = None
+        self.snapshot_parts: list[SnapshotPart] = []
+        self.begin_behind: SnapshotId | None = None
+        self.entries: list[Entry] = []
+        self.received: Received | None = None
+        self.requests: list[Request] = []
+        self.answers: list[Answer] = []
+        self.warnings: list[str] = []
+
+    def take(self, high_watermark: int) -> Ready | None:
+        """Return all of it and begin anew; None if there is nothing to do."""
+        ready = Ready(
+            quorum_state=self.quorum_state,
+            truncate_to=self.truncate_to,
+            snapshot_parts=tuple(self.snapshot_parts),
+            begin_behind=self.begin_behind,
+            entries=tuple(self.entries),
+            received=self.received,
+            requests=tuple(self.requests),
+            answers=tuple(self.answers),
+            high_watermark=high_watermark,
+            warnings=tuple(self.warnings),
+        )
+        if high_watermark <= self._announced and ready == Ready(None, (), high_watermark):
+            return None
+        self._announced = high_watermark
+        self._clear()
+        return ready
