@@ -1,16 +1,22 @@
 """Which brokers get the replicas of new partitions, and which replica leads.
 
-Replicas of one partition lie on different brokers, on different racks while there are racks left (KIP-36), and on
-brokers that are fenced only when there are not enough others. Leaders and followers of a topic's partitions are spread
-evenly: the first replica moves on by one broker from partition to partition, and how far the second is from the first
-changes each time the first has gone round, so that no broker inherits all of another's partitions.
+Replicas of one partition lie on different brokers. What else is wanted, most of all first, as in Apache Kafka:
+
+- They are spread over the racks (KIP-36): none has two more than another that could take them. Brokers without a rack
+  count as one of their own.
+- In a rack, brokers that are fenced come last. None of them is the first replica, which is to lead.
+- Leaders and followers are spread over the brokers: the first replica moves on by one broker from partition to
+  partition, in an order that changes racks, and how far the second is from the first changes each time the first has
+  gone round, so that no broker inherits all of another's partitions.
 
 The leader is the first replica, in the order of assignment, that is in sync and whose broker is active.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from controller.image import NO_LEADER, BrokerImage
@@ -49,50 +55,51 @@ def place_replicas(
 
     KafkaError INVALID_REPLICATION_FACTOR if there are too few brokers, or none that could lead.
     """
+    if all(broker.fenced for broker in brokers):
+        raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, "All brokers are currently fenced.")
     if replication_factor > len(brokers):
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"The target replication factor of {replication_factor} cannot be reached because only {len(brokers)} "
             "broker(s) are registered.",
         )
-    if all(broker.fenced for broker in brokers):
-        raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, "All brokers are currently fenced.")
     ring = _alternate_racks(broker for broker in brokers if not broker.fenced)
-    reserve = tuple(broker.broker_id for broker in _alternate_racks(broker for broker in brokers if broker.fenced))
+    reserve = _alternate_racks(broker for broker in brokers if broker.fenced)
     start, shift = random.randrange(len(ring)), random.randrange(len(ring))
     placed = []
     for partition in range(first_partition, first_partition + partitions):
         leader = (start + partition) % len(ring)
         others = ring[leader + 1 :] + ring[:leader]
-        if others:
-            turn = (shift + partition // len(ring)) % len(others)
-            others = others[turn:] + others[:turn]
-        placed.append((_spread_over_racks([ring[leader], *others]) + reserve)[:replication_factor])
+        turn = shift + partition // len(ring)
+        candidates = [ring[leader], *_turned(others, turn), *_turned(reserve, start + partition)]
+        placed.append(_spread_over_racks(candidates)[:replication_factor])
     return placed
 
 
 def _alternate_racks(brokers: Iterable[UsableBroker]) -> list[UsableBroker]:
     """Return the brokers in an order in which neighbours are of different racks, as far as that goes."""
-    racks: dict[str | None, list[UsableBroker]] = {}
-    for broker in sorted(brokers, key=lambda broker: broker.broker_id):
-        racks.setdefault(broker.rack, []).append(broker)
-    ranked = [(rank, rack or "", broker) for rack, members in racks.items() for rank, broker in enumerate(members)]
+    ranked = [(rank, broker.rack or "", broker) for rank, broker in _ranked(sorted(brokers, key=itemgetter(0)))]
     return [broker for _, _, broker in sorted(ranked)]
 
 
 def _spread_over_racks(candidates: Sequence[UsableBroker]) -> tuple[int, ...]:
-    """Return the candidates with the first of each rack before all others."""
-    chosen: list[int] = []
-    used_racks: set[str] = set()
-    passed_over: list[int] = []
-    for broker in candidates:
-        if broker.rack is not None and broker.rack in used_racks:
-            passed_over.append(broker.broker_id)
-            continue
-        if broker.rack is not None:
-            used_racks.add(broker.rack)
-        chosen.append(broker.broker_id)
-    return tuple(chosen + passed_over)
+    """Return the candidates with the first of each rack before all others, then the second of each, and so on."""
+    ranked = sorted(_ranked(candidates), key=itemgetter(0))
+    return tuple(broker.broker_id for _, broker in ranked)
+
+
+def _ranked(brokers: Iterable[UsableBroker]) -> Iterator[tuple[int, UsableBroker]]:
+    """Yield the brokers, each with how many of its rack came before it."""
+    passed: Counter[str | None] = Counter()
+    for broker in brokers:
+        yield passed[broker.rack], broker
+        passed[broker.rack] += 1
+
+
+def _turned(brokers: list[UsableBroker], turn: int) -> list[UsableBroker]:
+    """Return the brokers from the `turn`-th on, and round."""
+    begin = turn % len(brokers) if brokers else 0
+    return brokers[begin:] + brokers[:begin]
 
 
 def choose_leader(

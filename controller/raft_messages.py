@@ -43,8 +43,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from controller.voters import NO_DIRECTORY
 
 if TYPE_CHECKING:
+    from controller.raft_wire import RaftRequest
     from controller.snapshot import SnapshotId
-    from controller.voters import Voter
     from protocol.primitives import Buffer
     from protocol.schema import Message
 
@@ -118,8 +118,8 @@ class Asked(NamedTuple):
     """Another node asks: Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch or FetchSnapshot."""
 
     token: object
-    """Comes back in the Answer; None of the node's business."""
-    request: Message
+    """Comes back in the Answer; none of the node's business."""
+    request: RaftRequest
 
 
 class Request(NamedTuple):
@@ -205,6 +205,8 @@ class Ready(NamedTuple):
     received: Received | None = None
     requests: tuple[Request, ...] = ()
     answers: tuple[Answer, ...] = ()
+    warnings: tuple[str, ...] = ()
+    """What an operator should be told: something is wrong that the node cannot mend."""
 
 
 class Replica(NamedTuple):
@@ -220,12 +222,10 @@ class Replica(NamedTuple):
 
 
 class Quorum(NamedTuple):
-    """What the leader knows of its quorum; `voters` are the voters, each with the end of what it has stored."""
+    """What the leader knows of its quorum; it is among the voters."""
 
     leader_id: int
     epoch: int
     high_watermark: int
-    voters: tuple[tuple[Voter, int], ...]
-    replicas: tuple[Replica, ...] = ()
-    """The voters, this node among them."""
+    voters: tuple[Replica, ...]
     observers: tuple[Replica, ...] = ()

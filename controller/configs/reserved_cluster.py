@@ -1,4 +1,4 @@
-"""Kafka's configurations of what a cluster of several brokers does, accepted without effect.
+"""The configurations of what a cluster of several brokers does, accepted without effect; all but one are Kafka's.
 
 Columns as `controller.configs.rows` has them; `reserved` says what becomes of them.
 """
@@ -11,6 +11,8 @@ CLUSTER_CONFIGS = table(
     """
     auto.leader.rebalance.enable BOOLEAN true read-only
         Whether leadership goes back to the preferred replicas by itself.
+    barnabas.broker.disconnect.grace.ms INT 300 read-only 0..
+        How long a node may be without its connections to the others before it is taken for gone.
     broker.heartbeat.interval.ms INT 2000 read-only
         How often a broker sends the controller a heartbeat.
     broker.session.timeout.ms INT 9000 read-only

@@ -48,6 +48,17 @@ def test_more_replicas_than_racks_are_placed_all_the_same() -> None:
         assert len(set(replicas)) == 5
 
 
+def test_another_rack_counts_for_more_than_a_living_broker() -> None:
+    placed = place_replicas(brokers(4, racks=2, fenced=(2, 4)), 20, 2, Random(1))
+    assert {replicas[0] for replicas in placed} == {1, 3}
+    assert {replicas[1] for replicas in placed} == {2, 4}
+
+
+def test_what_is_left_is_spread_over_the_racks_too() -> None:
+    for replicas in place_replicas(brokers(8, racks=2), 60, 4, Random(1)):
+        assert sorted(replica % 2 for replica in replicas) == [0, 0, 1, 1]
+
+
 def test_fenced_brokers_are_taken_last_and_never_first() -> None:
     for replicas in place_replicas(brokers(4, fenced=(2,)), 20, 3, Random(1)):
         assert 2 not in replicas
@@ -61,9 +72,18 @@ def test_where_it_begins_is_chance_and_nothing_else() -> None:
     assert placed == [tuple(place_replicas(brokers(5), 4, 2, Random(seed))) for seed in range(20)]
 
 
-@pytest.mark.parametrize(("count", "fenced", "factor"), [(2, (), 3), (2, (1, 2), 1), (0, (), 1)])
-def test_too_few_brokers_are_an_error(count: int, fenced: tuple[int, ...], factor: int) -> None:
-    with pytest.raises(KafkaError) as too_few:
+@pytest.mark.parametrize(
+    ("count", "fenced", "factor", "message"),
+    [
+        (2, (), 3, "factor of 3 cannot be reached because only 2 broker"),
+        (2, (1,), 3, "only 2 broker"),
+        (2, (1, 2), 1, "All brokers are currently fenced"),
+        (2, (1, 2), 3, "All brokers are currently fenced"),
+        (0, (), 1, "All brokers are currently fenced"),
+    ],
+)
+def test_too_few_brokers_are_an_error(count: int, fenced: tuple[int, ...], factor: int, message: str) -> None:
+    with pytest.raises(KafkaError, match=message) as too_few:
         place_replicas(brokers(count, fenced=fenced), 1, factor, Random(1))
     assert too_few.value.code is ErrorCode.INVALID_REPLICATION_FACTOR
 

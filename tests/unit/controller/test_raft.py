@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from controller.raft import Entry, QuorumState, RaftNode, Ready
-from controller.voters import Voter, VoterSet
+from controller.raft_messages import Replica
+from controller.voters import NO_DIRECTORY, Voter, VoterSet
 from protocol.errors import ErrorCode, InvariantError, KafkaError
 from protocol.records.metadata import NoOpRecord
 
@@ -23,9 +24,9 @@ def leader() -> RaftNode:
     return node
 
 
-def test_a_node_that_has_no_vote_is_no_voter() -> None:
-    with pytest.raises(ValueError, match="node 2 is not one of the voters"):
-        voter(2)
+def test_a_node_that_has_no_vote_does_not_stand_for_election() -> None:
+    with pytest.raises(InvariantError, match="node 2 is not one of the voters"):
+        voter(2).campaign()
 
 
 def test_only_a_leader_proposes() -> None:
@@ -90,7 +91,7 @@ def test_the_leader_knows_how_far_each_voter_is() -> None:
     node.advance(node.ready())
     quorum = node.quorum()
     assert (quorum.leader_id, quorum.epoch, quorum.high_watermark) == (1, 1, node.end_offset)
-    assert quorum.voters == ((Voter(1), node.end_offset),)
+    assert quorum.voters == (Replica(1, NO_DIRECTORY, node.end_offset, 0, 0),)
 
 
 def test_who_does_not_lead_knows_nothing_of_the_quorum() -> None:
