@@ -204,7 +204,9 @@ class Broker:
 
     async def start(self) -> None:
         """Serve clients. Raises `CannotStart`, and leaves the data directories as they were found."""
-        self.cluster_id, is_new = claim_directories(self.logs, self.node_id, self.random)
+        self.cluster_id, is_new = claim_directories(
+            self.logs, self.node_id, self.random, self.settings["barnabas.cluster.id"], self.settings.voters[1:] and self.settings.voters
+        )
         try:
             await self._start_monitoring()
             await self._bind()

@@ -16,7 +16,7 @@ def roles(names: str, node_id: int = 1, voters: tuple[QuorumVoter, ...] = THREE)
 
 
 def test_voters_are_told_by_id_in_the_order_of_their_ids():
-    assert THREE == (QuorumVoter(1, "a", 9093), QuorumVoter(2, "::1", 9093), QuorumVoter(3, "c", 9093))
+    assert (QuorumVoter(1, "a", 9093), QuorumVoter(2, "::1", 9093), QuorumVoter(3, "c", 9093)) == THREE
     assert ",".join(map(str, THREE)) == "1@a:9093,2@[::1]:9093,3@c:9093"
     assert parse_voters([]) == ()
 
