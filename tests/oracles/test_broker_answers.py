@@ -1,8 +1,8 @@
 """Brokers that join, hang, stop and come back are told by our controller what Apache Kafka's tells them.
 
-What differs on purpose is not asked here. A heartbeat of a broker that never registered is BROKER_ID_NOT_REGISTERED, and
-to Kafka an unknown error. A broker that has just stopped can register again at once, and Kafka makes it wait for the end
-of its last session.
+What differs on purpose is not asked here. A heartbeat of a broker that never registered is BROKER_ID_NOT_REGISTERED,
+not an unknown error as in Kafka. A broker that has just stopped can register again at once; Kafka makes it wait for
+the end of its last session.
 """
 
 from __future__ import annotations
