@@ -85,7 +85,8 @@ class ActiveController:
             await changed
 
     def _take_up(self) -> None:
-        _log.info("This node is the active controller, in epoch %d", self._quorum.epoch)
+        if not self._quorum.is_only_voter:
+            _log.info("This node is the active controller, in epoch %d", self._quorum.epoch)
         self._leads = True
         now_ms = self._now_ms()
         self.liveness.lead(self._quorum.image, now_ms)

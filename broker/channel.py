@@ -82,7 +82,7 @@ class Channel(asyncio.BufferedProtocol):
         server = listener.server
         self._reader = FrameReader(server.scratch, server.limits.max_request_bytes, server.request_memory)
         self._backlog: Iterator[memoryview] | None = None  # frames that are held back
-        self._parked: set[Response] | None = None  # fetches that wait for data
+        self._parked: dict[Response, None] | None = None  # fetches that wait for data, in their order
         self._reading = True
         self._resuming = False
         self._finishing = False
@@ -200,8 +200,8 @@ class Channel(asyncio.BufferedProtocol):
             slot = connection.wait(outcome.api_key)
             outcome.response.add_done_callback(partial(self._answered, slot))
             if outcome.api_key == ApiKey.FETCH:
-                self._parked = self._parked or set()
-                self._parked.add(outcome.response)
+                self._parked = self._parked or {}
+                self._parked[outcome.response] = None
             return 1
         leaving += connection.answer(outcome)
         head: bytes = outcome[0]  # type: ignore[assignment]  # of one kind or another; files' contents follow
@@ -213,7 +213,7 @@ class Channel(asyncio.BufferedProtocol):
             return
         self.used_at = self._listener.server.loop.time()
         if self._parked is not None:
-            self._parked.discard(response)
+            self._parked.pop(response, None)
         if reason := response.exception():
             self._close([], reason, slot)
             return

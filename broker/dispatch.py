@@ -119,8 +119,10 @@ class Dispatcher:
         api = self.apis.get(key)
         if api is None:
             raise Disconnect(f"the API {APIS[key].name} is not served on this listener")
-        controllers_own = self._listener_type == "controller" and key in _CONTROLLERS_OWN
-        module = import_module(f"broker.handlers.{'metadata_' if controllers_own else ''}{api.module}")
+        package = "broker.handlers"
+        if self._listener_type == "controller" and key in _CONTROLLERS_OWN:
+            package = "broker.controllers_own"
+        module = import_module(f"{package}.{api.module}")
         handle, handle_frame = module.handle, getattr(module, "handle_frame", None)
         if key in FORWARDED and self._listener_type == "broker":
             handle = partial(_decide_or_forward, handle)

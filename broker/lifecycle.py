@@ -165,8 +165,8 @@ class Lifecycle:
             self._may_go.set_result(False)
 
     def _heard(self, answer: BrokerHeartbeatResponse) -> None:
-        if answer.is_fenced != self.fenced:
-            _log.info("The controller has %s this broker", "fenced" if answer.is_fenced else "unfenced")
+        if answer.is_fenced != self.fenced and self._active.done() and not self._shutting_down:
+            _log.warning("The controller has %s this broker", "fenced" if answer.is_fenced else "unfenced")
         self.fenced = answer.is_fenced
         if not self.fenced and not self._active.done():
             self._active.set_result(None)

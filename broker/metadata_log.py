@@ -27,7 +27,7 @@ from broker.received_batches import decode_received
 from broker.snapshot_files import ReadPart, SnapshotFiles, read_checkpoint
 from controller.batches import decode_entries, encode_entry
 from controller.commands.bootstrap import bootstrap_records
-from controller.raft import NOBODY, Entry, QuorumState
+from controller.raft_messages import NOBODY, Entry, QuorumState
 from controller.snapshot import Snapshot, SnapshotId, encode_snapshot
 from controller.topic_names import CLUSTER_METADATA
 from controller.voters import NO_DIRECTORY, VoterSet

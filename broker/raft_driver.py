@@ -155,7 +155,10 @@ class RaftDriver:
             if self.is_only_voter:
                 self._node.campaign()
                 self._wake()
-                await self._until(lambda: self.leads)
+                try:
+                    await self._until(lambda: self.leads)
+                except InvariantError as error:
+                    raise error.__cause__ or error from None
                 log = self._log
                 await self.submit(lambda image: bootstrap(image, log.bootstrap_records()))
             else:
@@ -376,7 +379,6 @@ class RaftDriver:
                 flush = self._receive(ready.received)
         except _NoSpaceError as error:
             self._commands.refuse(error)
-            self._node.advance(ready)
             return
         self._answer(answer for answer in ready.answers if isinstance(answer.response, FetchResponse))
         if flush is not None:

@@ -87,7 +87,7 @@ class Server:
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.next_connection_id = partial(next, count(1))
         self._sockets: list[tuple[str, asyncio.Server]] = []
-        self.connections: set[Channel] = set()
+        self.connections: dict[Channel, None] = {}  # in the order in which they came
         self.resuming = 0
         """The connections whose requests go on in the next turn of the loop."""
         self.counts = ConnectionCounts()
@@ -203,7 +203,7 @@ class Server:
         host, listener = channel.connection.client_host, channel.connection.listener
         limit = self.counts.reached(self.limits.connections, listener, host)
         if limit is None:
-            self.connections.add(channel)
+            self.connections[channel] = None
             self.counts.add(listener, host)
             self.metrics.connections_accepted += 1
             return True
@@ -217,7 +217,7 @@ class Server:
         """Note that a connection is gone."""
         if channel not in self.connections:
             return
-        self.connections.remove(channel)
+        del self.connections[channel]
         self.counts.remove(channel.connection.listener, channel.connection.client_host)
         if self._all_gone is not None and not self.connections and not self._all_gone.done():
             self._all_gone.set_result(None)

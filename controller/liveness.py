@@ -9,6 +9,8 @@ much sooner then, and what hangs or is cut off without a sign after the session.
     the last connection    the session lasts until now + grace, if it would last longer
       breaks
     a new registration     a new session; heartbeats and connections of the one before count no more
+    a broker is fenced     the session is over, so that its next run can register at once, until it is heard again;
+                           Apache Kafka waits for the end of the session
     a new active           everybody gets a new session: it cannot know when the others were heard; except who it
       controller             knows to be unreachable, from the quorum's own connections
 
@@ -30,21 +32,21 @@ from controller.image import BrokerImage, MetadataImage
 
 
 class _Session:
-    """What is known of one registration; `missed` from when it is told to be fenced until it is heard again."""
+    """What is known of one registration; `over` from when it is to be fenced, or is, until it is heard again."""
 
-    __slots__ = ("broker", "connections", "ends_ms", "metadata_offset", "missed", "shutdown_offset")
+    __slots__ = ("broker", "connections", "ends_ms", "metadata_offset", "over", "shutdown_offset")
 
     def __init__(self, broker: BrokerImage, ends_ms: int) -> None:
         self.broker = broker
         self.ends_ms = ends_ms
-        self.missed = False
+        self.over = broker.fenced
         self.metadata_offset = -1
         self.shutdown_offset: int | None = None
         self.connections: set[Hashable] = set()
 
 
 class Liveness:
-    """The sessions of all registered brokers. Fenced ones have none that could end."""
+    """The sessions of all registered brokers. Those of fenced ones end without anything to be done."""
 
     def __init__(self, session_timeout_ms: int, disconnect_grace_ms: int) -> None:
         self._timeout_ms = session_timeout_ms
@@ -66,6 +68,8 @@ class Liveness:
             session = self._sessions.get(broker_id)
             if session is None or session.broker.epoch != broker.epoch:
                 session = self._sessions[broker_id] = _Session(broker, now_ms + self._timeout_ms)
+            if session.broker.fenced != broker.fenced:
+                session.over = broker.fenced
             session.broker = broker
             if broker.fenced or not broker.in_controlled_shutdown:
                 session.shutdown_offset = None
@@ -85,8 +89,8 @@ class Liveness:
         if session is None or session.broker.epoch != broker_epoch:
             return
         session.ends_ms = now_ms + self._timeout_ms
-        session.missed = False
-        session.metadata_offset = max(session.metadata_offset, metadata_offset)
+        session.over = False
+        session.metadata_offset = metadata_offset
         if connection is not None:
             session.connections.add(connection)
 
@@ -104,11 +108,12 @@ class Liveness:
             session.ends_ms = min(session.ends_ms, since_ms + self._grace_ms)
 
     def alive(self, now_ms: int) -> Collection[int]:
-        """Return the brokers whose session lasts: nobody else can register with such an id."""
+        """Return the brokers whose session lasts: nobody else can register with such an id.
+
+        Those that are fenced are among them from the first heartbeat on: they start, and so does nobody in their place.
+        """
         return {
-            broker_id
-            for broker_id, session in self._sessions.items()
-            if not session.broker.fenced and not session.missed and now_ms <= session.ends_ms
+            broker_id for broker_id, session in self._sessions.items() if not session.over and now_ms <= session.ends_ms
         }
 
     @property
@@ -129,7 +134,7 @@ class Liveness:
         for broker_id, session in self._sessions.items():
             if not session.broker.fenced and session.ends_ms <= now_ms:
                 gone[broker_id] = session.broker.epoch
-                session.missed = True
+                session.over = True
                 session.ends_ms = now_ms + self._grace_ms
         return gone
 

@@ -3,7 +3,7 @@
     ISR   the replicas in sync. Nothing is committed that one of them lacks, so each may lead.
     ELR   the replicas that left the ISR since it fell below min.insync.replicas. Nothing is committed while it is that
           small, so they still have everything, and may lead once the ISR is empty. Kept only where the feature
-          eligible.leader.replicas.version is on; without it the last replica in sync stays in the ISR, alive or not.
+          eligible.leader.replicas.version is on; without it the last replicas in sync stay in the ISR, alive or not.
     last known leader   who led when the partition lost its leader; the field is named for what it was meant to hold,
           the last known ELR. With ISR and ELR empty it is elected again once it lives, as the one that has most.
 
@@ -106,7 +106,9 @@ class Elector:
         self._living: dict[int, BrokerImage] = {
             broker.broker_id: broker
             for broker in image.brokers.values()
-            if broker.broker_id not in gone and (broker.active or broker.broker_id in joining)
+            if broker.broker_id not in gone
+            and not broker.in_controlled_shutdown
+            and (not broker.fenced or broker.broker_id in joining)
         }
         self._default_rules: _Rules | None = None
 
@@ -184,11 +186,16 @@ class _Target:
         self._complete_move()
         if tracks_eligible:
             self._keep_eligible()
+        elif old.leader == NO_LEADER:
+            self._leave_out_dead()
         leader, unclean = self._elect()
         if leader != old.leader:
             change.leader = leader
             if leader in self.eligible:
                 self.isr, self.eligible = (leader,), tuple(one for one in self.eligible if one != leader)
+                # Alone it may be enough to commit what the others, who all went at once, will not have.
+                if len(self.isr) >= self.min_isr:
+                    self.eligible = ()
         elif not set(old.replicas) <= set(self.replicas):
             change.leader = leader
         if unclean:
@@ -225,6 +232,10 @@ class _Target:
             return
         before = {*self.eligible, *self.partition.isr}
         self.eligible = tuple(sorted(self.elector.without_unclean(before - set(self.isr))))
+
+    def _leave_out_dead(self) -> None:
+        """Let the ISR be those who live, if any do: all who were in sync and went at once have stayed in it."""
+        self.isr = tuple(replica for replica in self.isr if self._lives(replica)) or self.isr
 
     def _elect(self) -> tuple[int, bool]:
         """Return who leads, NO_LEADER if nobody can, and whether it may lack committed records."""

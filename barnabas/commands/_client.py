@@ -115,6 +115,18 @@ def send(client: Any, request: Any, node: int | None = None) -> Any:
     return client._manager.run(lambda: client._manager.send(request, node_id=node))
 
 
+def keep_joining(client: KafkaConsumer) -> None:
+    """Have a member of a group end the join that it may be in; to be called before each `poll`.
+
+    kafka-python 3.0.12 looks at each poll whether there is a reason to join: the group rebalances, or the topics are
+    others than when it joined last. The second is over as soon as the request is out. If the poll ends before the
+    response is there, the next ones see no reason, and the member waits for ever, without heartbeats.
+    """
+    coordinator = client._coordinator
+    if coordinator.rebalance_in_progress():
+        coordinator.request_rejoin()
+
+
 @contextmanager
 def closing(client: Any) -> Iterator[Any]:
     """Close a client at the end of a block, whatever went wrong in it or goes wrong in closing."""

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
+from barnabas.commands._client import keep_joining
 from barnabas.commands._offsets import Range, resolve
 from barnabas.commands._output import CommandError
 from barnabas.commands._topics import compiled, is_pattern
@@ -133,6 +134,7 @@ class GroupReading:
     @contextmanager
     def batch(self, most: int | None) -> Iterator[list[Any]]:
         """Hand out the next records; only once the block has ended well do they count as read."""
+        keep_joining(self._client)
         polled = self._client.poll(timeout_ms=POLL_MS, max_records=min(most or MAX_RECORDS, MAX_RECORDS))
         try:
             yield [record for records in polled.values() for record in records]

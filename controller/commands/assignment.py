@@ -16,14 +16,13 @@ def check_assignment(image: MetadataImage, replicas: Sequence[int], factor: int)
     """Raise KafkaError INVALID_REPLICA_ASSIGNMENT unless `replicas` are `factor` different registered brokers."""
     if not replicas:
         raise _invalid("The manual partition assignment includes an empty replica list.")
-    for broker in replicas:
+    for broker, times in sorted(Counter(replicas).items()):
         if broker not in image.brokers:
             raise _invalid(
                 f"The manual partition assignment includes broker {broker}, but no such broker is registered."
             )
-    broker, times = Counter(replicas).most_common(1)[0]
-    if times > 1:
-        raise _invalid(f"The manual partition assignment includes the broker {broker} more than once.")
+        if times > 1:
+            raise _invalid(f"The manual partition assignment includes the broker {broker} more than once.")
     if len(replicas) != factor:
         raise _invalid(
             f"The manual partition assignment includes a partition with {len(replicas)} replica(s), but this is not "
@@ -38,7 +37,10 @@ def new_partition(image: MetadataImage, topic_id: bytes, partition: int, replica
     """
     isr = tuple(replica for replica in replicas if image.brokers[replica].active)
     if not isr:
-        raise _invalid("All brokers specified in the manual partition assignment are fenced or in controlled shutdown.")
+        raise _invalid(
+            f"All brokers specified in the manual partition assignment for partition {partition} are fenced or in "
+            "controlled shutdown."
+        )
     state = PartitionImage(
         partition=partition,
         replicas=tuple(replicas),

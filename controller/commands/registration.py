@@ -46,10 +46,10 @@ def register_broker(
     broker_id = request.broker_id
     existing = image.brokers.get(broker_id)
     amends = existing is not None and existing.incarnation_id == request.incarnation_id
-    if existing is not None and not amends and not existing.fenced and broker_id in alive:
+    if existing is not None and not amends and broker_id in alive:
         raise KafkaError(
             ErrorCode.DUPLICATE_BROKER_REGISTRATION,
-            f"another broker {broker_id} is active; one that has just stopped will not be for long",
+            f"another broker {broker_id} is alive; one that has just stopped will not be for long",
         )
     if request.is_migrating_zk_broker:
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, "brokers do not come from ZooKeeper any more")
@@ -105,18 +105,24 @@ def _check_directories(image: MetadataImage, request: BrokerRegistrationRequest)
 
 def _check_features(image: MetadataImage, request: BrokerRegistrationRequest) -> None:
     known = features_of(request.features)
-    unknown = {name: (0, 0) for name in image.features if name not in known}
-    for name, (low, high) in {**known, **unknown}.items():
-        level = image.features.get(name, 0)
-        # A cluster without a metadata.version has not begun; it will, with one that its first leader knows.
-        begun = level > 0 or name != METADATA_VERSION
-        if begun and not low <= level <= high:
-            raise KafkaError(
-                ErrorCode.UNSUPPORTED_VERSION,
-                f"the cluster has {name} at level {level}, broker {request.broker_id} supports {low} to {high}",
-            )
+    for name, levels in known.items():
+        _check_feature(image, request.broker_id, name, levels)
     if METADATA_VERSION not in known:
         raise _invalid(f"no {METADATA_VERSION} among its features")
+    for name in image.features.keys() - known.keys():
+        _check_feature(image, request.broker_id, name, (0, 0))
+
+
+def _check_feature(image: MetadataImage, broker_id: int, name: str, supported: tuple[int, int]) -> None:
+    low, high = supported
+    level = image.features.get(name, 0)
+    # A cluster without a metadata.version has not begun; it will, with one that its first leader knows.
+    begun = level > 0 or name != METADATA_VERSION
+    if begun and not low <= level <= high:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            f"the cluster has {name} at level {level}, broker {broker_id} supports {low} to {high}",
+        )
 
 
 def _invalid(problem: str) -> KafkaError:

@@ -91,11 +91,12 @@ def _create_topic(
     topic_id = new_topic_id(image, random)
     records: list[Message] = [
         TopicRecord(name=topic.name, topic_id=topic_id),
-        *(new_partition(image, topic_id, partition, replicas) for partition, replicas in enumerate(assignments)),
+        # Settings come before the partitions that they are for.
         *(
             ConfigRecord(resource_type=ResourceType.TOPIC, resource_name=topic.name, name=name, value=value)
             for name, value in configs.items()
         ),
+        *(new_partition(image, topic_id, partition, replicas) for partition, replicas in enumerate(assignments)),
     ]
     answer = CreateTopicsResponse.Topic(
         name=topic.name,

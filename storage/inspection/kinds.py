@@ -56,7 +56,7 @@ _OF_OFFSET = re.compile(r"(\d{20})\.([a-z]+)(?:\.(?:deleted|cleaned|swap))?")
 # What a repair has taken out of a segment: `<name>.<position>.damaged`; other files are renamed as they are.
 _TAKEN_OUT = re.compile(r"(?P<name>.+?)(?:\.\d+)?(?:-\d+)?\.damaged")
 _SNAPSHOT = re.compile(r"\d{20}-\d{10}\.checkpoint")
-_PASSING = re.compile(r".*\.(deleted|cleaned|swap|tmp|damaged)")
+_PASSING = re.compile(r".*\.(deleted|cleaned|swap|tmp|damaged)|\d{20}-\d{10}\.checkpoint\.part")
 _LOG_DIRECTORY = re.compile(r".+-\d+(\.[0-9a-f]{32}-(delete|future|stray))?")
 
 

@@ -31,7 +31,7 @@ class Member:
         self._process.kill()
         self._end()
 
-    def stop(self, timeout_s: float = 20) -> None:
+    def stop(self, timeout_s: float = 60) -> None:
         """Ask the process to commit, leave and end."""
         self._process.terminate()
         try:

@@ -10,7 +10,7 @@ from tests.clients.members import Group, Member
 
 PARTITIONS = 4
 # A step of a group takes a session time-out and a rebalance; a JVM on a busy machine takes its time to start.
-STEP_TIMEOUT_S = 40
+STEP_TIMEOUT_S = 90
 
 
 class Rounds:

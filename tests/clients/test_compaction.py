@@ -26,7 +26,7 @@ def table(bootstrap: str) -> tuple[dict[bytes | None, bytes | None], int]:
     consumer.subscribe(["t"])
     found: dict[bytes | None, bytes | None] = {}
     count = 0
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         message = consumer.poll(1)
         if message is None:
@@ -43,16 +43,16 @@ def test_a_client_finds_the_last_of_each_key(tmp_path: Path) -> None:
     broker = BrokerProcess(tmp_path, SETTINGS).start()
     try:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-        admin.create_topics([NewTopic("t", 1, 1, config=TOPIC)])["t"].result(10)
+        admin.create_topics([NewTopic("t", 1, 1, config=TOPIC)])["t"].result(30)
         producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 0, "compression.type": "lz4"})
         expected: dict[bytes, bytes] = {}
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         number = 0
         while True:
             key, value = b"%d" % (number % 20), b"%d" % number
             expected[key] = value
             producer.produce("t", value, key)
-            producer.flush(10)
+            producer.flush(30)
             number += 1
             if number % 200 == 0:
                 found, count = table(broker.bootstrap)

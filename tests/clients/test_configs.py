@@ -144,14 +144,14 @@ class TestKafkaPython:
 class TestLibrdkafka:
     def describe(self, admin: AdminClient, kind: ResourceType, name: str) -> dict[str, ConfigEntry]:
         (described,) = admin.describe_configs([Resource(kind, name)]).values()
-        found: dict[str, ConfigEntry] = described.result(10)
+        found: dict[str, ConfigEntry] = described.result(30)
         return found
 
     def alter(self, admin: AdminClient, kind: ResourceType, name: str, key: str, value: str | None) -> None:
         how = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
         entry = ConfigEntry(key, value, incremental_operation=how)
         (altered,) = admin.incremental_alter_configs([Resource(kind, name, incremental_configs=[entry])]).values()
-        altered.result(10)
+        altered.result(30)
 
     def test_sources_and_synonyms(self, admin: AdminClient, topic: str) -> None:
         self.alter(admin, ResourceType.TOPIC, topic, "compression.type", "lz4")
@@ -183,7 +183,7 @@ class TestLibrdkafka:
         def produced(value: bytes) -> int | None:
             reports: list[KafkaError | None] = []
             producer.produce(topic, value, on_delivery=lambda error, _: reports.append(error))
-            producer.flush(10)
+            producer.flush(30)
             [error] = reports
             return None if error is None else error.code()
 

@@ -25,7 +25,7 @@ def test_the_first_line_is_where_a_broker_with_these_properties_listens(tmp_path
             assert cluster.stdout is not None
             admin = AdminClient({"bootstrap.servers": cluster.stdout.readline().strip(), "log_level": 0})
             (asked,) = admin.describe_configs([ConfigResource(ResourceType.BROKER, "0")]).values()
-            settings = asked.result(10)
+            settings = asked.result(30)
         finally:
             cluster.kill()
         # Killed as hard as can be: the pipe ends only when no broker is left that could write to it.

@@ -11,7 +11,7 @@ from tests.broker_process import BrokerProcess
 from tests.raw_client import RawClient
 
 SETTINGS = {"offsets.retention.check.interval.ms": 50, "offsets.topic.num.partitions": 1}
-PATIENCE_S = 30
+PATIENCE_S = 60
 
 
 def test_a_commit_that_is_kept_for_a_millisecond_goes_and_so_does_its_group(tmp_path: Path) -> None:

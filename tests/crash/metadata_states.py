@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from random import Random
 
-from controller.raft import Entry
 from tests.crash import metadata_workload as workload
 from tests.crash.memory_disk import MemoryDisk
 from tests.crash.power_cut import Platter
@@ -39,28 +38,28 @@ def _check_workload(seed: int, number: int, states: list[int]) -> Iterator[Failu
     randoms = [Random(f"{seed} metadata state {state}") for state in states]
     for cut in cuts(platter, disk.trace or [], randoms, states):
         try:
-            _check_state(cut, life.entries, again=cut.state % 8 == 0)
+            _check_state(cut, life.contents, again=cut.state % 8 == 0)
         except Exception as error:
             yield Failure(seed, cut.state, f"{type(error).__name__}: {error}", error, "METADATA=1 ")
 
 
-def _check_state(cut: Cut, entries: list[Entry], *, again: bool) -> None:
+def _check_state(cut: Cut, contents: workload.Contents, *, again: bool) -> None:
     disk = cut.disk
     if again:
         disk.trace = []
         platter = Platter(disk)
     directory, log = workload.start(disk, workload.NOW_MS)
-    workload.check(disk, log, entries, cut.before, cut.after)
+    found = workload.check(disk, log, contents, cut.before, cut.after)
     if directory.clean:
         workload.start(disk, workload.NOW_MS)  # the first start took the files as they were
     recovered = disk.files()
     workload.start(disk, workload.NOW_MS)
     check_unchanged(recovered, disk.files())
     if again:
-        found = [entry for entry in entries if entry.next_offset <= log.end_offset]
         # What was found is durable, since it was found on the platter.
-        known = workload.Known(len(found), len(found), log.read_quorum_state(), workload.newest(log).end_offset)
-        second = workload.Workload(disk, cut.random, found)
+        count = len(found.entries)
+        known = workload.Known(found, count, count, log.read_quorum_state(), workload.newest(log).end_offset)
+        second = workload.Workload(disk, cut.random, found, dict(contents))
         second.run(ACTIONS_AFTER)
         for last in cuts(platter, disk.trace or [], [cut.random], [0]):
-            _check_state(last._replace(before=last.before or known), second.entries, again=False)
+            _check_state(last._replace(before=last.before or known), second.contents, again=False)

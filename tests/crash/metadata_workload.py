@@ -1,18 +1,20 @@
 """A random life of a metadata log: what the raft driver does to it, in its order, and relies on after each step.
 
-After each step a mark in the trace says what is known (`Known`). The model is the list of all entries: nothing but a
-power cut takes any back, and that only from the end.
+After each step a mark in the trace says what is known (`Known`). The model is a `Branch`: the list of all entries since
+the log began behind a snapshot that was received, or at all. A power cut takes some back from the end, as far as they
+were not synced. What a new leader cuts off begins another branch, and so does a snapshot that it sends.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from broker.metadata_log import MetadataLog, Retention
+from controller.batches import encode_entry
 from controller.commands.bootstrap import bootstrap_records
-from controller.raft import NOBODY, Entry, QuorumState
+from controller.raft_messages import NOBODY, Entry, QuorumState, Received
 from controller.snapshot import SnapshotId, encode_snapshot
 from controller.voters import Voter, VoterSet
 from protocol.records.metadata import ConfigRecord
@@ -26,7 +28,7 @@ from tests.crash.memory_disk import Mark, MemoryDisk
 NOW_MS = 1_700_000_000_000
 DIRECTORY = "/a"
 PATH = f"{DIRECTORY}/__cluster_metadata-0"
-NODE = 1
+NODE, OTHER = 1, 2
 VOTERS = VoterSet([Voter(NODE, b"directory-number")])
 CONFIG = LogConfig(
     cleanup_policy=frozenset(), segment_bytes=6000, segment_ms=5000, file_delete_delay_ms=0, index_interval_bytes=1024
@@ -34,27 +36,51 @@ CONFIG = LogConfig(
 RETENTIONS = (Retention(-1, -1), Retention(0, -1), Retention(15000, -1), Retention(-1, 500))
 
 
+class Branch(NamedTuple):
+    """The entries of a log, which begins behind a snapshot; never cut, only gone on with."""
+
+    base: SnapshotId
+    entries: list[Entry]
+
+    def end(self, count: int) -> int:
+        """Return where the first entries end."""
+        return self.entries[count - 1].next_offset if count else self.base.end_offset
+
+    def epoch(self, count: int) -> int:
+        """Return the epoch of the last of the first entries."""
+        return self.entries[count - 1].epoch if count else self.base.epoch
+
+
 class Known(NamedTuple):
     """What a start after a power cut may find: entries up to either number, and this or a later state and snapshot."""
 
+    branch: Branch
     durable: int
     appended: int
     quorum: QuorumState
     snapshot_end: int
 
 
-class Workload:
-    """A metadata log on `disk` under random actions; `entries` are those of an earlier life of the same directory."""
+# What each snapshot of whatever branch holds.
+Contents: TypeAlias = dict[SnapshotId, tuple[Message, ...]]
+_FIRST = SnapshotId(0, 0)
 
-    def __init__(self, disk: MemoryDisk, random: Random, entries: list[Entry] | None = None) -> None:
+
+class Workload:
+    """A metadata log on `disk` under random actions; `branch` and `contents` are of an earlier life of the same."""
+
+    def __init__(
+        self, disk: MemoryDisk, random: Random, branch: Branch | None = None, contents: Contents | None = None
+    ) -> None:
         self.disk = disk
         self.random = random
         self.now = NOW_MS
-        self.entries = entries if entries is not None else []
-        self.durable = len(self.entries)
+        self.branch = Branch(_FIRST, []) if branch is None else branch
+        self.contents: Contents = {_FIRST: ()} if contents is None else contents
+        self.durable = len(self.branch.entries)
         self.directory, self.log = start(disk, self.now)
         self.quorum = self.log.read_quorum_state()
-        self.snapshot_end = newest(self.log).end_offset
+        self.committed = self.snapshot_end = newest(self.log).end_offset
         self.mark()
         self.campaign()
 
@@ -66,7 +92,7 @@ class Workload:
             kind(self)
 
     def known(self) -> Known:
-        return Known(self.durable, len(self.entries), self.quorum, self.snapshot_end)
+        return Known(self.branch, self.durable, len(self.branch.entries), self.quorum, self.snapshot_end)
 
     def mark(self) -> None:
         """Say in the trace what is known now."""
@@ -75,46 +101,87 @@ class Workload:
 
     def campaign(self) -> None:
         """Vote for itself in the next epoch, lead, and begin the epoch with an entry."""
-        epoch = max(self.quorum.epoch, self.log.end_epoch) + 1
-        for state in (
-            QuorumState(epoch, NOBODY, NODE, VOTERS.by_id[NODE].directory_id),
-            QuorumState(epoch, NODE, NODE, VOTERS.by_id[NODE].directory_id),
-        ):
-            self.log.write_quorum_state(state, VOTERS, 1)
-            self.quorum = state
-            self.mark()
+        epoch = self._next_epoch()
+        self._store(QuorumState(epoch, NOBODY, NODE, VOTERS.by_id[NODE].directory_id))
+        self._store(QuorumState(epoch, NODE, NODE, VOTERS.by_id[NODE].directory_id))
         self.append()
 
     def append(self) -> None:
-        """Append some entries; whoever sent their commands is answered once they are synced."""
-        flush = self._append()
-        if flush is not None:
-            flush.sync()
-            flush.finish()
-        self.durable = len(self.entries)
-        self.mark()
-        self.log.committed(self.log.end_offset)
+        """Append some entries as the leader; whoever sent their commands is answered once they are synced."""
+        if self.quorum.leader_id != NODE:
+            self.campaign()
+            return
+        self._sync(self._append())
+        self._commit(self.log.end_offset)
 
-    def _append(self) -> Flush | None:
-        entries = []
-        offset = self.log.end_offset
-        for _ in range(self.random.choice((1, 1, 1, 2, 5))):
-            size = self.random.choice((0, 40, 300, 1200))
-            records = [_record(self.random, offset + at, size) for at in range(self.random.choice((1, 1, 2, 6)))]
-            entries.append(Entry(offset, self.quorum.epoch, tuple(records)))
-            offset = entries[-1].next_offset
-        flush = self.log.append(entries, self.now)
-        self.entries += entries
+    def follow(self) -> None:
+        """Append what the leader has sent; it tells later, if ever, that this is committed."""
+        if self.quorum.leader_id != OTHER:
+            self._follow_another()
+        entries = self._entries(self.log.end_epoch)
+        batches = b"".join(encode_entry(entry, self.now) for entry in entries)
+        sent = Received(entries[0].base_offset, entries[-1].next_offset, self.quorum.epoch, batches)
+        receipt = self.log.receive(sent, self.now)
+        _hold(receipt.entries == entries, "what was received is not what was sent")
+        self.branch.entries.extend(entries)
         self.mark()
-        return flush
+        self._sync(receipt.flush)
+        if self.random.random() < 0.3:
+            self._commit(self.random.choice(entries).next_offset)
+
+    def truncate(self) -> None:
+        """Cut off what another leader has not got."""
+        if self.log.end_offset == self._floor():
+            self.follow()
+        base, entries = self.branch
+        kept = [count for count in range(len(entries)) if self.branch.end(count) >= self._floor()]
+        if not kept:
+            return
+        self._follow_another()
+        count = self.random.choice(kept)
+        self.log.truncate(self.branch.end(count))
+        self.branch = Branch(base, entries[:count])
+        self.durable = count
+        self.mark()
+
+    def begin_behind(self) -> None:
+        """Receive a snapshot, of later than the log has, or of an epoch that parted from it, and begin behind that."""
+        parted = self.random.random() < 0.5
+        if parted:
+            self.follow()
+        self._follow_another()
+        end_offset = self.log.end_offset + self.random.choice((1, 5, 100))
+        if parted and self.log.end_offset > self._floor():
+            end_offset = self.random.randint(self._floor() + 1, self.log.end_offset)
+        snapshot = SnapshotId(end_offset, self.quorum.epoch)
+        records = tuple(_record(self.random, at, 300) for at in range(self.random.choice((0, 1, 30))))
+        self.contents[snapshot] = records
+        data = b"".join(
+            encode_snapshot(records, epoch=snapshot.epoch, now_ms=0, last_timestamp_ms=0, voters=VOTERS),
+        )
+        if self.random.random() < 0.3:
+            self.log.write_snapshot_part(SnapshotId(end_offset + 1, snapshot.epoch), 0, b"of another")
+        if self.random.random() < 0.3:
+            self.log.write_snapshot_part(snapshot, 0, data[: len(data) // 2])
+            self._reopen()
+        size = self.random.choice((300, 4096, 1 << 20))
+        for at in range(0, len(data), size):
+            self.log.write_snapshot_part(snapshot, at, data[at : at + size])
+        _hold(self.log.begin_behind(snapshot).records == records, f"{snapshot} holds something else")
+        self.branch = Branch(snapshot, [])
+        self.durable = 0
+        self.committed = self.snapshot_end = end_offset
+        self.mark()
 
     def snapshot(self) -> None:
         """Store a snapshot in the thread while the loop goes on, then count it and drop what is before one."""
-        snapshot = SnapshotId(self.log.end_offset, self.entries[-1].epoch)
+        snapshot = SnapshotId(self.log.end_offset, self.log.end_epoch)
         if snapshot.end_offset == self.snapshot_end:
             return
+        self._commit(snapshot.end_offset)
+        self.contents[snapshot] = tuple(record for entry in self.branch.entries for record in entry.records)[-50:]
         data = encode_snapshot(
-            snapshot_records(self.entries, snapshot.end_offset),
+            self.contents[snapshot],
             epoch=snapshot.epoch,
             now_ms=self.now,
             last_timestamp_ms=self.now,
@@ -140,14 +207,63 @@ class Workload:
 
     def die_before_the_sync(self) -> None:
         """Let the process die with entries that are written but not synced: the next one finds and counts them."""
-        self._append()
+        if self.quorum.leader_id == NODE:
+            self._append()
         self._restart()
 
+    def _append(self) -> Flush | None:
+        entries = self._entries(self.quorum.epoch)
+        flush = self.log.append(entries, self.now)
+        self.branch.entries.extend(entries)
+        self.mark()
+        return flush
+
+    def _entries(self, epoch: int) -> list[Entry]:
+        """Return some that follow the log, of `epoch` and later ones up to the current one."""
+        entries: list[Entry] = []
+        offset = self.log.end_offset
+        for _ in range(self.random.choice((1, 1, 1, 2, 5))):
+            epoch = self.random.randint(epoch, self.quorum.epoch)
+            size = self.random.choice((0, 40, 300, 1200))
+            records = [_record(self.random, offset + at, size) for at in range(self.random.choice((1, 1, 2, 6)))]
+            entries.append(Entry(offset, epoch, tuple(records)))
+            offset = entries[-1].next_offset
+        return entries
+
+    def _sync(self, flush: Flush | None) -> None:
+        if flush is not None:
+            flush.sync()
+            flush.finish()
+        self.durable = len(self.branch.entries)
+        self.mark()
+
+    def _commit(self, offset: int) -> None:
+        self.committed = max(self.committed, offset)
+        self.log.committed(self.committed)
+
+    def _floor(self) -> int:
+        """Return the offset before which nothing may be cut off."""
+        return max(self.committed, self.snapshot_end)
+
+    def _next_epoch(self) -> int:
+        return max(self.quorum.epoch, self.log.end_epoch) + 1
+
+    def _follow_another(self) -> None:
+        self._store(QuorumState(self._next_epoch(), OTHER))
+
+    def _store(self, state: QuorumState) -> None:
+        self.log.write_quorum_state(state, VOTERS, 1)
+        self.quorum = state
+        self.mark()
+
     def _restart(self) -> None:
-        self.directory, self.log = start(self.disk, self.now)
-        everything = self.known()._replace(durable=len(self.entries))
-        check(self.disk, self.log, self.entries, everything, everything)
+        self._reopen()
         self.campaign()
+
+    def _reopen(self) -> None:
+        self.directory, self.log = start(self.disk, self.now)
+        everything = self.known()._replace(durable=len(self.branch.entries))
+        check(self.disk, self.log, self.contents, everything, everything)
 
 
 def start(disk: MemoryDisk, now_ms: int) -> tuple[LogDirectory, MetadataLog]:
@@ -164,49 +280,51 @@ def newest(log: MetadataLog) -> SnapshotId:
     return log.newest_snapshot
 
 
-def snapshot_records(entries: list[Entry], end_offset: int) -> list[Message]:
-    """Return what a snapshot of the first entries holds: here, all of their last fifty records."""
-    records = [record for entry in entries if entry.base_offset < end_offset for record in entry.records]
-    return records[-50:]
-
-
-def check(disk: MemoryDisk, log: MetadataLog, entries: list[Entry], before: Known | None, after: Known) -> None:
+def check(disk: MemoryDisk, log: MetadataLog, contents: Contents, before: Known | None, after: Known) -> Branch:
     """Raise `Broken` unless the log is as was known at the mark before or the mark after, or between the two.
 
-    Before the first mark of all nothing was promised, but that there is a new log.
+    Before the first mark of all nothing was promised, but that there is a new log. Return what was found.
     """
-    least = before or Known(0, 0, QuorumState(), 0)
-    end = log.end_offset
-    durable_end = _end(entries, least.durable)
-    _hold(end >= durable_end, f"the log ends at {end}, before {durable_end}")
-    expected = [entry for entry in entries[: after.appended] if entry.next_offset <= end]
-    _hold(end == _end(expected, len(expected)), f"the log ends at {end}, amid an entry or past the last")
-    _hold(log.end_epoch == (expected[-1].epoch if expected else 0), f"epoch {log.end_epoch} is not the last entry's")
-
+    least = before or Known(after.branch, 0, 0, QuorumState(), 0)
     snapshot = newest(log)
     _hold(snapshot.end_offset >= least.snapshot_end, f"{snapshot} is before the snapshot of {least.snapshot_end}")
+    branch, durable, appended = after.branch, least.durable, after.appended
+    if least.branch.base != branch.base:
+        # A snapshot was being received: the log is the old one, or begins behind it.
+        branch, durable, appended = (branch, 0, 0) if snapshot == branch.base else least[:3]
+    elif least.branch is not branch:
+        # The end was being cut off.
+        branch, durable, appended = least.branch, min(durable, appended), least.appended
+    end = log.end_offset
+    durable_end = branch.end(durable)
+    _hold(end >= durable_end, f"the log ends at {end}, before {durable_end}")
+    count = sum(entry.next_offset <= end for entry in branch.entries[:appended])
+    _hold(end == branch.end(count), f"the log ends at {end}, amid an entry or past the last")
+    _hold(log.end_epoch == branch.epoch(count), f"epoch {log.end_epoch} is not the last entry's")
+
     for name in disk.list_dir(PATH):
+        _hold(not name.endswith(".part"), f"{name} was never received to its end")
         if name.endswith(".checkpoint"):
-            end_offset = int(name[:20])
-            found = log.read_snapshot(SnapshotId(end_offset, int(name[21:31])))
-            _hold(found.records == tuple(snapshot_records(entries, end_offset)), f"{name} holds something else")
+            kept = SnapshotId(int(name[:20]), int(name[21:31]))
+            found = log.read_snapshot(kept)
+            _hold(found.records == contents[kept], f"{name} holds something else")
             _hold(found.voters is not None and found.voters.by_id == VOTERS.by_id, f"{name} has other voters")
-    wanted = [entry for entry in expected if entry.base_offset >= snapshot.end_offset]
+    entries = branch.entries[:count]
+    wanted = [entry for entry in entries if entry.base_offset >= snapshot.end_offset]
     _hold(list(log.read_entries(snapshot.end_offset)) == wanted, f"the entries after {snapshot} are others")
+    oldest = log.oldest_snapshot
+    _hold(oldest is not None and log.start_offset <= oldest.end_offset, f"the log begins at {log.start_offset}")
 
     quorum = log.read_quorum_state()
     _hold(quorum in (least.quorum, after.quorum), f"{quorum} is stored, not {least.quorum}, nor {after.quorum}")
     _hold(quorum.epoch >= log.end_epoch, f"epoch {quorum.epoch} is stored, but entries are of {log.end_epoch}")
     _hold(log.bootstrap_records() == tuple(bootstrap_records()), "the bootstrap records are others")
+    return Branch(branch.base, entries)
 
 
 def _hold(condition: bool, problem: str) -> None:
     if not condition:
         raise Broken(problem)
-
-
-def _end(entries: list[Entry], count: int) -> int:
-    return entries[count - 1].next_offset if count else 0
 
 
 def _record(random: Random, offset: int, size: int) -> ConfigRecord:
@@ -217,6 +335,9 @@ def _record(random: Random, offset: int, size: int) -> ConfigRecord:
 _ACTIONS: tuple[tuple[Callable[[Workload], None], int], ...] = (
     (Workload.append, 30),
     (Workload.campaign, 3),
+    (Workload.follow, 12),
+    (Workload.truncate, 5),
+    (Workload.begin_behind, 5),
     (Workload.snapshot, 6),
     (Workload.stop, 2),
     (Workload.kill, 2),

@@ -18,7 +18,10 @@ CLUSTER_ID = "WV5yoIVIQ7q2wIB0pOwZQg"
 
 
 class KafkaServer:
-    """A running Apache Kafka on a data directory of its own; `bootstrap` is its address, also after a restart."""
+    """A running Apache Kafka on a data directory of its own.
+
+    `bootstrap` and `controller` are its addresses, also after a restart.
+    """
 
     def __init__(
         self, folder: Path, more: Mapping[str, object] | None = None, features: Mapping[str, int] | None = None
@@ -27,6 +30,7 @@ class KafkaServer:
         folder.mkdir()
         port, controller_port = _free_ports(2)
         self.bootstrap = f"127.0.0.1:{port}"
+        self.controller = f"127.0.0.1:{controller_port}"
         self.data_dir = folder / "data"
         self._folder = folder
         self._properties = folder / "server.properties"

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.batches import decode_entries, encode_entry
+from controller.commands.brokers import fence_brokers
+from controller.commands.heartbeats import broker_heartbeat
 from controller.image import NO_LEADER, MetadataImage
 from controller.image_builder import apply_records
 from controller.raft import Entry
 from controller.snapshot import image_records
+from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from protocol.schema import Message
 from tests.unit.controller.cluster import Cluster
 
@@ -23,6 +27,8 @@ STEPS = st.one_of(
     st.tuples(st.just("create"), NAMES, st.integers(1, 4), st.integers(1, 3)),
     st.tuples(st.just("grow"), NAMES, st.integers(1, 6)),
     st.tuples(st.just("delete"), NAMES),
+    st.tuples(st.just("fence"), st.sets(BROKERS)),
+    st.tuples(st.just("beat"), BROKERS, st.booleans(), st.booleans(), st.booleans()),
 )
 
 
@@ -36,6 +42,19 @@ def perform(cluster: Cluster, step: Any) -> None:
             cluster.grow(name, count)
         case ("delete", name):
             cluster.delete(name)
+        case ("fence", brokers):
+            epochs = {broker: cluster.image.brokers[broker].epoch for broker in brokers & cluster.image.brokers.keys()}
+            cluster.apply(lambda image: fence_brokers(image, epochs, cluster.settings))
+        case ("beat", broker_id, fence, stop, may_stop) if broker_id in cluster.image.brokers:
+            request = BrokerHeartbeatRequest(
+                broker_id=broker_id,
+                broker_epoch=cluster.image.brokers[broker_id].epoch,
+                current_metadata_offset=cluster.image.offset,
+                want_fence=fence,
+                want_shut_down=stop,
+            )
+            command = partial(broker_heartbeat, request=request, settings=cluster.settings, may_stop=may_stop)
+            cluster.apply(command)
 
 
 class Recorded(Cluster):

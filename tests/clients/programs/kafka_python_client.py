@@ -65,6 +65,12 @@ def member(bootstrap: str, topic: str, group: str, assignor: str) -> None:
         heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
     )
     while not stop:
+        # Version 3.0.12 lacks what KAFKA-9815 gave the Java client. A member that joins for what it has just learned of
+        # the topic (as when it was faster to join than to fetch metadata) forgets so once its request is out. If that
+        # poll ends before the join does, no later one ends it: the member sends no heartbeat, and the broker expels it.
+        coordinator = consumer._coordinator
+        if coordinator.rebalance_in_progress():
+            coordinator.request_rejoin()
         for records in consumer.poll(timeout_ms=100).values():
             for record in records:
                 show(record)

@@ -24,7 +24,7 @@ SETTINGS = {
     "log.message.timestamp.after.max.ms": 2**63 - 1,
     "auto.create.topics.enable": "false",
 }
-TIMEOUT_S = 20
+TIMEOUT_S = 60
 
 
 def prepare(bootstrap: str) -> None:

@@ -63,6 +63,14 @@ def test_of_brokers_fenced_at_once_all_stay_in_sync_where_nobody_else_is(cluster
     assert (after.leader, after.isr) == (NO_LEADER, (1, 2))
 
 
+def test_of_brokers_fenced_at_once_the_first_that_comes_back_leads_and_is_in_sync_alone(cluster: Cluster) -> None:
+    change(cluster, isr=[1, 2])
+    fence(cluster, 1, 2)
+    unfence(cluster, 2)
+    after = cluster.partition("t")
+    assert (after.leader, after.isr, after.leader_recovery_state) == (2, (2,), RECOVERED)
+
+
 def test_an_unfenced_broker_leads_what_nobody_leads_if_it_is_in_sync(cluster: Cluster) -> None:
     change(cluster, isr=[1])
     fence(cluster, 1)

@@ -156,7 +156,29 @@ def test_an_earlier_registration_is_heard_no_more() -> None:
     assert controller.liveness.due_ms == 1000 + SESSION
 
 
-def test_fenced_brokers_are_neither_due_nor_alive_until_they_are_active_again() -> None:
+def test_who_starts_is_alive_from_its_first_heartbeat_on() -> None:
+    controller = Controller(brokers=0)
+    controller.add_broker(1, fenced=True)
+    controller.commit()
+    assert controller.liveness.alive(controller.now) == set()
+    controller.hear(1)
+    assert controller.liveness.alive(controller.now + SESSION) == {1}
+    assert controller.liveness.alive(controller.now + SESSION + 1) == set()
+    controller.liveness.connection_lost("c1", controller.now)
+    assert controller.liveness.alive(controller.now + GRACE + 1) == set()
+
+
+def test_who_has_stopped_can_start_again_at_once() -> None:
+    controller = Controller(brokers=1)
+    controller.hear(1)
+    controller.stop(1)
+    assert controller.image.brokers[1].fenced
+    assert controller.liveness.alive(controller.now) == set()
+    controller.hear(1)
+    assert controller.liveness.alive(controller.now) == {1}
+
+
+def test_fenced_brokers_are_neither_due_nor_alive_until_they_are_heard_again() -> None:
     controller = Controller(brokers=1)
     epoch = controller.add_broker(2, fenced=True)
     controller.commit()

@@ -151,6 +151,13 @@ class TestEligible:
         assert (after.leader, after.isr, after.eligible_leader_replicas) == (2, (2,), (1,))
         assert after.leader_recovery_state == RECOVERED
 
+    def test_nobody_else_stays_eligible_if_the_one_that_leads_can_commit_alone(self, cluster: Cluster) -> None:
+        cluster.create("u", assignments={0: [1, 2, 3]})
+        change(cluster, "u", isr=[], leader=NO_LEADER, eligible_leader_replicas=[1, 2, 3], last_known_elr=[1])
+        record = elector(cluster).change(topic_of(cluster, "u"), cluster.partition("u"))
+        assert record is not None
+        assert (record.leader, record.isr, record.eligible_leader_replicas) == (1, [1], [])
+
     def test_who_may_have_lost_records_is_not_eligible(self, cluster: Cluster) -> None:
         change(cluster, isr=[1], eligible_leader_replicas=[2])
         after = becomes(cluster, elector(cluster, unclean=(1, 2)), isr=[])

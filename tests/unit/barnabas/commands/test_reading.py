@@ -1,8 +1,14 @@
 """What a batch that was not printed to its end comes to. What is read at all, `test_consume.py` shows."""
 
-import pytest
-from kafka import KafkaConsumer
+import threading
+import time
+from contextlib import closing
 
+import pytest
+from confluent_kafka import Consumer
+from kafka import KafkaConsumer, TopicPartition
+
+from barnabas.commands import _reading
 from barnabas.commands._offsets import Point, Range
 from barnabas.commands._reading import GroupReading, RangeReading
 
@@ -61,3 +67,41 @@ def test_names_beside_a_pattern_are_names(barnabas, shared_broker, topic):
         assert {one.topic for one in client.assignment()} == {f"{topic}.a", f"{topic}-b"}
     finally:
         client.close()
+
+
+@pytest.fixture
+def member(barnabas, shared_broker, topic):
+    """Be a member of a group of the topic's name, in a thread of its own that hears of a rebalance within 0.5 s."""
+    barnabas("topic", "create", topic)
+    settings = {"bootstrap.servers": shared_broker.bootstrap, "group.id": topic, "heartbeat.interval.ms": 500}
+    client = Consumer(settings)
+    client.subscribe([topic])
+    ended = threading.Event()
+
+    def poll() -> None:
+        while not ended.is_set():
+            client.poll(0.1)
+
+    thread = threading.Thread(target=poll)
+    thread.start()
+    yield
+    ended.set()
+    thread.join()
+    client.close()
+
+
+def test_a_member_comes_to_the_end_of_a_join_that_outlasts_its_polls(
+    barnabas, shared_broker, topic, member, monkeypatch
+):
+    # Each join is due to a new topic, and waits for the other member, who has to hear of it first.
+    monkeypatch.setattr(_reading, "POLL_MS", 10)
+    client = KafkaConsumer(bootstrap_servers=shared_broker.bootstrap, group_id=topic, metadata_max_age_ms=100)
+    with closing(client):
+        reading = GroupReading(client, [f"^{topic}"], until_end=False)
+        deadline = time.monotonic() + 60
+        for new in (f"{topic}-1", f"{topic}-2"):
+            barnabas("topic", "create", new)
+            while TopicPartition(new, 0) not in client.assignment():
+                assert time.monotonic() < deadline, client.group_metadata()
+                with reading.batch(None):
+                    pass

@@ -81,10 +81,10 @@ def test_an_id_is_taken_while_its_owner_is_alive() -> None:
     assert register(cluster, new_registration(1), 2) > 0
 
 
-def test_the_id_of_a_fenced_broker_is_free() -> None:
+def test_that_of_a_broker_that_starts_is_taken_too() -> None:
     cluster = Cluster(brokers=0)
     cluster.add_broker(1, fenced=True)
-    assert register(cluster, new_registration(1), 1) > 0
+    assert refusal(cluster, new_registration(1), 1) is ErrorCode.DUPLICATE_BROKER_REGISTRATION
 
 
 def test_nobody_comes_from_zookeeper() -> None:
@@ -127,7 +127,9 @@ def test_a_broker_that_does_not_know_what_the_cluster_uses_cannot_join(
 
 
 def test_a_broker_has_to_know_some_metadata_version() -> None:
-    assert refusal(Cluster(), new_registration(2, features={})) is ErrorCode.INVALID_REGISTRATION
+    cluster = Cluster()
+    cluster.replay([FeatureLevelRecord(name="group.version", feature_level=1)])
+    assert refusal(cluster, new_registration(2, features={})) is ErrorCode.INVALID_REGISTRATION
 
 
 def stopped(cluster: Cluster, previous_broker_epoch: int) -> Any:

@@ -9,7 +9,7 @@ import pytest
 from controller.image import ResourceType
 from protocol.errors import ErrorCode
 from protocol.messages.create_topics import CreateTopicsRequest
-from protocol.records.metadata import ConfigRecord, PartitionRecord, TopicRecord
+from protocol.records.metadata import BrokerRegistrationChangeRecord, ConfigRecord, PartitionRecord, TopicRecord
 from tests.unit.controller.cluster import Cluster, directory, new_topic
 
 
@@ -32,13 +32,13 @@ def test_a_topic_has_its_partitions_led_and_in_sync(cluster: Cluster) -> None:
         assert partition.directories == (directory(1),)
 
 
-def test_the_records_are_the_topic_then_its_partitions_then_its_settings(cluster: Cluster) -> None:
+def test_the_records_are_the_topic_then_its_settings_then_its_partitions(cluster: Cluster) -> None:
     cluster.create("t", 2, configs={"retention.ms": "5"})
     assert [type(record) for record in cluster.records] == [
         TopicRecord,
-        PartitionRecord,
-        PartitionRecord,
         ConfigRecord,
+        PartitionRecord,
+        PartitionRecord,
     ]
 
 
@@ -172,6 +172,44 @@ def test_counts_beside_assignments_are_refused(cluster: Cluster, partitions: int
     topic.num_partitions, topic.replication_factor = partitions, replicas
     [answer] = cluster.create_all(topic)
     assert answer.error_code == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize("asked", [3, -1])
+def test_more_replicas_than_brokers_are_refused_in_the_words_of_kafka(asked: int) -> None:
+    cluster = Cluster({"default.replication.factor": "3"}, brokers=2)
+    answer = cluster.create("t", 1, asked)
+    assert answer.error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+    assert answer.error_message == (
+        "Unable to replicate the partition 3 time(s): The target replication factor of 3 cannot be reached because "
+        "only 2 broker(s) are registered."
+    )
+
+
+def test_a_broker_that_shuts_down_gets_no_new_replicas() -> None:
+    cluster = Cluster(brokers=3)
+    stops = BrokerRegistrationChangeRecord(
+        broker_id=2, broker_epoch=cluster.image.brokers[2].epoch, in_controlled_shutdown=1
+    )
+    cluster.replay([stops])
+    assert cluster.create("t", 1, 3).error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+    cluster.create("t", 6, 2)
+    assert {cluster.partition("t", index).isr for index in range(6)} == {(1, 3), (3, 1)}
+    cluster.create("u", assignments={0: [2, 1]})
+    assert (cluster.partition("u").leader, cluster.partition("u").isr) == (1, (1,))
+
+
+def test_fenced_brokers_get_the_replicas_that_are_left_and_are_not_in_sync() -> None:
+    cluster = Cluster(brokers=2)
+    cluster.add_broker(3, fenced=True)
+    assert cluster.create("t", 6, 3).error_code == ErrorCode.NONE
+    for index in range(6):
+        assert cluster.partition("t", index).replicas[2] == 3
+        assert set(cluster.partition("t", index).isr) == {1, 2}
+
+
+def test_topics_may_demand_more_in_sync_than_they_have_replicas(cluster: Cluster) -> None:
+    assert cluster.create("t", configs={"min.insync.replicas": "3"}).error_code == ErrorCode.NONE
+    assert cluster.create("u", configs={"min.insync.replicas": "0"}).error_code == ErrorCode.INVALID_CONFIG
 
 
 def test_replicas_on_fenced_brokers_are_not_in_sync() -> None:

@@ -30,7 +30,15 @@ def test_a_name_says_what_is_in_the_file(name: str, kind: Kind | None) -> None:
 
 @pytest.mark.parametrize(
     ("name", "foreign"),
-    [("notes.txt", True), ("lost+found", True), (".lock", False), ("x.tmp", False), (f"{BASE}.log.4.damaged", False)],
+    [
+        ("notes.txt", True),
+        ("lost+found", True),
+        ("notes.part", True),
+        (".lock", False),
+        ("x.tmp", False),
+        (f"{BASE}-0000000001.checkpoint.part", False),
+        (f"{BASE}.log.4.damaged", False),
+    ],
 )
 def test_what_nobody_here_makes_is_foreign(name: str, foreign: bool) -> None:
     assert kinds.is_foreign(name) is foreign

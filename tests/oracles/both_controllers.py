@@ -1,0 +1,246 @@
+"""Our controller and Apache Kafka's, told the same by brokers that do not exist, and compared.
+
+Ours is the commands and `Liveness` on an image; Kafka's is a server, with a broker of its own that leads nothing here.
+Compared are error codes, the states that brokers are told, and what becomes of partitions.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import count
+from typing import Any
+
+from controller.commands.brokers import unregister_broker
+from controller.commands.heartbeats import broker_heartbeat
+from controller.commands.producer_ids import allocate_producer_ids
+from controller.commands.registration import register_broker
+from controller.image import Endpoint, MetadataImage
+from controller.liveness import Liveness
+from protocol.api import ApiKey
+from protocol.errors import KafkaError
+from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from protocol.records.metadata import FeatureLevelRecord
+from tests.oracles.kafka_server import CLUSTER_ID, KafkaServer
+from tests.raw_client import RawClient
+from tests.unit.controller.cluster import Cluster, new_registration, new_topic
+
+EVERYTHING = 1 << 40
+"""An offset in the metadata that no log of a test reaches."""
+
+HIGHEST = (1 << 15) - 1
+_PATIENCE_S = 30
+
+_IDS = count(100)
+
+# Of a partition: its leader and leader epoch, who is in sync, who is eligible, who led last.
+State = tuple[int, int, list[int], list[int], list[int]]
+
+
+class BothControllers:
+    """Two controllers. The epoch of each broker is known by the broker's id, on either side."""
+
+    def __init__(self, kafka: KafkaServer) -> None:
+        self._controller, self._broker = RawClient(kafka.controller), RawClient(kafka.bootstrap)
+        self._epochs: dict[int, int] = {}
+        self._ours = Cluster(brokers=0)
+        self._ours.image = MetadataImage(cluster_id=CLUSTER_ID)
+        levels = self._broker.call(
+            ApiKey.API_VERSIONS, 4, client_software_name="test", client_software_version="1"
+        ).finalized_features
+        self.features = {level.name: (0, HIGHEST) for level in levels}
+        self._ours.replay(
+            [FeatureLevelRecord(name=level.name, feature_level=level.max_version_level) for level in levels]
+        )
+        self._liveness = Liveness(session_timeout_ms=60_000, disconnect_grace_ms=300)
+        self._liveness.lead(self._ours.image, 0)
+
+    def close(self) -> None:
+        self._controller.close()
+        self._broker.close()
+
+    def register(self, broker_id: int, previous: bool = False, **fields: Any) -> int:
+        """Register a broker with both; with `previous`, as after a clean stop. Return the error code of both.
+
+        Kafka's is asked for a while: it keeps the id of a broker that has stopped until the end of its last session.
+        """
+        # Nothing can be at offset 0 on either side.
+        ours, kafkas = self._ours_epoch(broker_id) if previous else 0, self._epochs.get(broker_id, 0) if previous else 0
+        values = {
+            "cluster_id": CLUSTER_ID,
+            "incarnation_id": broker_id.to_bytes(16, "big"),
+            "endpoints": {"PLAINTEXT": Endpoint("127.0.0.1", 1)},
+            "directories": [directory(broker_id)],
+            "features": self.features,
+            **fields,
+        }
+        request = new_registration(broker_id, previous_broker_epoch=ours, **values)
+        alive = self._liveness.alive(0)
+        our_code = self._decide(partial(register_broker, request=request, settings=self._ours.settings, alive=alive))[0]
+        request.previous_broker_epoch = kafkas
+
+        def ask() -> int:
+            answer = self._controller.call(ApiKey.BROKER_REGISTRATION, 4, **_fields(request))
+            if not answer.error_code:
+                self._epochs[broker_id] = answer.broker_epoch
+            code: int = answer.error_code
+            return code
+
+        _eventually_equal(ask, our_code, self._keep_alive)
+        return our_code
+
+    def _keep_alive(self) -> None:
+        """Have Kafka hear all that are active."""
+        for broker in self._ours.image.brokers.values():
+            if broker.active:
+                request = BrokerHeartbeatRequest(
+                    broker_id=broker.broker_id,
+                    broker_epoch=self._epochs[broker.broker_id],
+                    current_metadata_offset=EVERYTHING,
+                    want_fence=False,
+                    want_shut_down=False,
+                )
+                self._controller.call(ApiKey.BROKER_HEARTBEAT, 1, **_fields(request))
+
+    def new_id(self) -> int:
+        """Return the id of a broker that was not there before."""
+        return next(_IDS)
+
+    def join(self, count: int, **fields: Any) -> list[int]:
+        """Register new brokers and unfence them; return their ids."""
+        ids = [next(_IDS) for _ in range(count)]
+        for broker_id in ids:
+            assert self.register(broker_id, **fields) == 0
+            assert self.beat(broker_id) == (0, True, False, False)
+        return ids
+
+    def leave_all(self) -> None:
+        """Fence all brokers that have joined."""
+        for broker_id, broker in self._ours.image.brokers.items():
+            if not broker.fenced:
+                self.beat(broker_id, fence=True, stop=True)
+
+    def beat(
+        self,
+        broker_id: int,
+        *,
+        lag: int | None = None,
+        fence: bool = False,
+        stop: bool = False,
+        epoch: int = 0,
+        offline: Sequence[bytes] = (),
+    ) -> tuple[int, bool, bool, bool]:
+        """Send both a heartbeat; return error code, caught up, fenced, to shut down.
+
+        The broker has all metadata, or that up to `lag` records before its registration; `epoch` is how far that of the
+        request is from the registered one. One that may not stop yet is asked again for a while, on Kafka's side:
+        Kafka's own broker may not have heard of it.
+        """
+        ours, kafkas = self._ours_epoch(broker_id), self._epochs.get(broker_id, 0)
+        wishes: dict[str, Any] = {"want_fence": fence, "want_shut_down": stop, "offline_log_dirs": list(offline)}
+
+        def request(known: int) -> BrokerHeartbeatRequest:
+            offset = EVERYTHING if lag is None else known - lag
+            return BrokerHeartbeatRequest(
+                broker_id=broker_id, broker_epoch=known + epoch, current_metadata_offset=offset, **wishes
+            )
+
+        self._liveness.heard_from(broker_id, ours + epoch, request(ours).current_metadata_offset, None, 0)
+        may_stop = self._liveness.may_stop(broker_id)
+        code, answer = self._decide(
+            partial(broker_heartbeat, request=request(ours), settings=self._ours.settings, may_stop=may_stop)
+        )
+        our_answer = (code, answer.is_caught_up, answer.is_fenced, answer.should_shut_down) if answer else (code,)
+
+        def ask() -> tuple[Any, ...]:
+            told = self._controller.call(ApiKey.BROKER_HEARTBEAT, 1, **_fields(request(kafkas)))
+            state = (told.is_caught_up, told.is_fenced, told.should_shut_down)
+            return (told.error_code, *state) if answer else (told.error_code,)
+
+        _eventually_equal(ask, our_answer)
+        return our_answer if answer else (code, False, True, False)
+
+    def create(self, assignments: Mapping[int, list[int]], **configs: str) -> str:
+        """Create a topic in both; return its name."""
+        name = f"t{next(_IDS)}"
+        assert self._ours.create(name, assignments=assignments, configs=configs).error_code == 0
+        topic = new_topic(name, assignments=assignments, configs=configs)
+        told = self._broker.call(ApiKey.CREATE_TOPICS, 7, topics=[topic], timeout_ms=30_000).topics[0]
+        assert told.error_code == 0, told.error_message
+        return name
+
+    def state(self, name: str, partition: int = 0) -> State:
+        """Return what both have a partition as."""
+        found = self._ours.partition(name, partition)
+        ours = (
+            found.leader,
+            found.leader_epoch,
+            sorted(found.isr),
+            sorted(found.eligible_leader_replicas),
+            sorted(found.last_known_elr),
+        )
+
+        def ask() -> State:
+            topics = [DescribeTopicPartitionsRequest.Topic(name=name)]
+            told = self._broker.call(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, topics=topics, response_partition_limit=2000)
+            (one,) = [one for one in told.topics[0].partitions if one.partition_index == partition] or [None]
+            if one is None:
+                return (-2, -2, [], [], [])
+            return (
+                one.leader_id,
+                one.leader_epoch,
+                sorted(one.isr_nodes),
+                sorted(one.eligible_leader_replicas or ()),
+                sorted(one.last_known_elr or ()),
+            )
+
+        _eventually_equal(ask, ours)
+        return ours
+
+    def unregister(self, broker_id: int) -> int:
+        """Have both forget a broker; return the error code."""
+        code, _ = self._decide(partial(unregister_broker, broker_id=broker_id, settings=self._ours.settings))
+        assert code == self._controller.call(ApiKey.UNREGISTER_BROKER, 0, broker_id=broker_id).error_code
+        return code
+
+    def allocate(self, broker_id: int, epoch: int = 0) -> tuple[int, int]:
+        """Ask both for producer ids; return the error code, and how many there are."""
+        known = self._ours_epoch(broker_id) + epoch
+        code, ids = self._decide(lambda image: allocate_producer_ids(image, broker_id, known))
+        known = self._epochs.get(broker_id, 0) + epoch
+        told = self._controller.call(ApiKey.ALLOCATE_PRODUCER_IDS, 0, broker_id=broker_id, broker_epoch=known)
+        ours = (code, len(ids or ()))
+        assert ours == (told.error_code, told.producer_id_len)
+        return ours
+
+    def _ours_epoch(self, broker_id: int) -> int:
+        broker = self._ours.image.brokers.get(broker_id)
+        return 0 if broker is None else broker.epoch
+
+    def _decide(self, command: Any) -> tuple[int, Any]:
+        try:
+            answer = self._ours.apply(command)
+        except KafkaError as error:
+            return int(error.code), None
+        self._liveness.apply(self._ours.image, 0)
+        return 0, answer
+
+
+def directory(broker_id: int, number: int = 0) -> bytes:
+    """Return the id of a broker's directory."""
+    return b"dir" + (1000 * broker_id + number).to_bytes(13, "big")
+
+
+def _fields(request: Any) -> dict[str, Any]:
+    return {name: getattr(request, name) for cls in type(request).__mro__ for name in getattr(cls, "__slots__", ())}
+
+
+def _eventually_equal(ask: Callable[[], Any], ours: object, meanwhile: Callable[[], object] = lambda: None) -> None:
+    """Return once Kafka says the same: what it has decided reaches its broker a little later."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while (told := ask()) != ours and time.monotonic() < deadline:
+        meanwhile()
+        time.sleep(0.05)
+    assert ours == told

@@ -1,0 +1,202 @@
+"""Brokers that join, hang, stop and come back are told by our controller what Apache Kafka's tells them.
+
+What differs on purpose is not asked here. A heartbeat of a broker that never registered is BROKER_ID_NOT_REGISTERED,
+not an unknown error as in Kafka. A broker that has just stopped can register again at once; Kafka makes it wait for
+the end of its last session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from protocol.errors import ErrorCode
+from tests.oracles.both_controllers import HIGHEST, BothControllers, directory
+from tests.oracles.kafka_server import KafkaServer
+
+ACTIVE, FENCED, STOPPED = (0, True, False, False), (0, True, True, False), (0, True, True, True)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BothControllers]:
+    kafka = KafkaServer(
+        tmp_path_factory.mktemp("controllers") / "kafka",
+        {"broker.session.timeout.ms": 8000, "broker.heartbeat.interval.ms": 100},
+    )
+    try:
+        kafka.wait()
+        both = BothControllers(kafka)
+        yield both
+        both.close()
+    finally:
+        kafka.stop()
+
+
+@pytest.fixture
+def both(server: BothControllers) -> Iterator[BothControllers]:
+    """Both controllers; brokers of a test are fenced behind it, so that nobody waits for them."""
+    yield server
+    server.leave_all()
+
+
+OTHER_INCARNATION = {"incarnation_id": b"another" + bytes(9)}
+
+
+class TestRegistration:
+    @pytest.mark.parametrize(
+        ("fields", "code"),
+        [
+            ({"cluster_id": "another"}, ErrorCode.INCONSISTENT_CLUSTER_ID),
+            ({"directories": []}, ErrorCode.INVALID_REGISTRATION),
+            ({"directories": [bytes(16)]}, ErrorCode.INVALID_REGISTRATION),
+            ({"directories": [directory(7), (99).to_bytes(16, "big")]}, ErrorCode.INVALID_REGISTRATION),
+            ({"directories": [directory(7), directory(7)]}, ErrorCode.INVALID_REGISTRATION),
+            ({"features": {}}, ErrorCode.INVALID_REGISTRATION),
+            ({"features": {"metadata.version": (7, HIGHEST)}}, ErrorCode.UNSUPPORTED_VERSION),
+            ({"is_migrating_zk_broker": True}, ErrorCode.BROKER_ID_NOT_REGISTERED),
+        ],
+    )
+    def test_what_cannot_be_is_refused(self, both: BothControllers, fields: dict[str, Any], code: ErrorCode) -> None:
+        assert both.register(7, **fields) == code
+
+    @pytest.mark.parametrize("levels", [(7, 29), (HIGHEST, HIGHEST)])
+    def test_features_have_to_fit(self, both: BothControllers, levels: tuple[int, int]) -> None:
+        code = both.register(7, features=both.features | {"metadata.version": levels})
+        assert code == ErrorCode.UNSUPPORTED_VERSION
+
+    def test_a_feature_that_nobody_uses_must_not_be_needed(self, both: BothControllers) -> None:
+        code = both.register(7, features=both.features | {"unheard.of": (1, 2)})
+        assert code == ErrorCode.UNSUPPORTED_VERSION
+
+    def test_a_directory_is_one_brokers(self, both: BothControllers) -> None:
+        [taken] = both.join(1)
+        assert both.register(7, directories=[directory(taken)]) == ErrorCode.INVALID_REGISTRATION
+
+    def test_an_id_is_taken_while_its_owner_is_active(self, both: BothControllers) -> None:
+        [taken] = both.join(1)
+        assert both.register(taken, **OTHER_INCARNATION) == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+
+    def test_that_of_a_broker_that_starts_is_taken_too(self, both: BothControllers) -> None:
+        assert both.register(taken := both.new_id()) == ErrorCode.NONE
+        assert both.beat(taken, lag=1)[2]
+        assert both.register(taken, **OTHER_INCARNATION) == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+
+    def test_that_of_one_that_was_never_heard_is_free(self, both: BothControllers) -> None:
+        assert both.register(free := both.new_id()) == ErrorCode.NONE
+        assert both.register(free, **OTHER_INCARNATION) == ErrorCode.NONE
+        assert both.beat(free, epoch=-1)[0] == ErrorCode.STALE_BROKER_EPOCH
+
+    def test_the_same_incarnation_stays_what_it_is(self, both: BothControllers) -> None:
+        [known] = both.join(1)
+        topic = both.create({0: [known]})
+        assert both.register(known, rack="r") == ErrorCode.NONE
+        assert both.beat(known) == ACTIVE
+        assert both.state(topic)[:3] == (known, 0, [known])
+
+
+class TestHeartbeats:
+    def test_a_broker_has_to_catch_up_with_its_registration(self, both: BothControllers) -> None:
+        both.register(known := both.new_id())
+        assert both.beat(known, lag=1) == (0, False, True, False)
+        assert both.beat(known, fence=True) == FENCED
+        assert both.beat(known, lag=0) == ACTIVE
+
+    @pytest.mark.parametrize("epoch", [-1, 1])
+    def test_another_epoch_is_stale(self, both: BothControllers, epoch: int) -> None:
+        [known] = both.join(1)
+        assert both.beat(known, epoch=epoch)[0] == ErrorCode.STALE_BROKER_EPOCH
+
+    def test_a_fenced_broker_may_stop(self, both: BothControllers) -> None:
+        [known] = both.join(1)
+        both.beat(known, fence=True)
+        assert both.beat(known, stop=True) == STOPPED
+
+    def test_one_that_leads_nothing_may_stop(self, both: BothControllers) -> None:
+        first, second = both.join(2)
+        topic = both.create({0: [first, second]})
+        assert both.beat(second, stop=True) == STOPPED
+        assert both.state(topic)[:3] == (first, 0, [first])
+
+    def test_one_that_wants_it_at_once_may_stop(self, both: BothControllers) -> None:
+        first, second = both.join(2)
+        topic = both.create({0: [first, second]})
+        assert both.beat(first, stop=True, fence=True) == STOPPED
+        assert both.state(topic)[:3] == (second, 1, [second])
+
+    def test_one_that_leads_stops_when_its_followers_know(self, both: BothControllers) -> None:
+        first, second, third = both.join(3)
+        topic = both.create({0: [first, second, third], 1: [second, first, third]})
+        assert both.beat(third) == ACTIVE
+        assert both.beat(second, lag=0) == ACTIVE
+        assert both.beat(first, stop=True) == ACTIVE
+        assert both.state(topic)[:3] == (second, 1, [second, third])
+        assert both.state(topic, 1)[:3] == (second, 0, [second, third])
+        assert both.beat(first, stop=True) == ACTIVE
+        assert both.beat(second) == ACTIVE
+        assert both.beat(first, stop=True) == STOPPED
+        assert both.beat(first, stop=True) == STOPPED
+
+    def test_a_directory_that_failed_takes_its_replicas_along(self, both: BothControllers) -> None:
+        [other] = both.join(1)
+        [known] = both.join(1, directories=[directory(5000), directory(5000, 1)])
+        topic = both.create({0: [known, other]})
+        assert both.beat(known, offline=[directory(other)]) == ACTIVE
+        assert both.state(topic)[:3] == (known, 0, [other, known])
+
+
+class TestPartitions:
+    """What becomes of partitions whose brokers go and come back, with eligible leader replicas."""
+
+    @pytest.fixture
+    def ids(self, both: BothControllers) -> list[int]:
+        return both.join(3)
+
+    def test_the_last_in_sync_is_eligible(self, both: BothControllers, ids: list[int]) -> None:
+        first, second, _ = ids
+        topic = both.create({0: [first, second]}, **{"min.insync.replicas": "2"})
+        both.beat(first, fence=True)
+        assert both.state(topic) == (second, 1, [second], [first], [])
+        both.beat(second, fence=True)
+        assert both.state(topic)[2:4] == ([], sorted([first, second]))
+        both.beat(first)
+        assert both.state(topic)[0] == first
+
+    def test_who_comes_back_has_what_it_had_or_may_have_lost_it(self, both: BothControllers) -> None:
+        clean, unclean, alone, other = both.join(4)
+        two = {"min.insync.replicas": "2"}
+        kept, lost = both.create({0: [clean, other]}, **two), both.create({0: [unclean, other]}, **two)
+        own = both.create({0: [alone]})
+        for broker_id in (clean, unclean, alone):
+            both.beat(broker_id, fence=True)
+        assert both.state(own)[2:] == ([], [alone], [alone])
+        both.register(clean, previous=True, **OTHER_INCARNATION)
+        both.register(unclean, **OTHER_INCARNATION)
+        both.register(alone, **OTHER_INCARNATION)
+        assert both.state(kept)[2:4] == ([other], [clean])
+        assert both.state(lost)[2:4] == ([other], [])
+        assert both.state(own)[2:] == ([], [], [alone])
+        both.beat(alone)
+        assert both.state(own)[:3] == (alone, 2, [alone])
+
+    def test_a_forgotten_broker_is_in_sync_for_nothing(self, both: BothControllers, ids: list[int]) -> None:
+        first, second, _ = ids
+        topic = both.create({0: [first, second]})
+        assert both.unregister(first) == ErrorCode.NONE
+        assert both.unregister(first) == ErrorCode.BROKER_ID_NOT_REGISTERED
+        assert both.state(topic)[:3] == (second, 1, [second])
+
+
+class TestProducerIds:
+    def test_a_registered_broker_gets_a_thousand(self, both: BothControllers) -> None:
+        [known] = both.join(1)
+        assert both.allocate(known) == (0, 1000)
+
+    @pytest.mark.parametrize("epoch", [-1, 1])
+    def test_another_epoch_is_stale(self, both: BothControllers, epoch: int) -> None:
+        [known] = both.join(1)
+        assert both.allocate(known, epoch) == (ErrorCode.STALE_BROKER_EPOCH, 0)
+
+    def test_a_stranger_is_stale_too(self, both: BothControllers) -> None:
+        assert both.allocate(9) == (ErrorCode.STALE_BROKER_EPOCH, 0)

@@ -1,0 +1,222 @@
+"""Elections against a model of what replicas have: whoever comes and goes, no clean election loses a committed record.
+
+A replica's log is its length. What is committed is what the whole ISR has; while eligible replicas are kept, only as
+long as the ISR is large enough. Who is elected although it may lack committed records has to say so.
+"""
+
+from functools import partial
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
+
+from controller.commands.alter_partition import alter_partition
+from controller.commands.due_elections import balance_leaders, elect_unclean_leaders
+from controller.elections import on_broker_unfenced, on_brokers_fenced, on_controlled_shutdown, on_unclean_restart
+from controller.image import NO_LEADER, PartitionImage, ResourceType
+from controller.partition_change import RECOVERED, RECOVERING, UNCLEAN
+from controller.records import broker_record
+from protocol.errors import ErrorCode
+from protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from protocol.records.metadata import ConfigRecord
+from protocol.schema import Message
+from tests.examples import examples
+from tests.unit.controller.cluster import Cluster
+from tests.unit.controller.partitions import registration, topic_of, track_eligible
+
+REPLICAS = (1, 2, 3, 4)
+BROKERS = st.sampled_from(REPLICAS)
+
+
+class Elections(RuleBasedStateMachine):
+    """One partition on four brokers; `held` is how many records each has of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cluster = Cluster(brokers=len(REPLICAS))
+        self.cluster.create("t", assignments={0: list(REPLICAS)})
+        self.tracks_eligible = False
+        self.min_isr = 1
+        self.held = dict.fromkeys(REPLICAS, 0)
+        self.committed = 0
+        self.epoch_began = 0
+
+    @initialize(tracks_eligible=st.booleans(), min_isr=st.integers(1, 3))
+    def begin(self, tracks_eligible: bool, min_isr: int) -> None:
+        self.tracks_eligible, self.min_isr = tracks_eligible, min_isr
+        self.cluster.settings.explicit["min.insync.replicas"] = str(min_isr)
+        if tracks_eligible:
+            track_eligible(self.cluster)
+
+    @property
+    def partition(self) -> PartitionImage:
+        return self.cluster.partition("t")
+
+    def active(self, broker: int) -> bool:
+        return self.cluster.image.is_active(broker)
+
+    def replay(self, *records: Message) -> None:
+        """Apply records; a new leader's log counts, and what others have beyond it is gone."""
+        before = self.partition
+        self.cluster.replay(records)
+        after = self.partition
+        assert after.partition_epoch >= before.partition_epoch
+        assert after.leader_epoch >= before.leader_epoch
+        if after.leader != before.leader:
+            assert after.leader_epoch > before.leader_epoch
+        if after.leader_epoch > before.leader_epoch and after.leader != NO_LEADER:
+            length = self.held[after.leader]
+            if after.leader not in before.isr + before.eligible_leader_replicas:
+                assert (after.isr, after.leader_recovery_state) == ((after.leader,), RECOVERING)
+                self.committed = min(self.committed, length)
+            assert length >= self.committed, "a clean election has lost committed records"
+            self.held = {broker: min(held, length) for broker, held in self.held.items()}
+            self.epoch_began = length
+
+    def commit(self) -> None:
+        isr = self.partition.isr
+        if len(isr) >= self.min_isr or not self.tracks_eligible:
+            self.committed = max(self.committed, min(self.held[broker] for broker in isr))
+
+    @rule(records=st.integers(1, 3))
+    def write(self, records: int) -> None:
+        if self.partition.leader != NO_LEADER:
+            self.held[self.partition.leader] += records
+            self.commit()
+
+    @rule(broker=BROKERS)
+    def fetch(self, broker: int) -> None:
+        leader = self.partition.leader
+        if leader != NO_LEADER and self.active(broker):
+            self.held[broker] = self.held[leader]
+            self.commit()
+
+    @rule(brokers=st.sets(BROKERS, min_size=1))
+    def fence(self, brokers: set[int]) -> None:
+        gone = [broker for broker in sorted(brokers) if not self.cluster.image.brokers[broker].fenced]
+        changes = on_brokers_fenced(self.cluster.image, gone, self.cluster.settings)
+        self.replay(*changes, *(registration(self.cluster, broker, fenced=1) for broker in gone))
+
+    @rule(broker=BROKERS)
+    def unfence(self, broker: int) -> None:
+        if self.cluster.image.brokers[broker].fenced:
+            changes = on_broker_unfenced(self.cluster.image, broker, self.cluster.settings)
+            self.replay(registration(self.cluster, broker, fenced=-1), *changes)
+
+    @rule(broker=BROKERS)
+    def stop(self, broker: int) -> None:
+        if self.active(broker):
+            changes = on_controlled_shutdown(self.cluster.image, broker, self.cluster.settings)
+            self.replay(registration(self.cluster, broker, in_controlled_shutdown=1), *changes)
+
+    @rule(broker=BROKERS, clean=st.booleans(), lost=st.integers(0, 5))
+    def restart(self, broker: int, clean: bool, lost: int) -> None:
+        """Register a broker again; after an unclean stop it has lost its tail."""
+        image = self.cluster.image
+        on_restart = (
+            partial(on_brokers_fenced, image, (broker,)) if clean else partial(on_unclean_restart, image, broker)
+        )
+        # Where no eligible replicas are kept, the last one in sync may not lose anything: nothing would tell.
+        if not clean and (self.tracks_eligible or self.partition.isr != (broker,)):
+            self.held[broker] = max(0, self.held[broker] - lost)
+        anew = image.brokers[broker]._replace(epoch=image.offset + 1, fenced=True, in_controlled_shutdown=False)
+        self.replay(broker_record(anew), *on_restart(self.cluster.settings))
+
+    @rule(wanted=st.sets(BROKERS), recovered=st.booleans())
+    def alter_isr(self, wanted: set[int], recovered: bool) -> None:
+        """Let the leader have an ISR of members, and of those who have all that is committed or from before it led."""
+        partition, leader = self.partition, self.partition.leader
+        if leader == NO_LEADER:
+            return
+        enough = max(self.committed, self.epoch_began)
+        isr = {one for one in wanted if one in partition.isr or self.held[one] >= enough} | {leader}
+        brokers = self.cluster.image.brokers
+        Wanted = AlterPartitionRequest.Topic.Partition  # noqa: N806
+        asked = Wanted(
+            partition_index=0,
+            leader_epoch=partition.leader_epoch,
+            partition_epoch=partition.partition_epoch,
+            new_isr_with_epochs=[
+                Wanted.BrokerState(broker_id=one, broker_epoch=brokers[one].epoch) for one in sorted(isr)
+            ],
+            leader_recovery_state=RECOVERED if recovered else partition.leader_recovery_state,
+        )
+        request = AlterPartitionRequest(
+            broker_id=leader,
+            broker_epoch=brokers[leader].epoch,
+            topics=[AlterPartitionRequest.Topic(topic_id=topic_of(self.cluster, "t").topic_id, partitions=[asked])],
+        )
+        records, response = alter_partition(self.cluster.image, request, self.cluster.settings)
+        self.replay(*records)
+        self.check_answer(response, isr, recovering=asked.leader_recovery_state == RECOVERING)
+        self.commit()
+
+    def check_answer(self, response: AlterPartitionResponse, isr: set[int], *, recovering: bool) -> None:
+        [topic] = response.topics
+        [answer] = topic.partitions
+        if recovering and len(isr) > 1:
+            assert answer.error_code == ErrorCode.INVALID_REQUEST
+        elif not all(self.active(one) for one in isr):
+            assert answer.error_code == ErrorCode.INELIGIBLE_REPLICA
+        else:
+            assert answer.error_code == ErrorCode.NONE
+            assert set(self.partition.isr) == isr == set(answer.isr)
+            assert answer.partition_epoch == self.partition.partition_epoch
+
+    @rule()
+    def balance(self) -> None:
+        self.replay(*balance_leaders(self.cluster.image, self.cluster.settings).records)
+
+    @rule(allowed=st.booleans())
+    def allow_unclean(self, allowed: bool) -> None:
+        value = "true" if allowed else None
+        self.cluster.replay(
+            [ConfigRecord(resource_type=ResourceType.TOPIC, resource_name="t", name=UNCLEAN, value=value)]
+        )
+        self.replay(*elect_unclean_leaders(self.cluster.image, self.cluster.settings).records)
+
+    @invariant()
+    def a_leader_lives_and_is_in_sync(self) -> None:
+        leader = self.partition.leader
+        assert leader == NO_LEADER or (leader in self.partition.isr and self.active(leader))
+
+    @invariant()
+    def replicas_are_in_sync_or_eligible_or_neither(self) -> None:
+        partition = self.partition
+        known = partition.isr + partition.eligible_leader_replicas
+        assert len(set(known)) == len(known)
+        assert set(known) <= set(partition.replicas)
+        assert partition.isr or self.tracks_eligible
+        if len(partition.isr) >= self.min_isr or not self.tracks_eligible:
+            assert not partition.eligible_leader_replicas
+
+    @invariant()
+    def who_does_not_live_is_in_sync_only_where_nobody_else_can_be(self) -> None:
+        if not all(self.active(broker) for broker in self.partition.isr):
+            assert self.partition.leader == NO_LEADER
+            assert not self.tracks_eligible
+
+    @invariant()
+    def the_last_leader_is_known_while_there_is_none(self) -> None:
+        partition = self.partition
+        assert len(partition.last_known_elr) <= 1
+        assert bool(partition.last_known_elr) == (partition.leader == NO_LEADER and self.tracks_eligible)
+
+    @invariant()
+    def nobody_waits_for_a_leader_that_there_could_be(self) -> None:
+        partition = self.partition
+        if partition.leader == NO_LEADER:
+            assert not any(self.active(one) for one in partition.isr or partition.eligible_leader_replicas)
+
+
+def test_rule_8_whoever_comes_and_goes_no_clean_election_loses_a_committed_record() -> None:
+    """Rule 7 is in it too: an ISR counts once the controller has decided on it."""
+    run_state_machine_as_test(
+        Elections, settings=settings(max_examples=examples(60), stateful_step_count=40, deadline=None)
+    )

@@ -1,0 +1,107 @@
+"""Whoever is heard or lost whenever: who is due, against rules that look at all that ever happened."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.commands.brokers import fence_brokers, unfence_broker
+from controller.liveness import Liveness
+from tests.unit.controller.cluster import Cluster
+
+SESSION, GRACE = 900, 30
+BROKERS, CONNECTIONS = st.integers(1, 3), st.sampled_from("xyz")
+
+STEPS = st.one_of(
+    st.tuples(st.just("wait"), st.integers(1, 1000)),
+    st.tuples(st.just("hear"), BROKERS, st.none() | CONNECTIONS),
+    st.tuples(st.just("lose"), CONNECTIONS),
+    st.tuples(st.just("restart"), BROKERS),
+    st.tuples(st.just("lead")),
+)
+
+
+class Model:
+    """The log of all events; every question is answered by reading it from its beginning."""
+
+    def __init__(self) -> None:
+        self.log: list[tuple[int, Any]] = []
+
+    def note(self, now_ms: int, *event: object) -> None:
+        self.log.append((now_ms, event))
+
+    def ends_ms(self, broker_id: int) -> int:
+        """Return when the session of a broker ends that is heard no more."""
+        ends, connections = 0, set()
+        for at_ms, event in self.log:
+            match event:
+                case ("lead",):
+                    ends, connections = at_ms + SESSION, set()
+                case ("begin", begun) if begun == broker_id:
+                    ends, connections = at_ms + SESSION, set()
+                case ("hear", heard, connection) if heard == broker_id:
+                    ends = at_ms + SESSION
+                    connections |= {connection} - {None}
+                case ("lose", connection) if connection in connections:
+                    connections.remove(connection)
+                    if not connections:
+                        ends = min(ends, at_ms + GRACE)
+        return ends
+
+
+@given(st.lists(STEPS, max_size=40))
+def test_sessions_end_when_the_rules_say(steps: list[tuple[Any, ...]]) -> None:
+    cluster, model, now = Cluster(brokers=3), Model(), 0
+    liveness = Liveness(SESSION, GRACE)
+
+    def begin(broker_id: int) -> None:
+        epoch = cluster.add_broker(broker_id)
+        liveness.apply(cluster.image, now)
+        model.note(now, "begin", broker_id)
+        assert cluster.image.brokers[broker_id].epoch == epoch
+
+    def fence_until(until_ms: int) -> int:
+        """Look whenever somebody is due; who is fenced comes back at once as a new registration."""
+        while True:
+            living = {broker_id: model.ends_ms(broker_id) for broker_id in cluster.image.brokers}
+            due_ms = min(living.values())
+            assert liveness.due_ms == due_ms
+            assert set(liveness.alive(now)) == set(living)
+            if due_ms > until_ms:
+                assert liveness.expired(until_ms) == {}
+                return until_ms
+            gone = liveness.expired(due_ms)
+            assert set(gone) == {broker_id for broker_id, ends_ms in living.items() if ends_ms == due_ms}
+            cluster.apply(lambda image, gone=gone: fence_brokers(image, gone, cluster.settings))
+            liveness.apply(cluster.image, due_ms)
+            assert not set(liveness.alive(due_ms)) & set(gone)
+            for broker_id in gone:
+                epoch = cluster.add_broker(broker_id, fenced=True)
+                liveness.apply(cluster.image, due_ms)
+                cluster.apply(lambda image, broker_id=broker_id, epoch=epoch: unfence_broker(image, broker_id, epoch))
+                liveness.apply(cluster.image, due_ms)
+                model.note(due_ms, "begin", broker_id)
+
+    liveness.lead(cluster.image, now)
+    model.note(now, "lead")
+    for step in steps:
+        match step:
+            case ("wait", duration_ms):
+                now = fence_until(now + duration_ms)
+            case ("hear", broker_id, connection):
+                # A connection is one broker's.
+                name = connection and f"{connection}{broker_id}"
+                liveness.heard_from(broker_id, cluster.image.brokers[broker_id].epoch, 0, name, now)
+                model.note(now, "hear", broker_id, name)
+            case ("lose", connection):
+                for broker_id in (1, 2, 3):
+                    liveness.connection_lost(f"{connection}{broker_id}", now)
+                    model.note(now, "lose", f"{connection}{broker_id}")
+            case ("restart", broker_id):
+                begin(broker_id)
+            case ("lead",):
+                liveness.lead(cluster.image, now)
+                model.note(now, "lead")
+    fence_until(now)
