@@ -282,7 +282,8 @@ class RaftNode(Answering):
         counts = leadership is not None and leadership.begin_calls.ended(request)
         self._learn(told)
         if leadership is not None and counts:
-            wait_ms = self.timing.retry_backoff_ms if told is None else self.timing.fetch_timeout_ms // 2
+            # Who comes back asks by itself who leads, so there is no hurry.
+            wait_ms = self.timing.fetch_timeout_ms // (8 if told is None else 2)
             leadership.begin_calls.again(request.to, self._now_ms + wait_ms)
 
     def _answered_read(self, request: Request, told: Told | None) -> None:

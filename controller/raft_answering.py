@@ -67,8 +67,8 @@ class Answering(Member):
             self._unattach(QuorumState(epoch), self._election_ms())
         may = self.is_voter and self._log.may_be_led_by(EpochEnd(asked.last_offset_epoch, asked.last_offset))
         if asked.pre_vote:
-            suspected = self._fetching is not None and self._fetching.suspected
-            granted = may and would_vote(self.role, self.quorum_state, candidate_id, leader_suspected=suspected)
+            heard = self._fetching is not None and self._fetching.heard
+            granted = may and would_vote(self.role, self.quorum_state, candidate_id, leader_heard=heard)
         else:
             granted = may and may_vote(self.quorum_state, candidate_id, asked.replica_directory_id)
             if granted:
@@ -79,10 +79,10 @@ class Answering(Member):
     def _told_of_leader(self, request: BeginQuorumEpochRequest, asked: Any) -> Message:
         leader_id, epoch = asked.leader_id, asked.leader_epoch
         error = self._not_for_us(request, asked) or self._no_leader(leader_id, epoch)
-        if not error and (self.leader_id, self.epoch) == (leader_id, epoch):
+        if not error:
+            if (self.leader_id, self.epoch) != (leader_id, epoch):
+                self._follow(epoch, leader_id)
             self._heard_of_leader()
-        elif not error:
-            self._follow(epoch, leader_id)
         return error_response(request, error or ErrorCode.NONE, self._known())
 
     def _told_of_end(self, request: EndQuorumEpochRequest, asked: Any) -> Message:

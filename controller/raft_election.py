@@ -70,15 +70,15 @@ class Ballot:
         return len(voters.by_id) - len(self.refused & voters.by_id.keys()) < voters.majority
 
 
-def would_vote(role: Role, state: QuorumState, candidate_id: int, *, leader_suspected: bool) -> bool:
+def would_vote(role: Role, state: QuorumState, candidate_id: int, *, leader_heard: bool) -> bool:
     """Say whether a voter, asked before an election, finds nothing against it but perhaps the candidate's log.
 
-    It does if it leads, or follows a leader that it has no reason to believe gone; its own leader asks only if it leads
-    no more.
+    It does if it leads, or follows a leader that it has heard and has no reason to believe gone; but its own leader
+    asks only if it leads no more.
     """
     if role is Role.LEADER:
         return False
-    return role is not Role.FOLLOWER or leader_suspected or candidate_id == state.leader_id
+    return role is not Role.FOLLOWER or not leader_heard or candidate_id == state.leader_id
 
 
 def may_vote(state: QuorumState, candidate_id: int, directory_id: bytes) -> bool:

@@ -39,8 +39,8 @@ class Fetching:
     def __init__(self, leader_id: int, now_ms: int) -> None:
         """Fetch from the leader, or from anybody if that is NOBODY."""
         self.leader_id = leader_id
-        # No longer heard of, so that another may stand for election.
-        self.suspected = False
+        # Whether the leader itself was heard, and not taken for gone since; else another may stand for election.
+        self.heard = False
         self.download: Download | None = None
         self._due_ms: int | None = now_ms
         self._sent: Request | None = None

@@ -176,7 +176,7 @@ class Member:
     def _heard_of_leader(self) -> None:
         """Give the leader its time anew."""
         if self._fetching is not None and self._fetching.leader_id != NOBODY:
-            self._fetching.suspected = False
+            self._fetching.heard = True
             self._losses = 0
             if self._deadline_ms is not None:
                 self._deadline_ms = self._now_ms + self.timing.fetch_timeout_ms
@@ -186,7 +186,7 @@ class Member:
         if self.role is Role.OBSERVER:
             self._unattach(self.quorum_state, self._now_ms)
         elif self.role is Role.FOLLOWER and self._fetching is not None:
-            self._fetching.suspected = True
+            self._fetching.heard = False
             if self._deadline_ms is not None:
                 self._deadline_ms = min(self._deadline_ms, self._soon_ms() if deadline_ms is None else deadline_ms)
 

@@ -17,6 +17,7 @@ from tests.proofs import TOLD
 SUITES = (
     "unit",
     "scripts",
+    "simulation",
     "properties",
     "corruption",
     "repo",
@@ -33,6 +34,7 @@ FULL_FIGURES = {
     "BARNABAS_TEST_KILLS": "30",
     "BARNABAS_TEST_NEW_TOPICS": "1000",
     "BARNABAS_TEST_PIPELINES": "2000",
+    "BARNABAS_TEST_RAFT_SEEDS": "250",
     "BARNABAS_TEST_STATES": "20000",
 }
 # What `make test` hands down would change what a test's own `make` does and prints.

@@ -1,0 +1,112 @@
+"""Transcripts of a quorum: who votes, leads and follows, and what becomes of the logs.
+
+    start voters=(1, ...) [observers=(N, ...)] [new=(N, ...)]   nodes begin; those that are `new` wait for `restart`
+    log node=N epochs=(E, ...)   before `start`: a node has one record of each of these epochs
+    wait ms=MS                   time passes
+    lead node=N                  it stands for election at once
+    propose node=N [n=COUNT]     the leader appends
+    cut from=(N, ...) to=(N, ...) [both]   requests and answers from these do not reach those
+    heal                         every link works
+    crash node=N                 it is gone, and whoever waits for it is told
+    restart node=N               it is back with what it had stored
+    disconnected node=N from=N   a node is told that another is gone
+    resign node=N                it is about to stop
+    snapshot node=N              it takes a snapshot, and drops its log below
+    describe node=N              what the leader knows of its quorum
+    show                         every node: role, epoch, high watermark, and the log as OFFSET:EPOCH of each batch;
+                                 before a bar, EPOCH@OFFSET of the snapshot that the log begins behind
+
+Messages take no time. Where chance decides how long to wait, the smaller id is done first.
+"""
+
+from __future__ import annotations
+
+from protocol.errors import KafkaError
+from tests.simulation.raft_nodes import Nodes
+
+
+class Machine:
+    """The nodes, and how far the story is told."""
+
+    def __init__(self):
+        self.nodes = None
+        self.logs = {}
+
+    def run(self, step):
+        told = getattr(self, f"do_{step.command}")(step)
+        if told is None:
+            told, self.nodes.told = "\n".join(self.nodes.told) or "nothing happens", []
+        return told
+
+    def do_log(self, step):
+        self.logs[step.int("node")] = [int(epoch) for epoch in step.list("epochs")]
+        return "ok"
+
+    def do_start(self, step):
+        self.nodes = Nodes(numbers(step, "voters"), numbers(step, "observers"))
+        for node_id, epochs in self.logs.items():
+            self.nodes.log(node_id, *epochs)
+        self.nodes.start(*(node_id for node_id in self.nodes.disks if node_id not in numbers(step, "new")))
+
+    def do_wait(self, step):
+        self.nodes.wait(step.int("ms"))
+
+    def do_lead(self, step):
+        self.nodes.lead(step.int("node"))
+
+    def do_propose(self, step):
+        try:
+            self.nodes.propose(step.int("node"), step.int("n", 1))
+        except KafkaError as error:
+            return str(error)
+        return None
+
+    def do_cut(self, step):
+        links = {(source, target) for source in numbers(step, "from") for target in numbers(step, "to")}
+        self.nodes.cut |= links | ({(target, source) for source, target in links} if step.flag("both") else set())
+        return "ok"
+
+    def do_heal(self, _step):
+        self.nodes.heal()
+        return "ok"
+
+    def do_crash(self, step):
+        self.nodes.crash(step.int("node"))
+
+    def do_restart(self, step):
+        self.nodes.start(step.int("node"))
+
+    def do_disconnected(self, step):
+        self.nodes.disconnected(step.int("node"), step.int("from"))
+
+    def do_resign(self, step):
+        self.nodes.resign(step.int("node"))
+
+    def do_snapshot(self, step):
+        self.nodes.snapshot(step.int("node"))
+
+    def do_describe(self, step):
+        quorum = self.nodes.nodes[step.int("node")].quorum(self.nodes.now_ms)
+        lines = [f"leader {quorum.leader_id} in epoch {quorum.epoch}, committed below {quorum.high_watermark}"]
+        for kind, replicas in (("voter", quorum.voters), ("observer", quorum.observers)):
+            lines += [
+                f"{kind} {each.node_id}: end {each.end_offset}, fetched {ago(each.last_fetch_age_ms)},"
+                f" caught up {ago(each.caught_up_age_ms)}"
+                for each in replicas
+            ]
+        return "\n".join(lines)
+
+    def do_show(self, _step):
+        return "\n".join(self.nodes.state(node_id) for node_id in self.nodes.disks)
+
+
+def numbers(step, name):
+    return [int(number) for number in step.list(name)]
+
+
+def ago(age_ms):
+    return "never" if age_ms is None else f"{age_ms} ms ago"
+
+
+def test_quorum(script):
+    script.run(Machine().run)

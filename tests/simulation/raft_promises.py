@@ -1,0 +1,192 @@
+"""What Raft promises (figure 3 of the paper), held against everything that simulated nodes do.
+
+    election safety       at most one leader an epoch; a voter votes once an epoch, and has stored it before it says so
+    leader append-only    a leader cuts nothing off
+    log matching          batches of the same offset and epoch are the same, and so is the batch before each
+    leader completeness   a new leader has every committed batch
+    state machine safety  everybody applies the same batches in the same order, each once
+    durability            what a leader takes for committed is synced by a majority
+    progress              once nothing is broken any more, there is one leader, and all apply what is new
+
+Epochs and high watermarks never go back in a node's life, and epochs not in its next one either.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from controller.raft import NOBODY, QuorumState
+from controller.raft_messages import Role
+from controller.snapshot import SnapshotId
+from protocol.messages.vote import VoteRequest, VoteResponse
+
+_FILLING = b"." * 100
+
+
+class Promises:
+    """What was seen so far, of all nodes together."""
+
+    def __init__(self, cluster: Any) -> None:
+        self._cluster = cluster
+        self.leaders: dict[int, int] = {}
+        self.committed_end = 0
+        # Everything that anybody has applied: the end of each batch -> what it all comes to, and its epoch.
+        self.states: dict[int, tuple[str, int]] = {0: ("", 0)}
+        self._batches: dict[tuple[int, int], tuple[bytes, tuple[int, int] | None]] = {}
+        self._applied: dict[int, int] = {}
+        self._votes: dict[tuple[int, int], int] = {}
+        self._high_watermarks: dict[int, int] = {}
+
+    def require(self, promised: bool, what: str) -> None:
+        if not promised:
+            raise AssertionError(f"{what} (at {self._cluster.now_ms} ms, event {self._cluster.events})")
+
+    def started(self, member: Any) -> None:
+        snapshot = member.disk.snapshot
+        self._applied[member.node_id] = snapshot.end_offset if snapshot else 0
+        self._high_watermarks[member.node_id] = 0
+
+    def saw(self, member: Any) -> None:
+        """Look at a node after it was told something."""
+        raft = member.raft
+        stored = member.disk.quorum_state
+        self.require(stored is None or raft.epoch >= stored.epoch, f"node {member.node_id} went back in epoch")
+        before = self._high_watermarks[member.node_id]
+        if raft.high_watermark == before and raft.role is not Role.LEADER:
+            return
+        self.require(raft.high_watermark >= before, f"the high watermark of node {member.node_id} went back")
+        self._high_watermarks[member.node_id] = raft.high_watermark
+        if raft.role is Role.LEADER:
+            self._sees_leader(member)
+
+    def _sees_leader(self, member: Any) -> None:
+        raft = member.raft
+        leader = self.leaders.setdefault(raft.epoch, member.node_id)
+        self.require(leader == member.node_id, f"nodes {leader} and {member.node_id} both lead epoch {raft.epoch}")
+        if raft.high_watermark > self.committed_end:
+            self._commits(member, raft.high_watermark)
+
+    def leads(self, member: Any) -> None:
+        """Look at a new leader's log as it begins its epoch."""
+        disk = member.disk
+        has = {batch.next_offset: batch.epoch for batch in disk.batches}
+        for end_offset, (_, epoch) in self.states.items():
+            if disk.start_offset < end_offset <= self.committed_end:
+                self.require(
+                    has.get(end_offset) == epoch, f"the leader {member.node_id} lacks what ends at {end_offset}"
+                )
+
+    def _commits(self, member: Any, end_offset: int) -> None:
+        self.committed_end = end_offset
+        epoch = next((batch.epoch for batch in member.disk.batches if batch.next_offset == end_offset), None)
+        own = member.raft.epoch
+        self.require(epoch == own, f"node {member.node_id} commits up to {end_offset} of epoch {epoch}, leading {own}")
+        stored = [voter_id for voter_id in self._cluster.voters.by_id if self._has(voter_id, end_offset, epoch or 0)]
+        majority = len(self._cluster.voters.by_id) // 2 + 1
+        self.require(len(stored) >= majority, f"{end_offset} is committed and synced by {stored} alone")
+
+    def _has(self, voter_id: int, end_offset: int, epoch: int) -> bool:
+        disk = self._cluster.members[voter_id].disk
+        synced = disk.batches[: disk.synced]
+        return disk.start_offset >= end_offset or any(
+            (batch.next_offset, batch.epoch) == (end_offset, epoch) for batch in synced
+        )
+
+    def stores(self, member: Any, state: QuorumState) -> None:
+        before = member.disk.quorum_state or QuorumState()
+        name = f"node {member.node_id} in epoch {state.epoch}"
+        self.require(state.epoch >= before.epoch, f"{name} had stored {before}")
+        if state.epoch == before.epoch:
+            for old, new in ((before.leader_id, state.leader_id), (before.voted_id, state.voted_id)):
+                self.require(NOBODY in (old, new) or old == new, f"{name} had stored {before}, then {state}")
+
+    def answers(self, member: Any, request: Any, response: Any) -> None:
+        if not isinstance(response, VoteResponse) or not response.topics:
+            return
+        asked = request.topics[0].partitions[0]
+        assert isinstance(request, VoteRequest)
+        if response.topics[0].partitions[0].vote_granted and not asked.pre_vote:
+            key = (member.node_id, asked.replica_epoch)
+            voted = self._votes.setdefault(key, asked.replica_id)
+            self.require(
+                voted == asked.replica_id, f"node {key[0]} voted for {voted} and {asked.replica_id} in {key[1]}"
+            )
+            stored = member.disk.quorum_state or QuorumState()
+            told_first = stored.epoch < key[1] or (stored.epoch == key[1] and stored.voted_id not in (NOBODY, voted))
+            self.require(not told_first, f"node {key[0]} voted for {voted} in {key[1]} and stored {stored}")
+
+    def truncates(self, member: Any, end_offset: int) -> None:
+        self.require(member.raft.role is not Role.LEADER, f"the leader {member.node_id} cuts its log at {end_offset}")
+        applied = self._applied[member.node_id]
+        self.require(end_offset >= applied, f"node {member.node_id} cuts at {end_offset}, having applied {applied}")
+
+    def wrote(self, member: Any) -> None:
+        """Compare the batches that a node has just written with all that there were."""
+        disk = member.disk
+        for at in range(disk.synced, len(disk.batches)):
+            batch = disk.batches[at]
+            before = (disk.batches[at - 1].base_offset, disk.batches[at - 1].epoch) if at else None
+            data, other_before = self._batches.setdefault((batch.base_offset, batch.epoch), (batch.data, before))
+            name = f"the batch of epoch {batch.epoch} at {batch.base_offset} of node {member.node_id}"
+            self.require(data == batch.data, f"{name} is another one than elsewhere")
+            self.require(None in (before, other_before) or before == other_before, f"{name} follows another one")
+
+    def applies(self, member: Any, high_watermark: int) -> None:
+        """Apply what the node says is committed."""
+        applied = self._applied[member.node_id]
+        name = f"node {member.node_id}"
+        for batch in member.disk.batches:
+            if batch.base_offset < applied or batch.next_offset > high_watermark:
+                continue
+            self.require(batch.base_offset == applied, f"{name} applies {batch.base_offset} after {applied}")
+            before, _ = self.states[applied]
+            state = hashlib.md5(before.encode() + batch.data).hexdigest(), batch.epoch
+            applied = batch.next_offset
+            self.require(
+                self.states.setdefault(applied, state) == state, f"{name} applies another batch up to {applied}"
+            )
+        applied = max(applied, member.disk.start_offset)
+        self.require(applied >= high_watermark, f"{name} has {applied} and should apply up to {high_watermark}")
+        self._applied[member.node_id] = applied
+
+    def snapshot_of(self, member: Any) -> SnapshotId | None:
+        """Return what a snapshot taken now would be called; None if nothing is new."""
+        applied = self._applied[member.node_id]
+        newest = member.disk.snapshot
+        return SnapshotId(applied, self.states[applied][1]) if applied > (newest.end_offset if newest else 0) else None
+
+    def state_at(self, snapshot: SnapshotId) -> bytes:
+        """Return the bytes of a snapshot."""
+        state, epoch = self.states[snapshot.end_offset]
+        self.require(epoch == snapshot.epoch, f"a snapshot {snapshot} of epoch {epoch}")
+        return state.encode() + _FILLING
+
+    def loads(self, member: Any) -> None:
+        """Look at a snapshot that a node has received."""
+        snapshot = member.disk.snapshot
+        data = member.disk.snapshots[snapshot]
+        known = self.states.get(snapshot.end_offset)
+        self.require(known is not None and data == self.state_at(snapshot), f"{snapshot} arrived as {data!r}")
+        self.require(
+            snapshot.end_offset >= self._applied[member.node_id], f"node {member.node_id} goes back to {snapshot}"
+        )
+        self._applied[member.node_id] = snapshot.end_offset
+
+    def goes_on(self, than: int) -> None:
+        """Require one leader, and that everybody applied more than `than`."""
+        missing = self.missing(than)
+        self.require(not missing, f"nothing is broken any more, but {missing}")
+
+    def missing(self, than: int) -> str:
+        """Say who does not follow the one leader, or has not applied more than `than`."""
+        leader = self._cluster.leader()
+        if leader is None:
+            return "nobody leads"
+        for member in self._cluster.members.values():
+            raft, applied = member.raft, self._applied[member.node_id]
+            if (raft.leader_id, raft.epoch) != (leader.node_id, leader.epoch):
+                return f"node {member.node_id} does not follow {leader.node_id} in epoch {leader.epoch}"
+            if applied <= than:
+                return f"node {member.node_id} has applied {applied}, and {than} was committed before"
+        return ""

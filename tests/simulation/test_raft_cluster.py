@@ -1,0 +1,34 @@
+"""Raft under every fault that the simulation deals; and the simulation under bugs that are planted for it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import pytest
+
+from tests.simulation.raft_bugs import FOUND_BY, SIMULATED_MS, find
+from tests.simulation.raft_cluster import RaftCluster, simulate
+
+# The seeds of every run; a longer one is asked for with BARNABAS_TEST_RAFT_SEEDS.
+SEEDS = int(os.environ.get("BARNABAS_TEST_RAFT_SEEDS", "20"))
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_raft_keeps_what_it_promises(seed: int):
+    cluster = simulate(seed, SIMULATED_MS)
+    assert len(cluster.promises.leaders) > 1, "nothing happened that would have tried it"
+    assert cluster.promises.committed_end > 100
+
+
+def test_a_seed_decides_everything():
+    def fate(cluster: RaftCluster) -> tuple[object, ...]:
+        return cluster.events, cluster.now_ms, cluster.promises.leaders, cluster.promises.states
+
+    assert fate(simulate(5, 4_000)) == fate(simulate(5, 4_000))
+    assert fate(simulate(5, 4_000)) != fate(simulate(6, 4_000))
+
+
+@pytest.mark.parametrize(("bug", "seed"), FOUND_BY.items(), ids=[bug.__name__ for bug in FOUND_BY])
+def test_a_planted_bug_is_found(bug: Callable[[pytest.MonkeyPatch], None], seed: int):
+    assert find(bug, seed), f"look for another seed: python -m tests.simulation.raft_bugs {bug.__name__}"

@@ -1,0 +1,139 @@
+"""One voter of three, with nobody on the other end: tests write by hand what the others ask and answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from controller.raft import NOBODY, QuorumState, RaftNode
+from controller.raft_log import EpochEnd
+from controller.raft_messages import Answer, Answered, Asked, Request, Tick, Timing
+from controller.raft_wire import (
+    Known,
+    Self,
+    begin_request,
+    end_request,
+    fetch_request,
+    told_by,
+    vote_request,
+    vote_response,
+)
+from controller.voters import NO_DIRECTORY, Voter, VoterSet
+from protocol.messages.fetch import FetchRequest
+from protocol.messages.vote import VoteRequest
+from protocol.schema import Message
+
+VOTERS = VoterSet([Voter(1), Voter(2), Voter(3)])
+TIMING = Timing()
+
+
+class LoneVoter:
+    """Node 1, or another, and what it wants to be done."""
+
+    def __init__(self, *epochs: int, node_id: int = 1, state: QuorumState | None = None, **others: Any) -> None:
+        """Begin with one record of each of `epochs`."""
+        starts: dict[int, int] = {}
+        for offset, epoch in enumerate(epochs):
+            starts.setdefault(epoch, offset)
+        self.node = RaftNode(
+            node_id,
+            VOTERS,
+            state or QuorumState(max(epochs, default=0)),
+            kraft_version=0,
+            end_offset=len(epochs),
+            end_epoch=epochs[-1] if epochs else 0,
+            epochs=tuple(starts.items()),
+            cluster_id="c",
+            **others,
+        )
+        self.now_ms = 0
+        self.requests: list[Request] = []
+        self.answers: list[Answer] = []
+        self.states: list[QuorumState] = []
+        self.warnings: list[str] = []
+        self.readies: list[Any] = []
+
+    def perform(self) -> None:
+        """Do all that is asked for."""
+        while (ready := self.node.ready()) is not None:
+            self.readies.append(ready)
+            self.requests += ready.requests
+            self.answers += ready.answers
+            self.warnings += ready.warnings
+            if ready.quorum_state is not None:
+                self.states.append(ready.quorum_state)
+            self.node.advance(ready)
+
+    def wait(self, ms: int) -> None:
+        """Let time pass; whatever is due is ticked once at the end."""
+        self.now_ms += ms
+        self.node.step(Tick(), self.now_ms)
+        self.perform()
+
+    def asked(self, request: Any, token: object = "token") -> list[Answer]:
+        """Have another node ask; return the answers that leave then, to whomever."""
+        self.answers = []
+        self.node.step(Asked(token, request), self.now_ms)
+        self.perform()
+        return self.answers
+
+    def answered(self, request: Request, response: Message | None) -> None:
+        """End a request."""
+        self.node.step(Answered(request, response), self.now_ms)
+        self.perform()
+
+    def sent(self, kind: type[Message]) -> list[Request]:
+        """Return the requests of one kind so far, and forget them."""
+        found = [request for request in self.requests if isinstance(request.message, kind)]
+        self.requests = [request for request in self.requests if not isinstance(request.message, kind)]
+        return found
+
+    def lead(self) -> LoneVoter:
+        """Be elected by the others."""
+        self.node.campaign(self.now_ms)
+        self.perform()
+        for request in self.sent(VoteRequest):
+            self.answered(request, vote_response(Known(NOBODY, self.node.epoch), granted=True))
+        return self
+
+    def follow(self, leader_id: int, epoch: int) -> LoneVoter:
+        """Be told who leads."""
+        self.asked(begin(leader_id, epoch, to=self.node.node_id))
+        return self
+
+    def the_fetch(self) -> Request:
+        """Return the only Fetch that was sent."""
+        (request,) = self.sent(FetchRequest)
+        return request
+
+
+def me(node_id: int, cluster_id: str | None = "c") -> Self:
+    return Self(node_id, NO_DIRECTORY, cluster_id)
+
+
+def vote(candidate_id: int, epoch: int, end: tuple[int, int] = (9, 99), *, pre_vote: bool = False, to: int = 1) -> Any:
+    return vote_request(me(candidate_id), Voter(to), epoch, EpochEnd(*end), pre_vote=pre_vote)
+
+
+def begin(leader_id: int, epoch: int, to: int = 1) -> Any:
+    return begin_request(me(leader_id), Voter(to), epoch, ())
+
+
+def end(leader_id: int, epoch: int, *successors: int) -> Any:
+    return end_request(me(leader_id), epoch, [VOTERS.by_id[voter_id] for voter_id in successors])
+
+
+def fetch(replica_id: int, epoch: int, end_epoch: int, end_offset: int, *, high_watermark: int = 0) -> Any:
+    return fetch_request(me(replica_id), epoch, EpochEnd(end_epoch, end_offset), high_watermark, TIMING)
+
+
+def only(answers: list[Answer]) -> Any:
+    """Return what the only answer says of the metadata log."""
+    (answer,) = answers
+    return told_by(answer.response).partition
+
+
+def granted(answers: list[Answer]) -> bool:
+    """Say whether the only answer gives a vote."""
+    partition = only(answers)
+    assert not partition.error_code, partition
+    return bool(partition.vote_granted)

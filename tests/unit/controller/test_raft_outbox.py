@@ -1,0 +1,29 @@
+"""What is given out once, and when there is anything at all."""
+
+from __future__ import annotations
+
+from controller.raft import QuorumState
+from controller.raft_outbox import Outbox
+
+
+def test_nothing_is_to_be_done_when_nothing_is_new() -> None:
+    outbox = Outbox(7)
+    assert outbox.take(7) is None
+
+
+def test_a_higher_high_watermark_alone_is_news_once() -> None:
+    outbox = Outbox(7)
+    ready = outbox.take(9)
+    assert ready is not None
+    assert ready.high_watermark == 9
+    assert outbox.take(9) is None
+
+
+def test_everything_is_given_out_once() -> None:
+    outbox = Outbox(0)
+    outbox.quorum_state = QuorumState(3)
+    outbox.warnings.append("something")
+    ready = outbox.take(0)
+    assert ready is not None
+    assert (ready.quorum_state, ready.warnings) == (QuorumState(3), ("something",))
+    assert outbox.take(0) is None
