@@ -59,7 +59,6 @@ from controller.configs.log_config import log_config, topic_log_config
 from controller.image import Endpoint, MetadataImage
 from controller.topic_names import CONSUMER_OFFSETS
 from protocol.errors import ErrorCode, InvariantError, KafkaError
-from protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from protocol.records.metadata import RemoveTopicRecord
 from protocol.request_memory import UNLIMITED
 from storage.log_manager import LogManager
@@ -204,9 +203,9 @@ class Broker:
 
     async def start(self) -> None:
         """Serve clients. Raises `CannotStart`, and leaves the data directories as they were found."""
-        self.cluster_id, is_new = claim_directories(
-            self.logs, self.node_id, self.random, self.settings["barnabas.cluster.id"], self.settings.voters[1:] and self.settings.voters
-        )
+        voters = self.settings.voters if len(self.settings.voters) > 1 else ()
+        named = self.settings["barnabas.cluster.id"]
+        self.cluster_id, is_new = claim_directories(self.logs, self.node_id, self.random, named, voters)
         try:
             await self._start_monitoring()
             await self._bind()
@@ -460,6 +459,8 @@ class Broker:
         self.groups.leadership_changed(index, leader_epoch)
 
     async def _allocate_producer_ids(self) -> range:
+        from protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+
         request = AllocateProducerIdsRequest(broker_id=self.node_id, broker_epoch=self.broker_epoch)
         block = await self.to_controller.call(request, self.settings["request.timeout.ms"] / 1000)
         if block.error_code:

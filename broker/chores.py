@@ -71,16 +71,16 @@ class Chores:
             error = InvariantError(f"the metadata cannot be written any more: {failure}")
             broker.loop.call_exception_handler({"message": "The metadata's directory failed", "exception": error})
         if failure is None and broker.phase == "serving":
-            self._tell_of_failed()
+            await self._tell_of_failed()
         await housekeeping.delete_files(broker.logs, broker.now_ms())
 
-    def _tell_of_failed(self) -> None:
+    async def _tell_of_failed(self) -> None:
         """Let the controller know of directories that have failed since it last heard."""
         broker = self._broker
         node = broker.image.brokers.get(broker.node_id)
         failed = {directory.directory_id for directory in broker.logs.directories if directory.failure is not None}
         if node is not None and failed.intersection(node.directories):
-            broker.lifecycle.hurry()
+            await broker.lifecycle.tell()
 
     async def _tidy(self) -> None:
         broker = self._broker

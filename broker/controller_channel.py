@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode, KafkaError
 from protocol.headers import RequestHeader, encode_request_header
-from protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from protocol.primitives import Part
 from protocol.records.principal import encode_principal
 from protocol.schema import Message
@@ -110,6 +109,8 @@ class ControllerChannel:
         self, context: RequestContext, request: Message, here: Callable[[], Awaitable[Any]], timeout_s: float
     ) -> Any:
         """Return the controller's answer to a client: that of `here` if this node is it by then, else a whole frame."""
+        from protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+
         header = RequestHeader(ApiKey(context.api_key), context.api_version, context.correlation_id, context.client_id)
         envelope = EnvelopeRequest(
             request_data=encode_request_header(header) + request.encode(context.api_version),

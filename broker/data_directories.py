@@ -35,12 +35,14 @@ class Identity(NamedTuple):
     is_new: bool
 
 
-def claim_directories(logs: LogManager, node_id: int, random: Random, cluster_id: str = "", voters: Sequence[object] = ()) -> Identity:
+def claim_directories(
+    logs: LogManager, node_id: int, random: Random, cluster_id: str = "", voters: Sequence[object] = ()
+) -> Identity:
     """Lock the directories of `logs`, and read whose they are; `mark_directories` is to follow.
 
     They are to be of the cluster `cluster_id`; without one, of any. New ones are of that, or of the one that all nodes
-    with these `voters` agree on, or of a new cluster. Raises `CannotStart` if another process has one, if one is another node's or of a later version, and if none can be
-    used; all are left as they were found then.
+    with these `voters` agree on, or of a new cluster. Raises `CannotStart` if another process has one, if one is another
+    node's or of a later version, and if none can be used; all are left as they were found then.
     """
     try:
         found = _claim(logs, node_id, cluster_id)
@@ -86,8 +88,8 @@ def _claim(logs: LogManager, node_id: int, wanted_id: str) -> str | None:
     if wanted_id and cluster_id not in (None, wanted_id):
         path = next(iter(found))
         raise CannotStart(
-            f"{path}/meta.properties says that the data is of cluster {cluster_id}, and barnabas.cluster.id={wanted_id}:"
-            " set that id, or choose another directory"
+            f"{path}/meta.properties says that the data is of cluster {cluster_id}, and this is"
+            f" barnabas.cluster.id={wanted_id}: set that id, or choose another directory"
         )
     return cluster_id
 

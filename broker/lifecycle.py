@@ -73,6 +73,7 @@ class Lifecycle:
         self._timeout_s = session_timeout_s / 2
         self._shutting_down = False
         self._hurried: asyncio.Future[None] = loop.create_future()
+        self._waiting: list[asyncio.Future[None]] = []
         self._heartbeats: asyncio.Task[None] | None = None
         self._active: asyncio.Future[None] = loop.create_future()
         self._may_go: asyncio.Future[bool] = loop.create_future()
@@ -110,6 +111,13 @@ class Lifecycle:
         if not self._hurried.done():
             self._hurried.set_result(None)
 
+    async def tell(self) -> None:
+        """Send a heartbeat, and wait until it is answered or failed."""
+        told: asyncio.Future[None] = self._loop.create_future()
+        self._waiting.append(told)
+        self.hurry()
+        await told
+
     async def until_active(self) -> None:
         """Wait until the controller lets this broker serve."""
         self.hurry()
@@ -136,7 +144,11 @@ class Lifecycle:
         while True:
             self._hurried = self._loop.create_future()
             changed = self._controller_change()
+            waiting, self._waiting = self._waiting, []
             await self._send()
+            for told in waiting:
+                if not told.done():
+                    told.set_result(None)
             interval_s = _SHUTTING_DOWN_S if self._shutting_down else self._interval_s
             await asyncio.wait([self._hurried, changed], timeout=interval_s)
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from controller.commands.registration import SUPPORTED_FEATURES
 from protocol.messages.broker_registration import BrokerRegistrationRequest
-from protocol.messages.controller_registration import ControllerRegistrationRequest
 
 if TYPE_CHECKING:
     from broker.settings import Settings
     from controller.image import Endpoint
+    from protocol.messages.controller_registration import ControllerRegistrationRequest
     from storage.log_directory import LogDirectory
 
 
@@ -54,6 +54,8 @@ def controller_registration(
     settings: Settings, incarnation_id: bytes, endpoints: Mapping[str, Endpoint]
 ) -> ControllerRegistrationRequest:
     """Return the registration of a controller with these endpoints, by listener."""
+    from protocol.messages.controller_registration import ControllerRegistrationRequest
+
     return ControllerRegistrationRequest(
         controller_id=settings.node_id,
         incarnation_id=incarnation_id,
