@@ -14,8 +14,8 @@ much sooner then, and what hangs or is cut off without a sign after the session.
     a new active           everybody gets a new session: it cannot know when the others were heard; except who it
       controller             knows to be unreachable, from the quorum's own connections
 
-Time in which the controller itself stood still counts for nobody: if it is told anything much later than somebody was due
-(`_STALL_MS`), everybody gets back what passed since it was told something last, as heartbeats may lie unread.
+Time in which the controller itself stood still counts for nobody: if it is told anything much later than somebody was
+due (`_STALL_MS`), everybody gets back what passed since it was told something last, as heartbeats may lie unread.
 
 A broker in controlled shutdown may stop when every active broker has heard that its leaderships moved (KIP-841): when
 each has the metadata up to the image that began the shutdown.
