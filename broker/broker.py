@@ -50,6 +50,7 @@ from broker.purgatory_driver import PurgatoryDriver
 from broker.raft_driver import RaftDriver
 from broker.registration import broker_registration
 from broker.replica_manager import ReplicaManager
+from broker.replication import Replication, fetch_limits
 from broker.said_once import SaidOnce
 from broker.server import BindError, Limits, Server
 from broker.socket_options import socket_options
@@ -138,6 +139,7 @@ class Broker:
         self.duties: ActiveController
         self.to_controller: ControllerChannel
         self.lifecycle: Lifecycle
+        self.replication: Replication
         self.disk = disk
         self._max_descriptors = max_descriptors
         self.server = Server(loop, self._limits(), self.metrics, socket_options(settings), clock)
@@ -373,13 +375,31 @@ class Broker:
         self._follow_limits()
         controller.subscribe(self.live.apply)
         report_lost(controller.image, self.node_id, self.logs)
+        self.neighbours.follow(controller.image)
+        controller.subscribe(self.neighbours.apply)
+        self.replication = self._make_replication()
+        self.replication.start()
         self.replicas.load(controller.image)
         controller.subscribe(self.replicas.apply)
+        controller.subscribe(self.replication.apply)
         controller.subscribe(self._forget_topics)
         self.replicas.on_leadership(CONSUMER_OFFSETS, self._lead_groups)
         self.lifecycle.begin()
         if len(self.logs.directories) > 1:
             await self.moves.start(self.replicas)
+
+    def _make_replication(self) -> Replication:
+        return Replication(
+            self.loop,
+            self.node_id,
+            self.replicas,
+            cluster_id=self.cluster_id,
+            open_peer=self.neighbours.broker,
+            send_to_controller=self.to_controller.send,
+            broker_epoch=lambda: self.broker_epoch,
+            limits=fetch_limits(self.settings),
+            lag_max_ms=self.settings["replica.lag.time.max.ms"],
+        )
 
     def _offline_directories(self) -> list[bytes]:
         return [directory.directory_id for directory in self.logs.directories if directory.failure is not None]
@@ -444,6 +464,7 @@ class Broker:
                 if not moved:
                     _log.warning("Stopping without the controller's leave: others learn of it by themselves")
             await self.lifecycle.stop()
+            self.replication.stop()
         await self.duties.stop()
         await self.controller.resign()
         self.to_controller.close()

@@ -47,6 +47,7 @@ FORWARDED = frozenset(
 """What clients ask any broker, and only the controller decides."""
 
 _RETRY_S = 0.05
+_PATIENCE_S = 30.0
 
 
 class Leadership(Protocol):
@@ -104,6 +105,17 @@ class ControllerChannel:
             return None if getattr(answer, "error_code", 0) == ErrorCode.NOT_CONTROLLER else answer
 
         return await self._try(lambda: self._answer_here(request), there, timeout_s)
+
+    def send(self, request: Message) -> asyncio.Future[Message | None]:
+        """Return the controller's answer to this node; None if there is none in good time."""
+        return self._loop.create_task(self._call_or_none(request))
+
+    async def _call_or_none(self, request: Message) -> Message | None:
+        try:
+            found: Message = await self.call(request, _PATIENCE_S)
+        except KafkaError:
+            return None
+        return found
 
     async def forward(
         self, context: RequestContext, request: Message, here: Callable[[], Awaitable[Any]], timeout_s: float

@@ -8,6 +8,7 @@ has its own, so that nobody waits behind what another has asked.
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
     from broker.settings import Settings
     from controller.image import MetadataImage
+    from protocol.schema import Message
+
+_NOWHERE = ("", 0)
 
 
 class Neighbours:
@@ -28,6 +32,8 @@ class Neighbours:
         self._loop = loop
         self._random = random
         self._voters: dict[int, Address] = {voter.node_id: (voter.host, voter.port) for voter in settings.voters}
+        self._addresses: dict[int, Address] = {}
+        self._to_brokers: list[tuple[int, weakref.ref[Peer]]] = []
         self._name = f"{'broker' if settings.is_broker else 'controller'}-{settings.node_id}"
 
     def voter(self, node_id: int, on_lost: Callable[[], None]) -> Peer:
@@ -45,15 +51,31 @@ class Neighbours:
             on_lost=on_change,
         )
 
-    def broker(self, address: Address) -> Peer:
-        """Return a connection to the broker at `address`."""
-        return self._peer(address, self._settings["replica.socket.timeout.ms"])
+    def broker(self, broker_id: int) -> Peer:
+        """Return a connection to a broker, which goes to where the broker registers, should that be elsewhere."""
+        peer = self._peer(self._addresses.get(broker_id, _NOWHERE), self._settings["replica.socket.timeout.ms"])
+        self._to_brokers.append((broker_id, weakref.ref(peer)))
+        return peer
 
-    def address_of(self, image: MetadataImage, broker_id: int) -> Address | None:
-        """Return where brokers connect to a broker; None if it is not known, or not reachable on their listener."""
-        broker = image.brokers.get(broker_id)
-        endpoint = broker.endpoints.get(self.listener) if broker is not None else None
-        return None if endpoint is None else (endpoint.host, endpoint.port)
+    def follow(self, image: MetadataImage) -> None:
+        """Take note of where the brokers are."""
+        self._addresses = {
+            broker_id: (broker.endpoints[self.listener].host, broker.endpoints[self.listener].port)
+            for broker_id, broker in image.brokers.items()
+            if self.listener in broker.endpoints
+        }
+        open_ones = []
+        for broker_id, reference in self._to_brokers:
+            peer = reference()
+            if peer is not None:
+                open_ones.append((broker_id, reference))
+                peer.address = self._addresses.get(broker_id, peer.address)
+        self._to_brokers = open_ones
+
+    def apply(self, before: MetadataImage, image: MetadataImage, _records: tuple[Message, ...]) -> None:
+        """Follow a change of the metadata."""
+        if image.brokers is not before.brokers:
+            self.follow(image)
 
     @property
     def listener(self) -> str:

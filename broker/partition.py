@@ -2,8 +2,10 @@
 
 Theory of operation. The controller decides who leads in which leader epoch and which replicas are in sync
 (the ISR); a `PartitionImage` says so, and `lead` or `follow` take it over. The leader appends, followers
-copy, and each fetch of a follower tells how far it has come. The *high watermark* is the smallest log end
-offset of the ISR: below it a record is committed, and consumers read no further. It moves only
+copy, and each fetch of a follower tells how far it has come. The leader proposes another ISR to the
+controller; until that has committed it, the *maximal* ISR counts: everybody who is in the one or in the other.
+The *high watermark* is the smallest log end offset of the maximal ISR, and of those who are about to join it:
+below it a record is committed, and consumers read no further. It moves only
 
   - on what followers said in this leader epoch: at a new epoch all that was known about them is forgotten;
   - while the ISR has at least the effective `min.insync.replicas`, which is never more than there are
@@ -17,7 +19,8 @@ predecessor had committed, and answers OFFSET_NOT_AVAILABLE to those who ask for
 A request may name the leader epoch that it believes in (KIP-320): an older one is FENCED_LEADER_EPOCH, a
 newer one UNKNOWN_LEADER_EPOCH.
 
-Pure but for its `Log`. Which partitions there are, and who waits for them, is `broker.replica_manager`'s.
+Pure but for its `Log`. Which partitions there are, and who waits for them, is `broker.replica_manager`'s; who
+is to leave or join the ISR is `broker.isr`'s.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from broker.follower import NEVER_MS, NO_EPOCH, NO_OFFSET, Follower
 from protocol.errors import ErrorCode, KafkaError
 from storage.log_config import FSYNC_ALWAYS
 
@@ -38,8 +42,6 @@ if TYPE_CHECKING:
     from storage.search import Search
     from storage.transaction_index import AbortedTxn
 
-NO_EPOCH = -1
-NO_OFFSET = -1
 NO_TIMESTAMP = -1
 
 LATEST = -1
@@ -86,20 +88,12 @@ class OffsetFound(NamedTuple):
     leader_epoch: int = NO_EPOCH
 
 
-class Follower:
-    """How far another replica was when it last fetched in this leader epoch."""
-
-    __slots__ = ("log_end_offset", "log_start_offset")
-
-    def __init__(self) -> None:
-        self.log_end_offset = NO_OFFSET
-        self.log_start_offset = NO_OFFSET
-
-
 class Partition:
     """A replica on this broker."""
 
     __slots__ = (
+        "_counted",
+        "at_end",
         "epoch_start_offset",
         "followers",
         "index",
@@ -111,6 +105,7 @@ class Partition:
         "log_start_seen",
         "node_id",
         "partition_epoch",
+        "proposed_isr",
         "replicas",
         "topic",
         "topic_id",
@@ -134,7 +129,12 @@ class Partition:
         self.partition_epoch = -1
         self.replicas: tuple[int, ...] = ()
         self.isr: frozenset[int] = frozenset()
+        self.proposed_isr: frozenset[int] | None = None
+        """What the controller was asked to commit, and may have committed already."""
         self.followers: dict[int, Follower] = {}
+        self.at_end: list[Follower] = []
+        """Who has fetched all there is, since the last append."""
+        self._counted: tuple[Follower, ...] = ()  # on whom the high watermark depends
         self.epoch_start_offset = 0
         self.log_start_seen = log.log_start_offset
 
@@ -151,19 +151,28 @@ class Partition:
         """Return how many in-sync replicas a write with acks=all needs, as far as there are replicas."""
         return min(self.log.config.min_insync_replicas, len(self.replicas))
 
+    @property
+    def maximal_isr(self) -> frozenset[int]:
+        """Return who may be in sync by what the controller has committed or was asked to."""
+        return self.isr if self.proposed_isr is None else self.isr | self.proposed_isr
+
     # What the controller decides.
 
-    def lead(self, image: PartitionImage) -> None:
-        """Take over, or go on in, the leadership that `image` gives this broker."""
+    def lead(self, image: PartitionImage, elapsed_ms: int) -> None:
+        """Take over, or go on in, the leadership that `image` gives this broker, at a time of the loop."""
         if image.leader_epoch > self.leader_epoch:
             self.log.assign_leader_epoch(image.leader_epoch)
             self.epoch_start_offset = self.log.log_end_offset
             self.followers = {}
+            self.at_end = []
         self._take(image)
         self.is_leader = True
         self.followers = {
-            broker: self.followers.get(broker) or Follower() for broker in image.replicas if broker != self.node_id
+            broker: self.followers.get(broker) or Follower(broker, elapsed_ms if broker in self.isr else NEVER_MS)
+            for broker in image.replicas
+            if broker != self.node_id
         }
+        self.recount()
         self.advance_high_watermark()
 
     def follow(self, image: PartitionImage) -> None:
@@ -171,13 +180,40 @@ class Partition:
         self._take(image)
         self.is_leader = False
         self.followers = {}
+        self.at_end = []
+        self._counted = ()
 
     def _take(self, image: PartitionImage) -> None:
+        """Take over what was committed, unless the controller has answered a proposal with something newer already."""
+        if image.leader_epoch > self.leader_epoch or image.partition_epoch > self.partition_epoch:
+            self.partition_epoch = image.partition_epoch
+            self.isr = frozenset(image.isr)
+            self.proposed_isr = None
         self.leader = image.leader
         self.leader_epoch = image.leader_epoch
-        self.partition_epoch = image.partition_epoch
         self.replicas = tuple(image.replicas)
-        self.isr = frozenset(image.isr)
+
+    # Who is in sync.
+
+    def propose(self, isr: frozenset[int] | None) -> None:
+        """Count on another ISR too, as the controller is asked for it; None: no more, since it has refused."""
+        self.proposed_isr = isr
+        self.recount()
+
+    def take_isr(self, isr: Iterable[int], partition_epoch: int) -> bool:
+        """Take over the ISR that the controller has committed; say whether it is news."""
+        if partition_epoch <= self.partition_epoch:
+            return False
+        self.isr, self.partition_epoch = frozenset(isr), partition_epoch
+        self.propose(None)
+        return True
+
+    def recount(self) -> None:
+        """Find out anew on whom the high watermark depends; for who sets `Follower.awaited`."""
+        counts = self.maximal_isr
+        for follower in self.followers.values():
+            follower.awaited = follower.awaited and follower.broker not in self.isr
+        self._counted = tuple(one for one in self.followers.values() if one.awaited or one.broker in counts)
 
     def check(self, current_leader_epoch: int = NO_EPOCH, leader_only: bool = True) -> None:
         """Raise the KafkaError with which a request of that leader epoch is turned away, if it is."""
@@ -210,13 +246,13 @@ class Partition:
         return self.log.append_as_leader(records, self.leader_epoch, now_ms, header)
 
     def advance_high_watermark(self) -> bool:
-        """Commit what the whole ISR has; say whether that was more than before."""
+        """Commit what the whole maximal ISR has; say whether that was more than before."""
         if len(self.isr) < len(self.replicas) and len(self.isr) < self.min_isr:
             return False
         log = self.log
         committed = log.recovery_point if log.config.barnabas_fsync == FSYNC_ALWAYS else log.log_end_offset
-        for broker, follower in self.followers.items():
-            if broker in self.isr and follower.log_end_offset < committed:
+        for follower in self._counted:
+            if follower.log_end_offset < committed:
                 committed = follower.log_end_offset
         if committed <= log.high_watermark:
             return False
@@ -241,12 +277,22 @@ class Partition:
                 f"broker {broker} has no replica of {self}",
             )
 
-    def acknowledge(self, broker: int, log_end_offset: int, log_start_offset: int) -> bool:
+    def acknowledge(
+        self, broker: int, log_end_offset: int, log_start_offset: int, elapsed_ms: int, broker_epoch: int = NO_EPOCH
+    ) -> bool:
         """Note how far a follower has come, by its fetch in this epoch; say whether the high watermark moved."""
         follower = self.followers[broker]
-        follower.log_end_offset = log_end_offset
-        follower.log_start_offset = log_start_offset
+        leader_end = self.log.log_end_offset
+        follower.fetched(log_end_offset, log_start_offset, leader_end, elapsed_ms, broker_epoch)
+        if log_end_offset >= leader_end and follower not in self.at_end:
+            self.at_end.append(follower)
         return self.advance_high_watermark()
+
+    def leave_behind(self, elapsed_ms: int) -> None:
+        """Note that those who were at the end are not any more, after an append."""
+        for follower in self.at_end:
+            follower.caught_up_ms = max(follower.caught_up_ms, elapsed_ms)
+        self.at_end = []
 
     def committed(self, end_offset: int) -> ErrorCode | None:
         """Return how a write that ends at `end_offset` came out; None while it is not known."""

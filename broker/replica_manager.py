@@ -13,15 +13,17 @@ deletion, are told to the purgatory. Rules of one replica are `broker.partition`
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Protocol
 
 from broker.acknowledgement import Acknowledgement
+from broker.follower import NO_EPOCH
 from broker.group_commit import GroupCommit
 from broker.lost_directories import some_of
 from broker.partition import Partition
 from broker.promise import Promise
 from broker.purgatory import Purgatory
+from broker.replica_copy import ReplicaCopy
 from broker.traffic import Traffic
 from controller.configs.topic import BEHIND_TOPICS
 from controller.image import ResourceType
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from broker.fetch_sessions import FetchSessions
-    from controller.image import MetadataImage, PartitionImage, TopicImage
+    from controller.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
     from storage.log import AppendInfo, LogConfig
     from storage.log_manager import LogManager
 
@@ -48,6 +50,22 @@ _log = logging.getLogger("broker.replicas")
 
 
 OnLeadership = Callable[[int, int | None], None]
+
+
+class Replicating(Protocol):
+    """Whoever copies the replicas that are followed here, and watches over those who follow; `broker.replication`."""
+
+    def placed(self, partition: Partition) -> None:
+        """Take note that a replica leads or follows as the metadata says now."""
+
+    def removed(self, partition: Partition) -> None:
+        """Take note that a replica is not hosted here any more."""
+
+    def trimmed(self, partition: Partition) -> None:
+        """Take note that a log starts later."""
+
+    def fetched(self, partition: Partition, broker: int) -> None:
+        """Take note that `broker`, which is not in sync, has fetched from a partition led here."""
 
 
 class ReplicaManager:
@@ -81,7 +99,12 @@ class ReplicaManager:
         # Those of them that the log does not tell of yet, by why.
         self._unreported: dict[str, list[str]] = {}
         self.fetch_sessions = fetch_sessions
+        self.replication: Replicating | None = None
+        """To be set before `load` in a cluster; a broker alone has nobody to follow, nor is it followed."""
         self.group_commit = GroupCommit(loop, now_ms, self._synced)
+
+    def _elapsed_ms(self) -> int:
+        return int(self._loop.time() * 1000)
 
     # What clients and coordinators ask for.
 
@@ -95,6 +118,11 @@ class ReplicaManager:
         """Return how many replicas that are placed here are not served, be it that their directory has failed since."""
         failed = sum(self._logs.directory_of(one.log).failure is not None for one in self._partitions.values())
         return len(self._unserved) + failed
+
+    @property
+    def brokers(self) -> Mapping[int, BrokerImage]:
+        """Return the registered brokers."""
+        return {} if self._image is None else self._image.brokers
 
     def topic_name(self, topic_id: bytes) -> str | None:
         """Return the name of the topic with that id."""
@@ -130,6 +158,8 @@ class ReplicaManager:
         traffic = partition.traffic
         traffic.produces += 1
         info = partition.append(records, acks, self._now_ms(), header)
+        if partition.at_end:
+            partition.leave_behind(self._elapsed_ms())
         traffic.bytes_in += len(records)
         traffic.messages_in += info.last_offset - info.base_offset + 1
         if partition.advance_high_watermark() or partition.followers:
@@ -149,11 +179,41 @@ class ReplicaManager:
         outcomes: Promise[list[ErrorCode]] = Promise(self._loop)
         return Acknowledgement(self._purgatory, writes, outcomes, self._loop.time() + timeout_ms / 1000).outcomes
 
-    def acknowledge(self, partition: Partition, broker: int, log_end_offset: int, log_start_offset: int) -> None:
+    def check_follower(self, partition: Partition, broker: int, broker_epoch: int, current_leader_epoch: int) -> None:
+        """Raise KafkaError if `broker` has no replica of a partition led here, or has been started again since."""
+        partition.check_follower(broker, current_leader_epoch)
+        known = self._image.brokers.get(broker) if self._image is not None and broker_epoch != NO_EPOCH else None
+        if known is not None and known.epoch > broker_epoch:
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"broker {broker} is registered with epoch {known.epoch}, and fetched with {broker_epoch}",
+            )
+
+    def acknowledge(
+        self,
+        partition: Partition,
+        broker: int,
+        log_end_offset: int,
+        log_start_offset: int,
+        broker_epoch: int = NO_EPOCH,
+    ) -> None:
         """Take note of how far a follower has come, by its fetch."""
         start_before = partition.low_watermark
-        if partition.acknowledge(broker, log_end_offset, log_start_offset) or partition.low_watermark > start_before:
+        moved = partition.acknowledge(broker, log_end_offset, log_start_offset, self._elapsed_ms(), broker_epoch)
+        if self.replication is not None and broker not in partition.isr:
+            self.replication.fetched(partition, broker)
+        if moved or partition.low_watermark > start_before:
             self._purgatory.wake(partition)
+
+    def isr_changed(self, partition: Partition) -> None:
+        """Commit what all of another ISR have, and tell the waiting."""
+        if partition.is_leader:
+            partition.advance_high_watermark()
+        self._purgatory.wake(partition)
+
+    def copy_of(self, partition: Partition) -> ReplicaCopy:
+        """Return the replica for its leader's records to be taken over."""
+        return ReplicaCopy(partition, self._logs, self._now_ms, self._purgatory.wake)
 
     def delete_records(self, partition: Partition, offset: int) -> int:
         """Delete what lies before `offset`; return which offset was meant. KafkaError if it may not.
@@ -178,6 +238,8 @@ class ReplicaManager:
     def _log_start_moved(self, partition: Partition) -> None:
         partition.log_start_seen = partition.log.log_start_offset
         self._purgatory.wake(partition)
+        if self.replication is not None:
+            self.replication.trimmed(partition)
 
     # What the metadata decides.
 
@@ -269,7 +331,7 @@ class ReplicaManager:
                 partition = self._host(image, topic, state)
             led, epoch = partition.is_leader, partition.leader_epoch
             if state.leader == self._node_id:
-                partition.lead(state)
+                partition.lead(state, self._elapsed_ms())
             else:
                 partition.follow(state)
         except KafkaError as error:
@@ -279,6 +341,8 @@ class ReplicaManager:
             return
         self._unserved.pop(key, None)
         self._purgatory.wake(partition)
+        if self.replication is not None:
+            self.replication.placed(partition)
         self._sync_if_wanted(partition)
         if partition.is_leader and (not led or epoch != partition.leader_epoch):
             self._announce(partition, partition.leader_epoch)
@@ -316,6 +380,8 @@ class ReplicaManager:
             self.traffic.forget(partition.topic)
         partition.unavailable = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         self._purgatory.wake(partition)
+        if self.replication is not None:
+            self.replication.removed(partition)
         if partition.is_leader:
             self._announce(partition, None)
         try:

@@ -14,8 +14,8 @@ much sooner then, and what hangs or is cut off without a sign after the session.
     a new active           everybody gets a new session: it cannot know when the others were heard; except who it
       controller             knows to be unreachable, from the quorum's own connections
 
-Time in which the controller itself stood still counts for nobody: if it looks later than it was due by more than the
-grace, everybody gets back what passed since it last did something, as heartbeats may lie unread.
+Time in which the controller itself stood still counts for nobody: if it is told anything much later than somebody was
+due (`_STALL_MS`), everybody gets back what passed since it was told something last, as heartbeats may lie unread.
 
 A broker in controlled shutdown may stop when every active broker has heard that its leaderships moved (KIP-841): when
 each has the metadata up to the image that began the shutdown.
@@ -29,6 +29,9 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable
 
 from controller.image import BrokerImage, MetadataImage
+
+# A timer that is late by more does not come from a busy loop.
+_STALL_MS = 300
 
 
 class _Session:
@@ -57,11 +60,12 @@ class Liveness:
     def lead(self, image: MetadataImage, now_ms: int) -> None:
         """Begin anew, with all that is committed: this node has become the active controller."""
         self._sessions.clear()
+        self._awake_ms = now_ms
         self.apply(image, now_ms)
 
     def apply(self, image: MetadataImage, now_ms: int) -> None:
         """Follow the registrations of a newly committed image."""
-        self._awake_ms = now_ms
+        self._wake(now_ms)
         for broker_id in self._sessions.keys() - image.brokers.keys():
             del self._sessions[broker_id]
         for broker_id, broker in image.brokers.items():
@@ -84,7 +88,7 @@ class Liveness:
         `connection` is a key of the open connection that it came through; None for the broker of this very process,
         and for whatever else cannot break.
         """
-        self._awake_ms = now_ms
+        self._wake(now_ms)
         session = self._sessions.get(broker_id)
         if session is None or session.broker.epoch != broker_epoch:
             return
@@ -96,6 +100,7 @@ class Liveness:
 
     def connection_lost(self, connection: Hashable, now_ms: int) -> None:
         """Note that a connection broke, which may be one of a broker; nobody is heard through it any more."""
+        self._wake(now_ms)
         for broker_id, session in self._sessions.items():
             if connection in session.connections:
                 session.connections.remove(connection)
@@ -123,13 +128,7 @@ class Liveness:
 
     def expired(self, now_ms: int) -> dict[int, int]:
         """Return who is to be fenced now, with their epochs; whoever still is not is told again after the grace."""
-        due_ms = self.due_ms
-        if due_ms is None or now_ms < due_ms:
-            return {}
-        if now_ms - due_ms > self._grace_ms:
-            for session in self._sessions.values():
-                session.ends_ms += now_ms - self._awake_ms
-        self._awake_ms = now_ms
+        self._wake(now_ms)
         gone = {}
         for broker_id, session in self._sessions.items():
             if not session.broker.fenced and session.ends_ms <= now_ms:
@@ -146,3 +145,11 @@ class Liveness:
         return all(
             other.metadata_offset >= session.shutdown_offset for other in self._sessions.values() if other.broker.active
         )
+
+    def _wake(self, now_ms: int) -> None:
+        """Give back the time in which nobody looked who is due."""
+        due_ms = self.due_ms
+        if due_ms is not None and now_ms - due_ms > _STALL_MS:
+            for session in self._sessions.values():
+                session.ends_ms += now_ms - self._awake_ms
+        self._awake_ms = now_ms

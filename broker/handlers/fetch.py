@@ -9,7 +9,10 @@ Behaviour
   nothing is polled.
 - Consumers read to the high watermark, or to the last stable offset where they ask for committed records
   only, and then are told which transactions were aborted amid what they get; replicas read to the end of the
-  log, and what they have is taken for acknowledged.
+  log, and what they have is taken for acknowledged, unless their broker has been registered anew since
+  (KIP-903): NOT_LEADER_OR_FOLLOWER.
+- A replica is told a new high watermark with the next records or when its time is up, as in Kafka since
+  KAFKA-9952: at once would double the fetches. That records are to be deleted, it is told at once.
 - Records are slices of segment files that nobody looks at on their way to the socket.
 - What is found is answered straight in bytes (`protocol.plain_fetch`); with anything else to be told, by a message.
 - What an append lets a waiting fetch read is on its way in the turn that tells it (`broker.promise`).
@@ -29,8 +32,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from broker.fetch_sessions import NO_SESSION, FetchPartition, FetchSession
+from broker.follower import NO_EPOCH, NO_OFFSET
 from broker.leader_hints import current_leader
-from broker.partition import NO_OFFSET, Isolation, Partition, ReadResult
+from broker.partition import Isolation, Partition, ReadResult
 from broker.promise import Promise
 from protocol import plain_fetch
 from protocol.errors import ErrorCode, KafkaError
@@ -82,6 +86,7 @@ class _Fetch:
         "_max_bytes",
         "_min_bytes",
         "_missing_bytes",
+        "_replica_epoch",
         "_replica_id",
         "_response",
         "_session",
@@ -101,6 +106,8 @@ class _Fetch:
         self._context = context
         self._session = session
         self._replica_id = replica_id
+        versioned = context.api_version >= _REPLICA_STATE_FROM_VERSION
+        self._replica_epoch = request.replica_state.replica_epoch if versioned else NO_EPOCH
         committed = request.isolation_level == Isolation.READ_COMMITTED
         self._isolation = Isolation.READ_COMMITTED if committed else Isolation.READ_UNCOMMITTED
         if replica_id >= 0:
@@ -182,7 +189,7 @@ class _Fetch:
                 continue
             found += result.size_bytes
             room = max(0, room - result.size_bytes)
-            urgent = urgent or result.diverging_epoch is not None
+            urgent = urgent or result.diverging_epoch is not None or self._trims(wanted, result)
             if session.full or _says_something(wanted, result):
                 said.append((wanted, result))
             elif result.caught_up:
@@ -192,10 +199,16 @@ class _Fetch:
         self._missing_bytes = self._min_bytes - found
         return None
 
+    def _trims(self, wanted: FetchPartition, result: ReadResult) -> bool:
+        """Say whether a replica has records that are to be deleted: somebody may wait until all have done so."""
+        return self._replica_id >= 0 and NO_OFFSET != wanted.sent_log_start_offset != result.log_start_offset
+
     def _read(self, wanted: FetchPartition, room: int, *, min_one: bool) -> ReadResult:
         hosted = self._hosted(wanted)
         if self._replica_id >= 0:
-            hosted.check_follower(self._replica_id, wanted.current_leader_epoch)
+            self._broker.replicas.check_follower(
+                hosted, self._replica_id, self._replica_epoch, wanted.current_leader_epoch
+            )
         result = hosted.read(
             wanted.fetch_offset,
             max(0, min(wanted.max_bytes, room)),
@@ -209,7 +222,12 @@ class _Fetch:
         if version < _ZSTD_FROM_VERSION and hosted.log.config.compression_type == "zstd":
             raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs version 10 of Fetch")
         if self._replica_id >= 0 and result.diverging_epoch is None:
-            self._broker.replicas.acknowledge(hosted, self._replica_id, wanted.fetch_offset, wanted.log_start_offset)
+            self._broker.replicas.acknowledge(
+                hosted, self._replica_id, wanted.fetch_offset, wanted.log_start_offset, self._replica_epoch
+            )
+            if hosted.high_watermark != result.high_watermark:
+                log = hosted.log
+                result = result._replace(high_watermark=log.high_watermark, last_stable_offset=log.last_stable_offset)
         return result
 
     def _hosted(self, wanted: FetchPartition) -> Partition:

@@ -29,8 +29,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from broker.connection import Disconnect, context_of
+from broker.follower import NO_OFFSET
 from broker.leader_hints import current_leader
-from broker.partition import ACKS_ALL, NO_OFFSET, Partition
+from broker.partition import ACKS_ALL, Partition
 from broker.promise import Promise
 from broker.record_checks import InvalidRecordsError, prepare
 from controller.topic_names import INTERNAL_TOPICS

@@ -30,12 +30,12 @@ from tests.examples import examples
 from tests.unit.controller.cluster import Cluster
 from tests.unit.controller.partitions import registration, topic_of, track_eligible
 
-REPLICAS = (1, 2, 3, 4)
+REPLICAS = (1, 2, 3)
 BROKERS = st.sampled_from(REPLICAS)
 
 
 class Elections(RuleBasedStateMachine):
-    """One partition on four brokers; `held` is how many records each has of it."""
+    """One partition on three brokers; `held` is how many records each has of it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -90,12 +90,17 @@ class Elections(RuleBasedStateMachine):
             self.held[self.partition.leader] += records
             self.commit()
 
-    @rule(broker=BROKERS)
-    def fetch(self, broker: int) -> None:
+    @rule(brokers=st.sets(BROKERS, min_size=1))
+    def fetch(self, brokers: set[int]) -> None:
         leader = self.partition.leader
-        if leader != NO_LEADER and self.active(broker):
-            self.held[broker] = self.held[leader]
+        if leader != NO_LEADER:
+            self.held.update({broker: self.held[leader] for broker in brokers if self.active(broker)})
             self.commit()
+
+    @rule(records=st.integers(1, 3))
+    def write_and_fetch(self, records: int) -> None:
+        self.write(records)
+        self.fetch(set(REPLICAS))
 
     @rule(brokers=st.sets(BROKERS, min_size=1))
     def fence(self, brokers: set[int]) -> None:
@@ -115,7 +120,7 @@ class Elections(RuleBasedStateMachine):
             changes = on_controlled_shutdown(self.cluster.image, broker, self.cluster.settings)
             self.replay(registration(self.cluster, broker, in_controlled_shutdown=1), *changes)
 
-    @rule(broker=BROKERS, clean=st.booleans(), lost=st.integers(0, 5))
+    @rule(broker=BROKERS, clean=st.booleans(), lost=st.integers(1, 5))
     def restart(self, broker: int, clean: bool, lost: int) -> None:
         """Register a broker again; after an unclean stop it has lost its tail."""
         image = self.cluster.image
@@ -127,6 +132,14 @@ class Elections(RuleBasedStateMachine):
             self.held[broker] = max(0, self.held[broker] - lost)
         anew = image.brokers[broker]._replace(epoch=image.offset + 1, fenced=True, in_controlled_shutdown=False)
         self.replay(broker_record(anew), *on_restart(self.cluster.settings))
+
+    @rule(order=st.permutations(REPLICAS), unclean=st.sets(BROKERS))
+    def power_cut(self, order: list[int], unclean: set[int]) -> None:
+        """Let all go at once and come back one after the other, some without their tails."""
+        self.fence(set(REPLICAS))
+        for broker in order:
+            self.restart(broker, clean=broker not in unclean, lost=2)
+            self.unfence(broker)
 
     @rule(wanted=st.sets(BROKERS), recovered=st.booleans())
     def alter_isr(self, wanted: set[int], recovered: bool) -> None:

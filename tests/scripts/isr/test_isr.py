@@ -65,7 +65,7 @@ class Machine:
             directories=(bytes(16),) * len(replicas),
         )
         if image.leader == US:
-            self.partition.lead(image)
+            self.partition.lead(image, 0)
         else:
             self.partition.follow(image)
         return self.state()
@@ -79,7 +79,7 @@ class Machine:
     def ack(self, step: Step) -> str:
         broker = step.int("broker")
         self.partition.check_follower(broker, step.int("epoch", -1))
-        self.partition.acknowledge(broker, step.int("end"), 0)
+        self.partition.acknowledge(broker, step.int("end"), 0, 0)
         return self.state()
 
     def write(self, step: Step) -> str:

@@ -24,6 +24,15 @@ from tests.unit.broker.group_node import GroupNode
 from tests.unit.broker.held_threads import HeldThreads
 from tests.unit.broker.jbod import Jbod
 from tests.unit.broker.node import Node
+from tests.unit.broker.replica_cluster import Cluster
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    """Yield three brokers that replicate from each other."""
+    made = Cluster(tmp_path)
+    yield made
+    made.close()
 
 
 @pytest.fixture

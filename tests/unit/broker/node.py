@@ -80,12 +80,13 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class Node:
-    """Broker 1 of a cluster whose metadata the test writes."""
+    """Broker 1, or another, of a cluster whose metadata the test writes."""
 
-    node_id = NODE_ID
-
-    def __init__(self, data: str, disk: Disk | None = None) -> None:
-        self.loop = VirtualLoop()
+    def __init__(
+        self, data: str, disk: Disk | None = None, *, node_id: int = NODE_ID, loop: VirtualLoop | None = None
+    ) -> None:
+        self.node_id = node_id
+        self.loop = loop or VirtualLoop()
         self.driver = PurgatoryDriver(self.loop)
         self.purgatory = self.driver.purgatory
         self.settings: dict[str, Any] = {"fetch.max.bytes": 55 << 20, "barnabas.validate.records": False}
@@ -103,7 +104,7 @@ class Node:
 
     def _replicas(self, slots: int) -> ReplicaManager:
         return ReplicaManager(
-            NODE_ID,
+            self.node_id,
             logs=self.logs,
             purgatory=self.purgatory,
             fetch_sessions=FetchSessions(slots, self.purgatory, self.random),
@@ -122,12 +123,16 @@ class Node:
     def start(self, *, slots: int = 4) -> None:
         """Open what lies on disk and serve what the metadata places here."""
         self.logs.open()
-        self.logs.format("test", NODE_ID)
+        self.logs.format("test", self.node_id)
         for _ in self.logs.load():
             pass
         self.replicas = self._replicas(slots)
+        self._wire()
         self.replicas.load(self.image)
         self._opened = True
+
+    def _wire(self) -> None:
+        """Do what has to be done before the replicas are told of the metadata."""
 
     def stop(self) -> None:
         if self._opened:

@@ -341,3 +341,17 @@ def test_a_log_that_goes_on_behind_its_snapshot_is_left_alone(tmp_path: Path) ->
     again = opened(tmp_path)
     assert (again.start_offset, again.end_offset, again.end_epoch) == (0, 3, 3)
     assert (again.oldest_snapshot, again.newest_snapshot) == ((0, 0), taken)
+
+
+def test_without_voters_that_can_change_a_follower_s_log_is_like_others(tmp_path: Path) -> None:
+    log = opened(tmp_path, voters=None)
+    receive(log, 1, 1)
+    log.truncate(0)
+    assert (log.start_offset, log.end_offset, log.oldest_snapshot) == (0, 0, None)
+    receive(log, 2, 3)
+    received_snapshot(log, SnapshotId(50, 3))
+    log.begin_behind(SnapshotId(50, 3))
+    sent = receive(log, 3)
+    again = opened(tmp_path, voters=None)
+    assert list(again.read_entries(50)) == sent
+    assert (again.start_offset, again.oldest_snapshot) == (50, (50, 3))

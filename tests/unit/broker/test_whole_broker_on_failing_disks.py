@@ -5,6 +5,7 @@ import os
 
 import pytest
 
+from controller.image import NO_LEADER
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode, InvariantError
 from protocol.messages.create_topics import CreateTopicsRequest
@@ -106,6 +107,8 @@ def test_a_failed_fsync_takes_its_directory_offline_and_no_other(whole, start, d
     assert read(whole, healthy) == [b"kept", b"kept too"]
     for _ in range(3):
         whole.wait(whole.broker._chores.watch_space())
+    leaders = [whole.broker.image.partition(topic, 0).leader for topic in (broken, healthy)]
+    assert leaders == [NO_LEADER, whole.broker.node_id]
     failures = [record.getMessage() for record in caplog.records if "second failed" in record.getMessage()]
     assert len(failures) == 1
     in_second = sum(whole.broker.logs.directory_of(log).path.endswith("second") for log in whole.broker.logs)

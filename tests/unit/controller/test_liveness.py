@@ -229,6 +229,23 @@ def test_time_in_which_the_controller_stood_still_does_not_count() -> None:
     }
 
 
+def test_nor_does_it_if_a_heartbeat_is_read_before_anybody_looks() -> None:
+    controller = Controller(brokers=2)
+    controller.hear(1, 2)
+    controller.now += 60_000
+    controller.hear(1)
+    assert controller.liveness.expired(controller.now) == {}
+    assert controller.liveness.due_ms == controller.now + SESSION
+
+
+@pytest.mark.parametrize("grace", [0, GRACE])
+def test_a_timer_that_is_a_little_late_is_no_reason_to_wait(grace: int) -> None:
+    liveness = Liveness(SESSION, grace)
+    image = Cluster(brokers=1).image
+    liveness.lead(image, 0)
+    assert liveness.expired(SESSION + 200) == {1: image.brokers[1].epoch}
+
+
 def test_a_forgotten_broker_is_due_no_more() -> None:
     controller = Controller(brokers=1)
     controller.hear(1)
