@@ -27,7 +27,6 @@ from broker import housekeeping
 from broker.active_controller import ActiveController
 from broker.chores import Chores
 from broker.compaction import LogCleaner
-from broker.connection_counts import ConnectionLimits, parse_overrides
 from broker.controller_channel import ControllerChannel
 from broker.cordons import cordoned_ids
 from broker.data_directories import (
@@ -52,16 +51,16 @@ from broker.registration import broker_registration
 from broker.replica_manager import ReplicaManager
 from broker.replication import Replication, fetch_limits
 from broker.said_once import SaidOnce
-from broker.server import BindError, Limits, Server
+from broker.server import BindError, Server
+from broker.server_limits import server_limits
+from broker.settings_warnings import warn_of_settings
 from broker.socket_options import socket_options
-from controller.configs import BROKER_CONFIGS
 from controller.configs.effective import effective_topic_config
 from controller.configs.log_config import log_config, topic_log_config
 from controller.image import Endpoint, MetadataImage
 from controller.topic_names import CONSUMER_OFFSETS
 from protocol.errors import ErrorCode, InvariantError, KafkaError
 from protocol.records.metadata import RemoveTopicRecord
-from protocol.request_memory import UNLIMITED
 from storage.log_manager import LogManager
 from storage.refusal import LogRefused
 
@@ -142,7 +141,8 @@ class Broker:
         self.replication: Replication
         self.disk = disk
         self._max_descriptors = max_descriptors
-        self.server = Server(loop, self._limits(), self.metrics, socket_options(settings), clock)
+        limits = server_limits(settings, self.live, max_descriptors)
+        self.server = Server(loop, limits, self.metrics, socket_options(settings), clock)
         self._dispatchers: dict[str, Dispatcher] = {}
         self._bound: list[str] = []
         self.phase: Literal["starting", "serving", "stopping"] = "starting"
@@ -214,7 +214,7 @@ class Broker:
         except BindError as error:
             leave_directories(self.logs.directories)
             raise CannotStart(str(error)) from error
-        self._warn_of_settings()
+        warn_of_settings(self.settings)
         self.logs.make_room()
         mark_directories(self.logs, self.cluster_id, self.node_id)
         self._make_controller()
@@ -266,17 +266,6 @@ class Broker:
     def _controller_came_or_went(self) -> None:
         if "lifecycle" in self.__dict__:
             self.lifecycle.hurry()
-
-    def _warn_of_settings(self) -> None:
-        """Say what was set and will not do what it seems to."""
-        if self.settings.unknown:
-            _log.warning("Settings that do not exist are ignored: %s", ", ".join(map(_unknown, self.settings.unknown)))
-        replicas = self.settings["default.replication.factor"]
-        if replicas > 1:
-            _log.warning(
-                "default.replication.factor=%d is more than one broker can have: nothing is created without a number",
-                replicas,
-            )
 
     @property
     def metadata_directory(self) -> LogDirectory:
@@ -494,35 +483,5 @@ class Broker:
         if topics and self.has_groups:
             self.groups.topics_deleted(topics)
 
-    def _limits(self) -> Limits:
-        settings, live = self.settings, self.live
-        queued_bytes = settings["queued.max.request.bytes"]
-        return Limits(
-            ConnectionLimits(
-                max_connections=live["max.connections"],
-                max_connections_per_ip=live["max.connections.per.ip"],
-                overrides=parse_overrides(live["max.connections.per.ip.overrides"]),
-                of_listeners={
-                    endpoint.listener: live.of_listener(endpoint.listener, "max.connections")
-                    for endpoint in settings.listeners
-                },
-                max_descriptors=self._max_descriptors,
-            ),
-            max_request_bytes=settings["socket.request.max.bytes"],
-            max_idle_s=settings["connections.max.idle.ms"] / 1000,
-            max_queued_bytes=queued_bytes if queued_bytes > 0 else UNLIMITED,
-        )
-
     def _follow_limits(self) -> None:
-        self.server.limit(self._limits())
-
-
-def _unknown(name: str) -> str:
-    """Return the name of a setting that does not exist, with the one that may have been meant."""
-    from difflib import get_close_matches
-
-    from controller.configs.topic import BROKER_SYNONYMS
-
-    # One of topics is of brokers by another name.
-    meant = BROKER_SYNONYMS.get(name) or get_close_matches(name, BROKER_CONFIGS, n=1, cutoff=0.8)
-    return f"{name} (did you mean {meant[0]}?)" if meant else name
+        self.server.limit(server_limits(self.settings, self.live, self._max_descriptors))

@@ -41,8 +41,8 @@ def claim_directories(
     """Lock the directories of `logs`, and read whose they are; `mark_directories` is to follow.
 
     They are to be of the cluster `cluster_id`; without one, of any. New ones are of that, or of the one that all nodes
-    with these `voters` agree on, or of a new cluster. Raises `CannotStart` if another process has one, if one is another
-    node's or of a later version, and if none can be used; all are left as they were found then.
+    with these `voters` agree on, or of a new cluster. Raises `CannotStart` if another process has one, if one is
+    another node's or of a later version, and if none can be used; all are left as they were found then.
     """
     try:
         found = _claim(logs, node_id, cluster_id)
