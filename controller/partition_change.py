@@ -230,7 +230,7 @@ class _Target:
         if len(self.isr) >= self.min_isr:
             self.eligible = ()
             return
-        before = {*self.eligible, *self.partition.isr}
+        before = {*self.eligible, *self.partition.isr} & set(self.replicas)
         self.eligible = tuple(sorted(self.elector.without_unclean(before - set(self.isr))))
 
     def _leave_out_dead(self) -> None:

@@ -158,6 +158,11 @@ class TestEligible:
         assert record is not None
         assert (record.leader, record.isr, record.eligible_leader_replicas) == (1, [1], [])
 
+    def test_who_is_no_replica_any_more_is_not_eligible(self, cluster: Cluster) -> None:
+        change(cluster, isr=[1], eligible_leader_replicas=[2], adding_replicas=[], removing_replicas=[2, 3])
+        after = becomes(cluster, isr=[1])
+        assert (after.replicas, after.isr, after.eligible_leader_replicas) == ((1,), (1,), ())
+
     def test_who_may_have_lost_records_is_not_eligible(self, cluster: Cluster) -> None:
         change(cluster, isr=[1], eligible_leader_replicas=[2])
         after = becomes(cluster, elector(cluster, unclean=(1, 2)), isr=[])
