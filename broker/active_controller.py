@@ -94,7 +94,8 @@ class ActiveController:
             self.liveness.unreachable(node_id, since_ms)
         self._look_after_brokers()
         settings = self._settings
-        self._repeat("balance", settings["leader.imbalance.check.interval.seconds"], balance_leaders)
+        if settings["auto.leader.rebalance.enable"]:
+            self._repeat("balance", settings["leader.imbalance.check.interval.seconds"], balance_leaders)
         self._repeat("unclean", settings["unclean.leader.election.interval.ms"] / 1000, elect_unclean_leaders)
 
     def _lay_down(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from random import Random
+from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
 from protocol.errors import KafkaError
@@ -20,6 +20,8 @@ from storage.inspection.kinds import is_foreign, is_log_directory
 from storage.log_manager import CHECKPOINTS
 
 if TYPE_CHECKING:
+    from random import Random
+
     from storage.log_directory import LogDirectory
     from storage.log_manager import LogManager
 
@@ -153,7 +155,8 @@ def leave_directories(directories: list[LogDirectory]) -> None:
 
 def shared_cluster_id(voters: Sequence[object]) -> str:
     """Return the id that nodes with the same voters agree on, without having to be told one."""
-    return new_cluster_id(Random(",".join(map(str, voters))))
+    text = uuid_text(sha256(",".join(map(str, voters)).encode()).digest()[:16])
+    return text if text[0] != "-" else f"_{text[1:]}"
 
 
 def new_cluster_id(random: Random) -> str:

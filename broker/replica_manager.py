@@ -356,8 +356,11 @@ class ReplicaManager:
         some = next(iter(siblings.values()), None)
         config = some.log.config if some is not None else self._topic_config(image, topic.name)
         log = self._logs.get(topic.name, index)
+        directory = state.directories[state.replicas.index(self._node_id)]
         if log is None:
-            directory = state.directories[state.replicas.index(self._node_id)]
+            log = self._logs.create(topic.name, topic.topic_id, index, config, directory)
+        if log.topic_id != topic.topic_id:  # of a former topic, with which its files could not be deleted
+            self._logs.delete(topic.name, index)
             log = self._logs.create(topic.name, topic.topic_id, index, config, directory)
         log.config = config
         partition = Partition(self._node_id, topic.name, topic.topic_id, index, log, self.traffic.of(topic.name))

@@ -184,10 +184,10 @@ class _Target:
         old, tracks_eligible = self.partition, self.elector.tracks_eligible
         change = PartitionChangeRecord(partition_id=old.partition, topic_id=topic_id)
         self._complete_move()
+        if old.leader == NO_LEADER:
+            self._leave_out_dead()
         if tracks_eligible:
             self._keep_eligible()
-        elif old.leader == NO_LEADER:
-            self._leave_out_dead()
         leader, unclean = self._elect()
         if leader != old.leader:
             change.leader = leader
@@ -230,11 +230,11 @@ class _Target:
         if len(self.isr) >= self.min_isr:
             self.eligible = ()
             return
-        before = {*self.eligible, *self.partition.isr}
+        before = {*self.eligible, *self.partition.isr} & set(self.replicas)
         self.eligible = tuple(sorted(self.elector.without_unclean(before - set(self.isr))))
 
     def _leave_out_dead(self) -> None:
-        """Let the ISR be those who live, if any do: all who were in sync and went at once have stayed in it."""
+        """Let the ISR be those who live, if any do: without an ELR, all who went at once have stayed in it."""
         self.isr = tuple(replica for replica in self.isr if self._lives(replica)) or self.isr
 
     def _elect(self) -> tuple[int, bool]:

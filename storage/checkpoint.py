@@ -72,7 +72,7 @@ def parse_leader_epochs(text: str, file: str) -> list[EpochEntry]:
     entries: list[EpochEntry] = []
     for line, (epoch, start_offset) in _rows(text, file, "epoch", "start_offset"):
         entry = EpochEntry(_number(epoch, file, line, "epoch"), _number(start_offset, file, line, "start_offset"))
-        for name, value, before in zip(EpochEntry._fields, entry, entries[-1] if entries else (-1, -1), strict=True):
+        for name, value, before in zip(EpochEntry._fields, entry, entries[-1], strict=True) if entries else ():
             if value <= before:
                 raise CheckpointError(file, line, f"{value} behind {before}", name)
         entries.append(entry)
@@ -195,6 +195,7 @@ def _unknown_version(version: str, known: str, file: str, line: int) -> Checkpoi
 
 def _number(text: str, file: str, line: int, field: str) -> int:
     """Return a whole number that is not negative."""
-    if not (text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= _MAX_NUMBER):
+    number = int(text) if text.isascii() and text.isdigit() and len(text) < 20 else _MAX_NUMBER + 1
+    if number > _MAX_NUMBER:
         raise CheckpointError(file, line, f"{text!r} is no offset, epoch or id", field)
-    return int(text)
+    return number

@@ -12,6 +12,7 @@ replication and isolation levels are the broker's. How a log is opened is in `op
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 
 from protocol.errors import ErrorCode, KafkaError
@@ -427,11 +428,17 @@ class Log:
             flush.run()
 
     def due_flush(self, now_ms: int) -> Flush | None:
-        """Begin the flush that is due: of everything after `flush.ms`, else of what was rolled."""
-        rolled = self._segments.active.base_offset
-        if self.log_end_offset > self.recovery_point and now_ms - self._flushes.begun_ms >= self.config.flush_ms:
-            return self.begin_flush(now_ms)
-        return self.begin_flush(now_ms, rolled) if rolled > self.recovery_point else None
+        """Begin the flush that is due: of everything after `flush.ms`, else of what was rolled; none while that fails.
+
+        Its directory says why it does; the flushes of others are not to wait for this one.
+        """
+        rolled, all_due = self._segments.active.base_offset, now_ms - self._flushes.begun_ms >= self.config.flush_ms
+        with suppress(KafkaError):
+            if self.log_end_offset > self.recovery_point and all_due:
+                return self.begin_flush(now_ms)
+            if rolled > self.recovery_point:
+                return self.begin_flush(now_ms, rolled)
+        return None
 
     def release(self) -> None:
         """Give back the memory and descriptors that reads of old segments took."""

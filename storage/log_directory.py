@@ -148,8 +148,11 @@ class LogDirectory:
         """
         if sync or self._written.get(name) != offsets:
             with self.storage_errors():
-                text = format_offsets(offsets).encode()
-                self._disk.replace_file(f"{self.path}/{name}", text, sync or name == CLEANED_TO)
+                path, text = f"{self.path}/{name}", format_offsets(offsets).encode()
+                if name not in self._written:
+                    # A crash may have left one, and a power cut would bring back what it says in the place of `text`.
+                    self._disk.remove(f"{path}.tmp")
+                self._disk.replace_file(path, text, sync or name == CLEANED_TO)
             self._written[name] = offsets
 
     def fail(self, error: OSError) -> KafkaError:

@@ -88,7 +88,7 @@ class LogFiles:
 
     def snapshot_offsets(self) -> list[int]:
         """Return as of which offsets there are snapshots, lowest first."""
-        return snapshot_offsets(self._disk, self._directory)
+        return snapshot_offsets(self._disk.list_dir(self._directory))
 
     def remove_snapshots(self, below: int) -> None:
         """Delete the snapshots taken at offsets smaller than `below`."""

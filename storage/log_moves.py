@@ -4,7 +4,8 @@
                 lie, offsets and epochs kept. The log stays where it is, and is written and read there.
     synced      what is durable of the log is durable of the copy, and so is the copy's name.
     taken over  in one step, once the copy holds everything: it gets the log's name, and the log goes on in its files.
-    retired     the new name is durable; the old files are renamed `-delete`.
+    retired     the new name is durable; the old files are renamed `-delete`, durably too before the move is over: once
+                the log is deleted, a power cut would bring them back as a log.
 
 Until the copy is renamed the log is where it was, whatever happens; from then on it is in the target. Between that
 and the last step both directories hold the partition's name, and a power cut may show any of the two renames: so each
@@ -190,10 +191,11 @@ class LogMoves:
             try:
                 with move.target.storage_errors():
                     self._disk.sync_dir(move.target.path)
+                self._retire(move)
+                with move.source.storage_errors():
+                    self._disk.sync_dir(move.source.path)
             except KafkaError as error:
                 self._logs.problems.append(str(error))
-            else:
-                self._retire(move)
         else:
             self._discard(move.target, (log.topic, log.partition), move.copy.directory, 0)
 
@@ -206,8 +208,10 @@ class LogMoves:
         self._take_over(move)
         with move.target.storage_errors():
             yield partial(self._disk.sync_dir, move.target.path)
-        del self._moves[move.log]
         self._retire(move)
+        with move.source.storage_errors():
+            yield partial(self._disk.sync_dir, move.source.path)
+        del self._moves[move.log]
 
     def close(self) -> None:
         """Complete the moves whose copies have taken over; the others begin anew after the next start."""

@@ -107,6 +107,7 @@ def _open_parts(
         found.segments,
         end_offset,
         high_watermark=high_watermark,
+        snapshots=found.snapshots,
         believed_to=end_offset if clean else recovery_point,
         scanned=found.scanned,
         closed=clean,

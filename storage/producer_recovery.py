@@ -30,6 +30,7 @@ def recover_producers(
     end_offset: int,
     *,
     high_watermark: int,
+    snapshots: Sequence[int] | None = None,
     believed_to: int | None = None,
     scanned: Collection[Segment] = (),
     closed: bool = False,
@@ -39,7 +40,8 @@ def recover_producers(
     Snapshots before the log, past `believed_to` or the end, damaged ones, and those that no segment begins with are
     deleted, but for the newest of the last. Of the `scanned` segments the transaction indexes are made anew, and the
     snapshots that are missing.
-    `closed` if the log was closed in order, and so without a snapshot has no producers.
+    `snapshots` says as of which offsets there are any, lowest first; None to look. `closed` if the log was closed in
+    order, and so without a snapshot has no producers.
     """
     first = segments[0].base_offset
     believed_to = end_offset if believed_to is None else min(max(believed_to, first), end_offset)
@@ -48,7 +50,7 @@ def recover_producers(
     state: ProducerState | None = None
     newest: ProducerState | None = None
     damaged = False
-    for offset in reversed(files.snapshot_offsets()):
+    for offset in reversed(files.snapshot_offsets() if snapshots is None else snapshots):
         if not first <= offset <= believed_to or (newest is not None and offset not in bases):
             files.remove_snapshots_at([offset])
         elif state is None:

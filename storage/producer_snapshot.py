@@ -12,12 +12,12 @@
 Only each producer's last batch is in it; `ProducerState.refill` restores the window behind that one.
 """
 
+from collections.abc import Iterable
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - a class, whatever its name
 
 from protocol.checksum import crc32c
 from protocol.record_batch import NO_SEQUENCE
-from storage.disk import Disk
 from storage.producer_state import NO_OFFSET, AppendedBatch, ProducerEntry, ProducerState
 
 SNAPSHOT_SUFFIX = ".snapshot"
@@ -83,7 +83,7 @@ def decode_snapshot(data: bytes, end_offset: int) -> ProducerState:
     return ProducerState(end_offset, producers)
 
 
-def snapshot_offsets(disk: Disk, directory: str) -> list[int]:
-    """Return the offsets of the producer snapshots in a log's directory, lowest first."""
-    names = [name.removesuffix(SNAPSHOT_SUFFIX) for name in disk.list_dir(directory) if name.endswith(SNAPSHOT_SUFFIX)]
-    return [int(name) for name in names if len(name) == 20 and name.isdigit()]
+def snapshot_offsets(names: Iterable[str]) -> list[int]:
+    """Return the offsets of the producer snapshots among the names in a log's directory, lowest first."""
+    stems = [name.removesuffix(SNAPSHOT_SUFFIX) for name in names if name.endswith(SNAPSHOT_SUFFIX)]
+    return sorted(int(stem) for stem in stems if len(stem) == 20 and stem.isdigit())

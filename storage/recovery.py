@@ -76,6 +76,8 @@ class Recovered(NamedTuple):
     """Those that were read through."""
     next_offset: int
     log_start_offset: int
+    snapshots: list[int]
+    """As of which offsets there are snapshots of producers, lowest first."""
     report: RecoveryReport
 
 
@@ -155,7 +157,8 @@ def recover_segments(
     if not clean:
         _find_first_epochs(segments, epochs, log_start_offset)
     report = RecoveryReport(scanned_bytes, truncated, removed, rebuilt, first_cut)
-    return Recovered(segments, scanned, next_offset, log_start_offset, report)
+    snapshots = snapshot_offsets(disk.list_dir(directory) if removed or truncated else names)
+    return Recovered(segments, scanned, next_offset, log_start_offset, snapshots, report)
 
 
 def scan(
@@ -215,8 +218,7 @@ def _offset_of(name: str) -> int:
 
 
 def _is_offset(name: str) -> bool:
-    stem = name.partition(".")[0]
-    return len(stem) == 20 and stem.isdigit()
+    return name[20:21] == "." and name[:20].isdigit()
 
 
 def _open(disk: Disk, directory: str, base: int, names: set[str], now_ms: int) -> tuple[Segment, bool]:
@@ -262,15 +264,14 @@ def _remove_behind(disk: Disk, directory: str, bases: list[int]) -> int:
 
 def _remove_leftovers(disk: Disk, directory: str, names: set[str]) -> None:
     for name in sorted(names):
-        stem, dot, suffix = name.partition(".")
-        orphan = _is_offset(name) and dot + suffix in SEGMENT_SUFFIXES and stem + LOG_SUFFIX not in names
+        orphan = name[20:] in SEGMENT_SUFFIXES and name[:20].isdigit() and name[:20] + LOG_SUFFIX not in names
         if orphan or name.endswith((DELETED_SUFFIX, ".tmp")):
             disk.remove(f"{directory}/{name}")
             names.discard(name)
 
 
 def _remove_snapshots_above(disk: Disk, directory: str, offset: int) -> None:
-    for taken_at in reversed(snapshot_offsets(disk, directory)):
+    for taken_at in reversed(snapshot_offsets(disk.list_dir(directory))):
         if taken_at > offset:
             disk.remove(segment_path(directory, taken_at, SNAPSHOT_SUFFIX))
 

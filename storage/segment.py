@@ -456,9 +456,13 @@ class Segment:
             self._transaction_index.release()
 
     def remove(self) -> None:
-        """Delete the files; the log's bytes stay readable for whoever holds a slice of them."""
+        """Delete the files; the log's bytes stay readable for whoever holds a slice of them.
+
+        Of a segment that is not the log's the `.log` file goes last: a crash must not leave indexes that would pass for
+        those of the segment whose place it was to take.
+        """
         self.close_file()
-        for kind in SEGMENT_SUFFIXES:
+        for kind in reversed(SEGMENT_SUFFIXES) if self.suffix else SEGMENT_SUFFIXES:
             self._disk.remove(self._path(kind))
 
     def mark_deleted(self) -> list[str]:

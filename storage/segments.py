@@ -214,7 +214,8 @@ class Segments:
     def take_unsynced(self, start_offset: int, end_offset: int) -> list[File]:
         """Return the files to sync for the offsets from `start_offset` to below `end_offset` to be durable."""
         first = max(bisect_right(self._bases, start_offset) - 1, 0)
-        last = bisect_left(self._bases, end_offset)
+        # Once it is complete, the last one has indexes that were cut maybe, even if it has no batch any more.
+        last = (bisect_right if self.active.unsynced_indexes else bisect_left)(self._bases, end_offset)
         return take_unsynced(self._disk, self._segments[first:last])
 
     def release(self) -> None:

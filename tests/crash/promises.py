@@ -60,6 +60,8 @@ class Promise(NamedTuple):
     """Whether there must be a log at all."""
     cleaned: int = 0
     """Where what compaction may have touched ends; `history.py` says what must be there below."""
+    decided: int = 0
+    """Up to where all was committed that compaction has relied on, as on the marker of a transaction that it took."""
 
     def required(self) -> list[Stored]:
         """Return the batches that must be there."""
@@ -91,6 +93,7 @@ def either(before: Promise, after: Promise) -> Promise:
         max(before.start, after.start),
         before.exists and after.exists,
         max(before.cleaned, after.cleaned),
+        max(before.decided, after.decided),
     )
 
 

@@ -143,6 +143,7 @@ def lives_after(
         life.versions = [Version(log.log_end_offset if not written else written[0].base_offset, found, written)]
         life.durable_end, life.start, life.created_durably = log.log_end_offset, log.log_start_offset, True
         life.cleaned = min(promises[log.topic].cleaned, log.log_end_offset)
+        life.decided = min(promises[log.topic].decided, log.log_end_offset)
     return lives
 
 

@@ -45,7 +45,7 @@ class Life:
         self.durable_end = self.acknowledged_end = 0
         self.start = 0
         self.exists = True
-        self.cleaned = 0
+        self.cleaned = self.decided = 0
         self.created_durably = False
         self.flush: Flush | None = None
         self.cuts = 0
@@ -55,8 +55,15 @@ class Life:
         return self.versions[-1]
 
     def promise(self) -> Promise:
-        lengths = tuple(len(version.batches) for version in self.versions)
-        return Promise(tuple(self.versions), lengths, self.durable_end, self.start, self.created_durably, self.cleaned)
+        return Promise(
+            tuple(self.versions),
+            tuple(len(version.batches) for version in self.versions),
+            self.durable_end,
+            self.start,
+            self.created_durably,
+            self.cleaned,
+            self.decided,
+        )
 
     def change(self, version: Version) -> None:
         """Let the log be another one from now on, durably."""
@@ -169,7 +176,7 @@ class Workload:
         former = life.versions
         self._make(name, life.config)
         self.lives[name].versions = [*former, *self.lives[name].versions]
-        self.lives[name].cleaned = life.cleaned
+        self.lives[name].cleaned, self.lives[name].decided = life.cleaned, life.decided
 
     # Records
 
@@ -316,9 +323,11 @@ class Workload:
         """Part from what another leader has not got, which is never compacted, nor is what it decides."""
         log, life = self.log(name), self.lives[name]
         first = log.high_watermark if life.cleaned else log.log_start_offset
-        # The high watermark may be an old checkpoint's. What was compacted is committed, so every leader has it; a log
-        # that were cut amid what compaction left would end where no batch does, and after a start where the last does.
-        offset = min(max(self.random.randint(first, log.log_end_offset), life.cleaned), log.log_end_offset)
+        # The high watermark may be an old checkpoint's. What was compacted is committed, and so is what decided it, so
+        # every leader has that; a log that were cut amid what compaction left would end where no batch does, and after
+        # a start where the last does.
+        offset = max(self.random.randint(first, log.log_end_offset), life.cleaned, life.decided)
+        offset = min(offset, log.log_end_offset)
         kept = [batch for batch in life.version.batches if batch.next_offset <= offset]
         if len(kept) == len(life.version.batches):
             self.manager.truncate_to(log, offset)
@@ -342,7 +351,7 @@ class Workload:
         life.change(Version(offset, []))
         life.acknowledged_end = offset
         life.start = offset
-        life.cleaned = 0
+        life.cleaned = life.decided = 0
         self._new_leader(log)
 
     def _new_leader(self, log: Log) -> None:
@@ -385,6 +394,7 @@ class Workload:
             return
         life = self.lives[compaction.log.topic]
         life.cleaned = max(life.cleaned, compaction.log.segments[-1].base_offset)
+        life.decided = max(life.decided, compaction.log.high_watermark)
         self.mark()
         budget = self.random.choice((1, 10000, 1 << 20))
         for _ in range(self.random.choice((1, 5, 30, 100))):

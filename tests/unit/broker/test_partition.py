@@ -60,3 +60,45 @@ def test_a_deleted_replica_serves_nobody_who_still_holds_it(node: Node, partitio
         partition.read(0, 1 << 20, Isolation.READ_UNCOMMITTED)
     assert refused.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert partition.committed(3) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+class TestInSync:
+    """Broker 1 leads, 2 and 3 have replicas, and all are in sync."""
+
+    @pytest.fixture
+    def partition(self, node: Node) -> Partition:
+        node.create("t", replicas=(1, 2, 3))
+        return node.partition("t")
+
+    def test_rule_7_a_proposed_isr_counts_beside_the_committed_one(self, node: Node, partition: Partition) -> None:
+        node.shrink("t", [1, 2])
+        partition.propose(frozenset({1, 3}))
+        assert partition.maximal_isr == {1, 2, 3}
+        append(node)
+        partition.acknowledge(2, 1, 0, 0)
+        assert partition.high_watermark == 0
+        partition.acknowledge(3, 1, 0, 0)
+        assert partition.high_watermark == 1
+        partition.propose(None)
+        assert partition.maximal_isr == {1, 2}
+
+    def test_an_append_says_until_when_a_follower_had_all_there_was(self, node: Node, partition: Partition) -> None:
+        partition.acknowledge(2, 0, 0, 0)
+        partition.acknowledge(3, 0, 0, 0)
+        node.pass_time(5)
+        append(node)
+        assert [partition.followers[broker].caught_up_ms for broker in (2, 3)] == [5000, 5000]
+        node.pass_time(5)
+        append(node)
+        assert partition.followers[2].caught_up_ms == 5000
+
+    def test_who_is_in_sync_is_not_awaited_any_more(self, node: Node, partition: Partition) -> None:
+        node.shrink("t", [1, 3])
+        partition.followers[2].awaited = True
+        node.shrink("t", [1, 2, 3])
+        assert not partition.followers[2].awaited
+
+    def test_an_isr_is_taken_over_only_if_it_is_newer(self, partition: Partition) -> None:
+        assert partition.take_isr([1, 2], 1)
+        assert not partition.take_isr([1], 1)
+        assert (partition.isr, partition.partition_epoch) == ({1, 2}, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.metadata import ConfigRecord, PartitionChangeRecord, PartitionRecord, TopicRecord
 from storage.log_config import LogConfig
+from tests.disks import FaultyDisk
 from tests.unit.broker.node import NODE_ID, Node
 
 
@@ -99,6 +101,20 @@ class TestPlacement:
         assert node.stored("t") == []
         assert node.replicas.topic_name(b"1" * 16) is None
         assert node.replicas.topic_name(b"2" * 16) == "t"
+
+    def test_a_topic_created_again_never_takes_a_log_that_could_not_be_deleted(self, tmp_path: Path) -> None:
+        disk = FaultyDisk()
+        node = Node(str(tmp_path / "full"), disk)
+        node.start()
+        node.create("t", topic_id=b"1" * 16)
+        node.append("t")
+        disk.arm("rename", errno.ENOSPC)
+        node.remove("t")
+        assert disk.disarm("rename")
+        node.create("t", topic_id=b"2" * 16)
+        stored = node.stored("t")
+        node.stop()
+        assert stored == []
 
     def test_a_topics_configuration_reaches_its_logs(self, node: Node) -> None:
         node.create("t", partitions=2, config=LogConfig(segment_bytes=100_000))

@@ -48,3 +48,16 @@ def test_the_name_of_the_new_segment_is_durable_before_retention_takes_all_other
     made = disk.calls.index(("create", f"{log.directory}/{3:020d}.log"))
     durable = disk.calls.index(("sync_dir", log.directory))
     assert made < durable < min(number for number, (kind, _) in enumerate(disk.calls) if kind == "rename")
+
+
+def test_indexes_that_a_truncation_has_emptied_are_synced_by_a_clean_stop(tmp_path: Path) -> None:
+    """Else a power cut might bring back their entries, and the start after a clean stop would take them as they are."""
+    disk = FaultyDisk()
+    log = open_log(tmp_path, DEFAULT._replace(index_interval_bytes=1), disk=disk)
+    fill(log, 3)
+    log.close(NOW_MS)
+    log = open_log(tmp_path, DEFAULT, disk=disk)
+    log.truncate_to(0)
+    disk.calls.clear()
+    log.close(NOW_MS)
+    assert {f"{0:020}.index", f"{0:020}.timeindex"} <= {*disk.called("sync")}

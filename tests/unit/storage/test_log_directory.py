@@ -178,3 +178,14 @@ def test_the_space_of_the_volume_is_told_until_the_directory_fails(tmp_path: Pat
         directory.space()
     assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     directory.close(clean=False)
+
+
+def test_a_checkpoint_that_a_crash_left_half_done_is_not_written_over_but_gone(tmp_path: Path) -> None:
+    """A power cut could bring back its content under the checkpoint's name, once that is given to the same file."""
+    left = tmp_path / f"{LOG_STARTS}.tmp"
+    left.write_text("0\n1\nt 0 52\n")
+    (tmp_path / "same").hardlink_to(left)
+    directory = LogDirectory(OsDisk(), str(tmp_path))
+    directory.write_offsets(LOG_STARTS, {("t", 0): 24})
+    assert directory.read_offsets(LOG_STARTS) == {("t", 0): 24}
+    assert (tmp_path / "same").read_text() == "0\n1\nt 0 52\n"

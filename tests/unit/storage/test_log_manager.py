@@ -470,6 +470,17 @@ def test_due_flushes_are_of_logs_that_rolled(manager: Manager) -> None:
     assert len(headers(again)) == 5
 
 
+def test_a_log_that_cannot_be_flushed_for_want_of_space_holds_up_no_other(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    manager = Manager(tmp_path / "a", disk=disk)
+    manager.start()
+    for name in ("one", "other"):
+        fill(manager.create(name, TOPIC_ID, 0, CONFIG._replace(segment_bytes=2 * SIZE)), 5)
+    disk.arm("replace", errno.ENOSPC)
+    assert len(list(manager.due_flushes(NOW_MS))) == 1
+    assert len(list(manager.due_flushes(NOW_MS))) == 1  # of the one that had to wait
+
+
 @pytest.mark.parametrize("text", ["", "?"])
 def test_where_nobody_knows_which_logs_are_compacted_all_may_be(manager: Manager, tmp_path: Path, text: str) -> None:
     for directory in manager.directories:

@@ -262,3 +262,26 @@ def test_nothing_moves_while_a_directory_is_offline(manager: Manager) -> None:
     with pytest.raises(KafkaError) as refused:
         manager.moves.begin(log, manager.second)
     assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_the_old_files_are_durably_renamed_before_the_move_is_over(tmp_path: Path) -> None:
+    """Else a power cut after the log's deletion would bring them back as the log."""
+    disk = FaultyDisk()
+    manager = Manager(tmp_path, disk)
+    log = manager.create_log()
+    fill(log, 3)
+    manager.moved(log)
+    renamed = disk.calls.index(("rename", f"{manager.first.path}/topic-0"))
+    assert ("sync_dir", manager.first.path) in disk.calls[renamed:]
+
+
+def test_the_old_files_are_durably_renamed_before_the_log_is_deleted(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    manager = Manager(tmp_path, disk)
+    taken_over(manager)
+    disk.calls.clear()
+    manager.delete("topic", 0)
+    renamed, *deleted = [
+        number for number, (kind, path) in enumerate(disk.calls) if (kind, path[-8:]) == ("rename", "/topic-0")
+    ]
+    assert ("sync_dir", manager.first.path) in disk.calls[renamed : deleted[0]]

@@ -439,6 +439,34 @@ class TestIsolation:
         state = FetchRequest.ReplicaState(replica_id=2, replica_epoch=1)
         assert offsets(fetched(node, wanted(offset=1), version=15, replica_state=state)) == [1]
 
+    def test_a_replica_is_told_the_high_watermark_that_its_own_fetch_moved(self, node: Node) -> None:
+        assert fetched(node, wanted(offset=2), replica_id=2).high_watermark == 2
+
+    def test_a_high_watermark_alone_does_not_end_a_replicas_wait(self, node: Node) -> None:
+        node.create("t3", replicas=(1, 2, 3))
+        node.append("t3")
+        waiting = ask(node, {"t3": [wanted(offset=1)]}, max_wait_ms=500, replica_id=2)
+        node.loop.call_later(0.1, node.replicas.acknowledge, node.partition("t3"), 3, 1, 0)
+        assert node.wait(waiting).responses[0].partitions[0].high_watermark == 1
+        assert node.loop.time() == pytest.approx(0.5, abs=0.01)
+
+    def test_records_that_are_to_be_deleted_end_a_replicas_wait(self, node: Node) -> None:
+        request = {"t": [wanted(offset=2)]}
+        session = node.wait(ask(node, request, session_epoch=0, max_wait_ms=0, replica_id=2)).session_id
+        waiting = ask(node, {}, session_id=session, session_epoch=1, max_wait_ms=500, replica_id=2)
+        node.loop.call_later(0.1, node.replicas.delete_records, node.partition("t"), 1)
+        assert node.wait(waiting).responses[0].partitions[0].log_start_offset == 1
+        assert node.loop.time() == pytest.approx(0.1, abs=0.01)
+
+    @pytest.mark.parametrize(("epoch", "code"), [(1, 6), (2, 0), (3, 0), (-1, 0)])
+    def test_rule_8_a_replica_whose_broker_was_registered_anew_since_is_refused(
+        self, node: Node, epoch: int, code: int
+    ) -> None:
+        node.register(2, "h", 1)
+        state = FetchRequest.ReplicaState(replica_id=2, replica_epoch=epoch)
+        assert fetched(node, wanted(offset=2), version=15, replica_state=state).error_code == code
+        assert node.partition("t").high_watermark == (1 if code else 2)
+
     @pytest.mark.parametrize(
         ("epoch", "code"), [(-1, ErrorCode.NOT_LEADER_OR_FOLLOWER), (0, ErrorCode.UNKNOWN_LEADER_EPOCH)]
     )

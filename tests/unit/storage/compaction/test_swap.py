@@ -49,6 +49,10 @@ def written(folder: Path, disk: DyingDisk) -> Log:
     return log
 
 
+def indexes(log: Log) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in Path(log.directory).glob("*index")}
+
+
 def calls_of_a_pass(folder: Path) -> int:
     disk = DyingDisk()
     log = written(folder, disk)
@@ -138,3 +142,24 @@ def test_a_failing_call_loses_nothing(tmp_path: Path, kind: str, after: int) -> 
     recovered = open_log(tmp_path, log.config, clean=False)
     assert state(recovered) == before
     _check_whole(recovered)
+
+
+def test_a_power_cut_amid_an_interruption_leaves_the_log_its_own_indexes(tmp_path: Path) -> None:
+    """The deletions reach the disk in their order: the indexes of what was made must not outlast its batches."""
+    for lost in range(4):
+        folder = tmp_path / str(lost)
+        disk = DyingDisk()
+        log = written(folder, disk)
+        before = state(log)
+        compaction = begin(log, disk=disk)
+        while not list(Path(log.directory).glob("*.log.swap")):
+            call = compaction.step(1 << 20)
+            if call is not None and not list(Path(log.directory).glob("*.log.swap")):
+                call()
+        disk.lives = lost
+        with pytest.raises(Killed):
+            compaction.stop()
+        recovered = open_log(folder, log.config, clean=False, recovery_point=log.segments[-1].base_offset)
+        assert state(recovered) == before
+        found = indexes(recovered)
+        assert indexes(open_log(folder, log.config, clean=False)) == found  # read through, and made anew
