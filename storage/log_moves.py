@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from protocol.errors import ErrorCode, InvariantError, KafkaError
 from protocol.record_batch import read_header
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from random import Random
 
     from storage.log_directory import LogDirectory
-    from storage.log_manager import LogManager
     from storage.search import Search
+    from storage.trash import Trash
 
 MOVES_FILE = "partition.moves"
 
@@ -122,10 +122,30 @@ class LogMove:
         self.copied_bytes += len(data)
 
 
+class Logs(Protocol):
+    """What a move asks of the manager whose log it is."""
+
+    directories: list[LogDirectory]
+    problems: list[str]
+    trash: Trash
+
+    def directory_of(self, log: Log) -> LogDirectory:
+        """Return the directory that a log is in."""
+        ...
+
+    def checkpoint_one(self, log: Log, directory: LogDirectory, copy: Log) -> None:
+        """Let the checkpoint files of `directory` tell of a log that is about to be in it, as `copy` is."""
+        ...
+
+    def rehome(self, log: Log, directory: LogDirectory) -> None:
+        """Take note that a log is in `directory` now."""
+        ...
+
+
 class LogMoves:
     """The moves of the logs of one manager."""
 
-    def __init__(self, logs: LogManager, disk: Disk, *, now_ms: Callable[[], int], random: Random) -> None:
+    def __init__(self, logs: Logs, disk: Disk, *, now_ms: Callable[[], int], random: Random) -> None:
         self._logs = logs
         self._disk = disk
         self._now_ms = now_ms

@@ -11,12 +11,14 @@
     directories              in which of its directories a broker has a replica
     assignment               replicas of a new partition, placed or assigned by hand
     elect_leaders            leaders elected at somebody's request
+    due_elections            leaders elected though nobody asks: preferred ones, and unclean where that is allowed
     alter_partition          ISRs as the leaders want them
     assign_replicas_to_dirs  in which of its directories a broker has which replicas
     reassignments            partitions on their way to other replicas
     features                 the levels of features
     alter_configs            configurations of every kind of resource; what each can have: topic_configs, group_configs,
                              client_metrics_configs and, for brokers, `controller.configs.alterations`
+    election_configs         what follows for partitions when configurations change
     client_quotas            quotas of users, clients and addresses
     producer_ids             blocks of producer ids
 
