@@ -16,18 +16,19 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from functools import cached_property, partial
+from functools import cached_property
 from random import Random
 from typing import TYPE_CHECKING, Literal
 
 from barnabas import __version__
 from broker import housekeeping
+from broker.active_controller import ActiveController
 from broker.chores import Chores
 from broker.compaction import LogCleaner
-from broker.connection_counts import ConnectionLimits, parse_overrides
-from broker.cordons import Cordons
+from broker.controller_channel import ControllerChannel
+from broker.cordons import cordoned_ids
 from broker.data_directories import (
     CannotStart,
     claim_directories,
@@ -35,31 +36,31 @@ from broker.data_directories import (
     leave_directories,
     mark_directories,
 )
-from broker.dispatch import Dispatcher
+from broker.dispatch import Dispatcher, answer_here
 from broker.fetch_sessions import FetchSessions
+from broker.lifecycle import Lifecycle, RegistrationError
 from broker.listeners import join_host_port, split_host_port
 from broker.live_settings import LiveSettings
 from broker.lost_directories import report_lost
 from broker.metrics import Metrics
+from broker.neighbours import Neighbours
 from broker.producer_ids import ProducerIds
 from broker.purgatory_driver import PurgatoryDriver
 from broker.raft_driver import RaftDriver
+from broker.registration import broker_registration
 from broker.replica_manager import ReplicaManager
+from broker.replication import Replication, fetch_limits
 from broker.said_once import SaidOnce
-from broker.server import BindError, Limits, Server
+from broker.server import BindError, Server
+from broker.server_limits import server_limits
+from broker.settings_warnings import warn_of_settings
 from broker.socket_options import socket_options
-from controller.commands.brokers import unfence_broker
-from controller.commands.producer_ids import allocate_producer_ids
-from controller.commands.registration import SUPPORTED_FEATURES, register_broker
-from controller.configs import BROKER_CONFIGS
 from controller.configs.effective import effective_topic_config
 from controller.configs.log_config import log_config, topic_log_config
 from controller.image import Endpoint, MetadataImage
 from controller.topic_names import CONSUMER_OFFSETS
 from protocol.errors import ErrorCode, InvariantError, KafkaError
-from protocol.messages.broker_registration import BrokerRegistrationRequest
 from protocol.records.metadata import RemoveTopicRecord
-from protocol.request_memory import UNLIMITED
 from storage.log_manager import LogManager
 from storage.refusal import LogRefused
 
@@ -69,7 +70,6 @@ if TYPE_CHECKING:
     from broker.monitoring.monitor import Monitor
     from broker.settings import Settings
     from broker.telemetry.telemetry import Telemetry
-    from protocol.api import Api, ApiKey
     from protocol.schema import Message
     from storage.disk import Disk
     from storage.log_directory import LogDirectory
@@ -110,7 +110,6 @@ class Broker:
         self.random = random or Random()
         self.metrics = Metrics()
         self.cluster_id = ""
-        self.broker_epoch = -1
         self.endpoints: dict[str, Endpoint] = {}
         self.logs = LogManager(
             disk,
@@ -134,16 +133,27 @@ class Broker:
         )
         self.refused_transactions = SaidOnce()
         self.producer_ids = ProducerIds(self._allocate_producer_ids)
+        self.neighbours = Neighbours(settings, loop, self.random)
         self.controller: RaftDriver
+        self.duties: ActiveController
+        self.to_controller: ControllerChannel
+        self.lifecycle: Lifecycle
+        self.replication: Replication
         self.disk = disk
         self._max_descriptors = max_descriptors
-        self.server = Server(loop, self._limits(), self.metrics, socket_options(settings), clock)
+        limits = server_limits(settings, self.live, max_descriptors)
+        self.server = Server(loop, limits, self.metrics, socket_options(settings), clock)
         self._dispatchers: dict[str, Dispatcher] = {}
         self._bound: list[str] = []
         self.phase: Literal["starting", "serving", "stopping"] = "starting"
         self.monitor: Monitor | None = None
         self.log_cleaner = LogCleaner(disk, self.logs, self.live.__getitem__, loop, now_ms)
         self._chores = Chores(self)
+
+    @property
+    def broker_epoch(self) -> int:
+        """Return the epoch that this run of the broker is registered in, -1 if it is not."""
+        return self.lifecycle.broker_epoch if "lifecycle" in self.__dict__ else -1
 
     @property
     def image(self) -> MetadataImage:
@@ -163,7 +173,13 @@ class Broker:
         from broker.directory_moves import DirectoryMoves
 
         return DirectoryMoves(
-            self.node_id, self.broker_epoch, self.logs, live=self.live, controller=self.controller, loop=self.loop
+            self.node_id,
+            self.broker_epoch,
+            self.logs,
+            live=self.live,
+            image=lambda: self.image,
+            call=self.to_controller.call,
+            loop=self.loop,
         )
 
     @cached_property
@@ -175,41 +191,40 @@ class Broker:
 
     @property
     def bootstrap(self) -> str:
-        """Return the HOST:PORT that clients are to begin with."""
+        """Return the HOST:PORT that clients are to begin with; of a node that is no broker, where controllers do."""
         names = (endpoint.listener for endpoint in self.settings.advertised_listeners)
-        first = next(self.endpoints[name] for name in names if name not in self.settings.controller_listeners)
+        clients = (self.endpoints[name] for name in names if name not in self.settings.controller_listeners)
+        first = next(clients, None) or next(iter(self.endpoints.values()))
         return join_host_port(first.host, first.port)
 
-    def served_apis(self, listener: str) -> Mapping[ApiKey, Api]:
-        """Return what is served on a listener."""
-        return self._dispatchers[listener].apis
+    def dispatcher(self, listener: str) -> Dispatcher:
+        """Return what handles the requests of a listener."""
+        return self._dispatchers[listener]
 
     # Start
 
     async def start(self) -> None:
         """Serve clients. Raises `CannotStart`, and leaves the data directories as they were found."""
-        self.cluster_id, is_new = claim_directories(self.logs, self.node_id, self.random)
+        voters = self.settings.voters if len(self.settings.voters) > 1 else ()
+        named = self.settings["barnabas.cluster.id"]
+        self.cluster_id, is_new = claim_directories(self.logs, self.node_id, self.random, named, voters)
         try:
             await self._start_monitoring()
             await self._bind()
         except BindError as error:
             leave_directories(self.logs.directories)
             raise CannotStart(str(error)) from error
-        self._warn_of_settings()
+        warn_of_settings(self.settings)
         self.logs.make_room()
         mark_directories(self.logs, self.cluster_id, self.node_id)
-        self.controller = RaftDriver(
-            self.disk,
-            self.metadata_directory,
-            self.settings,
-            cluster_id=self.cluster_id,
-            loop=self.loop,
-            now_ms=self.now_ms,
-        )
+        self._make_controller()
         try:
             await self._read(is_new)
+            await self.server.start(self.settings.controller_listeners)
             await self.controller.start()
-            await self._join()
+            self.duties.begin()
+            if self.settings.is_broker:
+                await self._join()
         except (InvariantError, CannotStart) as error:
             if self.metadata_directory.full:
                 path = self.metadata_directory.path
@@ -217,6 +232,8 @@ class Broker:
             raise
         self._chores.begin()
         await self.server.start()
+        if self.settings.is_broker:
+            await self.lifecycle.until_active()
         self.phase = "serving"
         _log.info(
             "Barnabas %s: node %d of cluster %s listens on %s, data in %s",
@@ -227,16 +244,28 @@ class Broker:
             ", ".join(self.settings.log_dirs),
         )
 
-    def _warn_of_settings(self) -> None:
-        """Say what was set and will not do what it seems to."""
-        if self.settings.unknown:
-            _log.warning("Settings that do not exist are ignored: %s", ", ".join(map(_unknown, self.settings.unknown)))
-        replicas = self.settings["default.replication.factor"]
-        if replicas > 1:
-            _log.warning(
-                "default.replication.factor=%d is more than one broker can have: nothing is created without a number",
-                replicas,
-            )
+    def _make_controller(self) -> None:
+        self.controller = RaftDriver(
+            self.disk,
+            self.metadata_directory,
+            self.settings,
+            cluster_id=self.cluster_id,
+            loop=self.loop,
+            now_ms=self.now_ms,
+            random=self.random,
+            connect=self.neighbours.voter,
+        )
+        self.duties = ActiveController(self.controller, self.settings, self.loop)
+        self.to_controller = ControllerChannel(
+            self.controller,
+            connect=lambda node_id: self.neighbours.controller(node_id, self._controller_came_or_went),
+            answer_here=lambda request: answer_here(self, request),
+            loop=self.loop,
+        )
+
+    def _controller_came_or_went(self) -> None:
+        if "lifecycle" in self.__dict__:
+            self.lifecycle.hurry()
 
     @property
     def metadata_directory(self) -> LogDirectory:
@@ -304,65 +333,65 @@ class Broker:
         housekeeping.report_problems(self.logs)
 
     async def _join(self) -> None:
-        """Register with the controller, then take over what it places here."""
-        controller = self.controller
+        """Register with the controller, take over what it places here, and say from then on that this broker lives."""
+        controller, settings = self.controller, self.settings
+        self.lifecycle = Lifecycle(
+            self.node_id,
+            self.to_controller.call,
+            self.loop,
+            controller_change=controller.leader_change,
+            applied_offset=lambda: controller.applied_offset,
+            offline_directories=self._offline_directories,
+            cordoned_directories=lambda: cordoned_ids(self.logs.directories, self.live["cordoned.log.dirs"]),
+            heartbeat_interval_s=settings["broker.heartbeat.interval.ms"] / 1000,
+            session_timeout_s=settings["broker.session.timeout.ms"] / 1000,
+        )
+        registration = broker_registration(
+            settings, self.cluster_id, self.random.randbytes(16), self.endpoints, self.logs.online
+        )
         try:
-            registered = await controller.submit(
-                partial(register_broker, request=self._registration(), settings=self.settings)
+            epoch = await self.lifecycle.register(
+                registration, settings["initial.broker.registration.timeout.ms"] / 1000
             )
-        except KafkaError as error:
-            raise CannotStart(f"the cluster refuses this broker: {error.message}") from error
-        self.broker_epoch = registered.broker_epoch
+        except RegistrationError as error:
+            raise CannotStart(str(error)) from error
+        await controller.until_applied(epoch)
         self.live.follow(
             ("max.connections", "max.connections.per.ip", "max.connections.per.ip.overrides"), self._follow_limits
         )
+        self.live.follow(("cordoned.log.dirs",), self.lifecycle.hurry)
         self.live.load(controller.image)
         self._follow_limits()
         controller.subscribe(self.live.apply)
         report_lost(controller.image, self.node_id, self.logs)
+        self.neighbours.follow(controller.image)
+        controller.subscribe(self.neighbours.apply)
+        self.replication = self._make_replication()
+        self.replication.start()
         self.replicas.load(controller.image)
         controller.subscribe(self.replicas.apply)
+        controller.subscribe(self.replication.apply)
         controller.subscribe(self._forget_topics)
         self.replicas.on_leadership(CONSUMER_OFFSETS, self._lead_groups)
-        await Cordons(
-            self.node_id,
-            self.broker_epoch,
-            self.logs.directories,
-            live=self.live,
-            controller=controller,
-            loop=self.loop,
-        ).begin()
+        self.lifecycle.begin()
         if len(self.logs.directories) > 1:
             await self.moves.start(self.replicas)
-        await controller.submit(lambda image: unfence_broker(image, self.node_id, self.broker_epoch, self.settings))
 
-    def _registration(self) -> BrokerRegistrationRequest:
-        directories = self.logs.online
-        epochs = {directory.previous_broker_epoch if directory.clean else -1 for directory in directories}
-        return BrokerRegistrationRequest(
-            broker_id=self.node_id,
+    def _make_replication(self) -> Replication:
+        return Replication(
+            self.loop,
+            self.node_id,
+            self.replicas,
             cluster_id=self.cluster_id,
-            incarnation_id=self.random.randbytes(16),
-            listeners=[
-                BrokerRegistrationRequest.Listener(
-                    name=name, host=point.host, port=point.port, security_protocol=point.security_protocol
-                )
-                for name, point in self._advertised()
-            ],
-            features=[
-                BrokerRegistrationRequest.Feature(name=name, min_supported_version=low, max_supported_version=high)
-                for name, (low, high) in SUPPORTED_FEATURES.items()
-            ],
-            rack=self.settings["broker.rack"],
-            log_dirs=sorted(directory.directory_id for directory in directories),
-            # Only if every directory was closed in order by the same run.
-            previous_broker_epoch=epochs.pop() if len(epochs) == 1 else -1,
+            open_peer=self.neighbours.broker,
+            send_to_controller=self.to_controller.send,
+            broker_epoch=lambda: self.broker_epoch,
+            limits=fetch_limits(self.settings),
+            lag_max_ms=self.settings["replica.lag.time.max.ms"],
         )
 
-    def _advertised(self) -> Iterator[tuple[str, Endpoint]]:
-        for endpoint in self.settings.advertised_listeners:
-            if endpoint.listener not in self.settings.controller_listeners:
-                yield endpoint.listener, self.endpoints[endpoint.listener]
+    def _offline_directories(self) -> list[bytes]:
+        return [directory.directory_id for directory in self.logs.directories if directory.failure is not None]
 
     async def create_topic(self, name: str, partitions: int | None) -> None:
         """Create a topic unless it exists; `CannotStart` if that is impossible."""
@@ -382,6 +411,7 @@ class Broker:
     async def stop(self) -> bool:
         """Answer what was received, and leave the data as a clean stop leaves it; return whether that was possible."""
         self.phase = "stopping"
+        await self._leave()
         if self.has_groups:
             self.groups.stop()
         all_answered = self.loop.create_task(self.server.stop(_STOP_TIMEOUT_S))
@@ -412,6 +442,22 @@ class Broker:
             _log.error("Stopped, but the next start has to check the logs: %s", why)
         return clean
 
+    async def _leave(self) -> None:
+        """Give what this node leads to others, if there are any."""
+        others = [
+            broker for broker in self.image.brokers.values() if broker.broker_id != self.node_id and broker.active
+        ]
+        if self.settings.is_broker:
+            if others and self.settings["controlled.shutdown.enable"]:
+                moved = await self.lifecycle.shut_down(_STOP_TIMEOUT_S)
+                if not moved:
+                    _log.warning("Stopping without the controller's leave: others learn of it by themselves")
+            await self.lifecycle.stop()
+            self.replication.stop()
+        await self.duties.stop()
+        await self.controller.resign()
+        self.to_controller.close()
+
     # What the parts ask of each other
 
     @property
@@ -423,7 +469,13 @@ class Broker:
         self.groups.leadership_changed(index, leader_epoch)
 
     async def _allocate_producer_ids(self) -> range:
-        return await self.controller.submit(lambda image: allocate_producer_ids(image, self.node_id, self.broker_epoch))
+        from protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+
+        request = AllocateProducerIdsRequest(broker_id=self.node_id, broker_epoch=self.broker_epoch)
+        block = await self.to_controller.call(request, self.settings["request.timeout.ms"] / 1000)
+        if block.error_code:
+            raise KafkaError(ErrorCode(block.error_code), "The controller gives out no producer ids.")
+        return range(block.producer_id_start, block.producer_id_start + block.producer_id_len)
 
     def _forget_topics(self, old: MetadataImage, _new: MetadataImage, records: tuple[Message, ...]) -> None:
         removed = (old.topic_by_id(record.topic_id) for record in records if isinstance(record, RemoveTopicRecord))
@@ -431,35 +483,5 @@ class Broker:
         if topics and self.has_groups:
             self.groups.topics_deleted(topics)
 
-    def _limits(self) -> Limits:
-        settings, live = self.settings, self.live
-        queued_bytes = settings["queued.max.request.bytes"]
-        return Limits(
-            ConnectionLimits(
-                max_connections=live["max.connections"],
-                max_connections_per_ip=live["max.connections.per.ip"],
-                overrides=parse_overrides(live["max.connections.per.ip.overrides"]),
-                of_listeners={
-                    endpoint.listener: live.of_listener(endpoint.listener, "max.connections")
-                    for endpoint in settings.listeners
-                },
-                max_descriptors=self._max_descriptors,
-            ),
-            max_request_bytes=settings["socket.request.max.bytes"],
-            max_idle_s=settings["connections.max.idle.ms"] / 1000,
-            max_queued_bytes=queued_bytes if queued_bytes > 0 else UNLIMITED,
-        )
-
     def _follow_limits(self) -> None:
-        self.server.limit(self._limits())
-
-
-def _unknown(name: str) -> str:
-    """Return the name of a setting that does not exist, with the one that may have been meant."""
-    from difflib import get_close_matches
-
-    from controller.configs.topic import BROKER_SYNONYMS
-
-    # One of topics is of brokers by another name.
-    meant = BROKER_SYNONYMS.get(name) or get_close_matches(name, BROKER_CONFIGS, n=1, cutoff=0.8)
-    return f"{name} (did you mean {meant[0]}?)" if meant else name
+        self.server.limit(server_limits(self.settings, self.live, self._max_descriptors))

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from broker import housekeeping
 from broker.housekeeping import Housekeeping, SpaceWatch
-from controller.commands.brokers import lose_directories
 from protocol.errors import InvariantError
 from storage.log_directory import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 
@@ -72,24 +71,16 @@ class Chores:
             error = InvariantError(f"the metadata cannot be written any more: {failure}")
             broker.loop.call_exception_handler({"message": "The metadata's directory failed", "exception": error})
         if failure is None and broker.phase == "serving":
-            await self._give_up_failed()
+            await self._tell_of_failed()
         await housekeeping.delete_files(broker.logs, broker.now_ms())
 
-    async def _give_up_failed(self) -> None:
-        """Let the controller place nothing in directories that have failed."""
+    async def _tell_of_failed(self) -> None:
+        """Let the controller know of directories that have failed since it last heard."""
         broker = self._broker
         node = broker.image.brokers.get(broker.node_id)
         failed = {directory.directory_id for directory in broker.logs.directories if directory.failure is not None}
-        if node is not None and failed.intersection(node.directories) and len(node.directories) > 1:
-            await broker.controller.submit(
-                partial(
-                    lose_directories,
-                    broker_id=broker.node_id,
-                    broker_epoch=broker.broker_epoch,
-                    directories=failed,
-                    settings=broker.settings,
-                )
-            )
+        if node is not None and failed.intersection(node.directories):
+            await broker.lifecycle.tell()
 
     async def _tidy(self) -> None:
         broker = self._broker

@@ -22,6 +22,7 @@ Bytes, sockets and back-pressure of responses live in `broker.channel` and `brok
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import NamedTuple
 
 from protocol.api import ApiKey
@@ -104,6 +105,7 @@ class Connection:
         "ending",
         "listener",
         "may_handle",
+        "on_close",
         "principal",
     )
 
@@ -118,6 +120,8 @@ class Connection:
         self.ending = False
         """Whether a request made it impossible to go on: what came before is answered, nothing else handled."""
         self.principal = ANONYMOUS
+        self.on_close: Callable[[], None] | None = None
+        """Called once, when the client has gone."""
         self._slots: deque[Slot] | None = None  # none while nothing waits: an empty deque is 600 bytes
         self._held_back = False
         self._held_bytes = 0
@@ -181,6 +185,9 @@ class Connection:
         """Note that the client has gone, and let go of what it was to be sent."""
         self.closed = True
         self._slots = None
+        on_close, self.on_close = self.on_close, None
+        if on_close is not None:
+            on_close()
 
     def _append(self, slot: Slot) -> None:
         if self._slots is None:

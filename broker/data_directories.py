@@ -8,6 +8,8 @@ marked only when nothing can be refused any more.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
 from protocol.errors import KafkaError
@@ -35,20 +37,25 @@ class Identity(NamedTuple):
     is_new: bool
 
 
-def claim_directories(logs: LogManager, node_id: int, random: Random) -> Identity:
+def claim_directories(
+    logs: LogManager, node_id: int, random: Random, cluster_id: str = "", voters: Sequence[object] = ()
+) -> Identity:
     """Lock the directories of `logs`, and read whose they are; `mark_directories` is to follow.
 
-    Raises `CannotStart` if another process has one, if one is another node's or of a later version, and if none can be
-    used; all are left as they were found then.
+    They are to be of the cluster `cluster_id`; without one, of any. New ones are of that, or of the one that all nodes
+    with these `voters` agree on, or of a new cluster. Raises `CannotStart` if another process has one, if one is
+    another node's or of a later version, and if none can be used; all are left as they were found then.
     """
     try:
-        return _claim(logs, node_id, random)
+        found = _claim(logs, node_id, cluster_id)
     except CannotStart:
         leave_directories(logs.directories)
         raise
+    new = cluster_id or (shared_cluster_id(voters) if voters else new_cluster_id(random))
+    return Identity(found or new, found is None)
 
 
-def _claim(logs: LogManager, node_id: int, random: Random) -> Identity:
+def _claim(logs: LogManager, node_id: int, wanted_id: str) -> str | None:
     try:
         logs.open()
         found = {directory.path: directory.meta for directory in logs.online if directory.meta is not None}
@@ -80,7 +87,13 @@ def _claim(logs: LogManager, node_id: int, random: Random) -> Identity:
         ) from error
     except OSError as error:
         raise _unusable(error) from error
-    return Identity(cluster_id or new_cluster_id(random), cluster_id is None)
+    if wanted_id and cluster_id not in (None, wanted_id):
+        path = next(iter(found))
+        raise CannotStart(
+            f"{path}/meta.properties says that the data is of cluster {cluster_id}, and this is"
+            f" barnabas.cluster.id={wanted_id}: set that id, or choose another directory"
+        )
+    return cluster_id
 
 
 def _refuse_logs_of_nobody(directory: LogDirectory) -> None:
@@ -138,6 +151,12 @@ def leave_directories(directories: list[LogDirectory]) -> None:
     for directory in directories:
         if directory.failure is None:
             directory.close(clean=directory.clean, broker_epoch=directory.previous_broker_epoch)
+
+
+def shared_cluster_id(voters: Sequence[object]) -> str:
+    """Return the id that nodes with the same voters agree on, without having to be told one."""
+    text = uuid_text(sha256(",".join(map(str, voters)).encode()).digest()[:16])
+    return text if text[0] != "-" else f"_{text[1:]}"
 
 
 def new_cluster_id(random: Random) -> str:

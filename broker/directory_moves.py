@@ -14,13 +14,14 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from controller.commands.directories import assign_directories
-from protocol.errors import InvariantError, KafkaError
+from protocol.errors import ErrorCode, InvariantError, KafkaError
+from protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 
 if TYPE_CHECKING:
+    from broker.lifecycle import Call
     from broker.live_settings import LiveSettings
-    from broker.raft_driver import RaftDriver
     from broker.replica_manager import ReplicaManager
+    from controller.image import MetadataImage
     from storage.log import Log
     from storage.log_directory import LogDirectory
     from storage.log_manager import LogManager
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 _RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 _LONGEST_WAIT_S = 1.0
 _TOLD_AT_ONCE = 1000
+_TELLING_TIMEOUT_S = 30.0
 
 _log = logging.getLogger("broker.moves")
 
@@ -44,20 +46,22 @@ class DirectoryMoves:
         logs: LogManager,
         *,
         live: LiveSettings,
-        controller: RaftDriver,
+        image: Callable[[], MetadataImage],
+        call: Call,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         self._node_id = node_id
         self._broker_epoch = broker_epoch
         self._logs = logs
         self._live = live
-        self._controller = controller
+        self._image = image
+        self._call = call
         self._loop = loop
         self._running: asyncio.Task[None] | None = None
 
     async def start(self, replicas: ReplicaManager) -> None:
         """Tell where replicas lie that the metadata has elsewhere, and go on with what was interrupted."""
-        image = self._controller.image
+        image = self._image()
         elsewhere = {}
         for partition in replicas.partitions:
             home = self._logs.directory_of(partition.log).directory_id
@@ -148,8 +152,34 @@ class DirectoryMoves:
     async def _tell(self, homes: Mapping[tuple[bytes, int], bytes]) -> None:
         waiting = iter(homes.items())
         while some := dict(islice(waiting, _TOLD_AT_ONCE)):
-            command = partial(assign_directories, broker_id=self._node_id, broker_epoch=self._broker_epoch, homes=some)
             try:
-                await self._controller.submit(command)
+                answer = await self._call(self._assignment(some), _TELLING_TIMEOUT_S)
+                code = ErrorCode(answer.error_code)
             except KafkaError as error:
-                _log.warning("The controller does not know yet where %d replicas lie: %s", len(some), error)
+                code = error.code
+            if code is not ErrorCode.NONE:
+                _log.warning("The controller does not know yet where %d replicas lie: %s", len(some), code.name)
+
+    def _assignment(self, homes: Mapping[tuple[bytes, int], bytes]) -> AssignReplicasToDirsRequest:
+        """Return the request that tells the directories of replicas, given by topic id and partition."""
+        found: dict[bytes, dict[bytes, list[int]]] = {}
+        for (topic_id, index), directory_id in homes.items():
+            found.setdefault(directory_id, {}).setdefault(topic_id, []).append(index)
+        asked = AssignReplicasToDirsRequest
+        return asked(
+            broker_id=self._node_id,
+            broker_epoch=self._broker_epoch,
+            directories=[
+                asked.Directory(
+                    id=directory_id,
+                    topics=[
+                        asked.Directory.Topic(
+                            topic_id=topic_id,
+                            partitions=[asked.Directory.Topic.Partition(partition_index=index) for index in indexes],
+                        )
+                        for topic_id, indexes in topics.items()
+                    ],
+                )
+                for directory_id, topics in found.items()
+            ],
+        )

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from broker import handlers
 from broker.channel import Waiting
 from broker.connection import Connection, Disconnect, RequestContext, context_of
+from broker.controller_channel import FORWARDED
 from broker.error_responses import error_response
 from broker.promise import Promise
 from protocol.api import APIS, Api, ApiKey, request_class
@@ -50,7 +51,13 @@ FrameHandler: TypeAlias = Callable[
 ]
 _Route: TypeAlias = tuple[range, type[Message], Handler, FrameHandler | None]
 
+NO_CONNECTION = -1
+"""What stands for a connection's id where a request came by none."""
+
 _SIZE = Struct(">i")
+# What means something else to controllers, and has a module of its own there.
+_CONTROLLERS_OWN = frozenset({ApiKey.FETCH})
+
 _ROOM_FOR_SIZE = bytes(_SIZE.size)
 
 _log = logging.getLogger("broker.dispatch")
@@ -70,6 +77,7 @@ class Dispatcher:
 
     def __init__(self, broker: Broker, listener_type: str) -> None:
         self._broker = broker
+        self._listener_type = listener_type
         self._metrics = broker.metrics
         self._loop = broker.loop
         self.apis = served_apis(listener_type)
@@ -111,10 +119,31 @@ class Dispatcher:
         api = self.apis.get(key)
         if api is None:
             raise Disconnect(f"the API {APIS[key].name} is not served on this listener")
-        module = import_module(f"broker.handlers.{api.module}")
-        handle_frame = getattr(module, "handle_frame", None)
-        found = self._handlers[key] = (api.versions, request_class(key), module.handle, handle_frame)
+        package = "broker.handlers"
+        if self._listener_type == "controller" and key in _CONTROLLERS_OWN:
+            package = "broker.controllers_own"
+        module = import_module(f"{package}.{api.module}")
+        handle, handle_frame = module.handle, getattr(module, "handle_frame", None)
+        if key in FORWARDED and self._listener_type == "broker":
+            handle = partial(_decide_or_forward, handle)
+        found = self._handlers[key] = (api.versions, request_class(key), handle, handle_frame)
         return found
+
+    async def embedded(self, frame: memoryview, connection: Connection) -> list[Part]:
+        """Answer a request that came inside of another, with a frame; KafkaError NOT_CONTROLLER is the caller's."""
+        header, body_at = decode_request_header(frame)
+        versions, requests, handle, _ = self._handlers.get(header.api_key) or self._find(header.api_key)
+        if header.api_version not in versions:
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{header.api_key.name} has no such version here")
+        request = requests.decode(frame, header.api_version, body_at)
+        try:
+            outcome = handle(self._broker, context_of(header, connection), request)
+            answer = await outcome if isinstance(outcome, Awaitable) else outcome
+            return _encode_answer(header, answer) or []
+        except Exception as error:
+            if isinstance(error, KafkaError) and error.code is ErrorCode.NOT_CONTROLLER:
+                raise
+            return self._failed(header, request, error)
 
     def _start(self, later: Coroutine[Any, Any, list[Part] | None]) -> asyncio.Task[list[Part] | None]:
         task = self._loop.create_task(later)
@@ -166,6 +195,32 @@ class Dispatcher:
             return encode_response(header, answer)
         except (LookupError, KafkaError) as impossible:
             raise Disconnect(f"{name} failed with {code.name}") from impossible
+
+
+async def answer_here(broker: Broker, request: Message) -> Message:
+    """Answer a request of this very process as a controller; KafkaError NOT_CONTROLLER if it is none."""
+    key = ApiKey(cast("int", request.API_KEY))
+    api = APIS[key]
+    handle: Handler = import_module(f"broker.handlers.{api.module}").handle
+    context = RequestContext(key, api.max_version, 0, None, NO_CONNECTION, "", "localhost")
+    try:
+        outcome = handle(broker, context, request)
+        return cast("Message", await outcome if isinstance(outcome, Awaitable) else outcome)
+    except KafkaError as error:
+        if error.code is ErrorCode.NOT_CONTROLLER:
+            raise
+        return error_response(key, api.max_version, request, error.code, error.message)
+
+
+async def _decide_or_forward(handle: Handler, broker: Broker, context: RequestContext, request: Message) -> Any:
+    """Decide as the active controller, or ask who is."""
+
+    async def here() -> Any:
+        outcome = handle(broker, context, request)
+        return await outcome if isinstance(outcome, Awaitable) else outcome
+
+    timeout_s = broker.settings["request.timeout.ms"] / 1000
+    return await broker.to_controller.forward(context, request, here, timeout_s)
 
 
 def _encode_promised(header: RequestHeader, answer: FrameAnswer | Exception) -> list[Part] | None:

@@ -1,13 +1,20 @@
-"""The controller at work: performs what `RaftNode` asks for, decides commands, tells everybody what was committed.
+"""The quorum's node at work: performs what `RaftNode` asks for, and keeps the image of what is committed.
 
-Commands wait in one queue. While a sync is under way more of them arrive; they are then decided one after the other,
-each on the image that those before it lead to, and become durable with one sync together. A command's caller goes on
-when its records are committed, applied and have been told to every subscriber, in that order; whoever reads `image`
-after it sees them. A node that does not lead decides nothing.
+Events (requests and answers of other nodes, time, lost connections) wait in one queue, commands in
+`broker.command_queue`. A run takes all events, decides all commands if this node leads, and performs one Ready after
+another until there is none; while a sync is under way more events and commands arrive, and share the next. What is
+committed is applied beside that, entry by entry: every subscriber is told of each change, before the command that made
+it is answered.
 
-Commands for whose records the disk has no space are refused with KAFKA_STORAGE_ERROR, and those after them decided on
-what was before. If the metadata log cannot be written otherwise, or a subscriber fails, this broker can no longer say
-what the cluster is: the loop's exception handler is told, which stops the broker, and no command is taken any more.
+A node leads once it has applied the first entry of its own epoch: then it knows everything that was committed before.
+One that does not lead refuses commands with NOT_CONTROLLER; those that it had decided when it lost the lead may or may
+not come to be.
+
+Commands for whose records the disk has no space are refused with KAFKA_STORAGE_ERROR where this node is the whole
+quorum. If the metadata log cannot be written otherwise, or a subscriber fails, this node can no longer say what the
+cluster is: the loop's exception handler is told, which stops it.
+
+Files are `broker.metadata_log`'s, connections `broker.quorum_peers`', snapshots `broker.metadata_snapshots`'.
 """
 
 from __future__ import annotations
@@ -17,51 +24,57 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
-from broker.metadata_log import MetadataLog, Retention
+from broker.command_queue import CommandQueue
+from broker.metadata_applier import MetadataApplier, Subscriber
+from broker.metadata_log import MetadataLog
+from broker.metadata_snapshots import MetadataSnapshots
+from broker.quorum_answers import fill_in
+from broker.quorum_settings import metadata_log_config, quorum_timing
+from broker.stored_metadata import check_features, read_stored
 from broker.sync_threads import sync_in_thread
 from controller.commands.bootstrap import bootstrap
-from controller.commands.decision import Command, Decision
+from controller.commands.decision import Command
 from controller.image import MetadataImage
-from controller.image_builder import ImageBuilder, apply_records
-from controller.raft import Entry, Quorum, RaftNode
-from controller.snapshot import SnapshotId, encode_snapshot, image_records
+from controller.raft import RaftNode
+from controller.raft_messages import (
+    NOBODY,
+    Answer,
+    Answered,
+    Asked,
+    Disconnected,
+    Entry,
+    Event,
+    Quorum,
+    Ready,
+    Received,
+    Role,
+    Tick,
+)
+from controller.snapshot import SnapshotId
 from controller.topic_names import CLUSTER_METADATA
 from controller.voters import Voter, VoterSet
-from protocol.api import FEATURES, KRAFT_VERSION
 from protocol.errors import ErrorCode, InvariantError, KafkaError
-from protocol.records.control import KRaftVersionRecord, LeaderChangeMessage, VotersRecord
+from protocol.messages.fetch import FetchResponse
+from protocol.records.control import LeaderChangeMessage
 from protocol.schema import Message
-from storage.disk import out_of_space
-from storage.log_config import LogConfig
 
 if TYPE_CHECKING:
-    from controller.configs.effective import StaticSettings
+    from random import Random
+
+    from broker.peer import Peer
+    from broker.settings import Settings
+    from controller.raft_wire import RaftRequest
     from storage.disk import Disk
     from storage.flush import Flush
     from storage.log_directory import LogDirectory
 
 R = TypeVar("R")
 
-# Told of each committed batch: the image before, the image after, and the records between them. What takes long comes
-# back as steps, which are taken a few at a time while the loop serves clients in between.
-Subscriber: TypeAlias = Callable[[MetadataImage, MetadataImage, tuple[Message, ...]], Iterable[None] | None]
+Connect: TypeAlias = "Callable[[int, Callable[[], None]], Peer]"
 
-# How long the steps of a subscriber may hold the loop at once.
-_SLICE_S = 0.01
-
-
-_log = logging.getLogger("broker.controller")
-
-
-class _Decided(NamedTuple):
-    """A command whose records, if it has any, are proposed, and the image that they lead to."""
-
-    records: tuple[Message, ...]
-    image: MetadataImage
-    response: Any
-    answer: asyncio.Future[Any]
+_logger = logging.getLogger("broker.controller")
 
 
 class _NoSpaceError(KafkaError):
@@ -69,7 +82,7 @@ class _NoSpaceError(KafkaError):
 
 
 class RaftDriver:
-    """The controller of this node; `image` is what is committed."""
+    """One node of the quorum, or one that follows it; `image` is what is committed and applied."""
 
     _log: MetadataLog
     _node: RaftNode
@@ -78,31 +91,50 @@ class RaftDriver:
         self,
         disk: Disk,
         directory: LogDirectory,
-        settings: StaticSettings,
+        settings: Settings,
         *,
         cluster_id: str,
         loop: asyncio.AbstractEventLoop,
         now_ms: Callable[[], int],
+        random: Random,
+        connect: Connect | None = None,
     ) -> None:
-        """Keep the metadata in `directory`, which is open and formatted."""
+        """Keep the metadata in `directory`, which is open and formatted; `connect` reaches the other nodes."""
         self._disk = disk
         self._directory = directory
         self._settings = settings
         self._loop = loop
         self._now_ms = now_ms
-        self._subscribers: list[Subscriber] = []
-        self._queue: deque[tuple[Command[Any], asyncio.Future[Any]]] = deque()
-        self._writer: asyncio.Task[None] | None = None
-        self._snapshotter: asyncio.Task[None] | None = None
-        self._snapshot_ms = self._appended_ms = now_ms()
+        self._random = random
+        self._events: deque[Event] = deque()
+        self._commands = CommandQueue(loop)
+        self._running: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._failure: InvariantError | None = None
-        self._voters = VoterSet([Voter(settings.node_id, directory.directory_id)])
+        self._waiting: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
+        self._stopped = False
+        voters = [Voter(voter.node_id) for voter in settings.voters]
+        self._voters = VoterSet(voters or [Voter(settings.node_id, directory.directory_id)])
         self._kraft_version = 0
-        self.image = MetadataImage(cluster_id=cluster_id)
-        # What `read` has found.
-        self._stored: MetadataImage | None = None
-        # What commands are decided on: the image with everything that is proposed but not committed yet.
-        self._pending = self.image
+        self._metadata = MetadataApplier(cluster_id, self._commands, loop, applied=self._applied_all, failed=self._fail)
+        self._epoch_start: int | None = None
+        self._leadership = (False, NOBODY)
+        self._leader_change: asyncio.Future[None] = loop.create_future()
+        self._appended_ms = now_ms()
+        self._snapshots = MetadataSnapshots(settings, loop, now_ms, stored=self._stored_snapshot, failed=self._fail)
+        self._peers = None
+        if connect is not None:
+            from broker.quorum_peers import QuorumPeers
+
+            self._peers = QuorumPeers(
+                connect,
+                loop,
+                grace_s=settings["barnabas.broker.disconnect.grace.ms"] / 1000,
+                answered=lambda request, response: self._tell(Answered(request, response)),
+                disconnected=lambda node_id: self._tell(Disconnected(node_id)),
+            )
+
+    # Start and stop
 
     def read(self) -> None:
         """Read what is stored, before anything is written; a start does it first if nobody has.
@@ -113,11 +145,46 @@ class RaftDriver:
             self._read()
 
     async def start(self) -> None:
-        """Take the lead, and begin the cluster if this is its first start. InvariantError as `read`."""
-        if self._stored is None:
+        """Take part in the quorum; InvariantError as `read`.
+
+        A quorum of one leads when this returns, and the cluster is begun if this is its first start.
+        """
+        if not hasattr(self, "_node"):
             self.read()
         with self._metadata_errors():
-            await self._take_over()
+            if self.is_only_voter:
+                self._node.campaign()
+                self._wake()
+                try:
+                    await self._until(lambda: self.leads)
+                except InvariantError as error:
+                    raise error.__cause__ or error from None
+                log = self._log
+                await self.submit(lambda image: bootstrap(image, log.bootstrap_records()))
+            else:
+                self._wake()
+
+    async def resign(self) -> None:
+        """Lead no more, and tell the others, so that one of them leads before they miss this node."""
+        if self._failure is None and not self.is_only_voter:
+            self._node.resign(self._monotonic_ms())
+            self._wake()
+            while self._running is not None:
+                await asyncio.wait([self._running])
+
+    async def stop(self) -> None:
+        """Finish what is under way, and close the log."""
+        self._stopped = True
+        while self._running is not None:
+            await asyncio.wait([self._running])
+        await self._metadata.finish()
+        await self._snapshots.stop()
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._peers is not None:
+            self._peers.close()
+        if self._failure is None:
+            self._log.close(self._now_ms())
 
     @contextmanager
     def _metadata_errors(self) -> Iterator[None]:
@@ -130,27 +197,22 @@ class RaftDriver:
 
     def _read(self) -> None:
         settings = self._settings
-        static_voters = bool(settings["controller.quorum.voters"])
-        config = LogConfig(
-            cleanup_policy=frozenset(),
-            segment_bytes=settings["metadata.log.segment.bytes"],
-            segment_ms=settings["metadata.log.segment.ms"],
-            file_delete_delay_ms=0,
-        )
+        static_voters = bool(settings.voters)
         self._log = log = MetadataLog.open(
             self._disk,
             self._directory,
             None if static_voters else self._voters,
-            config=config,
+            config=metadata_log_config(settings),
             now_ms=self._now_ms(),
         )
         if log.cut_bytes:
             cut = "Cut %d bytes that were no whole batches off the metadata log in %s: it ends at offset %d now"
-            _log.warning(cut, log.cut_bytes, self._directory.path, log.end_offset)
-        builder = ImageBuilder(self.image)
-        voters_in_log = self._load(builder)
-        stored = builder.build(offset=log.end_offset - 1, epoch=log.end_epoch)
-        self._check_features(stored)
+            _logger.warning(cut, log.cut_bytes, self._directory.path, log.end_offset)
+        stored = read_stored(log, self.image)
+        if not static_voters:
+            self._voters = stored.voters or self._voters
+        self._kraft_version = stored.kraft_version
+        check_features(stored.image, stored.kraft_version, f"{self._directory.path}/{CLUSTER_METADATA}-0")
         snapshot = log.newest_snapshot
         self._node = RaftNode(
             settings.node_id,
@@ -160,228 +222,273 @@ class RaftDriver:
             end_offset=log.end_offset,
             end_epoch=log.end_epoch,
             high_watermark=snapshot.end_offset if snapshot else 0,
-            voters_in_log=voters_in_log,
+            voters_in_log=stored.voters is not None,
+            epochs=log.epochs,
+            oldest_snapshot=log.oldest_snapshot,
+            newest_snapshot=snapshot,
+            cluster_id=self.image.cluster_id,
+            directory_id=self._directory.directory_id,
+            timing=quorum_timing(settings),
+            random=self._random,
+            now_ms=self._monotonic_ms(),
         )
-        log.bootstrap_records()  # are asked for at the end of the first start, and must be right by now
-        self._stored = stored
+        log.bootstrap_records()  # are asked for when the cluster begins, and must be right by now
+        self._metadata.begin(log, stored)
 
-    def _check_features(self, image: MetadataImage) -> None:
-        """Raise InvariantError if the cluster has a feature that is unknown here, or at a level beyond."""
-        for name, level in {**image.features, KRAFT_VERSION: self._kraft_version}.items():
-            known = FEATURES.get(name)
-            # Features whose protocols are not built are left to their clients to find out.
-            if level and (known is None or (level > known.max_level > 0)):
-                limit = "unknown here" if known is None else f"known up to {known.max_level} here"
-                raise InvariantError(
-                    f"the metadata in {self._directory.path}/{CLUSTER_METADATA}-0 has {name}={level}, which is {limit}:"
-                    " it is of a later version; start the broker that wrote it, or choose another directory"
-                )
+    # What others ask
 
-    async def _take_over(self) -> None:
-        log = self._log
-        self._node.campaign()
-        await self._perform()
-        read = ImageBuilder(self._stored or self.image)
-        self.image = self._pending = read.build(offset=log.end_offset - 1, epoch=self._node.epoch)
-        await self.submit(lambda image: bootstrap(image, log.bootstrap_records()))
-
-    def _load(self, builder: ImageBuilder) -> bool:
-        """Replay snapshot and log; tell whether the log, or a snapshot of it, has the voters."""
-        log, offset, voters_in_log = self._log, 0, False
-        newest = log.newest_snapshot
-        if newest is not None:
-            snapshot = log.read_snapshot(newest)
-            self._kraft_version = snapshot.kraft_version
-            self._voters = snapshot.voters or self._voters
-            offset = newest.end_offset
-            voters_in_log = offset > 0
-            for record in snapshot.records:
-                builder.replay(record)
-        for entry in log.read_entries(offset):
-            for record in entry.records:
-                if isinstance(record, KRaftVersionRecord):
-                    self._kraft_version = record.kraft_version
-                elif isinstance(record, VotersRecord):
-                    self._voters = VoterSet.from_record(record)
-                    voters_in_log = True
-                elif not isinstance(record, LeaderChangeMessage):
-                    builder.replay(record)
-        return voters_in_log
+    @property
+    def image(self) -> MetadataImage:
+        """Return the metadata as it is committed and applied here."""
+        return self._metadata.image
 
     @property
     def is_only_voter(self) -> bool:
         """Say whether this node is the whole quorum."""
-        return len(self._voters.by_id) == 1
+        return self._settings.node_id in self._voters and len(self._voters.by_id) == 1
 
     @property
     def kraft_version(self) -> int:
         """Return the level of the feature by which the quorum's voters can change."""
         return self._kraft_version
 
+    @property
+    def leads(self) -> bool:
+        """Say whether this node is the active controller."""
+        return self._leadership[0]
+
+    @property
+    def leader_id(self) -> int:
+        """Return the node that leads the quorum, -1 if none is known."""
+        return self._leadership[1]
+
+    @property
+    def epoch(self) -> int:
+        """Return the quorum's epoch."""
+        return self._node.epoch
+
+    @property
+    def applied_offset(self) -> int:
+        """Return the offset of the last record that everybody here was told of."""
+        return self._metadata.next_offset - 1
+
+    def leader_change(self) -> asyncio.Future[None]:
+        """Return a future that is done when the leader is another, or none."""
+        return self._leader_change
+
+    async def until_applied(self, offset: int) -> None:
+        """Wait until the record at `offset` is applied; InvariantError if that will never be."""
+        await self._until(lambda: self.applied_offset >= offset)
+
+    def unreachable(self) -> dict[int, int]:
+        """Return the nodes whose connections are lost, and since when, in ms of the loop's clock."""
+        return {} if self._peers is None else self._peers.lost_at_ms()
+
     def quorum(self) -> Quorum:
         """Return what this node, as the leader, knows of the quorum; KafkaError if another leads."""
         return self._node.quorum()
 
     def subscribe(self, subscriber: Subscriber) -> None:
-        """Tell `subscriber` of every batch that is committed from now on."""
-        self._subscribers.append(subscriber)
+        """Tell `subscriber` of every batch that is applied from now on."""
+        self._metadata.subscribe(subscriber)
 
     async def submit(self, command: Command[R], timeout_ms: int | None = None) -> R:
-        """Decide a command; return its response once its records are durable, applied and told.
+        """Decide a command; return its response once its records are committed, applied and told.
 
-        KafkaError if the command raises it, if this node does not lead, or with REQUEST_TIMED_OUT. Once called, the
-        command is decided even if nobody waits for it any more.
+        KafkaError if the command raises it, NOT_CONTROLLER if this node does not lead, or REQUEST_TIMED_OUT. Once
+        called, the command is decided even if nobody waits for it any more.
         """
         if self._failure is not None:
             raise self._failure
-        answer: asyncio.Future[R] = self._loop.create_future()
-        self._queue.append((command, answer))
-        if self._writer is None:
-            self._writer = self._loop.create_task(self._write())
+        if not self.leads or self._stopped:
+            raise _not_controller()
+        answer = self._commands.submit(command)
+        self._wake()
         try:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
                 return await answer
         except TimeoutError:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "The controller is still busy.") from None
 
-    async def stop(self) -> None:
-        """Finish what is under way and close the log."""
-        while tasks := [task for task in (self._writer, self._snapshotter) if task is not None]:
-            await asyncio.wait(tasks)
-        if self._failure is None:
-            self._log.close(self._now_ms())
+    def ask(self, request: RaftRequest) -> asyncio.Future[Message]:
+        """Return the answer of this node of the quorum to another node."""
+        answer: asyncio.Future[Message] = self._loop.create_future()
+        self._tell(Asked(answer, request))
+        return answer
 
-    async def _write(self) -> None:
-        """Decide, store and tell until no command is left."""
-        decided: list[_Decided] = []
+    # The run
+
+    def _tell(self, event: Event) -> None:
+        self._events.append(event)
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._running is None and self._failure is None:
+            self._running = self._loop.create_task(self._run())
+
+    async def _run(self) -> None:
+        """Go on until nothing is left to do."""
         try:
-            while self._queue:
-                decided = []
-                self._decide_queued(decided)
-                try:
-                    await self._perform()
-                except _NoSpaceError as error:
-                    self._refuse(decided, error)
-                    continue
-                for command in decided:
-                    await self._tell(command)
-            self._take_snapshot_if_due()
+            while True:
+                now_ms = self._monotonic_ms()
+                while self._events:
+                    self._node.step(self._events.popleft(), now_ms)
+                if self.leads:
+                    self._commands.decide(self._node, self.image)
+                    self._commands.applied(self._metadata.next_offset)
+                ready = self._node.ready()
+                if ready is None:
+                    break
+                await self._perform(ready)
+                self._note_leadership()
+            self._set_timer()
         except Exception as error:
-            self._fail(error, [command.answer for command in decided])
+            self._fail(error)
         finally:
-            self._writer = None
+            self._running = None
 
-    def _decide_queued(self, decided: list[_Decided]) -> None:
-        while self._queue:
-            command, answer = self._queue.popleft()
-            try:
-                decision: Decision[Any] = command(self._pending)
-                if decision.records:
-                    # First of all: what cannot be applied must never be in the log.
-                    last_offset = self._node.end_offset + len(decision.records) - 1
-                    image = apply_records(self._pending, decision.records, offset=last_offset, epoch=self._node.epoch)
-                    self._node.propose(decision.records)
-                    self._pending = image
-            except Exception as error:
-                if not answer.done():
-                    answer.set_exception(error)
-                continue
-            decided.append(_Decided(decision.records, self._pending, decision.response, answer))
+    def _monotonic_ms(self) -> int:
+        return int(self._loop.time() * 1000)
 
-    async def _perform(self) -> None:
-        """Do what the node asks for until it asks for nothing: store its state, then append and sync its entries."""
-        while (ready := self._node.ready()) is not None:
-            if ready.quorum_state is not None:
-                await self._loop.run_in_executor(
-                    None, self._log.write_quorum_state, ready.quorum_state, self._voters, self._kraft_version
-                )
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        due_ms = self._node.due_ms
+        if due_ms is not None and not self._stopped:
+            self._timer = self._loop.call_at((due_ms + 1) / 1000, self._tell, Tick())
+
+    async def _perform(self, ready: Ready) -> None:
+        """Do what `ready` asks for, in its order."""
+        log = self._log
+        if ready.quorum_state is not None:
+            await self._in_thread(log.write_quorum_state, ready.quorum_state, self._voters, self._kraft_version)
+        if ready.truncate_to is not None:
+            log.truncate(ready.truncate_to)
+            self._metadata.truncate(ready.truncate_to)
+        for part in ready.snapshot_parts:
+            await self._in_thread(log.write_snapshot_part, *part)
+        if ready.begin_behind is not None:
+            await self._in_thread(log.begin_behind, ready.begin_behind)
+            await self._metadata.begin_behind(ready.begin_behind)
+        flush = None
+        try:
             if ready.entries:
-                self._appended_ms = self._now_ms()
                 flush = self._append(ready.entries)
-                if flush is not None:
-                    await sync_in_thread(self._loop, [flush])
-                    flush.finish()
-            self._log.committed(ready.high_watermark)
-            self._node.advance(ready)
+            elif ready.received is not None:
+                flush = self._receive(ready.received)
+        except _NoSpaceError as error:
+            self._commands.refuse(error)
+            return
+        self._answer(answer for answer in ready.answers if isinstance(answer.response, FetchResponse))
+        if flush is not None:
+            await sync_in_thread(self._loop, [flush])
+            flush.finish()
+        if self._peers is not None:
+            for request in ready.requests:
+                self._peers.send(request)
+        self._answer(answer for answer in ready.answers if not isinstance(answer.response, FetchResponse))
+        self._node.advance(ready)
+        log.committed(ready.high_watermark)
+        self._metadata.committed(ready.high_watermark)
+
+    async def _in_thread(self, function: Callable[..., R], *arguments: Any) -> R:
+        return await self._loop.run_in_executor(None, function, *arguments)
 
     def _append(self, entries: Sequence[Entry]) -> Flush | None:
+        self._appended_ms = self._now_ms()
         refused_writes = self._directory.refused_writes
         end_offset = self._log.end_offset
         try:
-            return self._log.append(entries, self._appended_ms)
+            flush = self._log.append(entries, self._appended_ms)
         except KafkaError as error:
             full = self._directory.refused_writes > refused_writes and self._directory.failure is None
             if full and self._log.end_offset == end_offset and self._node.withdraw(entries):
                 raise _NoSpaceError(error.code, error.message) from error
             raise
+        for entry in entries:
+            if isinstance(entry.records[0], LeaderChangeMessage):
+                self._epoch_start = entry.base_offset
+        self._metadata.note(entries)
+        return flush
 
-    def _refuse(self, decided: list[_Decided], error: _NoSpaceError) -> None:
-        """Answer commands with `error`, also those without records: they were decided on what never came to be."""
-        self._pending = self.image
-        for command in decided:
-            if not command.answer.done():
-                command.answer.set_exception(error)
+    def _receive(self, received: Received) -> Flush | None:
+        self._appended_ms = self._now_ms()
+        entries, flush = self._log.receive(received, self._appended_ms)
+        self._metadata.note(entries)
+        return flush
 
-    async def _tell(self, command: _Decided) -> None:
-        if command.records:
-            before, self.image = self.image, command.image
-            for subscriber in self._subscribers:
-                slice_ends = self._loop.time() + _SLICE_S
-                for _ in subscriber(before, command.image, command.records) or ():
-                    if self._loop.time() >= slice_ends:
-                        await asyncio.sleep(0)
-                        slice_ends = self._loop.time() + _SLICE_S
-        if not command.answer.done():
-            command.answer.set_result(command.response)
+    def _answer(self, answers: Iterable[Answer]) -> None:
+        for answer in answers:
+            token = cast("asyncio.Future[Message]", answer.token)
+            if not token.done():
+                fill_in(self._log, answer)
+                token.set_result(answer.response)
 
-    def _fail(self, error: Exception, answers: list[asyncio.Future[Any]]) -> None:
+    # Who leads
+
+    def _note_leadership(self) -> None:
+        """See whether somebody else leads by now, or this node does."""
+        leader_id = self._node.leader_id
+        if self._node.role is not Role.LEADER:
+            self._epoch_start = None
+        leads = self._epoch_start is not None and self.applied_offset >= self._epoch_start
+        if (leads, leader_id) == self._leadership:
+            return
+        if self.leads and not leads:
+            self._commands.fail(_not_controller())
+        began = leads and not self.leads
+        self._leadership = (leads, leader_id)
+        changed, self._leader_change = self._leader_change, self._loop.create_future()
+        changed.set_result(None)
+        if began and not self.is_only_voter:
+            # Without anybody who waits: it is decided once for a cluster, by its first leader.
+            log = self._log
+            self._commands.submit(lambda image: bootstrap(image, log.bootstrap_records()))
+            self._wake()
+        self._look_around()
+
+    def _applied_all(self) -> None:
+        self._note_leadership()
+        self._look_around()
+        self._snapshots.take_if_due(
+            self._log, self.image, self._voters if self._kraft_version > 0 else None, self._appended_ms
+        )
+        if self._commands:
+            self._wake()
+
+    def _stored_snapshot(self, snapshot: SnapshotId) -> None:
+        self._node.snapshotted(snapshot, self._log.start_offset)
+
+    # Waiting and failing
+
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        if self._failure is not None:
+            raise self._failure
+        if not condition():
+            happened = self._loop.create_future()
+            self._waiting.append((condition, happened))
+            await happened
+
+    def _look_around(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for condition, happened in waiting:
+            if happened.done():
+                continue
+            if condition():
+                happened.set_result(None)
+            else:
+                self._waiting.append((condition, happened))
+
+    def _fail(self, error: Exception) -> None:
         self._failure = failure = InvariantError(f"the controller cannot go on: {error}")
         failure.__cause__ = error
-        for answer in (*answers, *(answer for _, answer in self._queue)):
-            if not answer.done():
-                answer.set_exception(failure)
-        self._queue.clear()
+        self._commands.fail(failure)
+        for _, happened in self._waiting:
+            if not happened.done():
+                happened.set_exception(failure)
         self._loop.call_exception_handler({"message": "The controller failed", "exception": failure})
 
-    def _take_snapshot_if_due(self) -> None:
-        settings, log = self._settings, self._log
-        newest = log.newest_snapshot
-        if newest is not None and newest.end_offset > self.image.offset:
-            return  # nothing is new
-        interval_ms = settings["metadata.log.max.snapshot.interval.ms"]
-        large = log.bytes_since_snapshot >= settings["metadata.log.max.record.bytes.between.snapshots"]
-        old = 0 < interval_ms <= self._now_ms() - self._snapshot_ms
-        if (large or old) and self._snapshotter is None:
-            self._snapshotter = self._loop.create_task(self._take_snapshot(self.image))
 
-    async def _take_snapshot(self, image: MetadataImage) -> None:
-        """Store `image` as a snapshot, a few records a turn of the loop, and drop what it makes superfluous.
-
-        A full disk costs this snapshot and nothing else: the log still has everything.
-        """
-        try:
-            self._log.bytes_since_snapshot = 0
-            self._snapshot_ms = now_ms = self._now_ms()
-            snapshot = SnapshotId(image.offset + 1, image.epoch)
-            data = bytearray()
-            for batch in encode_snapshot(
-                image_records(image),
-                epoch=image.epoch,
-                now_ms=now_ms,
-                last_timestamp_ms=self._appended_ms,
-                voters=self._voters if self._kraft_version > 0 else None,
-            ):
-                data += batch
-                await asyncio.sleep(0)
-            await self._loop.run_in_executor(None, self._log.write_snapshot, snapshot, bytes(data))
-            retention = Retention(
-                self._settings["metadata.max.retention.bytes"], self._settings["metadata.max.retention.ms"]
-            )
-            self._log.added_snapshot(snapshot, retention, now_ms)
-        except Exception as error:
-            if isinstance(error, OSError) and out_of_space(error):
-                _log.warning("No snapshot of the metadata was taken: %s", error)
-            else:
-                self._fail(error, [])
-        finally:
-            self._snapshotter = None
+def _not_controller() -> KafkaError:
+    return KafkaError(ErrorCode.NOT_CONTROLLER, "This node does not lead the quorum.")

@@ -8,9 +8,9 @@ that are led here are `broker.isr_driver`'s.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from broker.fetcher import Connection, Fetcher
 from broker.fetching import Fetching, FetchLimits
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from broker.partition import Partition
     from broker.replica_manager import ReplicaManager
+    from controller.configs.effective import StaticSettings
     from controller.image import MetadataImage
     from protocol.schema import Message
 
@@ -42,7 +43,7 @@ _ABOUT_BROKERS = (
 _log = logging.getLogger("broker.replication")
 
 
-def fetch_limits(settings: Mapping[str, Any]) -> FetchLimits:
+def fetch_limits(settings: StaticSettings) -> FetchLimits:
     """Return the limits that a broker's settings say."""
     return FetchLimits(
         max_bytes=settings["replica.fetch.max.bytes"],

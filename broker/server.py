@@ -27,7 +27,7 @@ from protocol.framing import SCRATCH_BYTES
 from protocol.request_memory import UNLIMITED, RequestMemory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from broker.connection import Connection
     from broker.metrics import Metrics
@@ -86,7 +86,7 @@ class Server:
         self.request_memory = RequestMemory(limits.max_queued_bytes)
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.next_connection_id = partial(next, count(1))
-        self._sockets: list[asyncio.Server] = []
+        self._sockets: list[tuple[str, asyncio.Server]] = []
         self.connections: dict[Channel, None] = {}  # in the order in which they came
         self.resuming = 0
         """The connections whose requests go on in the next turn of the loop."""
@@ -113,7 +113,7 @@ class Server:
                     continue  # a machine without IPv6
                 raise BindError(_why(host, port, error)) from error
             self._options.apply(server.sockets)
-            self._sockets.append(server)
+            self._sockets.append((name, server))
             port = server.sockets[0].getsockname()[1]
         return port
 
@@ -126,9 +126,11 @@ class Server:
             raise BindError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
         return (str(found[0][4][0]),)  # one address even of a name that has more: port 0 has to mean one port
 
-    async def start(self) -> None:
-        """Accept connections; raises `BindError` if another process was faster."""
-        for server in self._sockets:
+    async def start(self, names: Collection[str] | None = None) -> None:
+        """Accept connections, of the listeners with these `names` or of all; `BindError` if another was faster."""
+        for name, server in self._sockets:
+            if server.is_serving() or (names is not None and name not in names):
+                continue
             host, port = server.sockets[0].getsockname()[:2]
             try:
                 await server.start_serving()
@@ -138,7 +140,7 @@ class Server:
     async def stop(self, timeout_s: float) -> None:
         """Accept no more, answer what has been received, close; cut off what is left after `timeout_s`."""
         self._stopping = True  # sockets that were accepted in this turn of the loop are yet to come
-        for server in self._sockets:
+        for _, server in self._sockets:
             server.close()
         if self.connections:
             self._all_gone = self.loop.create_future()

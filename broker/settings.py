@@ -24,6 +24,7 @@ from broker.listeners import (
     parse_protocol_map,
     split_host_port,
 )
+from broker.roles import BROKER, CONTROLLER, QuorumVoter, RoleError, check_role_listeners, check_roles, parse_voters
 from controller.configs import BROKER_CONFIGS, ConfigDef, ConfigError, parse_value
 from controller.configs.conflicts import check_conflicts
 from controller.configs.definition import ConfigConflictError
@@ -54,6 +55,19 @@ class Settings:
     listeners: tuple[Endpoint, ...]
     advertised_listeners: tuple[Endpoint, ...]
     controller_listeners: frozenset[str]
+    roles: frozenset[str]
+    voters: tuple[QuorumVoter, ...]
+    """Those of controller.quorum.voters, by id."""
+
+    @property
+    def is_broker(self) -> bool:
+        """Say whether clients are served."""
+        return BROKER in self.roles
+
+    @property
+    def is_controller(self) -> bool:
+        """Say whether this node votes."""
+        return CONTROLLER in self.roles
 
     def __getitem__(self, name: str) -> Any:
         """Return the value of the setting `name`, its default if it was not set."""
@@ -87,8 +101,13 @@ def check_settings(options: Mapping[str, Option]) -> Settings:
         of_all = BROKER_CONFIGS.get(without_listener(name))
         if of_all is not None:
             values[name] = _parse(options, name, of_all, options[name].text)
+    node_id = _node_id(options, values)
     try:
-        listeners, advertised = _endpoints(options, values)
+        voters = parse_voters(values["controller.quorum.voters"])
+        roles = check_roles(values.__getitem__, node_id, voters)
+        listeners, advertised = _endpoints(options, values, roles, voters, node_id)
+    except RoleError as error:
+        raise _wrong(options, error.key, str(error)) from None
     except ListenerError as error:
         key = error.key
         if key == "advertised.listeners" and key not in options:
@@ -99,8 +118,6 @@ def check_settings(options: Mapping[str, Option]) -> Settings:
         split_host_port(values["barnabas.metrics.listener"] or ":0")
     except ValueError as error:
         raise _wrong(options, "barnabas.metrics.listener", f"barnabas.metrics.listener: {error}") from None
-    node_id = _node_id(options, values)
-    _check_roles(options, values, node_id)
     log_dirs = _log_dirs(options, values)
     try:
         check_conflicts(values.__getitem__)
@@ -118,6 +135,8 @@ def check_settings(options: Mapping[str, Option]) -> Settings:
         listeners=listeners,
         advertised_listeners=advertised,
         controller_listeners=frozenset(name.upper() for name in values["controller.listener.names"]),
+        roles=roles,
+        voters=voters,
     )
 
 
@@ -144,31 +163,6 @@ def _node_id(options: Mapping[str, Option], values: Mapping[str, Any]) -> int:
     return node_id
 
 
-def _check_roles(options: Mapping[str, Option], values: Mapping[str, Any], node_id: int) -> None:
-    roles = values["process.roles"]
-    if set(roles) != {"broker", "controller"}:
-        raise _wrong(
-            options,
-            "process.roles",
-            f"process.roles={','.join(roles)} is not supported so far; it has to be broker,controller",
-        )
-    voters = values["controller.quorum.voters"]
-    if len(voters) > 1:
-        raise _wrong(
-            options,
-            "controller.quorum.voters",
-            f"controller.quorum.voters={','.join(voters)} has {len(voters)} voters; "
-            "a quorum of more than one is not supported so far",
-        )
-    for voter in voters:
-        if voter.partition("@")[0].strip() != str(node_id):
-            raise _wrong(
-                options,
-                "controller.quorum.voters",
-                f"controller.quorum.voters={voter} has to name this node, as {node_id}@HOST:PORT",
-            )
-
-
 def _log_dirs(options: Mapping[str, Option], values: Mapping[str, Any]) -> tuple[str, ...]:
     name = "log.dir" if values["log.dirs"] is None else "log.dirs"
     directories: tuple[str, ...] = values[name]
@@ -184,7 +178,11 @@ def _log_dirs(options: Mapping[str, Option], values: Mapping[str, Any]) -> tuple
 
 
 def _endpoints(
-    options: Mapping[str, Option], values: Mapping[str, Any]
+    options: Mapping[str, Option],
+    values: Mapping[str, Any],
+    roles: frozenset[str],
+    voters: tuple[QuorumVoter, ...],
+    node_id: int,
 ) -> tuple[tuple[Endpoint, ...], tuple[Endpoint, ...]]:
     """Return what to listen on, and what is advertised of it."""
     map_key = "listener.security.protocol.map"
@@ -194,8 +192,7 @@ def _endpoints(
         protocols |= {name: protocols.get(name, PLAINTEXT) for name in controllers}
     listeners = parse_endpoints("listeners", values["listeners"], protocols)
     check_listeners("listeners", listeners)
-    if all(endpoint.listener in controllers for endpoint in listeners):
-        raise ListenerError("listeners", "it has to name a listener that is not in controller.listener.names")
+    check_role_listeners(roles, voters, node_id, listeners, controllers)
     if values["advertised.listeners"] is None:
         advertised = tuple(endpoint for endpoint in listeners if endpoint.listener not in controllers)
     else:

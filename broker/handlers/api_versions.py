@@ -49,7 +49,7 @@ def handle(broker: Broker, context: RequestContext, request: ApiVersionsRequest)
     image = broker.image
     levels = {**image.features, KRAFT_VERSION: broker.controller.kraft_version}
     return ApiVersionsResponse(
-        api_keys=[_listed(api) for api in broker.served_apis(context.listener).values()],
+        api_keys=[_listed(api) for api in broker.dispatcher(context.listener).apis.values()],
         supported_features=[
             ApiVersionsResponse.SupportedFeature(
                 name=name, min_version=feature.min_level, max_version=feature.max_level

@@ -3,7 +3,7 @@
 Behaviour
 - There is one such log: a request for anything else than partition 0 of `__cluster_metadata`, and it alone, is
   UNKNOWN_TOPIC_OR_PARTITION in each of its partitions.
-- The leader has always caught up with itself. There are no other voters yet, and no observers.
+- Only the leader knows; the leader has always caught up with itself. Observers are the brokers that have no vote.
 
 Version notes
 - 1 and later tell when each replica last fetched, and was last caught up (KIP-836).
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from controller.image import Endpoint
 from controller.topic_names import CLUSTER_METADATA
 from protocol.errors import ErrorCode
 from protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse, ReplicaState
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 _Topic = DescribeQuorumResponse.Topic
 _NODES_FROM_VERSION = 2
+_NEVER = -1
+_ANY_NAME = "CONTROLLER"
 
 _Node = DescribeQuorumResponse.Node
 
@@ -50,7 +53,7 @@ def handle(broker: Broker, context: RequestContext, request: DescribeQuorumReque
                 partitions=[_describe(broker, with_directories=with_nodes and broker.controller.kraft_version > 0)],
             )
         ],
-        nodes=[_this_node(broker)] if with_nodes else [],
+        nodes=_nodes(broker) if with_nodes else [],
     )
 
 
@@ -62,23 +65,20 @@ def _describe(broker: Broker, *, with_directories: bool) -> _Topic.Partition:
         leader_id=quorum.leader_id,
         leader_epoch=quorum.epoch,
         high_watermark=quorum.high_watermark,
-        current_voters=[_state(replica, now_ms, with_directories) for replica in quorum.voters],
-        observers=[_state(replica, now_ms, with_directories) for replica in quorum.observers],
+        current_voters=[_state(replica, now_ms, with_directories=with_directories) for replica in quorum.voters],
+        observers=[_state(replica, now_ms, with_directories=with_directories) for replica in quorum.observers],
     )
 
 
-def _state(replica: Replica, now_ms: int, with_directories: bool) -> ReplicaState:
+def _state(replica: Replica, now_ms: int, *, with_directories: bool) -> ReplicaState:
+    fetched, caught_up = replica.last_fetch_age_ms, replica.caught_up_age_ms
     return ReplicaState(
         replica_id=replica.node_id,
         replica_directory_id=replica.directory_id if with_directories else ZERO_UUID,
         log_end_offset=replica.end_offset,
-        last_fetch_timestamp=_ago(now_ms, replica.last_fetch_age_ms),
-        last_caught_up_timestamp=_ago(now_ms, replica.caught_up_age_ms),
+        last_fetch_timestamp=_NEVER if fetched is None else now_ms - fetched,
+        last_caught_up_timestamp=_NEVER if caught_up is None else now_ms - caught_up,
     )
-
-
-def _ago(now_ms: int, age_ms: int | None) -> int:
-    return -1 if age_ms is None else now_ms - age_ms
 
 
 def _unknown(index: int) -> _Topic.Partition:
@@ -94,12 +94,19 @@ def _unknown(index: int) -> _Topic.Partition:
     )
 
 
-def _this_node(broker: Broker) -> _Node:
-    return _Node(
-        node_id=broker.node_id,
-        listeners=[
-            _Node.Listener(name=name, host=endpoint.host, port=endpoint.port)
-            for name, endpoint in broker.endpoints.items()
-            if name in broker.settings.controller_listeners
-        ],
-    )
+def _nodes(broker: Broker) -> list[_Node]:
+    """Return where the voters listen: where they have registered, or else where the settings have them."""
+    registered = broker.image.controllers
+    own = {name: point for name, point in broker.endpoints.items() if name in broker.settings.controller_listeners}
+    found = {voter.node_id: {_ANY_NAME: Endpoint(voter.host, voter.port)} for voter in broker.settings.voters}
+    found |= {node_id: dict(registered[node_id].endpoints) for node_id in found if node_id in registered}
+    found[broker.node_id] = own
+    return [
+        _Node(
+            node_id=node_id,
+            listeners=[
+                _Node.Listener(name=name, host=point.host, port=point.port) for name, point in endpoints.items()
+            ],
+        )
+        for node_id, endpoints in sorted(found.items())
+    ]

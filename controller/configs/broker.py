@@ -7,11 +7,19 @@ Kafka's: they are accepted and shown, so that existing properties files and tool
 from __future__ import annotations
 
 from controller.configs.broker_cleaner import CLEANER_CONFIGS
+from controller.configs.broker_cluster import BROKER_CLUSTER_CONFIGS
 from controller.configs.broker_log import LOG_CONFIGS
 from controller.configs.broker_server import SERVER_CONFIGS
 from controller.configs.definition import ConfigDef
 from controller.configs.reserved import RESERVED_CONFIGS
 
 BROKER_CONFIGS: dict[str, ConfigDef] = {
-    definition.name: definition for definition in (*LOG_CONFIGS, *CLEANER_CONFIGS, *SERVER_CONFIGS, *RESERVED_CONFIGS)
+    definition.name: definition
+    for definition in (
+        *LOG_CONFIGS,
+        *CLEANER_CONFIGS,
+        *SERVER_CONFIGS,
+        *BROKER_CLUSTER_CONFIGS,
+        *RESERVED_CONFIGS,
+    )
 }

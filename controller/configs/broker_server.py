@@ -25,6 +25,13 @@ SERVER_CONFIGS = (
         some_of(),
     ),
     ConfigDef(
+        "barnabas.cluster.id",
+        _STRING,
+        "",
+        "The id of the cluster that new data directories are made for. By default that of nodes which name the same "
+        "controller.quorum.voters is the same, and every broker that is its own only voter is a cluster of its own.",
+    ),
+    ConfigDef(
         "barnabas.metrics.listener",
         _STRING,
         "",

@@ -131,8 +131,6 @@ _INTERNAL_CONFIGS = table(
         How often the state of idle share groups is stored wholly.
     share.coordinator.state.topic.prune.interval.ms INT 300000 read-only 1..
         How often the topic of share groups is cleared of what nobody needs.
-    unclean.leader.election.interval.ms LONG 300000 read-only 1..
-        How often partitions without a leader are given one that is not in sync, where that is allowed.
     unstable.api.versions.enable BOOLEAN false read-only
         Whether versions of APIs are offered that are not released.
     unstable.feature.versions.enable BOOLEAN false read-only

@@ -9,70 +9,22 @@ from controller.configs.rows import table
 
 CLUSTER_CONFIGS = table(
     """
-    auto.leader.rebalance.enable BOOLEAN true read-only
-        Whether leadership goes back to the preferred replicas by itself.
-    barnabas.broker.disconnect.grace.ms INT 300 read-only 0..
-        How long a node may be without its connections to the others before it is taken for gone.
-    broker.heartbeat.interval.ms INT 2000 read-only
-        How often a broker sends the controller a heartbeat.
-    broker.session.timeout.ms INT 9000 read-only
-        After how long without a heartbeat the controller takes a broker for gone.
-    controlled.shutdown.enable BOOLEAN true read-only
-        Whether a broker hands its leadership over before it stops.
     controller.quorum.append.linger.ms INT 25 read-only 0..
         How long the leader of the metadata log gathers records before it writes them.
     controller.quorum.auto.join.enable BOOLEAN false read-only
         Whether a controller makes itself a voter of a quorum that it is not in.
     controller.quorum.bootstrap.servers LIST '' read-only
         Where the quorum is asked for who leads it, as host:port.
-    controller.quorum.election.backoff.max.ms INT 1000 read-only 0..
-        The longest wait before another election after one without result.
-    controller.quorum.election.timeout.ms INT 1000 read-only 0..
-        How long a voter waits for the votes of the others.
-    controller.quorum.fetch.max.bytes INT 1048576 read-only 1..
-        The most bytes that one fetch of the metadata log asks for.
-    controller.quorum.fetch.snapshot.max.bytes INT 1048576 read-only 1..
-        The most bytes that one fetch of a metadata snapshot asks for.
-    controller.quorum.fetch.timeout.ms INT 2000 read-only 0..
-        After how long without its leader a voter wants to be elected, and without a majority the leader resigns.
-    controller.quorum.request.timeout.ms INT 2000 read-only 0..
-        How long a request between voters may take.
-    controller.quorum.retry.backoff.ms INT 20 read-only 0..
-        The wait before a failed request between voters is tried again.
-    controller.socket.timeout.ms INT 30000 read-only
-        How long a request of a broker to the controller may take.
-    initial.broker.registration.timeout.ms INT 60000 read-only
-        How long a broker tries to register when it starts.
-    leader.imbalance.check.interval.seconds LONG 300 read-only 1..
-        How often it is looked whether leaders are the preferred replicas.
     log.dir.failure.timeout.ms LONG 30000 read-only 1..
         How long a broker goes on that cannot tell the controller of a failed directory.
     num.replica.fetchers INT 1 cluster-wide 1..
         The connections to each other broker from which replicas are fetched.
-    replica.fetch.backoff.ms INT 1000 read-only 0..
-        The wait before a failed fetch of a replica is tried again.
-    replica.fetch.max.bytes INT 1048576 read-only 0..
-        How many bytes of one partition a fetch of a replica asks for; the first batch is always whole.
-    replica.fetch.min.bytes INT 1 read-only
-        The bytes that a fetch of a replica waits for.
-    replica.fetch.response.max.bytes INT 10485760 read-only 0..
-        How many bytes one fetch of replicas asks for in all.
-    replica.fetch.wait.max.ms INT 500 read-only
-        How long a fetch of replicas waits for records.
-    replica.lag.time.max.ms LONG 30000 read-only
-        After how long behind the leader a replica is no longer in sync.
     replica.selector.class STRING null read-only
         The class that chooses from which replica a consumer reads.
     replica.socket.receive.buffer.bytes INT 65536 read-only
         The receive buffer of connections between brokers.
-    replica.socket.timeout.ms INT 30000 read-only
-        How long a request between brokers may take.
-    request.timeout.ms INT 30000 read-only
-        How long the broker waits for answers to its own requests.
     socket.connection.setup.timeout.max.ms LONG 30000 read-only
         The longest time that a connection to another broker may take to begin, after several failures.
-    socket.connection.setup.timeout.ms LONG 10000 read-only
-        The time that a connection to another broker may take to begin.
     """,
     without_effect="a cluster of several brokers is not there yet",
 )

@@ -185,8 +185,6 @@ AUTHORIZATION_CONFIGS = table(
         The secret that delegation tokens are made with, the same on all brokers and controllers.
     early.start.listeners LIST null read-only
         Listeners that serve clients before the authorizer has read its rules.
-    security.inter.broker.protocol STRING PLAINTEXT read-only PLAINTEXT|SSL|SASL_PLAINTEXT|SASL_SSL
-        The security protocol between brokers, where inter.broker.listener.name does not name a listener.
     """,
     without_effect="logins, authorization and delegation tokens are not there yet",
 )

@@ -70,7 +70,7 @@ class HostileBroker:
 
     def requests(self) -> list[tuple[ApiKey, int]]:
         """Return every API with each of its versions that is served."""
-        served = self._broker.served_apis(LISTENER)
+        served = self._broker.dispatcher(LISTENER).apis
         return [(key, version) for key, api in served.items() for version in api.versions]
 
     def handle(self, frame: bytes) -> str:

@@ -24,6 +24,7 @@ PURE_IN_BROKER = (
     "broker/isr_proposals.py",
     "broker/leader_hints.py",
     "broker/listeners.py",
+    "broker/roles.py",
     "broker/partition.py",
     "broker/purgatory.py",
     "broker/record_checks.py",

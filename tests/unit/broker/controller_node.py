@@ -65,7 +65,13 @@ class ControllerNode:
         if directory.meta is None:
             directory.format(MetaProperties(CLUSTER_ID, self.node_id, b"directory-number"))
         self.controller = RaftDriver(
-            self.disk, directory, self.settings, cluster_id=CLUSTER_ID, loop=self.loop, now_ms=lambda: self.now
+            self.disk,
+            directory,
+            self.settings,
+            cluster_id=CLUSTER_ID,
+            loop=self.loop,
+            now_ms=lambda: self.now,
+            random=self.random,
         )
         self.wait(self.controller.start())
         if join:

@@ -287,7 +287,7 @@ def test_a_name_without_an_address_is_told_of_and_nothing_else(run, serving, cap
 def test_stopping_does_not_wait_for_a_socket_that_was_accepted_in_the_same_turn(run, serving):
     async def body():
         async with serving() as served:
-            (listening,) = served.server._sockets[0].sockets
+            (listening,) = served.server._sockets[0][1].sockets
             loop = asyncio.get_running_loop()
             known = await served.connect()
             await until(lambda: served.server.connections)

@@ -131,8 +131,8 @@ def test_log_dirs_goes_before_log_dir():
     ("options", "problem"),
     [
         ({"node__id": "-1"}, r"Invalid value -1 for configuration node\.id: Value must be at least 0"),
-        ({"process__roles": "broker"}, r"process\.roles=broker is not supported so far; .*broker,controller"),
-        ({"controller__quorum__voters": "1@a:1,2@b:1"}, "has 2 voters; a quorum of more than one"),
+        ({"process__roles": "broker"}, r"controller\.quorum\.voters is empty: a broker needs to know"),
+        ({"controller__quorum__voters": "1@a:1,2@b:1"}, "listeners has to name CONTROLLER://a:1 too"),
         ({"controller__quorum__voters": "2@a:1"}, "has to name this node, as 1@HOST:PORT"),
         ({"listeners": "PLAINTEXT://localhost"}, r"Invalid value of listeners: .*NAME://HOST:PORT"),
         ({"listeners": "SSL://localhost:9093"}, "only PLAINTEXT is supported so far"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
+from itertools import count
 from random import Random
 from struct import Struct
 from typing import Any
@@ -18,6 +19,10 @@ from storage.disk import Disk, OsDisk
 _SIZE = Struct(">i")
 
 
+# Two runs draw different ids, as two processes would.
+_RUNS = count(1)
+
+
 class WholeBroker:
     """The broker; it has to be started, and its loop closed."""
 
@@ -27,7 +32,7 @@ class WholeBroker:
         named = {name.replace("_", "."): text for name, text in settings.items()}
         named |= {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": directory, "offsets.topic.num.partitions": "1"}
         found = {name: Option(text, "test") for name, text in named.items()}
-        self.broker = Broker(check_settings(found), disk or OsDisk(), self.loop, random=Random(1))
+        self.broker = Broker(check_settings(found), disk or OsDisk(), self.loop, random=Random(next(_RUNS)))
 
     def wait(self, awaitable: Awaitable[Any]) -> Any:
         return self.loop.run_until_complete(asyncio.wait_for(awaitable, 60))

@@ -16,7 +16,7 @@ IMAGE = MetadataImage(cluster_id="c", offset=41, features={"metadata.version": 3
 def ask(version, name="me", software="1.0", listener_type="broker", kraft_version=0, connection=None):
     broker = SimpleNamespace(
         image=IMAGE,
-        served_apis=lambda _: served_apis(listener_type),
+        dispatcher=lambda _: SimpleNamespace(apis=served_apis(listener_type)),
         controller=SimpleNamespace(kraft_version=kraft_version),
     )
     context = RequestContext(ApiKey.API_VERSIONS, version, 1, None, 1, "PLAINTEXT", "127.0.0.1", connection=connection)

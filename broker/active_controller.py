@@ -1,0 +1,157 @@
+"""What the active controller does unasked, from when this node leads the quorum until it does no more.
+
+    brokers that are gone            are fenced as soon as `controller.liveness` says so
+    leaders that are not preferred   give way, every `leader.imbalance.check.interval.seconds`
+    partitions without a leader      get an unclean one where the topic allows it, every
+                                     `unclean.leader.election.interval.ms`
+
+Each is a command like those that are asked for, decided on the newest image. Nothing is kept from one leadership to the
+next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from controller.commands.brokers import fence_brokers
+from controller.commands.decision import Command, Decision
+from controller.commands.due_elections import balance_leaders, elect_unclean_leaders
+from controller.liveness import Liveness
+from protocol.errors import InvariantError, KafkaError
+from protocol.schema import Message
+
+if TYPE_CHECKING:
+    from broker.connection import Connection
+    from broker.raft_driver import RaftDriver
+    from controller.configs.effective import StaticSettings
+    from controller.image import MetadataImage
+
+_log = logging.getLogger("broker.controller")
+
+
+class ActiveController:
+    """The duties of this node while it leads."""
+
+    def __init__(self, quorum: RaftDriver, settings: StaticSettings, loop: asyncio.AbstractEventLoop) -> None:
+        """Have none until `begin`."""
+        self.liveness = Liveness(settings["broker.session.timeout.ms"], settings["barnabas.broker.disconnect.grace.ms"])
+        self._quorum = quorum
+        self._settings = settings
+        self._loop = loop
+        self._leads = False
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._watching: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Take up the duties whenever this node leads."""
+        self._quorum.subscribe(self._apply)
+        self._watching = self._loop.create_task(self._watch())
+
+    async def stop(self) -> None:
+        """Lay them down."""
+        tasks = [*self._tasks, *filter(None, [self._watching])]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        self._lay_down()
+
+    def heard_from(
+        self, broker_id: int, broker_epoch: int, metadata_offset: int, connection: Connection | None
+    ) -> None:
+        """Note a heartbeat, and the connection that it came through, if there is one that can break."""
+        key = None
+        if connection is not None:
+            key = connection.connection_id
+            connection.on_close = partial(self._connection_lost, key)
+        self.liveness.heard_from(broker_id, broker_epoch, metadata_offset, key, self._now_ms())
+
+    def alive(self) -> frozenset[int]:
+        """Return the brokers whose session lasts."""
+        return frozenset(self.liveness.alive(self._now_ms()))
+
+    async def _watch(self) -> None:
+        while True:
+            changed = self._quorum.leader_change()
+            if self._quorum.leads and not self._leads:
+                self._take_up()
+            elif self._leads and not self._quorum.leads:
+                self._lay_down()
+            await changed
+
+    def _take_up(self) -> None:
+        if not self._quorum.is_only_voter:
+            _log.info("This node is the active controller, in epoch %d", self._quorum.epoch)
+        self._leads = True
+        now_ms = self._now_ms()
+        self.liveness.lead(self._quorum.image, now_ms)
+        for node_id, since_ms in self._quorum.unreachable().items():
+            self.liveness.unreachable(node_id, since_ms)
+        self._look_after_brokers()
+        settings = self._settings
+        if settings["auto.leader.rebalance.enable"]:
+            self._repeat("balance", settings["leader.imbalance.check.interval.seconds"], balance_leaders)
+        self._repeat("unclean", settings["unclean.leader.election.interval.ms"] / 1000, elect_unclean_leaders)
+
+    def _lay_down(self) -> None:
+        self._leads = False
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    def _apply(self, _before: MetadataImage, image: MetadataImage, _records: tuple[Message, ...]) -> None:
+        if self._leads:
+            self.liveness.apply(image, self._now_ms())
+            self._look_after_brokers()
+
+    def _connection_lost(self, connection_id: int) -> None:
+        if self._leads:
+            self.liveness.connection_lost(connection_id, self._now_ms())
+            self._look_after_brokers()
+
+    def _look_after_brokers(self) -> None:
+        """Fence who is due, and look again when the next one may be."""
+        gone = self.liveness.expired(self._now_ms())
+        if gone:
+            _log.warning("Fencing brokers that are not heard any more: %s", ", ".join(map(str, sorted(gone))))
+            self._submit(partial(fence_brokers, epochs=gone, settings=self._settings))
+        due_ms = self.liveness.due_ms
+        if due_ms is not None:
+            self._at("liveness", (due_ms + 1) / 1000, self._look_after_brokers)
+
+    def _repeat(self, name: str, interval_s: float, command: Callable[..., Decision[bool]]) -> None:
+        self._at(name, self._loop.time() + interval_s, partial(self._again, name, interval_s, command))
+
+    def _again(self, name: str, interval_s: float, command: Callable[..., Decision[bool]]) -> None:
+        self._submit(partial(command, settings=self._settings), again=partial(self._again, name, interval_s, command))
+        self._repeat(name, interval_s, command)
+
+    def _at(self, name: str, when_s: float, call: Callable[[], None]) -> None:
+        earlier = self._timers.pop(name, None)
+        if earlier is not None:
+            earlier.cancel()
+        self._timers[name] = self._loop.call_at(when_s, call)
+
+    def _submit(self, command: Command[Any], again: Callable[[], None] | None = None) -> None:
+        task = self._loop.create_task(self._decide(command, again))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _decide(self, command: Command[Any], again: Callable[[], None] | None) -> None:
+        try:
+            more = await self._quorum.submit(command)
+        except InvariantError:
+            return  # the loop's exception handler knows
+        except KafkaError as error:
+            _log.warning("The active controller could not act: %s", error)
+            return
+        if more and again is not None and self._leads:
+            again()
+
+    def _now_ms(self) -> int:
+        return int(self._loop.time() * 1000)

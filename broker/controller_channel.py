@@ -1,0 +1,168 @@
+"""The way to the active controller: a method call if this node leads the quorum, else a connection to who does.
+
+Brokers ask for themselves (`call`: registration, heartbeats, changes of ISRs, blocks of producer ids) and for their
+clients (`forward`: in an Envelope that names the client's principal and address, KIP-590). Either goes on trying, with
+whoever leads by then, until its time is over: a request whose connection broke may have been carried out, and is asked
+again all the same, as Kafka's brokers do.
+
+Who leads is the raft driver's knowledge; the other end of an Envelope is `broker.handlers.envelope`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from protocol.api import ApiKey
+from protocol.errors import ErrorCode, KafkaError
+from protocol.headers import RequestHeader, encode_request_header
+from protocol.primitives import Part
+from protocol.records.principal import encode_principal
+from protocol.schema import Message
+
+if TYPE_CHECKING:
+    from broker.connection import RequestContext
+    from broker.peer import Peer
+
+T = TypeVar("T")
+
+FORWARDED = frozenset(
+    {
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        ApiKey.ALTER_CONFIGS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.DESCRIBE_QUORUM,
+        ApiKey.ELECT_LEADERS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        ApiKey.UNREGISTER_BROKER,
+        ApiKey.UPDATE_FEATURES,
+    }
+)
+"""What clients ask any broker, and only the controller decides."""
+
+_RETRY_S = 0.05
+_PATIENCE_S = 30.0
+
+
+class Leadership(Protocol):
+    """What the channel asks of the raft driver."""
+
+    @property
+    def leads(self) -> bool:
+        """Say whether this node is the active controller."""
+        ...
+
+    @property
+    def leader_id(self) -> int:
+        """Return the node that leads the quorum, -1 if none is known."""
+        ...
+
+    def leader_change(self) -> asyncio.Future[None]:
+        """Return a future that is done when the leader is another, or none."""
+        ...
+
+
+class ControllerChannel:
+    """Requests of this node and of its clients to the active controller."""
+
+    def __init__(
+        self,
+        quorum: Leadership,
+        connect: Callable[[int], Peer],
+        answer_here: Callable[[Message], Awaitable[Message]],
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        """`connect` gives the connection to a controller; `answer_here` is asked while this node is it."""
+        self._quorum = quorum
+        self._connect = connect
+        self._answer_here = answer_here
+        self._loop = loop
+        self._peer: Peer | None = None
+        self._peer_id = -1
+
+    def close(self) -> None:
+        """Close the connection; what waits for an answer gets none."""
+        if self._peer is not None:
+            self._peer.close()
+
+    def _peer_of(self, node_id: int) -> Peer:
+        if self._peer is None or self._peer_id != node_id:
+            self.close()
+            self._peer, self._peer_id = self._connect(node_id), node_id
+        return self._peer
+
+    async def call(self, request: Message, timeout_s: float) -> Any:
+        """Return the controller's answer to this node; KafkaError REQUEST_TIMED_OUT if there is none in time."""
+
+        async def there(peer: Peer) -> Message | None:
+            answer = await peer.call(request)
+            return None if getattr(answer, "error_code", 0) == ErrorCode.NOT_CONTROLLER else answer
+
+        return await self._try(lambda: self._answer_here(request), there, timeout_s)
+
+    def send(self, request: Message) -> asyncio.Future[Message | None]:
+        """Return the controller's answer to this node; None if there is none in good time."""
+        return self._loop.create_task(self._call_or_none(request))
+
+    async def _call_or_none(self, request: Message) -> Message | None:
+        try:
+            found: Message = await self.call(request, _PATIENCE_S)
+        except KafkaError:
+            return None
+        return found
+
+    async def forward(
+        self, context: RequestContext, request: Message, here: Callable[[], Awaitable[Any]], timeout_s: float
+    ) -> Any:
+        """Return the controller's answer to a client: that of `here` if this node is it by then, else a whole frame."""
+        from protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+
+        header = RequestHeader(ApiKey(context.api_key), context.api_version, context.correlation_id, context.client_id)
+        envelope = EnvelopeRequest(
+            request_data=encode_request_header(header) + request.encode(context.api_version),
+            request_principal=encode_principal(context.principal),
+            client_host_address=ip_address(context.client_host).packed,
+        )
+
+        async def there(peer: Peer) -> list[Part] | None:
+            answer = await peer.call(envelope)
+            if not isinstance(answer, EnvelopeResponse) or answer.error_code == ErrorCode.NOT_CONTROLLER:
+                return None
+            if answer.error_code or answer.response_data is None:
+                code = ErrorCode(answer.error_code) if answer.error_code else ErrorCode.UNKNOWN_SERVER_ERROR
+                raise KafkaError(code, "The controller did not take the request from this broker.")
+            return [len(answer.response_data).to_bytes(4, "big") + answer.response_data]
+
+        return await self._try(here, there, timeout_s)
+
+    async def _try(
+        self,
+        here: Callable[[], Awaitable[Any]],
+        there: Callable[[Peer], Awaitable[T | None]],
+        timeout_s: float,
+    ) -> Any:
+        try:
+            async with asyncio.timeout(timeout_s):
+                while True:
+                    changed = self._quorum.leader_change()
+                    leader = self._quorum.leader_id
+                    answer: Any = None
+                    if self._quorum.leads:
+                        try:
+                            answer = await here()
+                        except KafkaError as error:
+                            if error.code is not ErrorCode.NOT_CONTROLLER:
+                                raise
+                    elif leader >= 0:
+                        answer = await there(self._peer_of(leader))
+                    if answer is not None:
+                        return answer
+                    await asyncio.wait([changed], timeout=_RETRY_S)
+        except TimeoutError:
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "The controller did not answer in time.") from None

@@ -1,0 +1,23 @@
+"""AllocateProducerIds: a broker gets a block of producer ids to hand out (KIP-730)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from controller.commands.producer_ids import allocate_producer_ids
+from protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.connection import RequestContext
+
+
+async def handle(
+    broker: Broker, _context: RequestContext, request: AllocateProducerIdsRequest
+) -> AllocateProducerIdsResponse:
+    """Submit the command."""
+    block = await broker.controller.submit(
+        partial(allocate_producer_ids, broker_id=request.broker_id, broker_epoch=request.broker_epoch)
+    )
+    return AllocateProducerIdsResponse(producer_id_start=block.start, producer_id_len=len(block))

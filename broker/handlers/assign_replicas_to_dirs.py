@@ -1,0 +1,20 @@
+"""AssignReplicasToDirs: a broker says in which of its directories replicas lie (KIP-858)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from controller.commands.assign_replicas_to_dirs import assign_replicas_to_dirs
+from protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.connection import RequestContext
+
+
+async def handle(
+    broker: Broker, _context: RequestContext, request: AssignReplicasToDirsRequest
+) -> AssignReplicasToDirsResponse:
+    """Submit the command."""
+    return await broker.controller.submit(partial(assign_replicas_to_dirs, request=request, settings=broker.settings))

@@ -1,0 +1,20 @@
+"""ControllerRegistration: a controller that starts says where it is and what it knows (KIP-919)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from controller.commands.controllers import register_controller
+from protocol.messages.controller_registration import ControllerRegistrationRequest, ControllerRegistrationResponse
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.connection import RequestContext
+
+
+async def handle(
+    broker: Broker, _context: RequestContext, request: ControllerRegistrationRequest
+) -> ControllerRegistrationResponse:
+    """Submit the command."""
+    return await broker.controller.submit(partial(register_controller, request=request))

@@ -1,0 +1,45 @@
+"""Envelope: a client's request, passed on by the broker that it asked (KIP-590).
+
+Behaviour
+- The request is answered as if its client had sent it here, for the principal that the envelope names.
+- Only the active controller opens envelopes: NOT_CONTROLLER elsewhere, and where it lost the lead on the way.
+- What only a broker decides, or cannot be read, is INVALID_REQUEST.
+"""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from typing import TYPE_CHECKING
+
+from broker.connection import Connection
+from broker.controller_channel import FORWARDED
+from protocol.errors import DecodeError, ErrorCode, KafkaError
+from protocol.headers import decode_request_header
+from protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from protocol.primitives import read_parts
+from protocol.records.principal import decode_principal
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.connection import RequestContext
+
+_SIZE_BYTES = 4
+
+
+async def handle(broker: Broker, context: RequestContext, request: EnvelopeRequest) -> EnvelopeResponse:
+    """Answer what is inside."""
+    if not broker.controller.leads:
+        return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
+    try:
+        header, _ = decode_request_header(request.request_data)
+        client = Connection(context.connection_id, context.listener, str(ip_address(request.client_host_address)))
+        if request.request_principal is not None:
+            client.principal = decode_principal(request.request_principal)
+        if header.api_key not in FORWARDED:
+            raise DecodeError(f"{header.api_key.name} is no request for controllers")
+        frame = await broker.dispatcher(context.listener).embedded(memoryview(request.request_data), client)
+    except (DecodeError, ValueError):
+        return EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST)
+    except KafkaError as error:
+        return EnvelopeResponse(error_code=error.code)
+    return EnvelopeResponse(response_data=read_parts(frame)[_SIZE_BYTES:])

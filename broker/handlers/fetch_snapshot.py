@@ -1,0 +1,22 @@
+"""FetchSnapshot: a node that had fallen behind asks for a part of a snapshot (KIP-630).
+
+Only controllers ask and are asked. What is answered is the consensus' to say (`controller.raft`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from protocol.messages.fetch_snapshot import FetchSnapshotRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from broker.broker import Broker
+    from broker.connection import RequestContext
+    from protocol.schema import Message
+
+
+def handle(broker: Broker, _context: RequestContext, request: FetchSnapshotRequest) -> Awaitable[Message]:
+    """Ask this node of the quorum."""
+    return broker.controller.ask(request)

@@ -1,0 +1,101 @@
+"""The other nodes of the cluster, and how this one connects to them.
+
+Controllers are where `controller.quorum.voters` says; brokers where they have registered, on the listener that
+`inter.broker.listener.name` or `security.inter.broker.protocol` names, else on their first. Each user of a connection
+has its own, so that nobody waits behind what another has asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from broker.peer import Address, Peer, PeerLimits
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from broker.settings import Settings
+    from controller.image import MetadataImage
+    from protocol.schema import Message
+
+_NOWHERE = ("", 0)
+
+
+class Neighbours:
+    """Makes connections to other nodes."""
+
+    def __init__(self, settings: Settings, loop: asyncio.AbstractEventLoop, random: Random) -> None:
+        self._settings = settings
+        self._loop = loop
+        self._random = random
+        self._voters: dict[int, Address] = {voter.node_id: (voter.host, voter.port) for voter in settings.voters}
+        self._addresses: dict[int, Address] = {}
+        self._to_brokers: list[tuple[int, weakref.ref[Peer]]] = []
+        self._name = f"{'broker' if settings.is_broker else 'controller'}-{settings.node_id}"
+
+    def voter(self, node_id: int, on_lost: Callable[[], None]) -> Peer:
+        """Return a connection for what the quorum's nodes say to each other."""
+        return self._peer(
+            self._voters[node_id], self._settings["controller.quorum.request.timeout.ms"], on_lost=on_lost
+        )
+
+    def controller(self, node_id: int, on_change: Callable[[], None]) -> Peer:
+        """Return a connection for requests to the active controller; `on_change` tells when it comes and goes."""
+        return self._peer(
+            self._voters[node_id],
+            self._settings["controller.socket.timeout.ms"],
+            on_ready=on_change,
+            on_lost=on_change,
+        )
+
+    def broker(self, broker_id: int) -> Peer:
+        """Return a connection to a broker, which goes to where the broker registers, should that be elsewhere."""
+        peer = self._peer(self._addresses.get(broker_id, _NOWHERE), self._settings["replica.socket.timeout.ms"])
+        self._to_brokers.append((broker_id, weakref.ref(peer)))
+        return peer
+
+    def follow(self, image: MetadataImage) -> None:
+        """Take note of where the brokers are."""
+        self._addresses = {
+            broker_id: (broker.endpoints[self.listener].host, broker.endpoints[self.listener].port)
+            for broker_id, broker in image.brokers.items()
+            if self.listener in broker.endpoints
+        }
+        open_ones = []
+        for broker_id, reference in self._to_brokers:
+            peer = reference()
+            if peer is not None:
+                open_ones.append((broker_id, reference))
+                peer.address = self._addresses.get(broker_id, peer.address)
+        self._to_brokers = open_ones
+
+    def apply(self, before: MetadataImage, image: MetadataImage, _records: tuple[Message, ...]) -> None:
+        """Follow a change of the metadata."""
+        if image.brokers is not before.brokers:
+            self.follow(image)
+
+    @property
+    def listener(self) -> str:
+        """Return the name of the listener that brokers use among themselves."""
+        named = self._settings["inter.broker.listener.name"] or self._settings["security.inter.broker.protocol"]
+        own = [endpoint.listener for endpoint in self._settings.advertised_listeners]
+        return named.upper() if named.upper() in own or not own else own[0]
+
+    def _peer(
+        self,
+        address: Address,
+        timeout_ms: int,
+        *,
+        on_ready: Callable[[], None] | None = None,
+        on_lost: Callable[[], None] | None = None,
+    ) -> Peer:
+        limits = PeerLimits(
+            request_timeout_ms=timeout_ms,
+            connect_timeout_ms=min(timeout_ms, self._settings["socket.connection.setup.timeout.ms"]),
+            backoff_ms=20,
+            max_backoff_ms=200,
+        )
+        return Peer(self._loop, address, self._name, self._random, limits, on_ready=on_ready, on_lost=on_lost)

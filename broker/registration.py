@@ -1,0 +1,74 @@
+"""What a node says of itself when it starts (KIP-631, KIP-919)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
+
+from controller.commands.registration import SUPPORTED_FEATURES
+from protocol.messages.broker_registration import BrokerRegistrationRequest
+
+if TYPE_CHECKING:
+    from broker.settings import Settings
+    from controller.image import Endpoint
+    from protocol.messages.controller_registration import ControllerRegistrationRequest
+    from storage.log_directory import LogDirectory
+
+
+def broker_registration(
+    settings: Settings,
+    cluster_id: str,
+    incarnation_id: bytes,
+    endpoints: Mapping[str, Endpoint],
+    directories: Collection[LogDirectory],
+) -> BrokerRegistrationRequest:
+    """Return the registration of a broker with these endpoints, by listener, and `directories`, which are online."""
+    epochs = {directory.previous_broker_epoch if directory.clean else -1 for directory in directories}
+    advertised = [endpoint.listener for endpoint in settings.advertised_listeners]
+    return BrokerRegistrationRequest(
+        broker_id=settings.node_id,
+        cluster_id=cluster_id,
+        incarnation_id=incarnation_id,
+        listeners=[
+            BrokerRegistrationRequest.Listener(
+                name=name,
+                host=endpoints[name].host,
+                port=endpoints[name].port,
+                security_protocol=endpoints[name].security_protocol,
+            )
+            for name in advertised
+            if name not in settings.controller_listeners
+        ],
+        features=[
+            BrokerRegistrationRequest.Feature(name=name, min_supported_version=low, max_supported_version=high)
+            for name, (low, high) in SUPPORTED_FEATURES.items()
+        ],
+        rack=settings["broker.rack"],
+        log_dirs=sorted(directory.directory_id for directory in directories),
+        # Only if every directory was closed in order by the same run.
+        previous_broker_epoch=epochs.pop() if len(epochs) == 1 else -1,
+    )
+
+
+def controller_registration(
+    settings: Settings, incarnation_id: bytes, endpoints: Mapping[str, Endpoint]
+) -> ControllerRegistrationRequest:
+    """Return the registration of a controller with these endpoints, by listener."""
+    from protocol.messages.controller_registration import ControllerRegistrationRequest
+
+    return ControllerRegistrationRequest(
+        controller_id=settings.node_id,
+        incarnation_id=incarnation_id,
+        zk_migration_ready=False,
+        listeners=[
+            ControllerRegistrationRequest.Listener(
+                name=name, host=point.host, port=point.port, security_protocol=point.security_protocol
+            )
+            for name, point in endpoints.items()
+            if name in settings.controller_listeners
+        ],
+        features=[
+            ControllerRegistrationRequest.Feature(name=name, min_supported_version=low, max_supported_version=high)
+            for name, (low, high) in SUPPORTED_FEATURES.items()
+        ],
+    )

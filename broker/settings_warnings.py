@@ -1,0 +1,36 @@
+"""What was set and will not do what it seems to: said once, when a node starts."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from controller.configs import BROKER_CONFIGS
+
+if TYPE_CHECKING:
+    from broker.settings import Settings
+
+_log = logging.getLogger("broker")
+
+
+def warn_of_settings(settings: Settings) -> None:
+    """Name settings that do not exist, and more replicas than a broker that is alone can have."""
+    if settings.unknown:
+        _log.warning("Settings that do not exist are ignored: %s", ", ".join(map(_unknown, settings.unknown)))
+    replicas = settings["default.replication.factor"]
+    if replicas > 1 and not settings.voters:
+        _log.warning(
+            "default.replication.factor=%d is more than one broker can have: nothing is created without a number",
+            replicas,
+        )
+
+
+def _unknown(name: str) -> str:
+    """Return the name of a setting that does not exist, with the one that may have been meant."""
+    from difflib import get_close_matches
+
+    from controller.configs.topic import BROKER_SYNONYMS
+
+    # One of topics is of brokers by another name.
+    meant = BROKER_SYNONYMS.get(name) or get_close_matches(name, BROKER_CONFIGS, n=1, cutoff=0.8)
+    return f"{name} (did you mean {meant[0]}?)" if meant else name
