@@ -126,7 +126,7 @@ class Leadership:
                 progress.fetched_ms = now_ms
         if instead is not None:
             return [*answers, Answer(token, self._response(instead))]
-        max_bytes = min(request.max_bytes, asked.partition_max_bytes)
+        max_bytes = max(0, min(request.max_bytes, asked.partition_max_bytes))
         if asked.fetch_offset < log.end_offset:
             return [*answers, Answer(token, self._response(), LogRead(asked.fetch_offset, max_bytes))]
         held = HeldFetch(token, replica_id, asked.high_watermark, max_bytes, now_ms + max(0, request.max_wait_ms))
@@ -143,7 +143,7 @@ class Leadership:
         if request.replica_id >= 0:
             self._progress_of(request.replica_id, asked.replica_directory_id).fetched_ms = now_ms
         response = snapshot_response(self._known, snapshot, position=asked.position)
-        return Answer(token, response, SnapshotRead(snapshot, asked.position, request.max_bytes))
+        return Answer(token, response, SnapshotRead(snapshot, asked.position, max(0, request.max_bytes)))
 
     def _progress_of(self, replica_id: int, directory_id: bytes) -> Progress:
         progress = self._progress.get(replica_id)

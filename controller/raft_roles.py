@@ -222,8 +222,8 @@ class Member:
         elif ballot.lost(self.voters):
             if self.role is Role.PROSPECTIVE:
                 self._give_up()
-            else:
-                self._deadline_ms = min(self._deadline_ms or 0, self._backoff_ms())
+            elif self._deadline_ms is not None:
+                self._deadline_ms = min(self._deadline_ms, self._backoff_ms())
 
     def _give_up(self) -> None:
         """Go back to the leader that there was, or wait for one."""

@@ -22,6 +22,7 @@ from controller.snapshot import SnapshotId
 from protocol.messages.vote import VoteRequest, VoteResponse
 
 _FILLING = b"." * 100
+_BEHIND_A_SNAPSHOT = -2
 
 
 class Promises:
@@ -37,6 +38,8 @@ class Promises:
         self._applied: dict[int, int] = {}
         self._votes: dict[tuple[int, int], int] = {}
         self._high_watermarks: dict[int, int] = {}
+        # The epoch that each node led when it was last seen.
+        self._leading: dict[int, int] = {}
 
     def require(self, promised: bool, what: str) -> None:
         if not promised:
@@ -46,26 +49,24 @@ class Promises:
         snapshot = member.disk.snapshot
         self._applied[member.node_id] = snapshot.end_offset if snapshot else 0
         self._high_watermarks[member.node_id] = 0
+        self._leading[member.node_id] = NOBODY
 
     def saw(self, member: Any) -> None:
         """Look at a node after it was told something."""
-        raft = member.raft
+        raft, node_id = member.raft, member.node_id
         stored = member.disk.quorum_state
-        self.require(stored is None or raft.epoch >= stored.epoch, f"node {member.node_id} went back in epoch")
-        before = self._high_watermarks[member.node_id]
-        if raft.high_watermark == before and raft.role is not Role.LEADER:
-            return
-        self.require(raft.high_watermark >= before, f"the high watermark of node {member.node_id} went back")
-        self._high_watermarks[member.node_id] = raft.high_watermark
+        self.require(stored is None or raft.epoch >= stored.epoch, f"node {node_id} went back in epoch")
+        before = self._high_watermarks[node_id]
+        self.require(raft.high_watermark >= before, f"the high watermark of node {node_id} went back")
+        self._high_watermarks[node_id] = raft.high_watermark
+        led = self._leading.get(node_id) == raft.epoch
+        self._leading[node_id] = raft.epoch if raft.role is Role.LEADER else NOBODY
         if raft.role is Role.LEADER:
-            self._sees_leader(member)
-
-    def _sees_leader(self, member: Any) -> None:
-        raft = member.raft
-        leader = self.leaders.setdefault(raft.epoch, member.node_id)
-        self.require(leader == member.node_id, f"nodes {leader} and {member.node_id} both lead epoch {raft.epoch}")
+            leader = self.leaders.setdefault(raft.epoch, node_id)
+            self.require(leader == node_id, f"nodes {leader} and {node_id} both lead epoch {raft.epoch}")
         if raft.high_watermark > self.committed_end:
-            self._commits(member, raft.high_watermark)
+            # Also one that led when it committed this, and resigned at once.
+            self._commits(member, raft.high_watermark, own_epoch=raft.epoch if led else None)
 
     def leads(self, member: Any) -> None:
         """Look at a new leader's log as it begins its epoch."""
@@ -77,21 +78,24 @@ class Promises:
                     has.get(end_offset) == epoch, f"the leader {member.node_id} lacks what ends at {end_offset}"
                 )
 
-    def _commits(self, member: Any, end_offset: int) -> None:
+    def _commits(self, member: Any, end_offset: int, own_epoch: int | None) -> None:
         self.committed_end = end_offset
-        epoch = next((batch.epoch for batch in member.disk.batches if batch.next_offset == end_offset), None)
-        own = member.raft.epoch
-        self.require(epoch == own, f"node {member.node_id} commits up to {end_offset} of epoch {epoch}, leading {own}")
-        stored = [voter_id for voter_id in self._cluster.voters.by_id if self._has(voter_id, end_offset, epoch or 0)]
-        majority = len(self._cluster.voters.by_id) // 2 + 1
-        self.require(len(stored) >= majority, f"{end_offset} is committed and synced by {stored} alone")
+        synced = {voter_id: self._synced_epoch(voter_id, end_offset) for voter_id in self._cluster.voters.by_id}
+        known = {epoch for epoch in synced.values() if epoch not in (NOBODY, _BEHIND_A_SNAPSHOT)}
+        name = f"node {member.node_id} commits up to {end_offset}"
+        for epoch in known:
+            has = [voter_id for voter_id, other in synced.items() if other in (epoch, _BEHIND_A_SNAPSHOT)]
+            if len(has) > len(synced) // 2:
+                self.require(own_epoch in (None, epoch), f"{name} of epoch {epoch}, leading {own_epoch}")
+                return
+        self.require(False, f"{name}, which is synced as {synced}")
 
-    def _has(self, voter_id: int, end_offset: int, epoch: int) -> bool:
+    def _synced_epoch(self, voter_id: int, end_offset: int) -> int:
         disk = self._cluster.members[voter_id].disk
+        if disk.start_offset >= end_offset:
+            return _BEHIND_A_SNAPSHOT
         synced = disk.batches[: disk.synced]
-        return disk.start_offset >= end_offset or any(
-            (batch.next_offset, batch.epoch) == (end_offset, epoch) for batch in synced
-        )
+        return next((batch.epoch for batch in synced if batch.next_offset == end_offset), NOBODY)
 
     def stores(self, member: Any, state: QuorumState) -> None:
         before = member.disk.quorum_state or QuorumState()
