@@ -26,6 +26,7 @@ class Follower:
         "broker",
         "broker_epoch",
         "caught_up_ms",
+        "fenced",
         "log_end_offset",
         "log_start_offset",
     )
@@ -39,6 +40,8 @@ class Follower:
         self.caught_up_ms = caught_up_ms
         self.awaited = False
         """Whether the high watermark waits for it though it is not in sync: it is close, and is to get there."""
+        self.fenced = False
+        """Whether its broker does not take part: nobody waits for it to delete records."""
         self._fetched_ms = NEVER_MS
         self._end_then = NO_OFFSET
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from broker.isr import is_awaited, with_joiners, without_laggards
 from broker.isr_proposals import IsrProposals
+from broker.lost_directories import some_of
 from protocol.messages.alter_partition import AlterPartitionResponse
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ class IsrDriver:
         self._broker_epoch = broker_epoch
         self._lag_max_ms = lag_max_ms
         self._proposals = IsrProposals(node_id)
+        # What was proposed in this turn, by the change: there may be thousands alike.
+        self._unreported: dict[str, list[str]] = {}
         self._soon: asyncio.Handle | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._rounds: asyncio.TimerHandle | None = None
@@ -71,9 +74,10 @@ class IsrDriver:
         self._grow(partition)
 
     def look(self, partition: Partition) -> None:
-        """See who is to leave, and who may join."""
+        """See who is to leave, who may join, and whom nobody waits for."""
         if not partition.is_leader or not partition.followers:
             return
+        self._note_fenced(partition)
         if len(partition.at_end) == len(partition.followers) == len(partition.isr) - 1:
             return
         isr = without_laggards(partition, self._elapsed_ms(), self._lag_max_ms)
@@ -108,19 +112,31 @@ class IsrDriver:
             if not awaited:
                 self._replicas.isr_changed(partition)
 
+    def _note_fenced(self, partition: Partition) -> None:
+        for follower in partition.followers.values():
+            known = self._replicas.brokers.get(follower.broker)
+            fenced = known is not None and known.fenced
+            if fenced != follower.fenced:
+                follower.fenced = fenced
+                self._replicas.isr_changed(partition)
+
     def _grow(self, partition: Partition) -> None:
         isr = with_joiners(partition, self._replicas.brokers)
         if isr is not None and self._proposals.may_grow(partition, self._elapsed_ms()):
             self._propose(partition, isr)
 
     def _propose(self, partition: Partition, isr: frozenset[int]) -> None:
-        _log.info("%s: in sync %s, to be %s", partition, _listed(partition.isr), _listed(isr))
+        change = f"in sync are {_listed(partition.isr)}, to be {_listed(isr)}"
+        self._unreported.setdefault(change, []).append(repr(partition))
         self._proposals.propose(partition, isr)
         if self._soon is None and not self._stopped:
             self._soon = self._loop.call_soon(self._turn)
 
     def _turn(self) -> None:
         self._soon = None
+        unreported, self._unreported = self._unreported, {}
+        for change, partitions in unreported.items():
+            _log.info("%s: %s", some_of(partitions), change)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

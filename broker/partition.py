@@ -406,7 +406,7 @@ class Partition:
 
     @property
     def low_watermark(self) -> int:
-        """Return the offset below which no replica has records any more."""
+        """Return the offset below which no replica has records any more, but for those whose broker is fenced."""
         return min((self.log.log_start_offset, *_starts(self.followers.values())))
 
     def deletion_target(self, offset: int) -> int:
@@ -429,4 +429,4 @@ class Partition:
 
 
 def _starts(followers: Iterable[Follower]) -> Iterable[int]:
-    return (follower.log_start_offset for follower in followers)
+    return (follower.log_start_offset for follower in followers if not follower.fenced)

@@ -198,11 +198,11 @@ class ReplicaManager:
         broker_epoch: int = NO_EPOCH,
     ) -> None:
         """Take note of how far a follower has come, by its fetch."""
-        start_before = partition.low_watermark
+        start_before = partition.followers[broker].log_start_offset
         moved = partition.acknowledge(broker, log_end_offset, log_start_offset, self._elapsed_ms(), broker_epoch)
         if self.replication is not None and broker not in partition.isr:
             self.replication.fetched(partition, broker)
-        if moved or partition.low_watermark > start_before:
+        if moved or log_start_offset > start_before:
             self._purgatory.wake(partition)
 
     def isr_changed(self, partition: Partition) -> None:

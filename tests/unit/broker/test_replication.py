@@ -12,7 +12,7 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.alter_partition import AlterPartitionRequest
 from protocol.messages.delete_records import DeleteRecordsRequest
 from protocol.messages.fetch import FetchRequest
-from protocol.records.metadata import RemoveTopicRecord
+from protocol.records.metadata import FenceBrokerRecord, RemoveTopicRecord
 from storage.search import finish
 from tests.unit.broker.replica_cluster import LAG_MAX_MS, TOPIC_ID, Cluster
 
@@ -421,6 +421,17 @@ class TestLogStart:
         assert self.delete(cluster, 3) == 3
         assert cluster.loop.time() - before < 0.05
         assert self.starts(cluster) == [3, 3, 3]
+
+    def test_a_deletion_waits_for_no_broker_that_is_fenced(self, cluster: Cluster) -> None:
+        cluster.create(1, 2, 3)
+        for _ in range(4):
+            cluster.append(b"v")
+        cluster.pass_time()
+        cluster.stop(3)
+        cluster.loop.call_later(1, cluster.commit, FenceBrokerRecord(id=3, epoch=cluster[3].broker_epoch))
+        before = cluster.loop.time()
+        assert self.delete(cluster, 3) == 3
+        assert cluster.loop.time() - before == pytest.approx(1, abs=0.1)
 
     def test_rule_23_a_replica_that_starts_again_does_not_have_deleted_records_back(self, cluster: Cluster) -> None:
         cluster.create(1, 2, 3)
