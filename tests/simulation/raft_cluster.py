@@ -190,8 +190,9 @@ class RaftCluster:
         if ready.begin_behind is not None:
             disk.begin_behind(ready.begin_behind)
             self.promises.loads(member)
-        if any(isinstance(entry.records[0], LeaderChangeMessage) for entry in ready.entries):
-            self.promises.leads(member)
+        for entry in ready.entries:
+            if isinstance(entry.records[0], LeaderChangeMessage):
+                self.promises.leads(member, entry.epoch)
         for entry in ready.entries:
             disk.append_entry(entry, self.now_ms)
         if ready.received is not None:

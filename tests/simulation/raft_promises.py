@@ -68,12 +68,12 @@ class Promises:
             # Also one that led when it committed this, and resigned at once.
             self._commits(member, raft.high_watermark, own_epoch=raft.epoch if led else None)
 
-    def leads(self, member: Any) -> None:
-        """Look at a new leader's log as it begins its epoch."""
+    def leads(self, member: Any, leader_epoch: int) -> None:
+        """Look at a new leader's log as it begins its epoch; if it was slow to, there may be later leaders by now."""
         disk = member.disk
         has = {batch.next_offset: batch.epoch for batch in disk.batches}
         for end_offset, (_, epoch) in self.states.items():
-            if disk.start_offset < end_offset <= self.committed_end:
+            if disk.start_offset < end_offset <= self.committed_end and epoch < leader_epoch:
                 self.require(
                     has.get(end_offset) == epoch, f"the leader {member.node_id} lacks what ends at {end_offset}"
                 )
