@@ -11,6 +11,7 @@ Who leads is the raft driver's knowledge; the other end of an Envelope is `broke
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -45,6 +46,8 @@ FORWARDED = frozenset(
     }
 )
 """What clients ask any broker, and only the controller decides."""
+
+_log = logging.getLogger("broker.controller")
 
 _RETRY_S = 0.05
 _PATIENCE_S = 30.0
@@ -113,7 +116,9 @@ class ControllerChannel:
     async def _call_or_none(self, request: Message) -> Message | None:
         try:
             found: Message = await self.call(request, _PATIENCE_S)
-        except KafkaError:
+        except KafkaError as error:
+            if error.code is not ErrorCode.REQUEST_TIMED_OUT:
+                _log.warning("The controller cannot be asked: %s", error)
             return None
         return found
 

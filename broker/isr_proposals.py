@@ -69,7 +69,6 @@ class Proposal(NamedTuple):
         return _Wanted(
             partition_index=self.partition.index,
             leader_epoch=self.leader_epoch,
-            new_isr=sorted(self.isr),
             new_isr_with_epochs=[
                 _Wanted.BrokerState(broker_id=broker, broker_epoch=epochs.get(broker, NO_EPOCH))
                 for broker in sorted(self.isr)

@@ -34,7 +34,12 @@ class Controller:
 
     def send(self, request: Message) -> asyncio.Future[Message | None]:
         assert isinstance(request, AlterPartitionRequest)
-        self.asked += [wanted.new_isr for topic in request.topics for wanted in topic.partitions]
+        request = AlterPartitionRequest.decode(request.encode(3), 3)
+        self.asked += [
+            [state.broker_id for state in wanted.new_isr_with_epochs]
+            for topic in request.topics
+            for wanted in topic.partitions
+        ]
         self.answers.append(self._node.loop.create_future())
         return self.answers[-1]
 
