@@ -286,7 +286,7 @@ class RaftDriver:
 
     def quorum(self) -> Quorum:
         """Return what this node, as the leader, knows of the quorum; KafkaError if another leads."""
-        return self._node.quorum()
+        return self._node.quorum(self._monotonic_ms())
 
     def subscribe(self, subscriber: Subscriber) -> None:
         """Tell `subscriber` of every batch that is applied from now on."""
@@ -361,6 +361,8 @@ class RaftDriver:
     async def _perform(self, ready: Ready) -> None:
         """Do what `ready` asks for, in its order."""
         log = self._log
+        for warning in ready.warnings:
+            _logger.warning("%s", warning)
         if ready.quorum_state is not None:
             await self._in_thread(log.write_quorum_state, ready.quorum_state, self._voters, self._kraft_version)
         if ready.truncate_to is not None:
@@ -388,7 +390,7 @@ class RaftDriver:
             for request in ready.requests:
                 self._peers.send(request)
         self._answer(answer for answer in ready.answers if not isinstance(answer.response, FetchResponse))
-        self._node.advance(ready)
+        self._node.advance(ready, self._monotonic_ms())
         log.committed(ready.high_watermark)
         self._metadata.committed(ready.high_watermark)
 
