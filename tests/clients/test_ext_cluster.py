@@ -17,13 +17,18 @@ def properties(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_first_line_is_where_a_broker_with_these_properties_listens(tmp_path: Path, properties: Path) -> None:
+@pytest.mark.parametrize("brokers", [1, 3])
+def test_the_first_line_is_where_brokers_with_these_properties_listen(
+    tmp_path: Path, properties: Path, brokers: int
+) -> None:
     with subprocess.Popen(
-        [EXT_CLUSTER, tmp_path, "1", properties], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        [EXT_CLUSTER, tmp_path, str(brokers), properties], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as cluster:
         try:
             assert cluster.stdout is not None
-            admin = AdminClient({"bootstrap.servers": cluster.stdout.readline().strip(), "log_level": 0})
+            bootstrap = cluster.stdout.readline().strip()
+            admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+            found = admin.list_topics(timeout=30).brokers
             (asked,) = admin.describe_configs([ConfigResource(ResourceType.BROKER, "0")]).values()
             settings = asked.result(30)
         finally:
@@ -31,9 +36,17 @@ def test_the_first_line_is_where_a_broker_with_these_properties_listens(tmp_path
         # Killed as hard as can be: the pipe ends only when no broker is left that could write to it.
         assert cluster.stdout.read() == ""
     assert (settings["num.partitions"].value, settings["group.max.size"].value) == ("7", "3")
+    assert [f"{found[node].host}:{found[node].port}" for node in range(brokers)] == bootstrap.split(",")
 
 
-def test_several_brokers_are_refused(tmp_path: Path, properties: Path) -> None:
+def test_a_broker_that_does_not_start_says_why(tmp_path: Path, properties: Path) -> None:
+    properties.write_text("num.partitions=none\n")
     done = subprocess.run([EXT_CLUSTER, tmp_path, "3", properties], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "")
-    assert "3 brokers asked for" in done.stderr
+    assert "num.partitions" in done.stderr
+
+
+def test_a_cluster_of_no_brokers_is_refused(tmp_path: Path, properties: Path) -> None:
+    done = subprocess.run([EXT_CLUSTER, tmp_path, "0", properties], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "usage: ext-cluster" in done.stderr

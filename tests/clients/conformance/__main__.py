@@ -1,18 +1,19 @@
 """The suites that others wrote for their clients and tools, run against Barnabas: `make conformance`.
 
-    python -m tests.clients.conformance [SUITE [TEST...]]
+    python -m tests.clients.conformance [SUITE [TEST...]] [--brokers N]
 
-Each suite gets a fresh broker. What fails is tried once more by itself, because some tests fail now and then when
-others run beside them; what fails again has to be listed in ``expected/SUITE.txt``. The status is 1 if anything fails,
-or is skipped, that is not listed there.
+Each suite gets a fresh broker, or a fresh cluster of N. What fails is tried once more by itself, because some tests
+fail now and then when others run beside them; what fails again has to be listed in ``expected/``, as
+``tests.clients.conformance.outcomes`` tells. The status is 1 if anything fails, or is skipped, that is not listed.
 """
 
 import argparse
+import contextlib
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +22,7 @@ import pytest
 from tests.broker_process import BrokerProcess, free_address
 from tests.clients.conformance.outcomes import NOTHING, Expectation, Outcome, Verdict, expectations, judge
 from tests.clients.conformance.registry import SUITES
-from tests.clients.conformance.suite import SUITE_ITSELF, Order, Quick, Suite
+from tests.clients.conformance.suite import EXT_CLUSTER, SUITE_ITSELF, Order, Quick, Suite
 
 
 class Line(NamedTuple):
@@ -36,32 +37,33 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.clients.conformance")
     parser.add_argument("suite", nargs="?", choices=[suite.name for suite in SUITES], help="default: all")
     parser.add_argument("test", nargs="*", help="only these of its tests")
+    parser.add_argument("--brokers", type=int, default=1, help="default: 1")
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="conformance-"))
     chosen = [suite for suite in SUITES if options.suite in (None, suite.name)]
-    lines = [attempt(suite, Quick(options.test), folder / suite.name) for suite in chosen]
+    lines = [attempt(suite, Quick(options.test), folder / suite.name, options.brokers) for suite in chosen]
     tell(lines)
     print(f"\nOutput of the suites and logs of the brokers: {folder}")
     return 1 if any(line.verdict.unexpected for line in lines) else 0
 
 
-def attempt(suite: Suite, part: Quick, folder: Path) -> Line:
+def attempt(suite: Suite, part: Quick, folder: Path, brokers: int = 1) -> Line:
     """Return a suite's line, be it that it could not be set up: the others run all the same."""
     try:
-        return verdict_of(suite, part, folder)
+        return verdict_of(suite, part, folder, brokers)
     except (pytest.skip.Exception, RuntimeError, OSError, subprocess.TimeoutExpired) as error:
         print(f"FAILED {suite.name}: {error}", flush=True)
         return Line(suite, Verdict(unexpected=[Outcome(SUITE_ITSELF, "failed", str(error))]), 0)
 
 
-def verdict_of(suite: Suite, part: Quick, folder: Path) -> Line:
+def verdict_of(suite: Suite, part: Quick, folder: Path, brokers: int = 1) -> Line:
     """Run a suite, or a part of it, and judge it, with the seconds that it took after its set-up."""
     print(f"=== {suite.name}", flush=True)
-    expected = expectations(suite.name)
+    expected = expectations(suite.name, brokers)
     unrun = (line.pattern for line in expected if line.result == "unrun" and line.pattern not in part.only)
     suite.set_up()
     started = time.monotonic()
-    outcomes = run_twice(suite, Order("", folder, part.only, (*part.without, *unrun)), expected)
+    outcomes = run_twice(suite, Order("", folder, part.only, (*part.without, *unrun), brokers), expected)
     verdict = judge(outcomes, expected, whole=part == Quick())
     if not outcomes:
         verdict.unexpected.append(Outcome(SUITE_ITSELF, "failed", "not a single test"))
@@ -71,7 +73,7 @@ def verdict_of(suite: Suite, part: Quick, folder: Path) -> Line:
 
 
 def run_twice(suite: Suite, order: Order, expected: Sequence[Expectation]) -> list[Outcome]:
-    """Run a suite on a fresh broker, then what failed and is not listed once more, one by one."""
+    """Run a suite on fresh brokers, then what failed and is not listed once more, one by one."""
     outcomes = run_once(suite, order._replace(folder=order.folder / "all"))
     for at, outcome in enumerate(outcomes):
         listed = any(line.fits(outcome.name) for line in expected)
@@ -88,6 +90,9 @@ def run_once(suite: Suite, order: Order) -> list[Outcome]:
     order.folder.mkdir(parents=True)
     if suite.settings is None:
         return suite.run(order)
+    if order.brokers > 1:
+        with cluster(order, suite.settings) as bootstrap:
+            return suite.run(order._replace(bootstrap=bootstrap))
     # Brokers are told what to advertise, and a test asks for that; so the port has to be known before.
     address = free_address()
     settings = {"advertised.listeners": f"PLAINTEXT://{address}", **suite.settings}
@@ -95,6 +100,27 @@ def run_once(suite: Suite, order: Order) -> list[Outcome]:
     broker.bootstrap = address
     with broker:
         return suite.run(order._replace(bootstrap=address))
+
+
+@contextlib.contextmanager
+def cluster(order: Order, settings: Mapping[str, object]) -> Iterator[str]:
+    """Run a cluster that keeps each partition on three brokers and a record on two of them before it counts."""
+    folder = order.folder / "brokers"
+    folder.mkdir()
+    properties = folder / "server.properties"
+    copies = min(order.brokers, 3)
+    replicated = {"default.replication.factor": copies, "min.insync.replicas": 2, **settings}
+    properties.write_text("".join(f"{name}={value}\n" for name, value in replicated.items()))
+    command = (EXT_CLUSTER, folder, str(order.brokers), properties)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            bootstrap = process.stdout.readline().strip()
+            if not bootstrap:
+                raise RuntimeError(f"the cluster did not start: see {folder}")
+            yield bootstrap
+        finally:
+            process.kill()
 
 
 def tell(lines: Sequence[Line]) -> None:

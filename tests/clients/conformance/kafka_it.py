@@ -1,4 +1,4 @@
-"""Apache Kafka's own integration tests of its Java clients, each on a fresh broker that ``ext-cluster`` starts.
+"""Apache Kafka's own integration tests of its Java clients, each on fresh brokers that ``ext-cluster`` starts.
 
 Their clusters normally live inside their own virtual machine; ``pins/kafka-it/java`` takes the place of that. Each test
 runs under the classic and, where it has one, under the new group protocol.
@@ -9,7 +9,7 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 from tests.clients.conformance.outcomes import Outcome, from_junit
-from tests.clients.conformance.suite import PINS, Order, nothing_told, run_logged
+from tests.clients.conformance.suite import EXT_CLUSTER, PINS, Order, nothing_told, run_logged
 from tests.oracles.apache_kafka import JVM
 from tests.setups import prepared, require, run
 
@@ -29,7 +29,6 @@ CLASSES = {
         "TransactionsExpirationTest",
     )
 }
-EXT_CLUSTER = Path(__file__).parents[1] / "ext-cluster"
 JAVA = PINS / "kafka-it" / "java"
 POM = PINS / "kafka-it" / "pom.xml"
 TIMEOUT_S = 1800
@@ -49,7 +48,7 @@ def run_tests(order: Order) -> list[Outcome]:
         *(selector(name) for name in order.only or CLASSES),
         *(f"--exclude-methodname=.*{name.replace('.', '#')}" for name in order.without),
     )
-    printed = run_logged(order, command, TIMEOUT_S, EXT_CMD=str(EXT_CLUSTER), EXT_MAX_BROKERS="1")
+    printed = run_logged(order, command, TIMEOUT_S, EXT_CMD=str(EXT_CLUSTER), EXT_MAX_BROKERS=str(order.brokers))
     found = from_junit(reports.glob("TEST-junit-jupiter.xml"), name_of)
     return [outcome for outcome in found if RUNS_ALREADY not in outcome.detail] or nothing_told(order, printed)
 

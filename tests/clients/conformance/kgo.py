@@ -29,7 +29,7 @@ def run_tests(order: Order) -> list[Outcome]:
         options.append(f"-test.skip=^({'|'.join(order.without)})$")
     environment = {
         "KGO_SEEDS": order.bootstrap,
-        "KGO_TEST_RF": "1",
+        "KGO_TEST_RF": str(min(order.brokers, 3)),
         "KGO_LOG_LEVEL": "none",
         "KGO_TEST_RECORDS": str(RECORDS),
     }

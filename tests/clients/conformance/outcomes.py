@@ -7,6 +7,9 @@ A suite's ``expected/NAME.txt`` lists its tests that do not pass, a line each, i
     WAITS FOR what it needs that is not there yet, ``nothing`` if it does not pass on Apache Kafka 4.3.1 either
     WHY       in words
 
+What waits for ``several brokers`` waits on a single one only. ``expected/NAME-cluster.txt`` has the lines that count on
+several before these, where a suite has any.
+
 Two blanks or more divide the columns; ``#`` begins a comment. Whatever is not listed has to pass, and whatever is
 listed and passes is told, so that the lists shrink.
 """
@@ -21,6 +24,7 @@ from typing import NamedTuple
 
 EXPECTED = Path(__file__).parent / "expected"
 NOTHING = "nothing"
+SEVERAL_BROKERS = "several brokers"
 OUTCOMES = {"fails": "failed", "skips": "skipped", "unrun": "unrun"}
 
 
@@ -57,15 +61,23 @@ class Verdict:
     obsolete: list[Expectation] = field(default_factory=list)
 
 
-def expectations(suite: str) -> list[Expectation]:
-    """Read a suite's list; ValueError names a line that is not four columns of known words."""
+def expectations(suite: str, brokers: int = 1) -> list[Expectation]:
+    """Return what to expect of a suite; ValueError names a line that is not four columns of known words."""
+    if brokers == 1:
+        return read_list(EXPECTED / f"{suite}.txt")
+    own = EXPECTED / f"{suite}-cluster.txt"
+    shared = [line for line in read_list(EXPECTED / f"{suite}.txt") if line.waits_for != SEVERAL_BROKERS]
+    return (read_list(own) if own.exists() else []) + shared
+
+
+def read_list(path: Path) -> list[Expectation]:
     found = []
-    for line in (EXPECTED / f"{suite}.txt").read_text(encoding="utf-8").splitlines():
+    for line in path.read_text(encoding="utf-8").splitlines():
         if not line.strip() or line.startswith("#"):
             continue
         columns = re.split(r" {2,}", line.strip())
         if len(columns) != 4 or columns[1] not in OUTCOMES:
-            raise ValueError(f"{suite}.txt: not four columns: {line!r}")
+            raise ValueError(f"{path.name}: not four columns: {line!r}")
         pattern, outcome, waits_for, why = columns
         # Names of parametrized tests hold brackets, which are no patterns here.
         found.append(Expectation(re.sub(r"([\[?])", r"[\1]", pattern), OUTCOMES[outcome], waits_for, why))

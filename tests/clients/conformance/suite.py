@@ -15,18 +15,20 @@ from tests.clients.conformance.outcomes import Outcome
 
 SUITE_ITSELF = "(the suite itself)"
 PINS = Path(__file__).parent / "pins"
+EXT_CLUSTER = Path(__file__).parents[1] / "ext-cluster"
 
 # What the suites expect of a broker's groups.
 GROUPS = {"group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 100}
 
 
 class Order(NamedTuple):
-    """What is to be run: on which broker, with which folder for files, which tests."""
+    """What is to be run: where the brokers are, with which folder for files, which tests, and on how many brokers."""
 
     bootstrap: str
     folder: Path
     only: Sequence[str] = ()
     without: Sequence[str] = ()
+    brokers: int = 1
 
 
 class Quick(NamedTuple):

@@ -9,9 +9,20 @@ FAILS = Expectation("waits", "failed", "transactions", "no transactions yet")
 SKIPS = Expectation("skips*", "skipped", "nothing", "wants something else")
 
 
+@pytest.mark.parametrize("brokers", [1, 3])
 @pytest.mark.parametrize("suite", SUITES, ids=lambda suite: suite.name)
-def test_the_list_of_a_suite_names_a_reason_for_each_test(suite):
-    assert all(line.why and line.waits_for for line in expectations(suite.name))
+def test_the_list_of_a_suite_names_a_reason_for_each_test(suite, brokers):
+    assert all(line.why and line.waits_for for line in expectations(suite.name, brokers))
+
+
+def test_several_brokers_have_lines_of_their_own_and_wait_for_no_others(tmp_path, monkeypatch):
+    (tmp_path / "suite.txt").write_text("one  fails  several brokers  moves\nboth  fails  transactions  because\n")
+    (tmp_path / "suite-cluster.txt").write_text("several  fails  transactions  because\n")
+    (tmp_path / "other.txt").write_text("both  fails  transactions  because\n")
+    monkeypatch.setattr("tests.clients.conformance.outcomes.EXPECTED", tmp_path)
+    assert [line.pattern for line in expectations("suite")] == ["one", "both"]
+    assert [line.pattern for line in expectations("suite", 3)] == ["several", "both"]
+    assert [line.pattern for line in expectations("other", 3)] == ["both"]
 
 
 @pytest.mark.parametrize(
