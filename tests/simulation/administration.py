@@ -1,0 +1,272 @@
+"""Administrators: topics that come, change and go, settings, and records that are deleted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from protocol.api import ApiKey
+from protocol.errors import ErrorCode
+from protocol.messages.create_partitions import CreatePartitionsRequest
+from protocol.messages.create_topics import CreateTopicsRequest
+from protocol.messages.delete_records import DeleteRecordsRequest
+from protocol.messages.delete_topics import DeleteTopicsRequest
+from protocol.messages.describe_configs import DescribeConfigsRequest
+from protocol.messages.fetch import FetchRequest
+from protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from protocol.messages.metadata import MetadataRequest
+from protocol.messages.produce import ProduceRequest
+from protocol.record_batch import build_batch, iter_batches, iter_records
+from tests.simulation.client import Client, Lost
+from tests.simulation.history import History
+from tests.simulation.workload import PATIENCE, Topic
+
+_TOPIC_RESOURCE = 2
+_GONE = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+# What a disk that fails does to a topic that is being made there.
+_HARD = PATIENCE - {ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
+
+async def create_topic(client: Client, name: str, partitions: int, replicas: int, config: dict[str, str]) -> Topic:
+    """Create a topic, however often it takes; return it once it is known to be there."""
+    configs = [CreateTopicsRequest.Topic.Config(name=key, value=value) for key, value in config.items()]
+    wanted = CreateTopicsRequest.Topic(
+        name=name, num_partitions=partitions, replication_factor=replicas, assignments=[], configs=configs
+    )
+    while True:
+        try:
+            answer = await client.call(
+                client.any_broker(), ApiKey.CREATE_TOPICS, 7, topics=[wanted], timeout_ms=2000, validate_only=False
+            )
+            [one] = answer.topics
+            code = ErrorCode(one.error_code)
+            if code is ErrorCode.NONE:
+                return Topic(name, one.topic_id, partitions)
+            if code is ErrorCode.TOPIC_ALREADY_EXISTS:
+                found = await describe(client, name)
+                if found is not None:
+                    return Topic(name, found.topic_id, len(found.partitions))
+            else:
+                client.world.check(code in PATIENCE, f"{name} is not created: {code.name}: {one.error_message}")
+        except Lost:
+            pass
+        await client.pause(0.3)
+
+
+async def describe(client: Client, name: str) -> Any:
+    """Return what Metadata says of a topic, None if there is none; or raise `Lost`."""
+    answer = await client.call(
+        client.any_broker(),
+        ApiKey.METADATA,
+        12,
+        topics=[MetadataRequest.Topic(name=name)],
+        allow_auto_topic_creation=False,
+    )
+    [one] = answer.topics
+    code = ErrorCode(one.error_code)
+    if code in _GONE:
+        return None
+    client.world.check(code is ErrorCode.NONE, f"Metadata says {code.name} of {name}")
+    return one
+
+
+class TopicAdministrator:
+    """Makes a topic, uses it, changes it, deletes it, and makes another of its name."""
+
+    def __init__(self, client: Client, replicas: int) -> None:
+        self.client = client
+        self._replicas = replicas
+        self._name = f"{client.name}-topic"
+        self._former: set[bytes] = set()
+
+    async def run(self) -> None:
+        while not self.client.world.stopping:
+            await self.round()
+
+    async def round(self) -> None:
+        client, world, random = self.client, self.client.world, self.client.random
+        check = world.check
+        topic = await create_topic(client, self._name, random.randint(1, 3), self._replicas, {})
+        check(topic.topic_id not in self._former, f"{self._name} is created anew with the id that it had")
+        world.count("topics created")
+        values = {index: await self._write(topic, index) for index in range(topic.partitions)}
+        changes = [self._grow, self._set, self._look]
+        for change in random.sample(changes, random.randint(0, len(changes))):
+            await self._surely(change, topic)
+            await client.pause()
+        for index, value in values.items():
+            if value is not None:
+                await self._surely(self._read, topic, index, value)
+        await self._delete(topic)
+        self._former.add(topic.topic_id)
+        await client.pause()
+
+    async def _surely(self, work: Any, *args: Any) -> None:
+        """Do it again until no answer is lost."""
+        while True:
+            try:
+                await work(*args)
+            except Lost:
+                self.client.forget()
+                await self.client.pause(0.3)
+            else:
+                return
+
+    async def _write(self, topic: Topic, index: int) -> bytes | None:
+        """Write at once to a topic whose creation was answered (rule 26); None if that did not come out."""
+        client = self.client
+        value = topic.topic_id.hex().encode()
+        batch = build_batch([(b"k", value)], timestamp_ms=client.world.hosts[0].now_ms())
+        part = ProduceRequest.Topic.Partition(index=index, records=memoryview(batch))
+        topics = [ProduceRequest.Topic(topic_id=topic.topic_id, partition_data=[part])]
+        try:
+            answer = await client.call(
+                client.any_broker(), ApiKey.PRODUCE, 13, acks=-1, timeout_ms=1000, topic_data=topics
+            )
+        except Lost:
+            return None
+        [[one]] = [topic.partition_responses for topic in answer.responses]
+        code = ErrorCode(one.error_code)
+        allowed = code is ErrorCode.NONE or code in _HARD
+        client.world.check(allowed, f"{topic.name}-{index} was created, and says {code.name}")
+        if code is ErrorCode.NONE:
+            client.world.check(one.base_offset == 0, f"the first record of {topic.name}-{index} is {one.base_offset}")
+        return value if code is ErrorCode.NONE else None
+
+    async def _read(self, topic: Topic, index: int, value: bytes) -> None:
+        client, cuts = self.client, self.client.world.power_cuts
+        wanted = FetchRequest.Topic.Partition(partition=index, fetch_offset=0, partition_max_bytes=10_000)
+        topics = [FetchRequest.Topic(topic_id=topic.topic_id, partitions=[wanted])]
+        answer = await client.call(client.any_broker(), ApiKey.FETCH, 13, max_wait_ms=0, min_bytes=0, topics=topics)
+        [[one]] = [topic.partitions for topic in answer.responses]
+        code = ErrorCode(one.error_code)
+        client.world.check(code is ErrorCode.NONE or code in _HARD, f"{topic.name}-{index}: {code.name}")
+        data = bytes(one.records or b"")
+        found = [
+            record.value
+            for at, header in iter_batches(data)
+            for record in iter_records(memoryview(data)[at : at + header.size_bytes])
+        ]
+        client.world.check(set(found) <= {value}, f"{topic.name}-{index} has {found}, which is another topic's")
+        if code is ErrorCode.NONE and (client.world.always or not cuts):
+            client.world.check(found, f"{topic.name}-{index} has lost its record")
+
+    async def _grow(self, topic: Topic) -> None:
+        count = topic.partitions + 1
+        wanted = CreatePartitionsRequest.Topic(name=topic.name, count=count, assignments=None)
+        answer = await self.client.call(
+            self.client.any_broker(),
+            ApiKey.CREATE_PARTITIONS,
+            3,
+            topics=[wanted],
+            timeout_ms=1000,
+            validate_only=False,
+        )
+        code = ErrorCode(answer.results[0].error_code)
+        again = code is ErrorCode.INVALID_PARTITIONS  # the first answer was lost
+        self.client.world.check(code is ErrorCode.NONE or again or code in _HARD, f"{topic.name}: {code.name}")
+        if code is ErrorCode.NONE or again:
+            topic.partitions = count
+        await self._look(topic)
+
+    async def _set(self, topic: Topic) -> None:
+        """Set a topic's setting, and read it back."""
+        client, value = self.client, str(self.client.random.randint(10**9, 10**12))
+        config = IncrementalAlterConfigsRequest.Resource.Config(name="retention.ms", config_operation=0, value=value)
+        resource = IncrementalAlterConfigsRequest.Resource(
+            resource_type=_TOPIC_RESOURCE, resource_name=topic.name, configs=[config]
+        )
+        answer = await client.call(
+            client.any_broker(), ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource], validate_only=False
+        )
+        code = ErrorCode(answer.responses[0].error_code)
+        client.world.check(code is ErrorCode.NONE or code in _HARD, f"{topic.name}: {code.name}")
+        if code is ErrorCode.NONE:
+            await self._surely(self._get, topic, value)
+
+    async def _get(self, topic: Topic, value: str) -> None:
+        asked = DescribeConfigsRequest.Resource(
+            resource_type=_TOPIC_RESOURCE, resource_name=topic.name, configuration_keys=["retention.ms"]
+        )
+        answer = await self.client.call(self.client.any_broker(), ApiKey.DESCRIBE_CONFIGS, 4, resources=[asked])
+        found = answer.results[0]
+        said = [config.value for config in found.configs]
+        self.client.world.check(said == [value], f"retention.ms of {topic.name} is {said}, and was set to {value}")
+
+    async def _look(self, topic: Topic) -> None:
+        found = await describe(self.client, topic.name)
+        check = self.client.world.check
+        check(found is not None, f"{topic.name} was created, and is gone")
+        check(found.topic_id == topic.topic_id, f"{topic.name} has become another")
+        check(
+            len(found.partitions) >= topic.partitions,
+            f"{topic.name} has {len(found.partitions)} partitions, of {topic.partitions}",
+        )
+
+    async def _delete(self, topic: Topic) -> None:
+        client = self.client
+        await self._surely(self._look, topic)
+        while True:
+            try:
+                wanted = DeleteTopicsRequest.Topic(name=None, topic_id=topic.topic_id)
+                answer = await client.call(
+                    client.any_broker(), ApiKey.DELETE_TOPICS, 6, topics=[wanted], timeout_ms=1000
+                )
+            except Lost:
+                await client.pause()
+                continue
+            code = ErrorCode(answer.responses[0].error_code)
+            if code in (ErrorCode.NONE, *_GONE):
+                break
+            client.world.check(code in PATIENCE, f"{topic.name} is not deleted: {code.name}")
+            await client.pause()
+        await self._surely(self._look_for_deleted, topic)
+
+    async def _look_for_deleted(self, topic: Topic) -> None:
+        found = await describe(self.client, topic.name)
+        self.client.world.check(
+            found is None or found.topic_id != topic.topic_id, f"{topic.name} was deleted, and is there"
+        )
+
+
+class RecordsAdministrator:
+    """Deletes the first records of partitions."""
+
+    def __init__(self, client: Client, history: History, topic: Topic) -> None:
+        self.client = client
+        self.history = history
+        self.topic = topic
+
+    async def run(self) -> None:
+        while not self.client.world.stopping:
+            await self.client.pause(0.5)
+            await self.delete(self.client.random.randrange(self.topic.partitions))
+
+    async def delete(self, index: int) -> None:
+        client, random = self.client, self.client.random
+        known = self.history.partition(self.topic.name, index)
+        end = max(known.records, default=0) + 1
+        # As a rule of what is old; now and then of nearly everything.
+        offset = random.randint(known.start_floor, max(known.start_floor, min(end, known.durable_end)))
+        if random.random() < 0.8:
+            offset = (known.start_floor + offset) // 2
+        known.start_ceiling = max(known.start_ceiling, offset)
+        wanted = DeleteRecordsRequest.Topic.Partition(partition_index=index, offset=offset)
+        topics = [DeleteRecordsRequest.Topic(name=self.topic.name, partitions=[wanted])]
+        try:
+            address = await client.leader(self.topic.name, index)
+            answer = await client.call(address, ApiKey.DELETE_RECORDS, 2, topics=topics, timeout_ms=1000)
+        except Lost:
+            client.forget()
+            return
+        [[one]] = [topic.partitions for topic in answer.topics]
+        code = ErrorCode(one.error_code)
+        if code is ErrorCode.NONE:
+            client.world.count("deletions of records")
+            known.start_floor = max(known.start_floor, one.low_watermark)
+            client.world.check(
+                offset <= one.low_watermark <= known.start_ceiling,
+                f"{self.topic.name}-{index} begins at {one.low_watermark} after a deletion before {offset}",
+            )
+            return
+        allowed = code in PATIENCE or code is ErrorCode.OFFSET_OUT_OF_RANGE
+        client.world.check(allowed, f"DeleteRecords says {code.name}")

@@ -1,0 +1,208 @@
+"""Mistakes that a broker could make, planted to see whether the simulator finds them: a test of the tests.
+
+Each is a patch of the product for the length of a run; nothing of them is in the product. `FOUND` records by which seed
+each is found; `make sim-bugs` looks for them anew, among as many seeds as it is told to.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from broker.fetch_sessions import FetchSessions
+from broker.groups import shard
+from broker.metadata_log import MetadataLog
+from broker.partition import Partition
+from broker.producer_ids import ProducerIds
+from broker.replica_manager import ReplicaManager
+from protocol.errors import ErrorCode
+from storage.flush import Flush
+from storage.log import Log
+from storage.log_directory import LogDirectory
+from storage.log_manager import LogManager
+from storage.producer_state import ProducerState
+from tests.simulation.simulation import run
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+EVENTS = 6_000
+
+
+def commits_before_the_sync(plant: pytest.MonkeyPatch) -> None:
+    def advance(self: Partition) -> bool:
+        before = self.log.high_watermark
+        return self.log.update_high_watermark(self.log.log_end_offset) > before
+
+    plant.setattr(Partition, "advance_high_watermark", advance)
+
+
+def acknowledges_before_the_sync(plant: pytest.MonkeyPatch) -> None:
+    def committed(self: Partition, end_offset: int) -> ErrorCode:
+        return self.unavailable or ErrorCode.NONE
+
+    plant.setattr(Partition, "committed", committed)
+
+
+def counts_what_came_during_the_sync(plant: pytest.MonkeyPatch) -> None:
+    finish = Log._finish_flush
+
+    def finish_flush(self: Log, home: LogDirectory, flush: Flush) -> None:
+        flush.end_offset = self.log_end_offset
+        finish(self, home, flush)
+
+    plant.setattr(Log, "_finish_flush", finish_flush)
+
+
+def syncs_nothing(plant: pytest.MonkeyPatch) -> None:
+    plant.setattr(Flush, "sync", lambda self: setattr(self, "error", None))
+
+
+def syncs_no_metadata(plant: pytest.MonkeyPatch) -> None:
+    append = MetadataLog.append
+
+    def appended(self: MetadataLog, *args: Any) -> None:
+        append(self, *args)
+
+    plant.setattr(MetadataLog, "append", appended)
+
+
+def forgets_sequences(plant: pytest.MonkeyPatch) -> None:
+    plant.setattr(ProducerState, "check", lambda self, header: None)
+
+
+def remembers_only_the_last_batch(plant: pytest.MonkeyPatch) -> None:
+    check = ProducerState.check
+
+    def checked(self: ProducerState, header: Any) -> Any:
+        entry = self.producers.get(header.producer_id)
+        while entry is not None and len(entry.batches) > 1:
+            del entry.batches[0]
+        return check(self, header)
+
+    plant.setattr(ProducerState, "check", checked)
+
+
+def takes_any_epoch_of_a_session(plant: pytest.MonkeyPatch) -> None:
+    opened = FetchSessions.open
+
+    def open_session(self: FetchSessions, request: Any, *args: Any) -> Any:
+        known = self._sessions.get(request.session_id)
+        if known is not None and request.session_epoch > 0:
+            request.session_epoch = known.epoch
+        return opened(self, request, *args)
+
+    plant.setattr(FetchSessions, "open", open_session)
+
+
+def takes_commits_of_any_generation(plant: pytest.MonkeyPatch) -> None:
+    plant.setattr(shard, "_check_committer", lambda group, who: None)
+
+
+def keeps_no_log_start_through_a_crash(plant: pytest.MonkeyPatch) -> None:
+    plant.setattr(LogManager, "_log_starts", lambda self, directory: {})
+
+
+def believes_that_every_stop_was_clean(plant: pytest.MonkeyPatch) -> None:
+    opened = LogDirectory.open
+
+    def open_directory(self: LogDirectory) -> None:
+        opened(self)
+        self.clean = True
+
+    plant.setattr(LogDirectory, "open", open_directory)
+
+
+def reads_past_the_high_watermark(plant: pytest.MonkeyPatch) -> None:
+    read = Log.read
+
+    def read_all(self: Log, offset: int, max_bytes: int, *, limit_offset: int, min_one: bool = True) -> Any:
+        return read(self, offset, max_bytes, limit_offset=max(limit_offset, self.log_end_offset), min_one=min_one)
+
+    plant.setattr(Log, "read", read_all)
+
+
+def gives_producer_ids_twice(plant: pytest.MonkeyPatch) -> None:
+    async def next_id(self: ProducerIds) -> int:
+        return 7
+
+    plant.setattr(ProducerIds, "next", next_id)
+
+
+def takes_over_the_log_of_a_namesake(plant: pytest.MonkeyPatch) -> None:
+    def stays(self: LogManager, topic: str, partition: int) -> None:
+        """It is neither renamed nor forgotten."""
+
+    created = LogManager.create
+
+    def create(self: LogManager, topic: str, topic_id: bytes, partition: int, *args: Any) -> Log:
+        log = created(self, topic, topic_id, partition, *args)
+        log.topic_id = topic_id
+        return log
+
+    plant.setattr(LogManager, "delete", stays)
+    plant.setattr(LogManager, "create", create)
+    host = ReplicaManager._host
+
+    def hosted(self: ReplicaManager, image: Any, topic: Any, state: Any) -> Partition:
+        log = self._logs.get(topic.name, state.partition)
+        if log is not None:
+            log.topic_id = topic.topic_id
+        return host(self, image, topic, state)
+
+    plant.setattr(ReplicaManager, "_host", hosted)
+
+
+FOUND: dict[Plant, int] = {
+    commits_before_the_sync: 4,
+    acknowledges_before_the_sync: 4,
+    counts_what_came_during_the_sync: 5,
+    syncs_nothing: 2,
+    syncs_no_metadata: 2,
+    forgets_sequences: 1,
+    remembers_only_the_last_batch: 1,
+    takes_any_epoch_of_a_session: 1,
+    takes_commits_of_any_generation: 2,
+    keeps_no_log_start_through_a_crash: 4,
+    believes_that_every_stop_was_clean: 15,
+    reads_past_the_high_watermark: 4,
+    gives_producer_ids_twice: 1,
+    takes_over_the_log_of_a_namesake: 1,
+}
+"""Every bug, and the first seed that finds it."""
+
+
+def finds(bug: Plant, seed: int, events: int = EVENTS) -> BaseException | None:
+    """Return what a seed finds of a bug."""
+    with pytest.MonkeyPatch.context() as plant:
+        bug(plant)
+        return run(seed, events).error
+
+
+def main() -> int:
+    """Look for every bug; the status is 1 if one was not found."""
+    parser = argparse.ArgumentParser(prog="make sim-bugs", description=main.__doc__)
+    parser.add_argument("bug", nargs="*", help="only these")
+    parser.add_argument("--seeds", type=int, default=100)
+    options = parser.parse_args()
+    missed = 0
+    for bug in FOUND:
+        if options.bug and bug.__name__ not in options.bug:
+            continue
+        started = time.monotonic()
+        for seed in range(1, options.seeds + 1):
+            error = finds(bug, seed)
+            if error is not None:
+                print(f"{bug.__name__}: seed {seed}, {time.monotonic() - started:.1f} s: {error!s:.160}", flush=True)
+                break
+        else:
+            missed += 1
+            print(f"{bug.__name__}: not found by {options.seeds} seeds", flush=True)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,192 @@
+"""A client of the simulated brokers: the protocol on connections of its own, its leaders and coordinators looked up.
+
+Responses have to come in the order of their requests, whole; whatever else comes is a finding. Who calls learns of
+what was lost, or took too long, by `Lost`: it may have happened or not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from struct import Struct
+from typing import Any
+
+from protocol.api import ApiKey, request_class, response_class
+from protocol.errors import DecodeError, ErrorCode
+from protocol.headers import RequestHeader, decode_response_header, encode_request_header
+from tests.simulation.cluster import PORT, World
+from tests.simulation.loop import Loop
+
+_SIZE = Struct(">i")
+_METADATA_VERSION = 12
+
+Address = tuple[str, int]
+
+
+class Lost(Exception):  # noqa: N818 - a state of affairs
+    """No answer came, and none will."""
+
+
+class Link(asyncio.Protocol):
+    """One connection to a broker."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self._world = world
+        self._name = name
+        self._buffer = bytearray()
+        self._waiting: deque[tuple[int, ApiKey, int, asyncio.Future[Any]]] = deque()
+        self._correlation_id = 0
+        self._transport: asyncio.Transport
+        self.lost = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport  # type: ignore[assignment]
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.lost = True
+        while self._waiting:
+            *_, answer = self._waiting.popleft()
+            if not answer.done():
+                answer.set_exception(Lost(str(exc)))
+
+    def close(self) -> None:
+        self._transport.abort()
+
+    def send(self, loop: Loop, key: ApiKey, version: int, fields: dict[str, Any]) -> asyncio.Future[Any]:
+        """Send a request; its answer comes, or `Lost`."""
+        if self.lost:
+            raise Lost("the connection is lost")
+        self._correlation_id += 1
+        header = encode_request_header(RequestHeader(key, version, self._correlation_id, self._name))
+        frame = header + request_class(key)(**fields).encode(version)
+        answer: asyncio.Future[Any] = loop.create_future()
+        if fields.get("acks") == 0:
+            answer.set_result(None)
+        else:
+            self._waiting.append((self._correlation_id, key, version, answer))
+        self._transport.write(_SIZE.pack(len(frame)) + frame)
+        return answer
+
+    def data_received(self, data: bytes) -> None:
+        buffer = self._buffer
+        buffer += data
+        at = 0
+        while len(buffer) - at >= _SIZE.size:
+            (size,) = _SIZE.unpack_from(buffer, at)
+            if len(buffer) - at - _SIZE.size < size:
+                break
+            frame = bytes(buffer[at + _SIZE.size : at + _SIZE.size + size])
+            at += _SIZE.size + size
+            self._received(frame)
+        del buffer[:at]
+
+    def _received(self, frame: bytes) -> None:
+        check = self._world.check
+        check(self._waiting, f"{self._name} got a response to nothing")
+        expected, key, version, answer = self._waiting.popleft()
+        try:
+            correlation_id, body_at = decode_response_header(key, version, frame)
+            check(correlation_id == expected, f"{self._name} got the response to {correlation_id}, not to {expected}")
+            response = response_class(key).decode(memoryview(bytearray(frame)), version, body_at)
+        except DecodeError as error:
+            check(False, f"{self._name} got a response to {key.name} v{version} that is none: {error}")
+        if not answer.done():
+            answer.set_result(response)
+
+
+class Client:
+    """A process that talks to a cluster."""
+
+    def __init__(self, world: World, loop: Loop, name: str, bootstrap: list[str]) -> None:
+        """`bootstrap` names the hosts to begin with."""
+        self.world = world
+        self.loop = loop
+        self.name = name
+        self.random = world.random(name)
+        self.timeout_s = 3.0
+        self._bootstrap = [(host, PORT) for host in bootstrap]
+        self._links: dict[Address, Link] = {}
+        self._leaders: dict[tuple[str, int], Address] = {}
+        self._coordinators: dict[str, Address] = {}
+
+    def any_broker(self) -> Address:
+        return self.random.choice(self._bootstrap)
+
+    async def link(self, address: Address) -> Link:
+        """Return a connection; `Lost` if there is none to be had."""
+        link = self._links.get(address)
+        if link is None or link.lost:
+            self._links.pop(address, None)
+            try:
+                async with asyncio.timeout(self.timeout_s):
+                    _, link = await self.loop.create_connection(lambda: Link(self.world, self.name), *address)
+                    await asyncio.sleep(0)
+            except (OSError, TimeoutError) as error:
+                raise Lost(f"no connection to {address}: {error}") from None
+            self._links[address] = link
+        return link
+
+    async def call(self, address: Address, key: ApiKey, version: int, /, **fields: Any) -> Any:
+        """Send a request and return its response; `Lost` if none comes, after which the connection is another."""
+        link = await self.link(address)
+        return await self.answer(link, link.send(self.loop, key, version, fields))
+
+    async def answer(self, link: Link, answer: asyncio.Future[Any]) -> Any:
+        """Wait for a response; `Lost` if none comes."""
+        try:
+            async with asyncio.timeout(self.timeout_s):
+                return await answer
+        except TimeoutError:
+            link.close()
+            raise Lost("no answer in time") from None
+
+    async def pause(self, usual_s: float = 0.05) -> None:
+        """Wait for a while, about `usual_s`."""
+        await asyncio.sleep(self.random.expovariate(1 / usual_s))
+
+    # Where to go
+
+    async def leader(self, topic: str, partition: int) -> Address:
+        """Return the address of a partition's leader; `Lost` if nobody knows."""
+        found = self._leaders.get((topic, partition))
+        if found is None:
+            wanted = request_class(ApiKey.METADATA).Topic(name=topic)  # type: ignore[attr-defined]
+            answer = await self.call(
+                self.any_broker(),
+                ApiKey.METADATA,
+                _METADATA_VERSION,
+                topics=[wanted],
+                allow_auto_topic_creation=False,
+            )
+            brokers = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
+            for one in answer.topics:
+                for state in one.partitions:
+                    if state.leader_id in brokers:
+                        self._leaders[one.name, state.partition_index] = brokers[state.leader_id]
+            found = self._leaders.get((topic, partition))
+            if found is None:
+                raise Lost(f"{topic}-{partition} has no leader")
+        return found
+
+    async def coordinator(self, group: str) -> Address:
+        """Return the address of a group's coordinator; `Lost` if nobody knows."""
+        found = self._coordinators.get(group)
+        if found is None:
+            answer = await self.call(
+                self.any_broker(), ApiKey.FIND_COORDINATOR, 4, key_type=0, coordinator_keys=[group]
+            )
+            [one] = answer.coordinators
+            if one.error_code != ErrorCode.NONE:
+                raise Lost(f"no coordinator: {ErrorCode(one.error_code).name}")
+            found = self._coordinators[group] = (one.host, one.port)
+        return found
+
+    def forget(self) -> None:
+        """Look up leaders and coordinators anew."""
+        self._leaders.clear()
+        self._coordinators.clear()
+
+    def drop_links(self) -> None:
+        """Begin with new connections."""
+        self._links.clear()
+        self.forget()

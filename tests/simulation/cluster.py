@@ -1,0 +1,244 @@
+"""The simulated machines, and the production brokers that run on them.
+
+A `Host` is a machine with a disk and a clock; while it is up, a process runs on it: the production `Broker` with its
+server, on a loop of its own. What `broker/__main__.py` does for a real one is done here. How the brokers of a cluster
+know each other is `cluster_settings`'s alone.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import contextmanager
+from random import Random
+from typing import TYPE_CHECKING, Any, Literal
+
+from broker.broker import Broker
+from broker.data_directories import CannotStart
+from broker.settings import Option, Settings, check_settings
+from protocol.errors import InvariantError
+from tests.simulation.disk import SimulatedDisk
+from tests.simulation.loop import Loop, Schedule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.simulation.network import Network
+
+PORT = 9092
+CONTROLLER_PORT = 9093
+DATA_DIR = "/data"
+_BEGIN_MS = 1_800_000_000_000
+
+
+class Violation(AssertionError):  # noqa: N818 - a finding
+    """A promise was not kept."""
+
+
+class World:
+    """One simulated run: its seed, time, network and machines, and what was found."""
+
+    def __init__(self, seed: int, schedule: Schedule, network: Network) -> None:
+        self.seed = seed
+        self.schedule = schedule
+        self.network = network
+        self.found: Exception | None = None
+        self.hosts: list[Host] = []
+        self.counts: dict[str, int] = {}
+        """How often what happened."""
+        self.always = False
+        """Whether records count only once they are synced."""
+        self.power_cuts = 0
+        self.stopping = False
+        """Whether clients are to come to their end, and no more faults to begin."""
+        self._producer_ids: dict[int, str] = {}
+
+    @property
+    def starts(self) -> int:
+        """Return how many processes of brokers have begun."""
+        return sum(host.starts for host in self.hosts)
+
+    @staticmethod
+    def random_of(seed: int, name: str) -> Random:
+        """Return the randomness of one part, which no other's takes away."""
+        return Random(f"{seed} {name}")
+
+    def random(self, name: str) -> Random:
+        return self.random_of(self.seed, name)
+
+    def producer_id(self, producer_id: int, producer: str) -> None:
+        """Take note of an id that a producer was given, as nobody else ever is."""
+        known = self._producer_ids.setdefault(producer_id, producer)
+        self.check(known == producer, f"{producer} was given the producer id {producer_id} of {known}")
+
+    def count(self, what: str, number: int = 1) -> None:
+        self.counts[what] = self.counts.get(what, 0) + number
+
+    def report(self, found: Exception) -> None:
+        """End the run because of what was found, after this event."""
+        if self.found is None:
+            self.found = found
+
+    def check(self, condition: object, problem: str) -> None:
+        """Raise, and report, `Violation` unless `condition` holds."""
+        if not condition:
+            violation = Violation(problem)
+            self.report(violation)
+            raise violation
+
+
+def cluster_settings(hosts: Sequence[str], node: int, chosen: Mapping[str, object]) -> Settings:
+    """Return what the `node`-th of a cluster of `hosts` is started with; `chosen` is the same for all."""
+    name = hosts[node]
+    properties: dict[str, object] = {
+        "node.id": node + 1,
+        "log.dirs": DATA_DIR,
+        "listeners": f"PLAINTEXT://{name}:{PORT}",
+        "offsets.topic.num.partitions": 3,
+        "group.initial.rebalance.delay.ms": 200,
+        "group.min.session.timeout.ms": 1000,
+        **chosen,
+    }
+    if len(hosts) > 1:
+        properties["listeners"] = f"PLAINTEXT://{name}:{PORT},CONTROLLER://{name}:{CONTROLLER_PORT}"
+        properties["controller.listener.names"] = "CONTROLLER"
+        voters = (f"{number}@{host}:{CONTROLLER_PORT}" for number, host in enumerate(hosts, 1))
+        properties["controller.quorum.voters"] = ",".join(voters)
+    return check_settings({key: Option(str(value), key) for key, value in properties.items()})
+
+
+class Host:
+    """A machine that runs a broker, or is about to."""
+
+    def __init__(self, world: World, name: str, settings: Settings, cluster: list[Host]) -> None:
+        self.world = world
+        self.name = name
+        self.settings = settings
+        self.cluster = cluster
+        """All hosts of the cluster that this one is of, in the order of their node ids."""
+        self.disk = SimulatedDisk(world.random(f"{name} disk"), world.schedule.trace, world.network)
+        self.clock_offset_ms = 0
+        self.loop: Loop | None = None
+        self.broker: Broker | None = None
+        self.state: Literal["off", "starting", "up", "paused", "stopping", "failed"] = "off"
+        self.starts = 0
+        self.faulty = False
+        """Whether its disk was made to fail since its process began, so that it may fail too."""
+        self.before_power_cut: Callable[[Host], None] = lambda host: None
+        world.hosts.append(self)
+        world.network.resolve(name)
+
+    def __repr__(self) -> str:
+        return f"{self.name} ({self.state})"
+
+    @property
+    def node_id(self) -> int:
+        return self.settings.node_id
+
+    def now_ms(self) -> int:
+        return _BEGIN_MS + int(self.world.schedule.now * 1000) + self.clock_offset_ms
+
+    # What happens to it
+
+    def start(self) -> None:
+        """Begin a process."""
+        world = self.world
+        world.network.power_on(self.name)
+        self.starts += 1
+        self.faulty = False
+        self.loop = loop = world.schedule.loop(self.name)
+        loop.threads_s = world.random(f"{self.name} threads {self.starts}").choice(((1e-5, 1e-4), (1e-4, 5e-3)))
+        loop.on_exception = self._failed
+        random = world.random(f"{self.name} broker {self.starts}")
+        self.broker = Broker(self.settings, self.disk, loop, now_ms=self.now_ms, random=random)
+        self.state = "starting"
+        loop.create_task(self._serve(self.broker))
+
+    async def _serve(self, broker: Broker) -> None:
+        try:
+            await broker.start()
+        except (CannotStart, InvariantError) as error:
+            if not self.faulty:
+                self.world.report(Violation(f"{self.name} cannot start: {error}"))
+            self.crash()
+            self.state = "failed"
+        except Exception as error:
+            self.world.report(error)
+        else:
+            self.state = "up"
+
+    def crash(self, *, power: bool = False) -> None:
+        """End the process at once; with `power`, the machine too, and what is not synced is lost."""
+        if self.loop is None or self.state in ("off", "failed"):
+            return
+        if power:
+            self.before_power_cut(self)
+        self.loop.die()
+        self.world.network.process_died(self.loop, power=power)
+        if power:
+            self.disk.power_cut()
+        self.state = "off"
+
+    def pause(self) -> None:
+        if self.loop is not None and self.state == "up":
+            self.loop.pause()
+            self.state = "paused"
+
+    def resume(self) -> None:
+        if self.loop is not None and self.state == "paused":
+            self.state = "up"
+            self.loop.resume()
+
+    def stop(self) -> None:
+        """Begin a stop in order, as SIGTERM does."""
+        if self.loop is not None and self.broker is not None and self.state == "up":
+            self.state = "stopping"
+            self.loop.create_task(self._stop(self.loop, self.broker))
+
+    async def _stop(self, loop: Loop, broker: Broker) -> None:
+        clean = await broker.stop()
+        if not (clean or self.faulty):
+            self.world.report(Violation(f"{self.name} did not stop cleanly"))
+        left = [task for task in loop.tasks if not task.get_coro().__qualname__.startswith("Host.")]  # type: ignore[union-attr]
+        if left:
+            self.world.report(Violation(f"{self.name} has stopped, and left {left}"))
+        self.crash()
+
+    def _failed(self, context: dict[str, Any]) -> None:
+        """End the process as its program does, where its disk may be why; anything else is a finding."""
+        error = context.get("exception")
+        if self.faulty and isinstance(error, InvariantError):
+            self.crash()
+            self.state = "failed"
+            return
+        violation = Violation(f"{self.name}: {context.get('message')}: {error!r}")
+        violation.__cause__ = error if isinstance(error, BaseException) else None
+        self.world.report(violation)
+
+
+class Tracebacks(logging.Handler):
+    """Finds what the brokers put up with and nobody expected: a traceback in the log."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self.world = world
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info and record.exc_info[1] is not None:
+            violation = Violation(f"a traceback in the log: {record.getMessage()}: {record.exc_info[1]!r}")
+            violation.__cause__ = record.exc_info[1]
+            self.world.report(violation)
+
+
+@contextmanager
+def logs_watched(world: World) -> Iterator[None]:
+    """Let tracebacks in the brokers' logs be found, and nothing of them be printed."""
+    logger = logging.getLogger("broker")
+    handler, propagates = Tracebacks(world), logger.propagate
+    logger.addHandler(handler)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = propagates

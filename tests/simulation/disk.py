@@ -1,0 +1,120 @@
+"""A machine's disk: what is synced lasts, what is not may be lost, torn or out of order, and any call may fail.
+
+It is the disk in memory of the power cuts' tests (`tests.crash`): a process that dies leaves every byte that it wrote,
+a `power_cut` what `Platter` makes of the bytes since the last syncs. Besides, calls fail as they are told to, reads may
+have to wait for the device, and bytes may leave through a socket's descriptor as the kernel's sendfile lets them.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from random import Random
+from zlib import crc32
+
+from tests.crash.memory_disk import Effect, MemoryDisk, MemoryFile, Synced, Write
+from tests.crash.power_cut import Platter
+from tests.simulation.loop import Trace
+from tests.simulation.network import Network
+
+_NEEDS_SPACE = frozenset({"create", "pwrite", "make_dir", "rename"})
+
+
+class SimulatedFile(MemoryFile):
+    """An open file."""
+
+    __slots__ = ()
+    _disk: SimulatedDisk
+
+    def pread_nowait(self, size: int, offset: int) -> bytes | None:
+        return None if self._disk.waits() else super().pread_nowait(size, offset)
+
+    def send_nowait(self, socket: int, size: int, offset: int) -> int | None:
+        disk = self._disk
+        transport = disk.network.transports.get(socket)
+        if transport is None or disk.waits():
+            return None
+        return transport.send_now(bytes(self._node.data[offset : offset + size]))
+
+
+class SimulatedDisk(MemoryDisk):
+    """The `Disk` of a simulated machine."""
+
+    def __init__(self, random: Random, trace: Trace, network: Network) -> None:
+        super().__init__()
+        self.network = network
+        self.waiting_share = 0.02
+        """How many of the reads have to wait for the device."""
+        self._random = random
+        self._hash = trace.note
+        self._platter = Platter(self)
+        self._failing: dict[str, tuple[int, int]] = {}
+        self.full = False
+        self.failures = 0
+        self.observed = False
+        """Whether it is only being looked at, which never fails."""
+        self.trace = _Follower(self)  # type: ignore[assignment]
+
+    def waits(self) -> bool:
+        return self._random.random() < self.waiting_share
+
+    def open_file(self, path: str, create: bool = False) -> SimulatedFile:
+        file = super().open_file(path, create)
+        return SimulatedFile(self, file._node, path)
+
+    # Faults
+
+    def fail(self, kind: str, code: int, *, after: int = 0) -> None:
+        """Let the call of `kind` after the next `after` fail with `code`, once."""
+        self._failing[kind] = (after, code)
+
+    def mend(self) -> None:
+        """Let everything succeed."""
+        self._failing.clear()
+        self.full = False
+
+    def before(self, kind: str, path: str) -> None:
+        if self.observed:
+            return
+        if self.full and kind in _NEEDS_SPACE:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+        if kind in self._failing:
+            after, code = self._failing[kind]
+            if after:
+                self._failing[kind] = (after - 1, code)
+                return
+            del self._failing[kind]
+            self.failures += 1
+            raise OSError(code, os.strerror(code), path)
+
+    def room_for(self, size: int, path: str) -> int:
+        fails_now = self.full or self._failing.get("pwrite", (1, 0))[0] == 0
+        return self._random.randint(0, size - 1) if fails_now and size else size
+
+    def free_bytes(self, path: str) -> int:
+        return 0 if self.full else super().free_bytes(path)
+
+    def power_cut(self) -> None:
+        """Be as a power cut leaves it."""
+        self.root = self._platter.cut(self._random).root
+        self._platter = Platter(self)
+
+    def wipe(self) -> None:
+        """Be empty."""
+        self.root = MemoryDisk().root
+        self._platter = Platter(self)
+
+    def took(self, effect: Effect) -> None:
+        """Keep account of what is durable, and of what happened."""
+        if isinstance(effect, Write):
+            self._hash(crc32(effect.data).to_bytes(4, "little"))
+        elif isinstance(effect, Synced):
+            self._hash(b"s")
+        self._platter.follow(effect)
+
+
+class _Follower:
+    """What a `MemoryDisk` takes for its trace."""
+
+    def __init__(self, disk: SimulatedDisk) -> None:
+        self.append = disk.took

@@ -1,0 +1,185 @@
+"""What holds after every event, looked up in the brokers themselves.
+
+Of each replica: log start <= high watermark <= log end; the high watermark, the leader epoch and the partition epoch
+only rise while a process lives; with fsync=always and nobody else in sync nothing is committed that is not synced.
+Of all replicas of a partition: one leader in an epoch; what lies below a high watermark is the same everywhere, for
+ever; whoever is in sync has everything below the leader's. Of the metadata: what a node has applied only grows.
+
+Only what the host of the event has is looked at, and of its partitions only what has changed since.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+from protocol.record_batch import iter_batches
+from storage.log_config import FSYNC_ALWAYS
+from tests.simulation.cluster import Host, World
+
+if TYPE_CHECKING:
+    from broker.partition import Partition
+    from tests.simulation.history import History
+    from tests.simulation.loop import Loop
+
+Key = tuple[bytes, int]
+
+
+class Seen:
+    """A replica as it was after the last event of its process."""
+
+    __slots__ = (
+        "high_watermark",
+        "leader_epoch",
+        "log_end",
+        "log_start",
+        "partition_epoch",
+        "recovery_point",
+        "starts",
+    )
+
+    def __init__(self, starts: int) -> None:
+        self.starts = starts
+        self.high_watermark = self.log_start = self.log_end = 0
+        self.leader_epoch = self.partition_epoch = self.recovery_point = -1
+
+
+class Invariants:
+    """Looks at a host after each of its events."""
+
+    def __init__(self, world: World, history: History) -> None:
+        self._world = world
+        self._history = history
+        self._hosts = {host.name: host for host in world.hosts}
+        self._seen: dict[tuple[str, bytes, int], Seen] = {}
+        self._leaders: dict[tuple[int, bytes, int, int], str] = {}
+        self._committed: dict[tuple[int, bytes, int], list[tuple[int, int, int]]] = {}
+        self._synced: dict[tuple[str, bytes, int], int] = {}
+        self._applied: dict[str, tuple[int, int]] = {}
+        self.checks = 0
+
+    def after(self, loop: Loop) -> None:
+        host = self._hosts.get(loop.host)
+        if host is None or host.loop is not loop or host.state not in ("up", "paused", "stopping"):
+            return
+        broker = host.broker
+        if broker is None:
+            return
+        self.checks += 1
+        offset = broker.image.offset
+        starts, before = self._applied.get(host.name, (0, -1))
+        if starts == host.starts and offset < before:
+            self._world.check(False, f"the metadata of {host.name} went back from {before} to {offset}")
+        self._applied[host.name] = host.starts, offset
+        for partition in broker.replicas.partitions:
+            self._look(host, partition)
+
+    def _look(self, host: Host, partition: Partition) -> None:
+        log = partition.log
+        key = (host.name, partition.topic_id, partition.index)
+        seen = self._seen.get(key)
+        if seen is None or seen.starts != host.starts:
+            seen = self._seen[key] = Seen(host.starts)
+        high_watermark = log.high_watermark
+        if (
+            high_watermark == seen.high_watermark
+            and log.log_end_offset == seen.log_end
+            and log.log_start_offset == seen.log_start
+            and log.recovery_point == seen.recovery_point
+            and partition.leader_epoch == seen.leader_epoch
+            and partition.partition_epoch == seen.partition_epoch
+        ):
+            return
+        check, name = self._world.check, f"{partition} on {host.name}"
+        check(
+            log.log_start_offset <= high_watermark <= log.log_end_offset,
+            f"{name}: start {log.log_start_offset}, high watermark {high_watermark}, end {log.log_end_offset}",
+        )
+        check(
+            high_watermark >= seen.high_watermark,
+            f"the high watermark of {name} went back from {seen.high_watermark} to {high_watermark}",
+        )
+        check(partition.leader_epoch >= seen.leader_epoch, f"the leader epoch of {name} went back")
+        check(partition.partition_epoch >= seen.partition_epoch, f"the partition epoch of {name} went back")
+        # The recovery point goes back for what is not synced of the indexes; the records are.
+        rolled = log.recovery_point + 1 == log.segments[-1].base_offset
+        self._synced[key] = max(self._synced.get(key, 0), log.recovery_point + rolled)
+        if partition.is_leader:
+            self._check_leader(host, partition, name)
+        if high_watermark > seen.high_watermark and not log.offline:
+            host.disk.observed = True
+            self._check_committed(host, partition, name, high_watermark)
+            host.disk.observed = False
+        seen.high_watermark = high_watermark
+        seen.log_end, seen.log_start = log.log_end_offset, log.log_start_offset
+        seen.leader_epoch, seen.partition_epoch = partition.leader_epoch, partition.partition_epoch
+        seen.recovery_point = log.recovery_point
+        known = self._history.partitions.get((partition.topic, partition.index))
+        if known is not None and len(host.cluster) == 1:
+            known.durable_end = max(known.durable_end, log.recovery_point)
+
+    def _check_leader(self, host: Host, partition: Partition, name: str) -> None:
+        cluster = id_of(host)
+        leader = (cluster, partition.topic_id, partition.index, partition.leader_epoch)
+        known = self._leaders.setdefault(leader, host.name)
+        self._world.check(known == host.name, f"{name} leads in epoch {partition.leader_epoch}, as {known} does")
+        log = partition.log
+        in_sync = partition.isr
+        alone = in_sync <= {host.node_id}
+        if alone and log.config.barnabas_fsync == FSYNC_ALWAYS:
+            synced = self._synced[host.name, partition.topic_id, partition.index]
+            self._world.check(
+                log.high_watermark <= max(synced, log.log_start_offset),
+                f"{name} is committed up to {log.high_watermark}, and synced up to {synced}",
+            )
+        for other in host.cluster:
+            if other is host or other.node_id not in in_sync or other.broker is None or other.state == "off":
+                continue
+            replica = other.broker.replicas.find(partition.topic_id, partition.index)
+            if replica is not None:
+                self._world.check(
+                    replica.log.log_end_offset >= log.high_watermark,
+                    f"{name}: {other.name} is in sync, and ends at {replica.log.log_end_offset}, before"
+                    f" {log.high_watermark}",
+                )
+
+    def _check_committed(self, host: Host, partition: Partition, name: str, high_watermark: int) -> None:
+        """Compare what is committed now with what anybody had committed there before; keep what is new."""
+        log = partition.log
+        known = self._committed.setdefault((id_of(host), partition.topic_id, partition.index), [])
+        end = known[-1][1] if known else 0
+        begin = max(log.log_start_offset, self._seen[host.name, partition.topic_id, partition.index].high_watermark)
+        batches: list[tuple[int, int, int]] = []
+        while begin < high_watermark:
+            slices = log.read(begin, 1 << 20, limit_offset=high_watermark).slices
+            if not slices:
+                break
+            for part in slices:
+                data = part.read(0, part.size_bytes)
+                for at, header in iter_batches(data):
+                    batch = crc32(memoryview(data)[at : at + header.size_bytes])
+                    batches.append((header.base_offset, header.next_offset, batch))
+                    begin = header.next_offset
+        compacted = "compact" in log.config.cleanup_policy
+        for batch in batches:
+            if batch[0] >= end:
+                known.append(batch)
+            elif not compacted:
+                at = next((one for one in reversed(known) if one[0] <= batch[0]), None)
+                self._world.check(at in (None, batch), f"{name}: {batch[:2]} was committed as something else, {at}")
+
+    def power_cut(self, host: Host) -> None:
+        """Forget of a broker that is alone what it may lose."""
+        for (cluster, topic_id, index), known in self._committed.items():
+            if cluster != id_of(host):
+                continue
+            partition = host.broker.replicas.find(topic_id, index) if host.broker is not None else None
+            seen = self._seen.get((host.name, topic_id, index))
+            durable = seen.recovery_point if seen is not None else 0
+            if partition is None or partition.log.config.barnabas_fsync != FSYNC_ALWAYS:
+                known[:] = [batch for batch in known if batch[1] <= durable]
+
+
+def id_of(host: Host) -> int:
+    """Return a number for the cluster that a host is of."""
+    return host.world.hosts.index(host.cluster[0])

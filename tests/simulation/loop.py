@@ -1,0 +1,286 @@
+"""Virtual time: asyncio event loops, one for each simulated process, that a seed takes through one common schedule.
+
+Theory of operation. A `Schedule` knows the time, the timers of all loops and which loops have callbacks ready. One of
+these, of the seed's choice, has its turn: everything that was ready when the turn began runs, in order, as asyncio
+promises. What no event loop promises is the seed's to choose: whose turn it is, which of two timers due at the same
+time comes first, how long a thread takes. Each callback takes `_EVENT_S`; where none is ready, time jumps to the next
+timer. So hours pass in seconds, nothing waits, and the same seed does the same again.
+
+    die       what is ready, and every timer, thread and task of the loop is gone at once, as after kill -9
+    pause     nothing of the loop happens until it is resumed, as after SIGSTOP; timers are late then
+
+Every callback is an *event*: it is counted, hashed into the `Trace` with what the network and the disks add, and
+followed by `after_event`, where invariants are checked. `Stuck` says that nothing can ever happen again, `Exhausted`
+that the number of events given has passed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from asyncio import events as asyncio_events
+from collections import deque
+from collections.abc import Callable, Coroutine
+from contextvars import Context, copy_context
+from hashlib import blake2b
+from heapq import heappop, heappush
+from random import Random
+from struct import Struct
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from tests.simulation.network import Network
+
+T = TypeVar("T")
+
+_EVENT_S = 2e-6
+_EVENT = Struct("<dH")
+
+
+class Stuck(AssertionError):  # noqa: N818 - a finding
+    """Somebody waits, and nothing is ever going to happen."""
+
+
+class Exhausted(AssertionError):  # noqa: N818 - a finding
+    """Somebody waits, and more events have passed than that may take."""
+
+
+class Trace:
+    """A hash of all that happened, in order."""
+
+    def __init__(self) -> None:
+        self._hash = blake2b(digest_size=8)
+        self.note = self._hash.update
+
+    @property
+    def digest(self) -> str:
+        return self._hash.hexdigest()
+
+
+class Schedule:
+    """The time, and what is to happen in it."""
+
+    def __init__(self, random: Random, trace: Trace) -> None:
+        self.random = random
+        self.trace = trace
+        self.now = 0.0
+        self.events = 0
+        self.most_events: float = float("inf")
+        self.after_event: Callable[[Loop], None] = lambda loop: None
+        self.network: Network | None = None
+        self.loops: list[Loop] = []
+        self._timers: list[tuple[float, float, int, asyncio.TimerHandle, Loop]] = []
+        self._timer_number = 0
+        self._runnable: list[Loop] = []
+
+    def loop(self, name: str) -> Loop:
+        """Return a loop for a new process, whose `name` is its host's."""
+        loop = Loop(self, name, len(self.loops))
+        self.loops.append(loop)
+        return loop
+
+    def run(self, loop: Loop, work: Coroutine[Any, Any, T]) -> T:
+        """Let time pass until `work`, a task of `loop`, is done; return its result."""
+        task = loop.create_task(work)
+        while not task.done():
+            self._turn()
+        return task.result()
+
+    def add_timer(self, handle: asyncio.TimerHandle, loop: Loop) -> None:
+        self._timer_number += 1
+        heappush(self._timers, (handle.when(), self.random.random(), self._timer_number, handle, loop))
+
+    def add_runnable(self, loop: Loop) -> None:
+        self._runnable.append(loop)
+
+    def remove_runnable(self, loop: Loop) -> None:
+        if loop in self._runnable:
+            self._runnable.remove(loop)
+
+    def _turn(self) -> None:
+        timers, runnable = self._timers, self._runnable
+        if not runnable and timers and timers[0][0] > self.now:
+            self.now = timers[0][0]
+        while timers and timers[0][0] <= self.now:
+            _, _, _, handle, loop = heappop(timers)
+            if not handle.cancelled():
+                loop.due(handle)
+        if runnable:
+            at = self.random.randrange(len(runnable)) if len(runnable) > 1 else 0
+            loop = runnable[at]
+            self._run(loop)
+            if not loop.ready and loop in runnable:
+                runnable.remove(loop)
+        elif not timers:
+            raise Stuck(f"nothing is left to happen at {self.now:.6f} s")
+
+    def _run(self, loop: Loop) -> None:
+        """Run what is ready in `loop` now."""
+        ready, note, after_event, index = loop.ready, self.trace.note, self.after_event, loop.index
+        asyncio_events._set_running_loop(loop)
+        try:
+            for _ in range(len(ready)):
+                if not ready or loop.paused:  # it died or was stopped by what ran just now
+                    break
+                handle = ready.popleft()
+                if handle.cancelled():
+                    continue
+                self.now += _EVENT_S
+                self.events += 1
+                note(_EVENT.pack(self.now, index))
+                handle._run()
+                after_event(loop)
+                if self.events >= self.most_events:
+                    raise Exhausted(f"{self.events} events have passed at {self.now:.6f} s")
+        finally:
+            asyncio_events._set_running_loop(None)
+
+
+class Loop(asyncio.AbstractEventLoop):
+    """The event loop of one process."""
+
+    def __init__(self, schedule: Schedule, host: str, index: int) -> None:
+        self.schedule = schedule
+        self.host = host
+        self.index = index
+        self.ready: deque[asyncio.Handle] = deque()
+        self.dead = False
+        self.paused = False
+        self.on_exception: Callable[[dict[str, Any]], None] | None = None
+        self._buried: list[asyncio.Task[Any]] = []
+        self.threads_s = (1e-5, 1e-3)
+        """The shortest and the usual time that a thread takes to begin, and again until it is heard of."""
+
+    def __repr__(self) -> str:
+        return f"<Loop {self.index} of {self.host}>"
+
+    # The process
+
+    def die(self) -> None:
+        """Let nothing of this process happen any more."""
+        self.dead = True
+        self.ready.clear()
+        self.schedule.remove_runnable(self)
+        # They are kept, for as long as this is: what is collected runs the rest of its `finally`.
+        self._buried = list(asyncio.all_tasks(self))
+        for task in self._buried:
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+
+    def pause(self) -> None:
+        """Let nothing of this process happen until `resume`."""
+        self.paused = True
+        self.schedule.remove_runnable(self)
+
+    def resume(self) -> None:
+        """Go on."""
+        if self.paused and not self.dead:
+            self.paused = False
+            if self.ready:
+                self.schedule.add_runnable(self)
+
+    @property
+    def tasks(self) -> list[asyncio.Task[Any]]:
+        """Return what is not done, in the order of its names."""
+        return sorted(asyncio.all_tasks(self), key=lambda task: task.get_name())
+
+    def due(self, handle: asyncio.Handle) -> None:
+        """Take what is to run in the next turn."""
+        if self.dead:
+            return
+        if not self.ready and not self.paused:
+            self.schedule.add_runnable(self)
+        self.ready.append(handle)
+
+    # What asyncio asks of a loop
+
+    def time(self) -> float:
+        return self.schedule.now
+
+    def is_running(self) -> bool:
+        return asyncio_events._get_running_loop() is self
+
+    def is_closed(self) -> bool:
+        return self.dead
+
+    def get_debug(self) -> bool:
+        return False
+
+    def call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> asyncio.Handle:  # type: ignore[override]
+        handle = asyncio.Handle(callback, args, self, context or copy_context())
+        self.due(handle)
+        return handle
+
+    call_soon_threadsafe = call_soon  # type: ignore[assignment]
+
+    def call_later(
+        self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:  # type: ignore[override]
+        return self.call_at(self.schedule.now + delay, callback, *args, context=context)
+
+    def call_at(
+        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:  # type: ignore[override]
+        handle = asyncio.TimerHandle(when, callback, args, self, context or copy_context())
+        if not self.dead:
+            self.schedule.add_timer(handle, self)
+        return handle
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """It stays in the schedule until it is due, and is passed over then."""
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return asyncio.Future(loop=self)
+
+    def create_task(self, coro: Any, *, name: str | None = None, context: Context | None = None) -> asyncio.Task[Any]:
+        return asyncio.Task(coro, loop=self, name=name, context=context)
+
+    def run_in_executor(self, executor: Any, func: Callable[..., T], *args: Any) -> asyncio.Future[T]:  # type: ignore[override]
+        """Run `func` at a moment of the seed's choice, and tell of it at a later one."""
+        future: asyncio.Future[T] = self.create_future()
+        self.call_later(self._thread_s(), self._work, future, func, args)
+        return future
+
+    def _thread_s(self) -> float:
+        shortest, usual = self.threads_s
+        return shortest + self.schedule.random.expovariate(1 / usual)
+
+    def _work(self, future: asyncio.Future[Any], func: Callable[..., Any], args: tuple[Any, ...]) -> None:
+        try:
+            result, error = func(*args), None
+        except Exception as raised:
+            result, error = None, raised
+        self.call_later(self._thread_s(), _settle, future, result, error)
+
+    def set_exception_handler(self, handler: Any) -> None:
+        raise NotImplementedError("whoever made the loop sets on_exception")
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        if not self.dead and self.on_exception is not None:
+            self.on_exception(context)
+
+    # The network, which is `network.py`'s.
+
+    async def getaddrinfo(self, host: Any, port: Any, **_: Any) -> list[Any]:
+        address = self._network.resolve(host or self.host)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))]
+
+    async def create_server(self, protocol_factory: Any, host: Any = None, port: Any = None, **options: Any) -> Any:
+        return self._network.listen(self, protocol_factory, host, port, serve=options.get("start_serving", True))
+
+    async def create_connection(self, protocol_factory: Any, host: Any = None, port: Any = None, **_: Any) -> Any:
+        return await self._network.connect(self, protocol_factory, host, port)
+
+    @property
+    def _network(self) -> Network:
+        if self.schedule.network is None:
+            raise OSError("no network")
+        return self.schedule.network
+
+
+def _settle(future: asyncio.Future[Any], result: Any, error: Exception | None) -> None:
+    if future.done():
+        return
+    if error is not None:
+        future.set_exception(error)
+    else:
+        future.set_result(result)

@@ -1,0 +1,178 @@
+"""TCP between simulated hosts: streams of bytes that are late, cut anywhere, stalled, and broken off.
+
+While a directed link is down nothing passes: connections stall, go on when it is up again, and break if that takes too
+long. A process that dies leaves its kernel, which closes its connections; a machine that loses power says nothing until
+it is up again. One connection is `transport.py`'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+from collections.abc import Callable
+from itertools import count
+from random import Random
+from typing import Any
+
+from tests.simulation.loop import Loop, Schedule
+from tests.simulation.transport import Socket, Stream, Transport
+
+_CONNECT_S = (1.0, 2.0, 4.0, 8.0)
+_FIRST_PORT = 32768
+_READ_BYTES = 256 * 1024
+
+
+class Link:
+    """One direction between two hosts."""
+
+    __slots__ = ("latency_s", "up")
+
+    def __init__(self, latency_s: float) -> None:
+        self.latency_s = latency_s
+        self.up = True
+
+
+class Network:
+    """The hosts' addresses, links, listening sockets and connections."""
+
+    def __init__(self, schedule: Schedule, random: Random) -> None:
+        self.schedule = schedule
+        self.random = random
+        self.wire = schedule.loop("wire")
+        schedule.network = self
+        self._addresses: dict[str, str] = {}
+        self._off: set[str] = set()
+        self._links: dict[tuple[str, str], Link] = {}
+        self._servers: dict[tuple[str, int], Server] = {}
+        self._ports = count(_FIRST_PORT)
+        self._descriptors = count(100)
+        self.transports: dict[int, Transport] = {}
+        """Every open end of a connection, by its socket's descriptor."""
+        self.slow: dict[str, tuple[int, float]] = {}
+        """The hosts that read no more than so many bytes at a time, and only every so many seconds."""
+        self.largest_read_bytes = _READ_BYTES
+        """What is read at a time is any number of bytes up to this."""
+        self.bytes = 0
+
+    # Hosts and links
+
+    def resolve(self, host: str) -> str:
+        """Return a host's address, which it has from now on."""
+        if host in self._addresses.values():
+            return host
+        if host not in self._addresses:
+            self._addresses[host] = f"10.0.0.{len(self._addresses) + 1}"
+        return self._addresses[host]
+
+    def link(self, source: str, target: str) -> Link:
+        """Return one direction between two hosts."""
+        found = self._links.get((source, target))
+        if found is None:
+            found = self._links[source, target] = Link(self.random.choice((5e-5, 2e-4, 1e-3)))
+        return found
+
+    def heal(self) -> None:
+        """Let everything pass, everywhere."""
+        for link in self._links.values():
+            link.up = True
+        self.slow.clear()
+
+    def reset(self, transport: Transport) -> None:
+        """Break a connection, as something between its ends may."""
+        error = ConnectionResetError(errno.ECONNRESET, "the network broke the connection")
+        for end in (transport, transport.peer):
+            end.broken(error)
+
+    def process_died(self, loop: Loop, *, power: bool) -> None:
+        """Let the kernel of a dead process close what it had open, or let it, too, be gone."""
+        for address, server in list(self._servers.items()):
+            if server.loop is loop:
+                del self._servers[address]
+        for transport in list(self.transports.values()):
+            if transport.loop is loop:
+                transport.orphaned(silently=power)
+        if power:
+            self._off.add(loop.host)
+
+    def power_on(self, host: str) -> None:
+        """Answer again for `host`, also to those that are still connected to what it was before."""
+        self._off.discard(host)
+
+    # What loops ask for
+
+    def listen(self, loop: Loop, factory: Callable[[], Any], host: str, port: int, *, serve: bool) -> Server:
+        address = self.resolve(host or loop.host)
+        if port == 0:
+            port = next(self._ports)
+        if (loop.host, port) in self._servers:
+            raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+        server = self._servers[loop.host, port] = Server(self, loop, factory, (address, port))
+        server.serving = serve
+        return server
+
+    def close(self, server: Server) -> None:
+        self._servers = {address: other for address, other in self._servers.items() if other is not server}
+
+    async def connect(self, loop: Loop, factory: Callable[[], Any], host: str, port: int) -> Any:
+        target = self._host_of(self.resolve(host))
+        there, back = self.link(loop.host, target), self.link(target, loop.host)
+        for wait_s in _CONNECT_S:
+            await asyncio.sleep(there.latency_s + back.latency_s)
+            if there.up and back.up and target not in self._off:
+                break
+            await asyncio.sleep(wait_s)
+        else:
+            raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))
+        server = self._servers.get((target, port))
+        if server is None or not server.serving:
+            raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
+        here = (self.resolve(loop.host), next(self._ports))
+        client = Transport(self, loop, here, server.address)
+        accepted = Transport(self, server.loop, server.address, here)
+        client.connect(accepted, Stream(self, client, accepted), Stream(self, accepted, client))
+        protocol = factory()
+        client.begin(protocol)
+        server.loop.call_soon(_accept, accepted, server)
+        return client, protocol
+
+    def _host_of(self, address: str) -> str:
+        return next(host for host, known in self._addresses.items() if known == address)
+
+    def is_off(self, host: str) -> bool:
+        return host in self._off
+
+    def new_descriptor(self, transport: Transport) -> int:
+        descriptor = next(self._descriptors)
+        self.transports[descriptor] = transport
+        return descriptor
+
+
+def _accept(accepted: Transport, server: Server) -> None:
+    if not accepted.is_closing():
+        accepted.begin(server.factory())
+
+
+class Server:
+    """A listening socket, as `asyncio.Server`."""
+
+    def __init__(self, network: Network, loop: Loop, factory: Callable[[], Any], address: tuple[str, int]) -> None:
+        self.loop = loop
+        self.factory = factory
+        self.address = address
+        self.serving = False
+        self.sockets = (Socket(address),)
+        self._network = network
+
+    async def start_serving(self) -> None:
+        self.serving = True
+
+    def is_serving(self) -> bool:
+        return self.serving
+
+    def close(self) -> None:
+        self.serving = False
+        self._network.close(self)
+
+    async def wait_closed(self) -> None:
+        """Nothing is left to be closed."""

@@ -1,0 +1,211 @@
+"""One run from a seed: brokers, clients and faults until enough has happened; then everything heals and must go on.
+
+At the end producers, committers and administrators have to succeed once more, consumers to reach the end; what can be
+read has to be all that was promised, also after every broker was stopped in order and started again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from typing import NamedTuple
+
+from tests.simulation.administration import RecordsAdministrator, TopicAdministrator, create_topic
+from tests.simulation.client import Client
+from tests.simulation.cluster import Host, Violation, World, cluster_settings, logs_watched
+from tests.simulation.faults import Faults
+from tests.simulation.groups import Committer, Member
+from tests.simulation.history import History
+from tests.simulation.invariants import Invariants
+from tests.simulation.loop import Loop, Schedule, Trace
+from tests.simulation.network import Network
+from tests.simulation.workload import Consumer, Producer, Topic, within
+
+_HEALED_S = 90.0
+_EVENTS_TO_END = 300_000
+
+
+class Outcome(NamedTuple):
+    """What a run came to."""
+
+    seed: int
+    events: int
+    seconds: float
+    digest: str
+    counts: dict[str, int]
+    error: BaseException | None
+
+
+def run(seed: int, events: int) -> Outcome:
+    """Run the simulation of a seed for `events` events, and then to its end."""
+    collecting = gc.isenabled()
+    gc.disable()  # when it collects is not the seed's choice
+    try:
+        return Simulation(seed, events).run()
+    finally:
+        if collecting:
+            gc.enable()
+
+
+class Simulation:
+    """The brokers of a seed, and all who talk with them."""
+
+    def __init__(self, seed: int, events: int, brokers: int = 1) -> None:
+        self._events = events
+        trace = Trace()
+        random = World.random_of(seed, "plan")
+        self.schedule = schedule = Schedule(World.random_of(seed, "schedule"), trace)
+        self.world = world = World(seed, schedule, Network(schedule, World.random_of(seed, "network")))
+        world.always = random.random() < 0.5
+        chosen = {
+            "barnabas.fsync": "always" if world.always else "flush",
+            "log.index.interval.bytes": random.choice((0, 500, 4096)),
+            "log.flush.interval.messages": random.choice((1, 7, 2**63 - 1, 2**63 - 1)),
+            "log.flush.offset.checkpoint.interval.ms": random.choice((500, 60_000)),
+            "log.initial.task.delay.ms": 500,
+            "max.incremental.fetch.session.cache.slots": random.choice((1, 2, 1000)),
+            "metadata.log.max.record.bytes.between.snapshots": random.choice((500, 5_000, 20_000_000)),
+            "metadata.log.segment.bytes": random.choice((8 * 1024 * 1024, 1 << 30)),
+            "socket.request.max.bytes": 1 << 20,
+            "connections.max.idle.ms": random.choice((5_000, 600_000)),
+            "offsets.retention.check.interval.ms": 5_000,
+        }
+        names = [f"b{number}" for number in range(1, brokers + 1)]
+        cluster: list[Host] = []
+        cluster += [Host(world, name, cluster_settings(names, at, chosen), cluster) for at, name in enumerate(names)]
+        self.history = History(world, always=world.always)
+        self.invariants = Invariants(world, self.history)
+        for host in world.hosts:
+            host.before_power_cut = self._before_power_cut
+        self._random = random
+        self._names = names
+        self._clients: list[Loop] = []
+        self._fate = schedule.loop("fate")
+        schedule.after_event = self._after_event
+        self.topics: list[Topic] = []
+
+    def _before_power_cut(self, host: Host) -> None:
+        self.world.power_cuts += 1
+        if len(host.cluster) == 1:
+            self.invariants.power_cut(host)
+            self.history.power_cut({topic.name for topic in self.topics})
+
+    def _after_event(self, loop: Loop) -> None:
+        self.invariants.after(loop)
+        world = self.world
+        if world.found is not None:
+            raise world.found
+        if self.schedule.events >= self._events:
+            world.stopping = True
+
+    def run(self) -> Outcome:
+        world, schedule = self.world, self.schedule
+        schedule.most_events = self._events + _EVENTS_TO_END
+        error: BaseException | None = None
+        with logs_watched(world):
+            try:
+                schedule.run(self._fate, self._all())
+            except (AssertionError, Exception) as raised:
+                error = world.found or raised
+            for loop in schedule.loops:
+                loop.die()
+        world.count("checks", self.invariants.checks)
+        return Outcome(world.seed, schedule.events, schedule.now, schedule.trace.digest, world.counts, error)
+
+    def _client(self, name: str) -> Client:
+        """Return a client in a process of its own, on a machine that it may share."""
+        host = f"c{self._random.randint(1, 2)}"
+        self.world.network.resolve(host)
+        loop = self.schedule.loop(host)
+        self._clients.append(loop)
+        return Client(self.world, loop, name, self._names)
+
+    def _begin(self, client: Client, actor: Producer | Consumer | TopicAdministrator | object) -> asyncio.Future[None]:
+        """Let an actor work in its own process; return what is done when it has come to its end."""
+        done: asyncio.Future[None] = self._fate.create_future()
+        task = client.loop.create_task(actor.run())  # type: ignore[attr-defined]
+
+        def ended(task: asyncio.Task[None]) -> None:
+            if not task.cancelled() and (error := task.exception()) is not None:
+                self.world.report(error if isinstance(error, Exception) else Violation(repr(error)))
+            done.set_result(None)
+
+        task.add_done_callback(ended)
+        return done
+
+    async def _all(self) -> None:
+        world, random, history = self.world, self._random, self.history
+        for host in world.hosts:
+            host.start()
+        while any(host.state != "up" for host in world.hosts):
+            await asyncio.sleep(0.01)
+        setup = Client(world, self._fate, "setup", self._names)
+        replicas = min(3, len(self._names))
+        for number in range(2):
+            config = {"internal.segment.bytes": str(random.choice((8_000, 30_000, 1 << 20)))}
+            self.topics.append(await create_topic(setup, f"steady{number}", random.randint(1, 3), replicas, config))
+        first = Committer(setup, history, self.topics[0])  # a group without any offset may begin anew when it is empty
+        first.group = "members"
+        while not await first.commit(0):
+            await asyncio.sleep(0.1)
+        history.commits.clear()  # its members commit there, too
+        producers = [
+            Producer(
+                self._client(f"producer{number}"), history, random.choice(self.topics), idempotent=idempotent, acks=acks
+            )
+            for number, (idempotent, acks) in enumerate(
+                ((True, -1), (True, -1), (False, -1), random.choice(((False, 1), (True, 1), (False, 0))))
+            )
+        ]
+        consumers = [
+            Consumer(self._client(f"consumer{number}"), history, topic) for number, topic in enumerate(self.topics)
+        ]
+        committers = [Committer(self._client(f"committer{number}"), history, self.topics[0]) for number in range(2)]
+        members = [Member(self._client(f"member{number}"), history, self.topics[0], "members") for number in range(2)]
+        administrators = [TopicAdministrator(self._client("admin"), replicas)]
+        deleters = [RecordsAdministrator(self._client("deleter"), history, random.choice(self.topics))]
+        actors = (*producers, *consumers, *committers, *members, *administrators, *deleters)
+        working = [self._begin(actor.client, actor) for actor in actors]
+        faults = Faults(world, ("c1", "c2"), random.choice((0.3, 1.0, 3.0)))
+        await faults.run()
+        await within(world, _HEALED_S, "the brokers start", faults.heal())
+        await within(world, _HEALED_S, "the clients end what they began", *working)
+        await within(world, _HEALED_S, "a last round", self._last_round(producers, committers))
+        await self._verify()
+        await within(world, _HEALED_S, "the brokers stop and start", self._restart(faults))
+        await self._verify()
+
+    async def _last_round(self, producers: list[Producer], committers: list[Committer]) -> None:
+        """Let everybody succeed once more."""
+        for producer in producers:
+            producer.client.loop = self._fate
+            producer.client.drop_links()
+            await producer.send(0)
+        for committer in committers:
+            committer.client.loop = self._fate
+            committer.client.drop_links()
+            for index in range(committer.topic.partitions):
+                while not await committer.commit(index):
+                    await asyncio.sleep(0.1)
+
+    async def _restart(self, faults: Faults) -> None:
+        for host in self.world.hosts:
+            host.stop()
+        while any(host.state == "stopping" for host in self.world.hosts):
+            await asyncio.sleep(0.1)
+        await faults.heal()
+
+    async def _verify(self) -> None:
+        """Read everything, and hold it against the history."""
+        for topic in self.topics:
+            reader = Consumer(Client(self.world, self._fate, "reader", self._names), self.history, topic)
+            ends = await reader.ends()
+            await within(self.world, _HEALED_S, f"{topic.name} is read", reader.read_all(ends))
+            for index, found in reader.found.items():
+                self.history.partition(topic.name, index).complete(found, reader.starts[index])
+        for (group, topic_name, index), _ in list(self.history.commits.items()):
+            topic = next(topic for topic in self.topics if topic.name == topic_name)
+            committer = Committer(Client(self.world, self._fate, "reader", self._names), self.history, topic)
+            committer.group = group
+            while not await committer.read(index):
+                await asyncio.sleep(0.1)

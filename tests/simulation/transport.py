@@ -1,0 +1,398 @@
+"""The two ends of a simulated connection, and the streams of bytes between them.
+
+A `Stream` is the sender's kernel, the wire and the receiver's kernel in one: it takes as much as there is room, brings
+it in order after the link's latency, and makes room again when it is read.
+
+`Transport` has asyncio's semantics, those of its selector loop: written at once as far as there is room, paused past
+the high-water mark, lost in a turn of its own; closed once the buffer has left; cut off with data unread, it resets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+from collections import deque
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
+
+if TYPE_CHECKING:
+    from tests.simulation.loop import Loop
+    from tests.simulation.network import Network
+
+_RETRY_S = 0.2  # of what does not get through
+_GIVE_UP_S = 15.0
+_HIGH_WATER_BYTES = 64 * 1024
+
+
+class Socket:
+    """What is asked of a socket besides its bytes."""
+
+    __slots__ = ("_address", "_descriptor")
+
+    def __init__(self, address: tuple[str, int], descriptor: int = -1) -> None:
+        self._address = address
+        self._descriptor = descriptor
+
+    def getsockname(self) -> tuple[str, int]:
+        return self._address
+
+    def setsockopt(self, *_: Any) -> None:
+        """Buffers are as large as the network makes them."""
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+
+class Stream:
+    """One direction of a connection."""
+
+    def __init__(self, network: Network, sender: Transport, receiver: Transport) -> None:
+        self._network = network
+        self._sender = sender
+        self._receiver = receiver
+        self._link = network.link(sender.loop.host, receiver.loop.host)
+        self._back = network.link(receiver.loop.host, sender.loop.host)
+        self._under_way: deque[bytes] = deque()
+        self._under_way_bytes = 0
+        self._arrives_at = 0.0
+        self._stalled_since: float | None = None
+        self._room_bytes = network.random.choice((4_096, 65_536, 1 << 20))
+        self._told_of_room = True
+        self._dropped = False
+        self.received = bytearray()
+        self.ended = False
+        """Whether the other end has said all, and all of it is in `received`."""
+
+    @property
+    def room_bytes(self) -> int:
+        return self._room_bytes - self._under_way_bytes - len(self.received)
+
+    def send(self, data: bytes) -> int:
+        """Take as much of `data` as there is room for; return how much."""
+        piece = data[: max(self.room_bytes, 0)]
+        if piece:
+            self._put(piece)
+        return len(piece)
+
+    def end(self) -> None:
+        """Say that no more comes after what was sent."""
+        self._put(b"")
+
+    def drop(self) -> None:
+        """Let nothing arrive any more: the sender's kernel has forgotten the connection."""
+        self._dropped = True
+        self._under_way.clear()
+
+    def _put(self, piece: bytes) -> None:
+        if self._dropped:
+            return
+        network = self._network
+        self._under_way.append(piece)
+        self._under_way_bytes += len(piece)
+        latency_s = self._link.latency_s * (1 + network.random.random())
+        self._arrives_at = max(network.schedule.now + latency_s, self._arrives_at)
+        network.wire.call_at(self._arrives_at, self._arrive)
+
+    def _arrive(self) -> None:
+        if not self._under_way:
+            return
+        network, receiver = self._network, self._receiver
+        answered = not receiver.gone or self._back.up
+        if not self._link.up or network.is_off(receiver.loop.host) or not answered:
+            self._stall()
+            return
+        if receiver.gone:
+            self.drop()
+            reset = ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
+            network.wire.call_later(self._back.latency_s, self._sender.broken, reset)
+            return
+        # What has queued up comes at once.
+        pieces = 1 if self._stalled_since is None else len(self._under_way)
+        self._stalled_since = None
+        for _ in range(pieces):
+            piece = self._under_way.popleft()
+            self._under_way_bytes -= len(piece)
+            network.bytes += len(piece)
+            network.schedule.trace.note(crc32(piece).to_bytes(4, "little"))
+            self.received += piece
+            self.ended = self.ended or not piece
+        receiver.readable()
+
+    def _stall(self) -> None:
+        """Try again, by one timer for all that is under way; give up in the end."""
+        network = self._network
+        now = network.schedule.now
+        if self._stalled_since is None:
+            self._stalled_since = now
+        elif now - self._stalled_since > _GIVE_UP_S:
+            self._sender.broken(TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT)))
+            return
+        elif now < self._arrives_at:
+            return
+        self._arrives_at = now + _RETRY_S
+        network.wire.call_at(self._arrives_at, self._arrive)
+
+    def take(self, size_bytes: int) -> bytes:
+        """Read up to `size_bytes` of what has come."""
+        taken = bytes(self.received[:size_bytes])
+        del self.received[:size_bytes]
+        if taken and self._sender.wants_room and self._told_of_room:
+            self._told_of_room = False
+            self._network.wire.call_later(self._back.latency_s, self._tell_of_room)
+        return taken
+
+    def _tell_of_room(self) -> None:
+        if not self._back.up or self._network.is_off(self._sender.loop.host):
+            if not self._sender.gone:
+                self._network.wire.call_later(_RETRY_S, self._tell_of_room)
+            return
+        self._told_of_room = True
+        self._sender.writable()
+
+
+class Transport(asyncio.Transport):
+    """One end of a connection."""
+
+    def __init__(self, network: Network, loop: Loop, address: tuple[str, int], peer: tuple[str, int]) -> None:
+        self.loop = loop
+        self._network = network
+        self._descriptor = network.new_descriptor(self)
+        extra = {"sockname": address, "peername": peer, "socket": Socket(address, self._descriptor)}
+        super().__init__(extra)
+        self.peer: Transport
+        self._protocol: Any = None
+        self._buffered = False
+        self._in: Stream
+        self._out: Stream
+        self._buffer = bytearray()
+        self._closing = False
+        self._eof = False
+        self._paused = False
+        self._reading_soon = False
+        self._protocol_paused = False
+        self._lost = False
+        self._high, self._low = _HIGH_WATER_BYTES, _HIGH_WATER_BYTES // 4
+        self.gone = False
+        """Whether the socket is closed."""
+
+    def connect(self, peer: Transport, there: Stream, back: Stream) -> None:
+        self.peer, peer.peer = peer, self
+        self._out = peer._in = there
+        self._in = peer._out = back
+
+    def begin(self, protocol: Any) -> None:
+        """Have a protocol told of the connection, and then of what comes."""
+        self.set_protocol(protocol)
+        self.loop.call_soon(protocol.connection_made, self)
+        self.readable()
+
+    # Reading
+
+    def readable(self) -> None:
+        """Read in the next turn, if somebody wants to."""
+        if self._protocol is None or self._paused or self._closing or self._reading_soon:
+            return
+        if self._in.received or self._in.ended:
+            self._reading_soon = True
+            self.loop.call_soon(self._read)
+
+    def _read(self) -> None:
+        self._reading_soon = False
+        if self._paused or self._closing:
+            return
+        received = self._in.received
+        if not received:
+            if self._in.ended:
+                self._read_end()
+            return
+        network = self._network
+        slow = network.slow.get(self.loop.host)
+        size_bytes = min(len(received), network.largest_read_bytes)
+        if slow is not None:
+            size_bytes = min(size_bytes, slow[0])
+        elif size_bytes > 1 and network.random.random() < 0.2:
+            size_bytes = network.random.randint(1, size_bytes)
+        try:
+            if self._buffered:
+                buffer = self._protocol.get_buffer(-1)
+                size_bytes = min(size_bytes, len(buffer))
+                buffer[:size_bytes] = self._in.take(size_bytes)
+                self._protocol.buffer_updated(size_bytes)
+            else:
+                self._protocol.data_received(self._in.take(size_bytes))
+        except Exception as error:
+            self._fatal(error, "Fatal error on transport")
+            return
+        if slow is not None:
+            self._reading_soon = True
+            self.loop.call_later(slow[1], self._read)
+        else:
+            self.readable()
+
+    def _read_end(self) -> None:
+        try:
+            keep_open = self._protocol.eof_received()
+        except Exception as error:
+            self._fatal(error, "Fatal error: protocol.eof_received() call failed.")
+            return
+        if keep_open:
+            self._paused = True
+        else:
+            self.close()
+
+    def is_reading(self) -> bool:
+        return not self._closing and not self._paused
+
+    def pause_reading(self) -> None:
+        self._paused = True
+
+    def resume_reading(self) -> None:
+        if self._paused and not self._closing:
+            self._paused = False
+            self.readable()
+
+    # Writing
+
+    @property
+    def wants_room(self) -> bool:
+        return bool(self._buffer) or self._eof
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        if self._eof:
+            raise RuntimeError("Cannot call write() after write_eof()")
+        if not len(data) or self._lost:
+            return
+        data = bytes(data)
+        if not self._buffer:
+            data = data[self._out.send(data) :]
+            if not data:
+                return
+        self._buffer += data
+        if len(self._buffer) > self._high and not self._protocol_paused:
+            self._protocol_paused = True
+            self._protocol.pause_writing()
+
+    def writelines(self, list_of_data: Any) -> None:
+        self.write(b"".join(list_of_data))
+
+    def send_now(self, data: bytes) -> int | None:
+        """Take what a process sends past this, through the socket's descriptor; None if it is closed."""
+        if self._lost or self.gone:
+            return None
+        return self._out.send(data)
+
+    def writable(self) -> None:
+        """Go on to send in a turn of the loop: there is room again."""
+        if not self._lost:
+            self.loop.call_soon(self._write_on)
+
+    def _write_on(self) -> None:
+        if self._lost or not self._buffer:
+            return
+        del self._buffer[: self._out.send(bytes(self._buffer))]
+        if self._protocol_paused and len(self._buffer) <= self._low:
+            self._protocol_paused = False
+            self._protocol.resume_writing()
+        if not self._buffer:
+            if self._closing:
+                self._lose(None)
+            elif self._eof:
+                self._out.end()
+
+    def can_write_eof(self) -> bool:
+        return True
+
+    def write_eof(self) -> None:
+        if not self._closing and not self._eof:
+            self._eof = True
+            if not self._buffer:
+                self._out.end()
+
+    def get_write_buffer_size(self) -> int:
+        return len(self._buffer)
+
+    def get_write_buffer_limits(self) -> tuple[int, int]:
+        return self._low, self._high
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self._high = _HIGH_WATER_BYTES if high is None else high
+        self._low = self._high // 4 if low is None else low
+        if len(self._buffer) > self._high and not self._protocol_paused:
+            self._protocol_paused = True
+            self._protocol.pause_writing()
+
+    # The end
+
+    def get_protocol(self) -> Any:
+        return self._protocol
+
+    def set_protocol(self, protocol: Any) -> None:
+        self._protocol = protocol
+        self._buffered = isinstance(protocol, asyncio.BufferedProtocol)
+
+    def is_closing(self) -> bool:
+        return self._closing
+
+    def close(self) -> None:
+        if not self._closing:
+            self._closing = True
+            if not self._buffer:
+                self._lose(None)
+
+    def abort(self) -> None:
+        self._force(None)
+
+    def broken(self, error: Exception) -> None:
+        """Tell the process that the connection is no more, whatever was under way."""
+        if not self.gone:
+            self._out.drop()
+            self._in.received.clear()
+            self._force(error)
+
+    def orphaned(self, *, silently: bool) -> None:
+        """Close the socket of a process that is no more."""
+        self._lost = self._closing = True
+        if silently:
+            self._out.drop()  # and what comes is reset, once the machine answers again
+            self.gone = True
+            self._network.transports.pop(self._descriptor, None)
+        else:
+            self._close_socket()
+
+    def _fatal(self, error: Exception, message: str) -> None:
+        self.loop.call_exception_handler({"message": message, "exception": error, "transport": self})
+        self._force(error)
+
+    def _force(self, error: Exception | None) -> None:
+        if self._lost:
+            return
+        self._buffer.clear()
+        self._closing = True
+        self._lose(error)
+
+    def _lose(self, error: Exception | None) -> None:
+        self._lost = True
+        self.loop.call_soon(self._tell_of_loss, error)
+
+    def _tell_of_loss(self, error: Exception | None) -> None:
+        try:
+            if self._protocol is not None:
+                self._protocol.connection_lost(error)
+        finally:
+            self._close_socket()
+
+    def _close_socket(self) -> None:
+        """Say that this was all, or reset what came and was not read."""
+        if self.gone:
+            return
+        self.gone = True
+        self._network.transports.pop(self._descriptor, None)
+        if self._in.received:
+            self._out.drop()
+            reset = ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
+            link = self._network.link(self.loop.host, self.peer.loop.host)
+            if link.up:
+                self._network.wire.call_later(link.latency_s, self.peer.broken, reset)
+        elif not self._eof:
+            self._out.end()
