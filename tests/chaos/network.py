@@ -1,0 +1,214 @@
+"""The network between brokers, and from clients to them: a TCP proxy in which each directed link can be broken.
+
+A gate stands before each listener and is what the broker advertises. Who connects is known by the client id in its
+first request: brokers say `broker-ID`, everybody else is a client. So one gate serves the links from everybody, and
+each connection has two: one for what is asked, one for what is answered.
+
+    delayed    what is sent comes later, in its order
+    stalled    what is sent comes when the link is healed
+    cut        what is sent is gone, and so is the connection once the link is healed
+
+Nobody is told of a link that is stalled or cut: connections stay open, and new ones seem to open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import TypeVar
+
+CLIENTS = 0
+"""Stands for everybody who is no broker."""
+
+BROKER = re.compile(rb"(?:broker|controller)-(\d+)\Z")
+CHUNK_BYTES = 1 << 16
+
+T = TypeVar("T")
+
+
+def sender(frame: bytes) -> int:
+    """Return the id of the broker that sent a request, given without its size, or `CLIENTS`."""
+    length = int.from_bytes(frame[8:10], "big", signed=True)
+    found = BROKER.match(frame[10 : 10 + max(0, length)])
+    return int(found[1]) if found else CLIENTS
+
+
+class Link:
+    """The way from one node to another."""
+
+    def __init__(self) -> None:
+        self.delay_s = 0.0
+        self.is_cut = False
+        self.connections: set[Connection] = set()
+        self._open = asyncio.Event()
+        self._open.set()
+
+    def stall(self) -> None:
+        self._open.clear()
+
+    def cut(self) -> None:
+        self.is_cut = True
+
+    def heal(self) -> None:
+        if self.is_cut:
+            self.reset()
+        self.is_cut = False
+        self.delay_s = 0.0
+        self._open.set()
+
+    def reset(self) -> None:
+        for connection in list(self.connections):
+            connection.abort()
+
+    async def carry(self, data: bytes, to: asyncio.StreamWriter) -> None:
+        """Bring the data to the other end, or lose it."""
+        if self.delay_s:
+            await asyncio.sleep(self.delay_s)
+        await self._open.wait()
+        if not self.is_cut:
+            to.write(data)
+            await to.drain()
+
+
+class Connection:
+    """One connection through a gate."""
+
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self._writers = [writer]
+        self._task = asyncio.current_task()
+
+    def abort(self) -> None:
+        for writer in self._writers:
+            writer.transport.abort()
+        assert self._task is not None
+        self._task.cancel()
+
+    async def open(self, address: tuple[str, int]) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await asyncio.open_connection(*address)
+        self._writers.append(writer)
+        return reader, writer
+
+    def close(self) -> None:
+        for writer in self._writers:
+            writer.close()
+
+
+class Network:
+    """All gates and links, on an event loop in a thread of its own; its methods are for other threads."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._links: defaultdict[tuple[int, int], Link] = defaultdict(Link)
+        self._servers: list[asyncio.Server] = []
+        self._connections: set[asyncio.Task[None]] = set()
+
+    def __enter__(self) -> Network:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._run(self._close)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def gate(self, node: int, address: tuple[str, int]) -> int:
+        """Open a gate before an address of a node and return its port."""
+
+        async def open_gate() -> int:
+            server = await asyncio.start_server(lambda *streams: self._serve(node, address, *streams), "127.0.0.1", 0)
+            self._servers.append(server)
+            port: int = server.sockets[0].getsockname()[1]
+            return port
+
+        return self._run(open_gate)
+
+    def change(self, sources: set[int], targets: set[int], change: Callable[[Link], object]) -> None:
+        """Do something to every link that leads from one of these nodes to one of those."""
+
+        async def change_all() -> None:
+            for source in sources:
+                for target in targets - {source}:
+                    change(self._links[source, target])
+
+        self._run(change_all)
+
+    def heal(self) -> None:
+        """Let everything pass again."""
+
+        async def heal_all() -> None:
+            for link in self._links.values():
+                link.heal()
+
+        self._run(heal_all)
+
+    def _run(self, action: Callable[[], Awaitable[T]]) -> T:
+        async def run() -> T:
+            return await action()
+
+        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(30)
+
+    async def _close(self) -> None:
+        for server in self._servers:
+            server.close()
+        for task in list(self._connections):
+            task.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+
+    async def _serve(
+        self, node: int, address: tuple[str, int], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._connections.add(task)
+        connection = Connection(writer)
+        links: list[Link] = []
+        try:
+            size = await reader.readexactly(4)
+            frame = await reader.readexactly(int.from_bytes(size, "big"))
+            source = sender(frame)
+            links = [self._links[source, node], self._links[node, source]]
+            for link in links:
+                link.connections.add(connection)
+            await self._join(connection, address, links, size + frame, reader, writer)
+        except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass
+        finally:
+            for link in links:
+                link.connections.discard(connection)
+            self._connections.discard(task)
+            connection.close()
+
+    async def _join(
+        self,
+        connection: Connection,
+        address: tuple[str, int],
+        links: list[Link],
+        first: bytes,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        answers, requests = await connection.open(address)
+        asking = asyncio.create_task(pump(links[0], reader, requests, first))
+        answering = asyncio.create_task(pump(links[1], answers, writer))
+        pumps = [asking, answering]
+        try:
+            await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in pumps:
+                task.cancel()
+            await asyncio.gather(*pumps, return_exceptions=True)
+
+
+async def pump(link: Link, source: asyncio.StreamReader, target: asyncio.StreamWriter, data: bytes = b"") -> None:
+    """Carry everything over a link until the source ends."""
+    with suppress(OSError):
+        if data:
+            await link.carry(data, target)
+        while data := await source.read(CHUNK_BYTES):
+            await link.carry(data, target)
