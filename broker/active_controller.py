@@ -82,7 +82,7 @@ class ActiveController:
                 self._take_up()
             elif self._leads and not self._quorum.leads:
                 self._lay_down()
-            await changed
+            await asyncio.wait([changed])  # which, unlike this task, is not to be cancelled
 
     def _take_up(self) -> None:
         if not self._quorum.is_only_voter:
