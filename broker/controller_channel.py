@@ -49,6 +49,7 @@ FORWARDED = frozenset(
 
 _log = logging.getLogger("broker.controller")
 
+_NOBODY = -1
 _RETRY_S = 0.05
 _PATIENCE_S = 30.0
 
@@ -165,9 +166,20 @@ class ControllerChannel:
                             if error.code is not ErrorCode.NOT_CONTROLLER:
                                 raise
                     elif leader >= 0:
-                        answer = await there(self._peer_of(leader))
+                        answer = await self._while_it_leads(leader, there(self._peer_of(leader)))
                     if answer is not None:
                         return answer
                     await asyncio.wait([changed], timeout=_RETRY_S)
         except TimeoutError:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "The controller did not answer in time.") from None
+
+    async def _while_it_leads(self, leader: int, there: Awaitable[T | None]) -> T | None:
+        """Return the answer of `leader`; None as soon as another leads: this one may hang, or be cut off."""
+        asked = asyncio.ensure_future(there)
+        try:
+            while not asked.done() and self._quorum.leader_id in (leader, _NOBODY):
+                changed = self._quorum.leader_change()
+                await asyncio.wait([asked, changed], return_when=asyncio.FIRST_COMPLETED)
+            return asked.result() if asked.done() else None
+        finally:
+            asked.cancel()

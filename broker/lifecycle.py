@@ -150,7 +150,7 @@ class Lifecycle:
                 if not told.done():
                     told.set_result(None)
             interval_s = _SHUTTING_DOWN_S if self._shutting_down else self._interval_s
-            await asyncio.wait([self._hurried, changed], timeout=interval_s)
+            await asyncio.wait([self._hurried, changed], timeout=interval_s, return_when=asyncio.FIRST_COMPLETED)
 
     async def _send(self) -> None:
         request = BrokerHeartbeatRequest(

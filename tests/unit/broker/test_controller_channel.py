@@ -1,0 +1,246 @@
+"""The way to the active controller, whoever that is by then; in virtual time, with real connections to no real node."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from broker.connection import RequestContext
+from broker.controller_channel import ControllerChannel
+from protocol.api import ApiKey
+from protocol.errors import ErrorCode, KafkaError
+from protocol.headers import decode_request_header
+from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from protocol.messages.create_topics import CreateTopicsRequest
+from protocol.messages.delete_topics import DeleteTopicsRequest
+from protocol.messages.envelope import EnvelopeResponse
+from protocol.primitives import read_parts
+from protocol.records.principal import decode_principal
+from tests.unit.broker.peer_node import Network
+
+HEARTBEAT = BrokerHeartbeatRequest(
+    broker_id=4, broker_epoch=1, current_metadata_offset=1, want_fence=False, want_shut_down=False
+)
+CREATE = CreateTopicsRequest(topics=[], timeout_ms=5, validate_only=True)
+HERE = "the answer from here"
+
+
+class Quorum:
+    """Knows who leads."""
+
+    def __init__(self, loop):
+        self.loop = loop
+        self.leads = False
+        self.leader_id = -1
+        self._changed = loop.create_future()
+
+    def leader_change(self):
+        return self._changed
+
+    def elect(self, leader_id, *, leads=False):
+        self.leader_id, self.leads = leader_id, leads
+        was, self._changed = self._changed, self.loop.create_future()
+        was.set_result(None)
+
+
+class Broker:
+    """A broker's channel, and the one controller at the other end of all its connections."""
+
+    def __init__(self):
+        self.network = Network()
+        self.quorum = Quorum(self.network)
+        self.connected = []
+        self.refusals = []
+        self.channel = ControllerChannel(self.quorum, self.connect, self.answer_here, self.network)
+        self.network.node.reply = lambda *_: BrokerHeartbeatResponse(is_caught_up=True)
+
+    def connect(self, node_id):
+        self.connected.append(node_id)
+        return self.network.peer()
+
+    async def answer_here(self, _request=None):
+        if self.refusals:
+            raise self.refusals.pop(0)
+        return HERE
+
+    def run(self, awaitable):
+        return self.network.run_until_complete(awaitable)
+
+    def let_pass(self, seconds):
+        self.run(asyncio.sleep(seconds))
+
+    def start(self, coroutine):
+        return self.network.create_task(coroutine)
+
+    def forward(self, timeout_s=30.0, request=CREATE, key=ApiKey.CREATE_TOPICS, version=7):
+        context = RequestContext(key, version, 99, "an app", 1, "PLAINTEXT", "10.1.2.3", "User:alice")
+        return self.channel.forward(context, request, self.answer_here, timeout_s)
+
+    @property
+    def asked(self):
+        return self.network.node.asked
+
+
+@pytest.fixture
+def broker():
+    made = Broker()
+    yield made
+    made.channel.close()
+    made.network.close()
+
+
+def not_controller():
+    return KafkaError(ErrorCode.NOT_CONTROLLER, "another leads")
+
+
+def test_a_request_goes_to_who_leads(broker):
+    broker.quorum.elect(2)
+    assert broker.run(broker.channel.call(HEARTBEAT, 5)).is_caught_up
+    assert broker.connected == [2]
+    assert broker.asked == [HEARTBEAT]
+
+
+def test_the_connection_is_kept_until_another_leads(broker):
+    for leader in (2, 2, 3):
+        broker.quorum.elect(leader)
+        broker.run(broker.channel.call(HEARTBEAT, 5))
+    assert broker.connected == [2, 3]
+    assert [line.aborted for line in broker.network.lines] == [True, False]
+
+
+def test_who_leads_asks_nobody_else(broker):
+    broker.quorum.elect(1, leads=True)
+    assert broker.run(broker.channel.call(HEARTBEAT, 5)) == HERE
+    assert broker.connected == []
+
+
+def test_a_request_waits_for_a_leader(broker):
+    asking = broker.start(broker.channel.call(HEARTBEAT, 5))
+    broker.let_pass(2)
+    assert not asking.done()
+    broker.quorum.elect(3)
+    assert broker.run(asking).is_caught_up
+    assert broker.network.time() < 2.1
+
+
+def test_without_a_leader_its_time_runs_out(broker):
+    with pytest.raises(KafkaError) as error:
+        broker.run(broker.channel.call(HEARTBEAT, 5))
+    assert error.value.code is ErrorCode.REQUEST_TIMED_OUT
+    assert broker.network.time() == pytest.approx(5)
+
+
+def test_one_that_leads_no_more_is_asked_again_until_somebody_does(broker):
+    codes = [ErrorCode.NOT_CONTROLLER] * 3 + [ErrorCode.NONE]
+    broker.network.node.reply = lambda *_: BrokerHeartbeatResponse(error_code=codes.pop(0))
+    broker.quorum.elect(2)
+    assert broker.run(broker.channel.call(HEARTBEAT, 5)).error_code == ErrorCode.NONE
+    assert len(broker.asked) == 4
+    assert broker.network.time() < 1
+
+
+def test_another_error_is_the_answer(broker):
+    broker.network.node.reply = lambda *_: BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
+    broker.quorum.elect(2)
+    assert broker.run(broker.channel.call(HEARTBEAT, 5)).error_code == ErrorCode.STALE_BROKER_EPOCH
+
+
+def test_who_lost_the_lead_meanwhile_asks_its_successor(broker):
+    broker.refusals = [not_controller()]
+    broker.quorum.elect(1, leads=True)
+    asking = broker.start(broker.channel.call(HEARTBEAT, 5))
+    broker.let_pass(0.01)
+    broker.quorum.elect(2)
+    assert broker.run(asking).is_caught_up
+
+
+def test_what_is_refused_here_is_refused(broker):
+    broker.refusals = [KafkaError(ErrorCode.POLICY_VIOLATION, "no")]
+    broker.quorum.elect(1, leads=True)
+    with pytest.raises(KafkaError) as error:
+        broker.run(broker.channel.call(HEARTBEAT, 5))
+    assert error.value.code is ErrorCode.POLICY_VIOLATION
+
+
+def test_a_lost_connection_is_no_answer(broker):
+    broker.network.down = True
+    broker.quorum.elect(2)
+    asking = broker.start(broker.channel.call(HEARTBEAT, 5))
+    broker.let_pass(1)
+    assert not asking.done()
+    broker.network.down = False
+    assert broker.run(asking).is_caught_up
+
+
+def test_a_leader_that_is_replaced_while_its_answer_is_awaited_is_waited_for_no_longer(broker):
+    broker.quorum.elect(2)
+    broker.run(broker.channel.call(HEARTBEAT, 5))
+    broker.network.silent = True
+    asking = broker.start(broker.channel.call(HEARTBEAT, 30))
+    broker.let_pass(0.1)
+    broker.network.silent = False
+    broker.quorum.elect(3)
+    assert broker.run(asking).is_caught_up
+    assert broker.network.time() < 1
+    assert broker.connected == [2, 3]
+
+
+def test_who_sends_is_told_nothing_where_there_is_no_answer_in_good_time(broker):
+    assert broker.run(broker.channel.send(HEARTBEAT)) is None
+    broker.quorum.elect(2)
+    assert broker.run(broker.channel.send(HEARTBEAT)).is_caught_up
+
+
+def test_what_cannot_be_asked_is_said(broker, caplog):
+    broker.network.node.versions.pop(ApiKey.BROKER_HEARTBEAT)
+    broker.quorum.elect(2)
+    assert broker.run(broker.channel.send(HEARTBEAT)) is None
+    assert "The controller cannot be asked" in caplog.text
+
+
+def test_a_clients_request_is_passed_on_as_it_came_with_who_it_is(broker):
+    broker.network.node.reply = lambda *_: EnvelopeResponse(response_data=b"the whole answer")
+    broker.quorum.elect(2)
+    frame = read_parts(broker.run(broker.forward()))
+    assert frame == len(b"the whole answer").to_bytes(4, "big") + b"the whole answer"
+    [envelope] = broker.asked
+    header, body_at = decode_request_header(envelope.request_data)
+    assert header == (ApiKey.CREATE_TOPICS, 7, 99, "an app")
+    assert CreateTopicsRequest.decode(envelope.request_data, 7, body_at) == CREATE
+    assert decode_principal(envelope.request_principal) == "User:alice"
+    assert envelope.client_host_address == bytes([10, 1, 2, 3])
+
+
+def test_it_is_answered_by_who_leads_itself(broker):
+    broker.quorum.elect(1, leads=True)
+    assert broker.run(broker.forward()) == HERE
+
+
+def test_an_envelope_that_comes_back_closed_is_sent_to_the_next_leader(broker):
+    answers = [EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER), EnvelopeResponse(response_data=b"x")]
+    broker.network.node.reply = lambda *_: answers.pop(0)
+    broker.quorum.elect(2)
+    assert read_parts(broker.run(broker.forward()))[4:] == b"x"
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        (EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST), ErrorCode.INVALID_REQUEST),
+        (EnvelopeResponse(response_data=None), ErrorCode.UNKNOWN_SERVER_ERROR),
+    ],
+)
+def test_an_envelope_that_cannot_be_opened_is_the_clients_error(broker, answer, code):
+    broker.network.node.reply = lambda *_: answer
+    broker.quorum.elect(2)
+    with pytest.raises(KafkaError) as error:
+        broker.run(broker.forward(request=DeleteTopicsRequest(timeout_ms=1), key=ApiKey.DELETE_TOPICS, version=6))
+    assert error.value.code is code
+
+
+def test_closing_leaves_no_connection(broker):
+    broker.quorum.elect(2)
+    broker.run(broker.channel.call(HEARTBEAT, 5))
+    broker.channel.close()
+    assert broker.network.lines[0].aborted
