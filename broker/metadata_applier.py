@@ -79,6 +79,8 @@ class MetadataApplier:
         """Forget what was cut off the log."""
         while self._recent and self._recent[-1].next_offset > end_offset:
             self._recent.pop()
+        if self._stored is not None and self._stored.image.offset >= end_offset:
+            self._stored = read_stored(self._log, self._empty)
 
     def committed(self, high_watermark: int) -> None:
         """Apply what is below the high watermark, beside the caller."""

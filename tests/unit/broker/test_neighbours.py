@@ -1,0 +1,96 @@
+"""Where the other nodes are, on a loop whose connections go nowhere."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from broker.neighbours import Neighbours
+from controller.image import MetadataImage
+from controller.image_builder import apply_records
+from protocol.records.metadata import RegisterBrokerRecord
+from tests.unit.broker.node import VirtualLoop
+from tests.unit.broker.whole_cluster import BOTH, CONTROLLER, node_settings
+
+EMPTY = MetadataImage(cluster_id="cluster")
+
+
+@pytest.fixture
+def loop():
+    made = VirtualLoop()
+    yield made
+    made.close()
+
+
+def neighbours(loop, roles=None, **settings):
+    roles = roles or {1: BOTH, 2: BOTH, 3: BOTH}
+    return Neighbours(node_settings(1, roles, **settings), loop, Random(1))
+
+
+def registered(image, broker_id, host, *, listener="PLAINTEXT", port=9092):
+    record = RegisterBrokerRecord(
+        broker_id=broker_id,
+        broker_epoch=image.offset + 1,
+        incarnation_id=bytes([broker_id]) * 16,
+        end_points=[RegisterBrokerRecord.Endpoint(name=listener, host=host, port=port, security_protocol=0)],
+        features=[],
+        rack=None,
+        log_dirs=[],
+    )
+    return apply_records(image, [record], offset=image.offset + 1, epoch=1)
+
+
+def test_controllers_are_where_the_voters_are_said_to_be(loop):
+    known = neighbours(loop)
+    assert known.voter(2, lambda: None).address == ("b2", 9093)
+    assert known.controller(3, lambda: None).address == ("b3", 9093)
+
+
+def test_brokers_are_where_they_have_registered(loop):
+    known = neighbours(loop)
+    known.follow(registered(EMPTY, 2, "elsewhere"))
+    assert known.broker(2).address == ("elsewhere", 9092)
+
+
+def test_a_connection_follows_its_broker_to_where_that_registers(loop):
+    known = neighbours(loop)
+    peer = known.broker(2)
+    before = registered(EMPTY, 2, "here")
+    known.apply(EMPTY, before, ())
+    assert peer.address == ("here", 9092)
+    known.apply(before, registered(before, 2, "there", port=7000), ())
+    assert peer.address == ("there", 7000)
+
+
+def test_who_has_no_listener_for_brokers_is_nowhere(loop):
+    known = neighbours(loop)
+    known.follow(registered(EMPTY, 2, "elsewhere", listener="EXTERNAL"))
+    assert known.broker(2).address == ("", 0)
+
+
+def test_connections_that_nobody_uses_any_more_are_forgotten(loop):
+    known = neighbours(loop)
+    kept = known.broker(2)
+    known.broker(3)
+    known.follow(registered(EMPTY, 2, "here"))
+    assert [broker_id for broker_id, _ in known._to_brokers] == [2]
+    assert kept.address == ("here", 9092)
+
+
+@pytest.mark.parametrize(
+    ("settings", "listener"),
+    [
+        ({}, "PLAINTEXT"),
+        ({"listeners": "A://b1:1,B://b1:2,CONTROLLER://b1:9093", "inter_broker_listener_name": "B"}, "B"),
+        ({"listeners": "A://b1:1,B://b1:2,CONTROLLER://b1:9093"}, "A"),
+    ],
+)
+def test_brokers_meet_on_the_listener_that_the_settings_name_or_on_their_first(loop, settings, listener):
+    protocols = ",".join(f"{name}:PLAINTEXT" for name in ("A", "B", "PLAINTEXT", "CONTROLLER"))
+    assert neighbours(loop, listener_security_protocol_map=protocols, **settings).listener == listener
+
+
+def test_a_node_says_what_it_is(loop):
+    assert neighbours(loop).voter(2, lambda: None)._client_id == "broker-1"
+    assert neighbours(loop, {1: CONTROLLER, 2: CONTROLLER}).voter(2, lambda: None)._client_id == "controller-1"

@@ -1,0 +1,27 @@
+"""Principals inside of envelopes."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocol.errors import DecodeError
+from protocol.records.principal import decode_principal, encode_principal
+
+
+@given(
+    st.text(st.characters(exclude_categories=["Cs"], exclude_characters=":"), min_size=1),
+    st.text(st.characters(exclude_categories=["Cs"])),
+)
+def test_a_principal_comes_out_as_it_went_in(kind, name):
+    principal = f"{kind}:{name}"
+    assert decode_principal(encode_principal(principal)) == principal
+
+
+def test_its_bytes_are_a_version_and_compact_strings():
+    assert encode_principal("User:alice") == b"\0\0" + b"\x05User" + b"\x06alice" + b"\0" + b"\0"
+
+
+@pytest.mark.parametrize("data", [b"", b"\0", b"\0\x01\x05User\x06alice\0\0", b"\0\0\x05User", b"\0\0\xff"])
+def test_what_is_damaged_or_of_a_later_version_is_refused(data):
+    with pytest.raises(DecodeError):
+        decode_principal(data)
