@@ -1,10 +1,11 @@
 """`ext-cluster`, by which other projects' tests start their brokers."""
 
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+from confluent_kafka.admin import AdminClient, BrokerMetadata, ConfigResource, ResourceType
 
 EXT_CLUSTER = Path(__file__).parent / "ext-cluster"
 
@@ -37,6 +38,39 @@ def test_the_first_line_is_where_brokers_with_these_properties_listen(
         assert cluster.stdout.read() == ""
     assert (settings["num.partitions"].value, settings["group.max.size"].value) == ("7", "3")
     assert [f"{found[node].host}:{found[node].port}" for node in range(brokers)] == bootstrap.split(",")
+
+
+def test_a_broker_is_stopped_and_started_at_the_same_place(tmp_path: Path, properties: Path) -> None:
+    with subprocess.Popen(
+        [EXT_CLUSTER, tmp_path, "3", properties],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as cluster:
+        try:
+            assert cluster.stdin is not None
+            assert cluster.stdout is not None
+            admin = AdminClient({"bootstrap.servers": cluster.stdout.readline().strip(), "log_level": 0})
+            before = admin.list_topics(timeout=30).brokers
+            cluster.stdin.write("stop 1\n")
+            cluster.stdin.flush()
+            assert cluster.stdout.readline() == "stop 1\n"
+            until_there(admin, 0, 2)
+            cluster.stdin.write("start 1\n")
+            cluster.stdin.flush()
+            assert cluster.stdout.readline() == "start 1\n"
+            after = until_there(admin, 0, 1, 2)
+            assert (after[1].host, after[1].port) == (before[1].host, before[1].port)
+        finally:
+            cluster.kill()
+
+
+def until_there(admin: AdminClient, *brokers: int) -> dict[int, BrokerMetadata]:
+    deadline = time.monotonic() + 30
+    while sorted(found := admin.list_topics(timeout=30).brokers) != list(brokers):
+        assert time.monotonic() < deadline, found
+    return found
 
 
 def test_a_broker_that_does_not_start_says_why(tmp_path: Path, properties: Path) -> None:

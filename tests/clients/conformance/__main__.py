@@ -112,7 +112,7 @@ def cluster(order: Order, settings: Mapping[str, object]) -> Iterator[str]:
     replicated = {"default.replication.factor": copies, "min.insync.replicas": 2, **settings}
     properties.write_text("".join(f"{name}={value}\n" for name, value in replicated.items()))
     command = (EXT_CLUSTER, folder, str(order.brokers), properties)
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             bootstrap = process.stdout.readline().strip()

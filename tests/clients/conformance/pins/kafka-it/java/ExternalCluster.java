@@ -16,6 +16,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Properties;
 import java.util.Set;
+import java.util.TreeMap;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
@@ -28,6 +29,7 @@ import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.TopicDescription;
 import org.apache.kafka.clients.consumer.GroupProtocol;
 import org.apache.kafka.common.Node;
+import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.acl.AccessControlEntry;
 import org.apache.kafka.common.acl.AclBinding;
 import org.apache.kafka.common.acl.AclBindingFilter;
@@ -45,8 +47,9 @@ import org.opentest4j.TestAbortedException;
  * A cluster that another program runs, seen as the tests see theirs.
  *
  * <p>{@code EXT_CMD DIR BROKERS PROPERTIES} starts it, prints its bootstrap servers as its first line, and is killed
- * after the test. All that is known of the cluster is asked through an admin client; a test that reaches for a server's
- * objects is aborted.
+ * after the test; in between it stops and starts single brokers when it reads {@code stop ID} or {@code start ID}, and
+ * answers with a line. All that is known of the cluster is asked through an admin client; a test that reaches for more of
+ * a server's objects than {@link ExternalBroker} has is aborted.
  *
  * <p>Where {@code EXT_MAX_BROKERS} is less than a test asks for, it gets as many, and as many replicas of its topics:
  * most of these tests ask for three brokers and are as good with one.
@@ -58,7 +61,9 @@ final class ExternalCluster implements ClusterInstance {
     private final ClusterConfig config;
     private final Type type;
     private final int brokers;
+    private final Map<Integer, KafkaBroker> brokersById = new TreeMap<>();
     private Process process;
+    private BufferedReader answers;
     private String bootstrap;
     private boolean stopped;
 
@@ -83,10 +88,14 @@ final class ExternalCluster implements ClusterInstance {
             process = new ProcessBuilder(System.getenv("EXT_CMD"), directory.toString(), count, properties.toString())
                 .redirectError(directory.resolve("stderr.log").toFile())
                 .start();
-            bootstrap = new BufferedReader(new InputStreamReader(process.getInputStream())).readLine();
+            answers = new BufferedReader(new InputStreamReader(process.getInputStream()));
+            bootstrap = answers.readLine();
             if (bootstrap == null) {
                 String said = Files.readString(directory.resolve("stderr.log")).strip();
                 throw new IllegalStateException("the cluster did not start: " + said);
+            }
+            for (int id = 0; id < brokers; id++) {
+                brokersById.put(id, new ExternalBroker(this, id, directory.resolve("data-" + id)).standIn());
             }
             waitForReadyBrokers();
         } catch (IOException e) {
@@ -258,7 +267,7 @@ final class ExternalCluster implements ClusterInstance {
 
     @Override
     public Map<Integer, KafkaBroker> brokers() {
-        throw inside("a broker's objects");
+        return brokersById;
     }
 
     @Override
@@ -283,12 +292,40 @@ final class ExternalCluster implements ClusterInstance {
 
     @Override
     public void shutdownBroker(int broker) {
-        throw inside("to stop a single broker");
+        tell("stop " + broker);
     }
 
+    /** The broker is on its way: where every controller was stopped, one alone cannot be ready. */
     @Override
     public void startBroker(int broker) {
-        throw inside("to start a single broker");
+        tell("start " + broker);
+    }
+
+    private synchronized void tell(String command) {
+        try {
+            process.getOutputStream().write((command + "\n").getBytes());
+            process.getOutputStream().flush();
+            if (answers.readLine() == null) {
+                throw new IllegalStateException("the cluster has ended");
+            }
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    boolean hasReplica(int broker, TopicPartition partition) {
+        return ask(admin -> admin.describeLogDirs(List.of(broker)).allDescriptions().get()).get(broker).values().stream()
+            .anyMatch(directory -> directory.replicaInfos().containsKey(partition));
+    }
+
+    boolean leads(int broker, TopicPartition partition) {
+        try {
+            return describe(partition.topic()).stream()
+                .flatMap(topic -> topic.partitions().stream())
+                .anyMatch(one -> one.partition() == partition.partition() && one.leader() != null && one.leader().id() == broker);
+        } catch (InterruptedException | ExecutionException e) {
+            throw new IllegalStateException(e);
+        }
     }
 
     private static TestAbortedException inside(String what) {
