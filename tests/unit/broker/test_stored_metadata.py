@@ -106,5 +106,5 @@ def test_metadata_of_a_later_version_is_a_reason_not_to_start(name, level, probl
 
 def test_what_is_known_is_no_such_reason():
     check_features(EMPTY, 1, "/data")
-    with pytest.raises(InvariantError, match="kraft.version=2"):
+    with pytest.raises(InvariantError, match="version=2"):
         check_features(EMPTY, 2, "/data")

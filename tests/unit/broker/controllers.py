@@ -1,0 +1,36 @@
+"""What nodes ask a controller, in a few words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from protocol.api import ApiKey, request_class
+from protocol.errors import ErrorCode
+from tests.simulation.cluster import CONTROLLER_PORT
+from tests.unit.broker.whole_cluster import WholeCluster
+
+METADATA = "__cluster_metadata"
+
+
+def ask(cluster: WholeCluster, key: ApiKey, version: int, /, *, node: int | None = None, **fields: Any) -> Any:
+    """Ask a controller, by default the active one, on the listener of controllers."""
+    return cluster.ask(node or cluster.active, key, version, port=CONTROLLER_PORT, **fields)
+
+
+def ask_quorum(cluster: WholeCluster, key: ApiKey, version: int, /, *, node: int | None = None, **fields: Any) -> Any:
+    """Ask of the metadata log's one partition; return what is said of that, or else the error of the whole."""
+    of = fields.pop("of", {})
+    requests: Any = request_class(key)
+    partition = requests.Topic.Partition(partition_index=0, **fields)
+    topic = requests.Topic(topic_name=METADATA, partitions=[partition])
+    answer = ask(cluster, key, version, node=node, **{"cluster_id": cluster_id(cluster), "topics": [topic], **of})
+    return ErrorCode(answer.error_code) if answer.error_code else answer.topics[0].partitions[0]
+
+
+def cluster_id(cluster: WholeCluster) -> str:
+    return cluster.broker(cluster.active).cluster_id
+
+
+def epoch(cluster: WholeCluster, broker_id: int) -> int:
+    """Return a broker's epoch."""
+    return cluster.broker(cluster.active).image.brokers[broker_id].epoch

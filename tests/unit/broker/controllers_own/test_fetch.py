@@ -1,0 +1,68 @@
+"""Fetch of the metadata log, as another node sees it."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.metadata_log import METADATA_TOPIC_ID
+from controller.batches import decode_entries
+from protocol.api import ApiKey
+from protocol.errors import ErrorCode
+from protocol.messages.fetch import FetchRequest
+from tests.unit.broker.controllers import ask, cluster_id
+from tests.unit.broker.whole_cluster import WholeCluster
+
+Partition = FetchRequest.Topic.Partition
+
+
+@pytest.fixture
+def three():
+    cluster = WholeCluster()
+    cluster.start()
+    yield cluster
+    cluster.close()
+
+
+def fetch(three, node, offset=0, **fields):
+    partition = Partition(
+        partition=0,
+        current_leader_epoch=three.broker(node).controller.epoch,
+        fetch_offset=offset,
+        last_fetched_epoch=0,
+        partition_max_bytes=1 << 20,
+    )
+    asked = {
+        "cluster_id": cluster_id(three),
+        "replica_state": FetchRequest.ReplicaState(replica_id=9),
+        "max_wait_ms": 0,
+        "min_bytes": 0,
+        "topics": [FetchRequest.Topic(topic_id=METADATA_TOPIC_ID, partitions=[partition])],
+        "forgotten_topics_data": [],
+    }
+    answer = ask(three, ApiKey.FETCH, 17, node=node, **{**asked, **fields})
+    return ErrorCode(answer.error_code) if answer.error_code else answer.responses[0].partitions[0]
+
+
+def test_the_leader_gives_its_log(three):
+    leader = three.active
+    partition = fetch(three, leader)
+    assert partition.error_code == ErrorCode.NONE
+    entries = list(decode_entries(partition.records))
+    assert entries[0].base_offset == 0
+    assert partition.high_watermark <= entries[-1].next_offset
+    assert partition.high_watermark >= three.broker(leader).controller.applied_offset
+
+
+def test_a_follower_says_who_leads(three):
+    partition = fetch(three, three.follower())
+    assert partition.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert partition.current_leader.leader_id == three.active
+
+
+def test_a_node_of_another_cluster_gets_nothing(three):
+    assert fetch(three, three.active, cluster_id="other") is ErrorCode.INCONSISTENT_CLUSTER_ID
+
+
+def test_there_is_no_other_log_here(three):
+    topics = [FetchRequest.Topic(topic_id=b"t" * 16, partitions=[])]
+    assert fetch(three, three.active, topics=topics) in (ErrorCode.INVALID_REQUEST, ErrorCode.UNKNOWN_TOPIC_ID)

@@ -1,0 +1,55 @@
+"""AlterPartition, as the leader of a partition sees it."""
+
+from __future__ import annotations
+
+import pytest
+
+from protocol.api import ApiKey
+from protocol.errors import ErrorCode
+from protocol.messages.alter_partition import AlterPartitionRequest
+from tests.unit.broker.controllers import ask, epoch
+
+Partition = AlterPartitionRequest.Topic.Partition
+
+
+@pytest.fixture
+def topic(three):
+    three.create(three.active, "t")
+    return three.broker(three.active).image.topic("t")
+
+
+def alter(three, topic, isr, *, broker_epoch=None, node=None):
+    state = topic.partitions[0]
+    partition = Partition(
+        partition_index=0,
+        leader_epoch=state.leader_epoch,
+        new_isr_with_epochs=[Partition.BrokerState(broker_id=one, broker_epoch=epoch(three, one)) for one in isr],
+        partition_epoch=state.partition_epoch,
+    )
+    return ask(
+        three,
+        ApiKey.ALTER_PARTITION,
+        3,
+        node=node,
+        broker_id=state.leader,
+        broker_epoch=epoch(three, state.leader) if broker_epoch is None else broker_epoch,
+        topics=[AlterPartitionRequest.Topic(topic_id=topic.topic_id, partitions=[partition])],
+    )
+
+
+def test_the_leader_changes_who_is_in_sync(three, topic):
+    state = topic.partitions[0]
+    isr = sorted({state.leader, next(one for one in state.replicas if one != state.leader)})
+    [of_topic] = alter(three, topic, isr).topics
+    [answer] = of_topic.partitions
+    assert (answer.error_code, answer.isr, answer.leader_id) == (ErrorCode.NONE, isr, state.leader)
+    assert answer.partition_epoch == state.partition_epoch + 1
+
+
+def test_an_earlier_run_of_the_leader_changes_nothing(three, topic):
+    assert alter(three, topic, [topic.partitions[0].leader], broker_epoch=0).error_code == ErrorCode.STALE_BROKER_EPOCH
+
+
+def test_who_does_not_lead_the_quorum_changes_nothing(three, topic):
+    answer = alter(three, topic, [topic.partitions[0].leader], node=three.follower())
+    assert answer.error_code == ErrorCode.NOT_CONTROLLER

@@ -1,0 +1,48 @@
+"""AssignReplicasToDirs, as a broker with several directories sees it."""
+
+from __future__ import annotations
+
+import pytest
+
+from protocol.api import ApiKey
+from protocol.errors import ErrorCode
+from protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
+from tests.unit.broker.controllers import ask, epoch
+
+Directory = AssignReplicasToDirsRequest.Directory
+
+
+@pytest.fixture
+def topic(three):
+    three.create(three.active, "t")
+    return three.broker(three.active).image.topic("t")
+
+
+def assign(three, topic, directory, *, broker_epoch=None, node=None):
+    partitions = [Directory.Topic.Partition(partition_index=0)]
+    topics = [Directory.Topic(topic_id=topic.topic_id, partitions=partitions)]
+    return ask(
+        three,
+        ApiKey.ASSIGN_REPLICAS_TO_DIRS,
+        0,
+        node=node,
+        broker_id=1,
+        broker_epoch=epoch(three, 1) if broker_epoch is None else broker_epoch,
+        directories=[Directory(id=directory, topics=topics)],
+    )
+
+
+def test_a_replica_is_where_its_broker_says(three, topic):
+    [own] = three.broker(three.active).image.brokers[1].directories
+    [directory] = assign(three, topic, own).directories
+    assert directory.topics[0].partitions[0].error_code == ErrorCode.NONE
+    state = three.partition(three.active, "t")
+    assert state.directories[state.replicas.index(1)] == own
+
+
+def test_an_earlier_run_of_the_broker_says_nothing(three, topic):
+    assert assign(three, topic, b"d" * 16, broker_epoch=0).error_code == ErrorCode.STALE_BROKER_EPOCH
+
+
+def test_who_does_not_lead_takes_no_word_of_it(three, topic):
+    assert assign(three, topic, b"d" * 16, node=three.follower()).error_code == ErrorCode.NOT_CONTROLLER

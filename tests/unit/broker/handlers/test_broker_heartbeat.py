@@ -1,0 +1,44 @@
+"""BrokerHeartbeat, as a broker sees it."""
+
+from __future__ import annotations
+
+from protocol.api import ApiKey
+from protocol.errors import ErrorCode
+from tests.unit.broker.controllers import ask, epoch
+
+
+def beat(three, broker_id, broker_epoch, *, node=None, offset=1 << 40, **fields):
+    said = {"want_fence": False, "want_shut_down": False, "offline_log_dirs": [], "cordoned_log_dirs": []}
+    return ask(
+        three,
+        ApiKey.BROKER_HEARTBEAT,
+        2,
+        node=node,
+        broker_id=broker_id,
+        broker_epoch=broker_epoch,
+        current_metadata_offset=offset,
+        **{**said, **fields},
+    )
+
+
+def test_a_broker_that_lives_is_told_that_it_may_serve(three):
+    answer = beat(three, 1, epoch(three, 1))
+    assert (answer.error_code, answer.is_fenced, answer.is_caught_up) == (ErrorCode.NONE, False, True)
+
+
+def test_one_that_wants_to_be_fenced_is(three):
+    follower = three.follower()
+    assert beat(three, follower, epoch(three, follower), want_fence=True).is_fenced
+    assert three.broker(three.active).image.brokers[follower].fenced
+
+
+def test_an_earlier_run_of_a_broker_is_refused(three):
+    assert beat(three, 1, epoch(three, 1) - 1).error_code == ErrorCode.STALE_BROKER_EPOCH
+
+
+def test_one_that_is_not_registered_is_told_so(three):
+    assert beat(three, 9, 1).error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
+
+
+def test_who_does_not_lead_takes_no_heartbeats(three):
+    assert beat(three, 1, epoch(three, 1), node=three.follower()).error_code == ErrorCode.NOT_CONTROLLER

@@ -1,0 +1,33 @@
+"""ControllerRegistration, as a controller sees it."""
+
+from __future__ import annotations
+
+from protocol.api import ApiKey
+from protocol.errors import ErrorCode
+from protocol.messages.controller_registration import ControllerRegistrationRequest
+from tests.unit.broker.controllers import ask
+
+
+def register(three, node=None):
+    listener = ControllerRegistrationRequest.Listener(name="CONTROLLER", host="b9", port=9, security_protocol=0)
+    return ask(
+        three,
+        ApiKey.CONTROLLER_REGISTRATION,
+        0,
+        node=node,
+        controller_id=9,
+        incarnation_id=b"i" * 16,
+        zk_migration_ready=False,
+        listeners=[listener],
+        features=[],
+    )
+
+
+def test_a_controller_becomes_known_with_where_it_listens(three):
+    assert register(three).error_code == ErrorCode.NONE
+    known = three.broker(three.active).image.controllers[9]
+    assert (known.endpoints["CONTROLLER"].host, known.endpoints["CONTROLLER"].port) == ("b9", 9)
+
+
+def test_who_does_not_lead_registers_nobody(three):
+    assert register(three, three.follower()).error_code == ErrorCode.NOT_CONTROLLER

@@ -1,0 +1,89 @@
+"""Envelope, as a broker sees it that passes a client's request on."""
+
+from __future__ import annotations
+
+import pytest
+
+from protocol.api import ApiKey, request_class
+from protocol.errors import ErrorCode
+from protocol.headers import RequestHeader, decode_response_header, encode_request_header
+from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from protocol.messages.metadata import MetadataRequest
+from protocol.messages.vote import VoteRequest
+from protocol.records.principal import encode_principal
+from tests.unit.broker.controllers import ask
+
+TOPIC = CreateTopicsRequest.Topic(name="t", num_partitions=1, replication_factor=3, assignments=[], configs=[])
+CREATE = CreateTopicsRequest(topics=[TOPIC], timeout_ms=20_000)
+CREATE_TOPICS = encode_request_header(RequestHeader(ApiKey.CREATE_TOPICS, 7, 5, "app")) + CREATE.encode(7)
+ALICE = encode_principal("User:alice")
+
+
+def embedded(request, version):
+    key = next(key for key in ApiKey if key == request.API_KEY)
+    return encode_request_header(RequestHeader(key, version, 5, "app")) + request.encode(version)
+
+
+def send(three, data=CREATE_TOPICS, principal=ALICE, address=bytes([10, 0, 0, 9]), node=None):
+    return ask(
+        three,
+        ApiKey.ENVELOPE,
+        0,
+        node=node,
+        request_data=data,
+        request_principal=principal,
+        client_host_address=address,
+    )
+
+
+def test_the_request_inside_is_answered_with_its_own_header(three):
+    answer = send(three)
+    assert answer.error_code == ErrorCode.NONE
+    correlation_id, body_at = decode_response_header(ApiKey.CREATE_TOPICS, 7, answer.response_data)
+    [topic] = CreateTopicsResponse.decode(answer.response_data, 7, body_at).topics
+    assert (correlation_id, topic.name, topic.error_code) == (5, "t", ErrorCode.NONE)
+    assert three.partition(three.active, "t") is not None
+
+
+def test_an_error_of_the_request_is_inside_of_the_answer_too(three):
+    send(three)
+    answer = send(three)
+    _, body_at = decode_response_header(ApiKey.CREATE_TOPICS, 7, answer.response_data)
+    [topic] = CreateTopicsResponse.decode(answer.response_data, 7, body_at).topics
+    assert (answer.error_code, topic.error_code) == (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+
+
+def test_who_does_not_lead_opens_none(three):
+    answer = send(three, node=three.follower())
+    assert (answer.error_code, answer.response_data) == (ErrorCode.NOT_CONTROLLER, None)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"data": b""},
+        {"data": CREATE_TOPICS[:-1]},
+        {"data": b"\x7f\xff" + CREATE_TOPICS[2:]},
+        {"principal": b"\0\x09"},
+        {"address": b"\x01\x02\x03"},
+        {"data": embedded(MetadataRequest(topics=[]), 12)},
+        {"data": embedded(VoteRequest(topics=[]), 2)},
+    ],
+    ids=["empty", "cut off", "unknown API", "principal", "address", "a broker's request", "a controller's request"],
+)
+def test_what_cannot_be_read_or_is_no_clients_request_for_controllers_is_refused(three, bad):
+    answer = send(three, **bad)
+    assert (answer.error_code, answer.response_data) == (ErrorCode.INVALID_REQUEST, None)
+
+
+def test_a_version_that_nobody_speaks_is_refused(three):
+    header = encode_request_header(RequestHeader(ApiKey.CREATE_TOPICS, 7, 5, "app"))
+    data = header[:2] + (99).to_bytes(2, "big") + header[4:] + CREATE.encode(7)
+    assert send(three, data).error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_an_envelope_is_no_request_of_an_envelope(three):
+    inner = request_class(ApiKey.ENVELOPE)(
+        request_data=CREATE_TOPICS, request_principal=ALICE, client_host_address=bytes(4)
+    )
+    assert send(three, embedded(inner, 0)).error_code == ErrorCode.INVALID_REQUEST

@@ -1,0 +1,65 @@
+"""FetchSnapshot, as a node that has fallen behind sees it."""
+
+from __future__ import annotations
+
+import pytest
+
+from protocol.api import ApiKey
+from protocol.errors import ErrorCode
+from protocol.messages.fetch_snapshot import FetchSnapshotRequest
+from tests.unit.broker.controllers import METADATA, ask, cluster_id
+from tests.unit.broker.whole_cluster import WholeCluster
+
+Partition = FetchSnapshotRequest.Topic.Partition
+
+
+@pytest.fixture
+def three():
+    cluster = WholeCluster(metadata_log_max_record_bytes_between_snapshots="1")
+    cluster.start()
+    yield cluster
+    cluster.close()
+
+
+def fetch(three, snapshot, *, position=0, name=METADATA, **fields):
+    leader = three.broker(three.active).controller
+    partition = Partition(
+        partition=0,
+        current_leader_epoch=leader.epoch,
+        snapshot_id=Partition.SnapshotId(end_offset=snapshot.end_offset, epoch=snapshot.epoch),
+        position=position,
+    )
+    topics = [FetchSnapshotRequest.Topic(name=name, partitions=[partition])]
+    answer = ask(
+        three,
+        ApiKey.FETCH_SNAPSHOT,
+        1,
+        **{"cluster_id": cluster_id(three), "replica_id": 9, "topics": topics, **fields},
+    )
+    return ErrorCode(answer.error_code) if answer.error_code else answer.topics[0].partitions[0]
+
+
+def newest(three):
+    return three.until(lambda: three.broker(three.active).controller._log.newest_snapshot)
+
+
+def test_a_snapshot_comes_part_by_part(three):
+    snapshot = newest(three)
+    whole = fetch(three, snapshot)
+    assert whole.size == len(whole.unaligned_records) > 100
+    first, rest = fetch(three, snapshot, max_bytes=100), fetch(three, snapshot, position=100)
+    assert (first.position, rest.position) == (0, 100)
+    assert bytes(first.unaligned_records) + bytes(rest.unaligned_records) == bytes(whole.unaligned_records)
+
+
+def test_one_that_is_not_there_cannot_be_had(three):
+    snapshot = newest(three)._replace(end_offset=1 << 40)
+    assert fetch(three, snapshot).error_code == ErrorCode.SNAPSHOT_NOT_FOUND
+
+
+def test_there_is_nothing_behind_its_end(three):
+    assert fetch(three, newest(three), position=1 << 40).error_code == ErrorCode.POSITION_OUT_OF_RANGE
+
+
+def test_a_node_of_another_cluster_gets_none(three):
+    assert fetch(three, newest(three), cluster_id="other") is ErrorCode.INCONSISTENT_CLUSTER_ID

@@ -1,0 +1,37 @@
+"""Vote, as another node sees it."""
+
+from protocol.api import ApiKey
+from protocol.errors import ErrorCode
+from tests.unit.broker.controllers import ask_quorum
+
+VOTE = ApiKey.VOTE
+
+
+def vote(three, node, candidate, epoch, last_offset, **of):
+    return ask_quorum(
+        three,
+        VOTE,
+        2,
+        node=node,
+        replica_epoch=epoch,
+        replica_id=candidate,
+        last_offset_epoch=0,
+        last_offset=last_offset,
+        of={"voter_id": node, **of},
+    )
+
+
+def test_who_has_less_of_the_log_gets_no_vote(three):
+    voter, candidate = (node for node in three.running if node != three.active)
+    epoch = three.broker(voter).controller.epoch + 5
+    assert not vote(three, voter, candidate, epoch, last_offset=0).vote_granted
+
+
+def test_a_node_of_another_cluster_is_told_so(three):
+    answer = vote(three, three.active, three.follower(), 9, 0, cluster_id="of-another-cluster")
+    assert answer is ErrorCode.INCONSISTENT_CLUSTER_ID
+
+
+def test_a_vote_that_is_meant_for_another_is_refused(three):
+    answer = vote(three, three.active, three.follower(), 9, 0, voter_id=77)
+    assert answer.error_code == ErrorCode.INVALID_VOTER_KEY
