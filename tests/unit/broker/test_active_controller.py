@@ -1,0 +1,123 @@
+"""What the active controller does unasked, in a cluster of real nodes, in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.unit.broker.whole_cluster import BROKER, CONTROLLER, WholeCluster
+
+GRACE_S, SESSION_S = 0.3, 9.0
+APART = dict.fromkeys((1, 2, 3), CONTROLLER) | dict.fromkeys((4, 5), BROKER)
+
+
+@pytest.fixture
+def make() -> Iterator[Callable[..., WholeCluster]]:
+    made: list[WholeCluster] = []
+
+    def make(roles: dict[int, str] | None = None, **settings: str) -> WholeCluster:
+        made.append(WholeCluster(roles, **settings))
+        made[-1].start()
+        return made[-1]
+
+    yield make
+    for cluster in made:
+        cluster.close()
+
+
+@pytest.fixture
+def apart(make):
+    """Three controllers and two brokers, each a process of its own."""
+    return make(APART)
+
+
+def fenced(cluster, broker_id):
+    return cluster.broker(cluster.active).image.brokers[broker_id].fenced
+
+
+def fenced_after(cluster, broker_id):
+    """Return how long it takes until a broker is fenced, in s."""
+    begin = cluster.schedule.now
+    cluster.until(lambda: fenced(cluster, broker_id), "fenced")
+    return cluster.schedule.now - begin
+
+
+def test_a_broker_whose_connection_breaks_is_fenced_after_the_grace_and_not_before(apart):
+    apart.kill(4)
+    apart.let_pass(GRACE_S - 0.05)
+    assert not fenced(apart, 4)
+    apart.let_pass(0.2)
+    assert fenced(apart, 4)
+    assert not fenced(apart, 5)
+
+
+def test_a_broker_that_hangs_is_fenced_after_its_session(apart):
+    apart.hosts[4].pause()
+    assert SESSION_S - 2.5 < fenced_after(apart, 4) < SESSION_S + 1
+
+
+def test_a_broker_that_is_cut_off_is_fenced_after_its_session(apart):
+    for controller in (1, 2, 3):
+        apart.cut(4, controller)
+    assert SESSION_S - 2.5 < fenced_after(apart, 4) < SESSION_S + 1
+
+
+def test_a_broker_that_is_heard_again_is_unfenced(apart):
+    apart.hosts[4].pause()
+    fenced_after(apart, 4)
+    apart.hosts[4].resume()
+    apart.until(lambda: not fenced(apart, 4))
+
+
+def test_a_broker_is_not_fenced_for_a_new_leadership(apart):
+    apart.kill(apart.active)
+    apart.let_pass(GRACE_S + SESSION_S + 2)
+    assert not fenced(apart, 4)
+    assert not fenced(apart, 5)
+
+
+def test_a_leader_that_was_killed_is_fenced_soon_as_a_broker_too(make):
+    cluster = make()
+    killed = cluster.active
+    cluster.kill(killed)
+    cluster.until(lambda: cluster.active != killed)
+    assert fenced_after(cluster, killed) < 1.5
+
+
+def test_a_leader_that_hangs_is_fenced_as_a_broker_too(make):
+    cluster = make()
+    hangs = cluster.active
+    cluster.hosts[hangs].pause()
+    assert cluster.active != hangs
+    assert fenced_after(cluster, hangs) < SESSION_S + 1
+
+
+def test_leaders_give_way_to_those_that_are_preferred(make):
+    cluster = make(leader_imbalance_check_interval_seconds="5", leader_imbalance_per_broker_percentage="0")
+    stays = cluster.active
+    cluster.create(stays, "t", partitions=6)
+    other = cluster.follower()
+    cluster.stop(other)
+    assert all(state.leader != other for state in cluster.broker(stays).image.topic("t").partitions.values())
+    cluster.start(other)
+
+    def all_are_preferred():
+        states = cluster.broker(stays).image.topic("t").partitions.values()
+        return all(state.leader == state.replicas[0] for state in states)
+
+    assert not all_are_preferred()
+    cluster.until(all_are_preferred)
+
+
+def test_who_leads_no_more_has_no_duties(make):
+    cluster = make()
+    was = cluster.active
+    others = [node for node in cluster.running if node != was]
+    for other in others:
+        cluster.cut(was, other)
+    cluster.until(lambda: any(cluster.broker(other).controller.leads for other in others), "another leader")
+    cluster.until(lambda: not cluster.broker(was).controller.leads, "it resigns")
+    duties = cluster.broker(was).duties
+    cluster.let_pass(1)
+    assert duties._timers == {}
