@@ -2,8 +2,8 @@
 
 This is the one place that picks the event loop. Standard output carries `ready: HOST:PORT` and nothing else,
 once clients are served and the topics asked for exist; everything else goes to the log on standard error. The
-exit status is 0 after SIGTERM or SIGINT, 2 when it could not start as asked (settings, addresses, the data
-directory), and 1 when it had to stop.
+exit status is 0 after SIGTERM, SIGINT or, if that is asked for, the end of standard input; 2 when it could not start
+as asked (settings, addresses, the data directory); and 1 when it had to stop.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ import asyncio
 import gc
 import os
 import signal
+import socket
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from broker import logs
@@ -30,6 +31,7 @@ from storage.disk import Disk, OsDisk
 
 _DEFAULT_LISTEN = "127.0.0.1:9092"
 _DEFAULT_DATA_DIR = "./barnabas-data"
+_STANDARD_INPUT = 0
 _HAD_TO_STOP = 1
 _CANNOT_START = 2
 
@@ -39,6 +41,14 @@ class NewTopic(NamedTuple):
 
     name: str
     partitions: int | None
+
+
+class Asked(NamedTuple):
+    """What the command line asks for that is no setting."""
+
+    topics: list[NewTopic]
+    sockets: dict[str, socket.socket]
+    exit_with_parent: bool
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -52,9 +62,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
             options.data_dir = mkdtemp(prefix="barnabas-")
         settings = _settings(options, disk)
-        topics = [_new_topic(text) for text in options.topic]
+        asked = Asked(
+            [_new_topic(text) for text in options.topic],
+            dict(_given_socket(text, settings) for text in options.socket),
+            options.exit_with_parent,
+        )
         with asyncio.Runner(loop_factory=_loop_factory(options.loop)) as runner:
-            return runner.run(_serve(settings, disk, topics))
+            return runner.run(_serve(settings, disk, asked))
     except (SettingsError, CannotStart) as error:
         sys.stderr.write(f"barnabas: {error}\n")
         return _CANNOT_START
@@ -66,12 +80,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             disk.remove_tree(options.data_dir)
 
 
-async def _serve(settings: Settings, disk: Disk, topics: list[NewTopic]) -> int:
+async def _serve(settings: Settings, disk: Disk, asked: Asked) -> int:
     loop = asyncio.get_running_loop()
     stop: asyncio.Future[int] = loop.create_future()
     most = raise_limit()
     disk.open_files.most = segments_within(most)
     broker = Broker(settings, disk, loop, clock=time.monotonic, max_descriptors=connections_within(most))
+    broker.server.take(asked.sockets)
 
     def end(status: int) -> None:
         if not stop.done():
@@ -85,16 +100,52 @@ async def _serve(settings: Settings, disk: Disk, topics: list[NewTopic]) -> int:
     loop.set_exception_handler(fail)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, end, 0)
+    hand_over = True
+    if asked.exit_with_parent:
+
+        def end_with_parent() -> None:
+            nonlocal hand_over
+            hand_over = False  # the parent's other brokers stop as well
+            end(0)
+
+        _at_end_of_input(loop, end_with_parent)
     gc.disable()  # a start makes much and drops little
-    await broker.start()
+    await broker.open()
+    joining = loop.create_task(_join(broker, asked.topics))
+    await asyncio.wait((joining, stop), return_when=asyncio.FIRST_COMPLETED)
+    if joining.done():
+        joining.result()
+        sys.stdout.write(f"ready: {broker.bootstrap}\n")
+        sys.stdout.flush()
+    else:
+        joining.cancel()
+        await asyncio.wait((joining,))
+    status = await stop
+    return status if await broker.stop(hand_over=hand_over) else _HAD_TO_STOP
+
+
+async def _join(broker: Broker, topics: list[NewTopic]) -> None:
+    await broker.join()
     for topic in topics:
         await broker.create_topic(topic.name, topic.partitions)
     gc.freeze()  # what is there now stays: no collection has to walk over it again
     gc.enable()
-    sys.stdout.write(f"ready: {broker.bootstrap}\n")
-    sys.stdout.flush()
-    status = await stop
-    return status if await broker.stop() else _HAD_TO_STOP
+
+
+def _at_end_of_input(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
+    """Call once nobody holds the other end of standard input any more; whatever comes in is not looked at."""
+
+    def read() -> None:
+        if not os.read(_STANDARD_INPUT, 4096):
+            loop.remove_reader(_STANDARD_INPUT)
+            call()
+
+    try:
+        loop.add_reader(_STANDARD_INPUT, read)
+    except OSError:
+        raise CannotStart(
+            "--exit-with-parent: standard input has to be a pipe, whose other end the parent holds"
+        ) from None
 
 
 def _settings(options: argparse.Namespace, disk: Disk) -> Settings:
@@ -156,6 +207,18 @@ def _endpoint(flag: str, address: str) -> str:
     return f"PLAINTEXT://{address}"
 
 
+def _given_socket(text: str, settings: Settings) -> tuple[str, socket.socket]:
+    name, _, number = text.partition("=")
+    if name not in {endpoint.listener for endpoint in settings.listeners} or not (
+        number.isascii() and number.isdecimal()
+    ):
+        raise SettingsError(f"--socket {text}: it has to be of the form LISTENER=DESCRIPTOR, with one of the listeners")
+    try:
+        return name, socket.socket(fileno=int(number))
+    except OSError as error:
+        raise SettingsError(f"--socket {text}: {(error.strerror or str(error)).lower()}") from None
+
+
 def _new_topic(text: str) -> NewTopic:
     name, colon, count = text.rpartition(":")
     if not colon:
@@ -192,6 +255,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--topic", metavar="NAME[:PARTITIONS]", action="append", default=[], help="create a topic unless it exists"
     )
+    parser.add_argument(
+        "--socket",
+        metavar="LISTENER=FD",
+        action="append",
+        default=[],
+        help="a socket, inherited and bound already, for a listener",
+    )
+    parser.add_argument("--exit-with-parent", action="store_true", help="stop when standard input comes to its end")
     parser.add_argument("--log-level", choices=logs.LEVELS, default="info")
     parser.add_argument("--log-format", choices=logs.FORMATS, default="text")
     parser.add_argument(

@@ -36,10 +36,18 @@ _log = logging.getLogger("broker.controller")
 class ActiveController:
     """The duties of this node while it leads."""
 
-    def __init__(self, quorum: RaftDriver, settings: StaticSettings, loop: asyncio.AbstractEventLoop) -> None:
-        """Have none until `begin`."""
+    def __init__(
+        self,
+        quorum: RaftDriver,
+        settings: StaticSettings,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        broker_epoch: Callable[[], int],
+    ) -> None:
+        """Have none until `begin`; `broker_epoch` is that of this node's own broker, -1 until it has registered."""
         self.liveness = Liveness(settings["broker.session.timeout.ms"], settings["barnabas.broker.disconnect.grace.ms"])
         self._quorum = quorum
+        self._broker_epoch = broker_epoch
         self._settings = settings
         self._loop = loop
         self._leads = False
@@ -92,6 +100,10 @@ class ActiveController:
         self.liveness.lead(self._quorum.image, now_ms)
         for node_id, since_ms in self._quorum.unreachable().items():
             self.liveness.unreachable(node_id, since_ms)
+        node_id = self._settings["node.id"]
+        own = self._quorum.image.brokers.get(node_id)
+        if own is not None and own.epoch != self._broker_epoch():
+            self.liveness.unreachable(node_id, 0)  # an earlier run of this very process
         self._look_after_brokers()
         settings = self._settings
         if settings["auto.leader.rebalance.enable"]:

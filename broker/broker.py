@@ -35,6 +35,7 @@ from broker.data_directories import (
     foreign_names,
     leave_directories,
     mark_directories,
+    saying_what_is_full,
 )
 from broker.dispatch import Dispatcher, answer_here
 from broker.fetch_sessions import FetchSessions
@@ -205,6 +206,11 @@ class Broker:
 
     async def start(self) -> None:
         """Serve clients. Raises `CannotStart`, and leaves the data directories as they were found."""
+        await self.open()
+        await self.join()
+
+    async def open(self) -> None:
+        """Do what needs no other node: read what is stored, and answer controllers. Raises as `start`."""
         voters = self.settings.voters if len(self.settings.voters) > 1 else ()
         named = self.settings["barnabas.cluster.id"]
         self.cluster_id, is_new = claim_directories(self.logs, self.node_id, self.random, named, voters)
@@ -218,18 +224,17 @@ class Broker:
         self.logs.make_room()
         mark_directories(self.logs, self.cluster_id, self.node_id)
         self._make_controller()
-        try:
+        with saying_what_is_full(self.metadata_directory):
             await self._read(is_new)
             await self.server.start(self.settings.controller_listeners)
             await self.controller.start()
             self.duties.begin()
-            if self.settings.is_broker:
+
+    async def join(self) -> None:
+        """Become one of the brokers, and serve clients; while that waits for others it may be cancelled, and `stop`."""
+        if self.settings.is_broker:
+            with saying_what_is_full(self.metadata_directory):
                 await self._join()
-        except (InvariantError, CannotStart) as error:
-            if self.metadata_directory.full:
-                path = self.metadata_directory.path
-                raise CannotStart(f"no space is left in {path}: free some there, and start again ({error})") from error
-            raise
         self._chores.begin()
         await self.server.start()
         if self.settings.is_broker:
@@ -255,7 +260,9 @@ class Broker:
             random=self.random,
             connect=self.neighbours.voter,
         )
-        self.duties = ActiveController(self.controller, self.settings, self.loop)
+        self.duties = ActiveController(
+            self.controller, self.settings, self.loop, broker_epoch=lambda: self.broker_epoch
+        )
         self.to_controller = ControllerChannel(
             self.controller,
             connect=lambda node_id: self.neighbours.controller(node_id, self._controller_came_or_went),
@@ -408,10 +415,13 @@ class Broker:
 
     # Stop
 
-    async def stop(self) -> bool:
-        """Answer what was received, and leave the data as a clean stop leaves it; return whether that was possible."""
+    async def stop(self, *, hand_over: bool = True) -> bool:
+        """Answer what was received, and leave the data as a clean stop leaves it; return whether that was possible.
+
+        Others are to get what this broker leads, if it is to `hand_over`: not if they stop as well.
+        """
         self.phase = "stopping"
-        await self._leave()
+        await self._leave(hand_over and self.settings["controlled.shutdown.enable"])
         if self.has_groups:
             self.groups.stop()
         all_answered = self.loop.create_task(self.server.stop(_STOP_TIMEOUT_S))
@@ -442,17 +452,19 @@ class Broker:
             _log.error("Stopped, but the next start has to check the logs: %s", why)
         return clean
 
-    async def _leave(self) -> None:
-        """Give what this node leads to others, if there are any."""
-        others = [
-            broker for broker in self.image.brokers.values() if broker.broker_id != self.node_id and broker.active
-        ]
-        if self.settings.is_broker:
-            if others and self.settings["controlled.shutdown.enable"]:
-                moved = await self.lifecycle.shut_down(_STOP_TIMEOUT_S)
-                if not moved:
-                    _log.warning("Stopping without the controller's leave: others learn of it by themselves")
+    async def _leave(self, hand_over: bool) -> None:
+        """Give what this node leads to others, if it is to and there are any; take part in nothing any more."""
+        others = any(broker.active for number, broker in self.image.brokers.items() if number != self.node_id)
+        if "lifecycle" in self.__dict__:
+            if (
+                hand_over
+                and others
+                and not self.lifecycle.fenced
+                and not await self.lifecycle.shut_down(_STOP_TIMEOUT_S)
+            ):
+                _log.warning("Stopping without the controller's leave: others learn of it by themselves")
             await self.lifecycle.stop()
+        if "replication" in self.__dict__:
             self.replication.stop()
         await self.duties.stop()
         await self.controller.resign()

@@ -8,16 +8,17 @@ marked only when nothing can be refused any more.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
-from protocol.errors import KafkaError
+from protocol.errors import InvariantError, KafkaError
 from protocol.primitives import uuid_text
 from storage.checkpoint import CheckpointError
+from storage.checkpoint_files import CHECKPOINTS
 from storage.disk import AlreadyLocked
 from storage.inspection.kinds import is_foreign, is_log_directory
-from storage.log_manager import CHECKPOINTS
 
 if TYPE_CHECKING:
     from random import Random
@@ -144,6 +145,19 @@ def mark_directories(logs: LogManager, cluster_id: str, node_id: int) -> None:
 def _unusable(error: OSError) -> CannotStart:
     reason = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
     return CannotStart(f"the data directory cannot be used: {reason}; mend that, or choose another directory")
+
+
+@contextmanager
+def saying_what_is_full(directory: LogDirectory) -> Iterator[None]:
+    """Raise `CannotStart` for what goes wrong here because no space is left in this directory."""
+    try:
+        yield
+    except (InvariantError, CannotStart) as error:
+        if not directory.full:
+            raise
+        raise CannotStart(
+            f"no space is left in {directory.path}: free some there, and start again ({error})"
+        ) from error
 
 
 def leave_directories(directories: list[LogDirectory]) -> None:

@@ -86,6 +86,7 @@ class Server:
         self.request_memory = RequestMemory(limits.max_queued_bytes)
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.next_connection_id = partial(next, count(1))
+        self._given: dict[str, socket.socket] = {}
         self._sockets: list[tuple[str, asyncio.Server]] = []
         self.connections: dict[Channel, None] = {}  # in the order in which they came
         self.resuming = 0
@@ -97,12 +98,24 @@ class Server:
         self._stopping = False
         self._all_gone: asyncio.Future[None] | None = None
 
+    def take(self, sockets: dict[str, socket.socket]) -> None:
+        """Have the listeners of these names listen on sockets that are bound already, instead of binding them."""
+        self._given = sockets
+
     async def bind(self, name: str, host: str, port: int, dispatch: Dispatch) -> int:
         """Bind a listener and return its port; an empty host stands for all interfaces, port 0 for any port.
 
         Raises `BindError`. Nothing is accepted before `start`.
         """
         factory = partial(Channel, Listener(self, name, dispatch))
+        given = self._given.pop(name, None)
+        if given is not None:
+            server = await self.loop.create_server(
+                factory, sock=given, backlog=self._options.backlog, start_serving=False
+            )
+            self._options.apply(server.sockets)
+            self._sockets.append((name, server))
+            return int(server.sockets[0].getsockname()[1])
         for address in await self._addresses(host, port):
             try:
                 server = await self.loop.create_server(

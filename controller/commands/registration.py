@@ -6,7 +6,8 @@ answer that was lost, amends the registration and leaves epoch and state.
 
 A new incarnation ends the one before: it is in sync for nothing. If it names the epoch that its last run had when it
 stopped in order (`.kafka_cleanshutdown`), it has all that it wrote, and stays eligible where it was; else it may have
-lost what was not synced, and is not (KIP-966).
+lost what was not synced, and is not (KIP-966). To name the epoch is also to say that the run before is over, whose
+session may last still, as after a stop of the whole cluster; Apache Kafka waits for the end of the session.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ def register_broker(
     """Register a broker, fenced, or amend its registration; the response has its epoch.
 
     `alive` are the brokers whose session lasts (`Liveness.alive`). KafkaError INCONSISTENT_CLUSTER_ID for a broker of
-    another cluster; DUPLICATE_BROKER_REGISTRATION while another incarnation is alive; BROKER_ID_NOT_REGISTERED for one
+    another cluster; DUPLICATE_BROKER_REGISTRATION while another incarnation is alive that this one is not known to
+    follow; BROKER_ID_NOT_REGISTERED for one
     that comes from ZooKeeper; INVALID_REGISTRATION for directories that cannot be its own, and without
     metadata.version; UNSUPPORTED_VERSION if it does not know a feature at the level that the cluster has.
     """
@@ -46,7 +48,8 @@ def register_broker(
     broker_id = request.broker_id
     existing = image.brokers.get(broker_id)
     amends = existing is not None and existing.incarnation_id == request.incarnation_id
-    if existing is not None and not amends and broker_id in alive:
+    follows = existing is not None and existing.epoch == request.previous_broker_epoch
+    if existing is not None and not (amends or follows) and broker_id in alive:
         raise KafkaError(
             ErrorCode.DUPLICATE_BROKER_REGISTRATION,
             f"another broker {broker_id} is alive; one that has just stopped will not be for long",
@@ -73,7 +76,7 @@ def register_broker(
             directories=(),
         ),
     )
-    if existing is not None and existing.epoch == request.previous_broker_epoch:
+    if follows:
         changes = on_brokers_fenced(image, (broker_id,), settings)
     else:
         changes = on_unclean_restart(image, broker_id, settings)

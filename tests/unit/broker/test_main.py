@@ -17,14 +17,16 @@ ROOT = Path(__file__).parents[3]
 
 
 @contextmanager
-def serve(*arguments, by=(), **environment):
+def serve(*arguments, by=(), stdin=None, pass_fds=(), **environment):
     """Run the program, started `by` another one or at once; it is killed if the test leaves it running."""
     process = subprocess.Popen(
         [*by, sys.executable, "-m", "broker", *arguments],
         cwd=ROOT,
         env=os.environ | environment,
+        stdin=stdin,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        pass_fds=pass_fds,
         text=True,
     )
     try:
@@ -80,6 +82,53 @@ def test_one_line_says_what_started(place):
     (line,) = (line for line in log.splitlines() if "Barnabas" in line)
     for part in (" 0.", f"PLAINTEXT://127.0.0.1:{port}", "cluster ", place[-1]):
         assert part in line
+
+
+LOOPS = pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
+
+
+@LOOPS
+def test_it_stops_with_status_0_at_the_end_of_input_if_that_is_its_parent(place, loop):
+    with serve(*place, "--exit-with-parent", "--loop", loop, stdin=subprocess.PIPE) as process:
+        ready_port(process)
+        process.stdin.write("this is not looked at")
+        process.stdin.flush()
+        _, log = process.communicate(timeout=30)
+        assert process.returncode == 0
+        assert "Stopped: " in log
+
+
+@LOOPS
+def test_input_that_has_no_end_to_wait_for_is_refused(place, loop):
+    with serve(*place, "--exit-with-parent", "--loop", loop, stdin=subprocess.DEVNULL) as process:
+        _, log = process.communicate(timeout=30)
+    assert process.returncode == 2
+    assert "--exit-with-parent: standard input has to be a pipe" in log
+
+
+@LOOPS
+def test_a_socket_that_it_inherits_is_served(place, loop):
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        port, handed = bound.getsockname()[1], f"--socket=PLAINTEXT={bound.fileno()}"
+        listeners = f"-Dlisteners=PLAINTEXT://127.0.0.1:{port}"
+        with serve(*place[2:], listeners, handed, "--loop", loop, pass_fds=[bound.fileno()]) as process:
+            assert ready_port(process) == port
+            socket.create_connection(("127.0.0.1", port)).close()
+            assert stopped(process)[0] == 0
+
+
+def test_a_node_that_waits_for_the_others_stops_when_told(place):
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(3)]
+        ports = [one.getsockname()[1] for one in sockets]
+        sockets[0].close()
+        voters = ",".join(f"{node}@127.0.0.1:{port}" for node, port in enumerate(ports, 1))
+        listeners = f"PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:{ports[0]}"
+        options = ("-Dnode.id=1", f"-Dlisteners={listeners}", f"-Dcontroller.quorum.voters={voters}")
+        process = stack.enter_context(serve(*place[2:], *options))
+        sockets[1].accept()[0].close()  # it asks for votes
+        assert stopped(process)[:2] == (0, "")
 
 
 def test_it_runs_on_the_asyncio_loop_too(place):
@@ -197,6 +246,9 @@ def test_a_bad_setting_is_named_with_its_file(tmp_path):
             ("--data-dir", "/proc/a", "-D", "log.dir=/proc/b"),
             "--data-dir /proc/a and -D log.dir=/proc/b: both set log.dirs",
         ),
+        (("--socket", "PLAINTEXT"), "--socket PLAINTEXT: it has to be of the form LISTENER=DESCRIPTOR"),
+        (("--socket", "SSL=0"), "--socket SSL=0: it has to be of the form LISTENER=DESCRIPTOR, with one of the"),
+        (("--socket", "PLAINTEXT=999"), "--socket PLAINTEXT=999: bad file descriptor"),
         (("--ephemeral", "-D", "log.dirs=/proc/b"), "--ephemeral and -D log.dirs=/proc/b: both set log.dirs"),
         (("--data-dir", ""), "must not be empty"),
         (("-D", "log.dir="), "must not be empty"),

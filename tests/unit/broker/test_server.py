@@ -41,6 +41,28 @@ def test_nothing_is_accepted_before_the_start(run):
     run(body())
 
 
+def test_a_socket_that_was_bound_by_somebody_else_is_listened_on_only_from_the_start_on(run):
+    async def body():
+        bound = socket.socket()
+        bound.bind(("127.0.0.1", 0))
+        port = bound.getsockname()[1]
+        server = Server(asyncio.get_running_loop(), LIMITS, Metrics())
+        server.take({"GIVEN": bound})
+        assert await server.bind("GIVEN", "192.0.2.1", 1, lambda body, _: [framed(bytes(body))]) == port
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.1", port)
+        await server.start()
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(framed(b"x"))
+        assert await reader.readexactly(5) == framed(b"x")
+        writer.close()
+        await server.stop(1.0)
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.1", port)
+
+    run(body())
+
+
 def test_an_address_in_use_is_named(run):
     async def body():
         with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -87,6 +87,14 @@ def test_that_of_a_broker_that_starts_is_taken_too() -> None:
     assert refusal(cluster, new_registration(1), 1) is ErrorCode.DUPLICATE_BROKER_REGISTRATION
 
 
+def test_its_next_run_may_have_it_once_it_has_stopped_in_order() -> None:
+    cluster = Cluster(brokers=1)
+    last = cluster.image.brokers[1].epoch
+    assert refusal(cluster, new_registration(1, previous_broker_epoch=last - 1), 1)
+    assert register(cluster, new_registration(1, previous_broker_epoch=last), 1) > last
+    assert cluster.image.brokers[1].fenced
+
+
 def test_nobody_comes_from_zookeeper() -> None:
     request = new_registration(2, is_migrating_zk_broker=True)
     assert refusal(Cluster(), request) is ErrorCode.BROKER_ID_NOT_REGISTERED
