@@ -45,10 +45,19 @@ def creatable_topic(name: str, settings: StaticSettings, *, is_only_voter: bool)
 
 
 async def create_on_demand(broker: Broker, names: list[str]) -> CreateTopicsResponse:
-    """Create topics that somebody asked for by name; one that exists by now counts as an error of its own."""
+    """Create topics that somebody asked for by name, wherever the active controller is.
+
+    One that exists by now counts as an error of its own; KafkaError if no controller answers.
+    """
     alone = broker.controller.is_only_voter
     topics = [creatable_topic(name, broker.settings, is_only_voter=alone) for name in names]
-    return await submit_topics(broker, CreateTopicsRequest(topics=topics))
+    request = CreateTopicsRequest(topics=topics)
+    if broker.controller.leads:
+        return await submit_topics(broker, request)
+    created: CreateTopicsResponse = await broker.to_controller.call(
+        request, broker.settings["request.timeout.ms"] / 1000
+    )
+    return created
 
 
 async def ensure_internal_topic(broker: Broker, name: str) -> TopicImage:
@@ -65,5 +74,5 @@ async def ensure_internal_topic(broker: Broker, name: str) -> TopicImage:
 def _created(image: MetadataImage, name: str) -> TopicImage:
     topic = image.topic(name)
     if topic is None:
-        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{name} was deleted again at once")
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{name} is not there yet, or was deleted again at once")
     return topic

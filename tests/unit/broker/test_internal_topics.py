@@ -7,7 +7,10 @@ import asyncio
 import pytest
 
 from broker.internal_topics import creatable_topic, ensure_internal_topic
+from broker.topic_creation import submit_topics
+from controller.image import MetadataImage
 from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from tests.unit.broker.controller_node import ControllerNode
 from tests.unit.broker.topics import create
 
@@ -48,3 +51,29 @@ def test_only_a_broker_that_is_its_own_only_voter_makes_do_with_one_replica(
 ) -> None:
     topic = creatable_topic(OFFSETS, controlled.settings, is_only_voter=alone)
     assert topic.replication_factor == replicas
+
+
+class WithoutController:
+    """What is asked of a broker while the active controller is another node, which `active` is."""
+
+    leads = is_only_voter = False
+
+    def __init__(self, active: ControllerNode) -> None:
+        self.active = active
+        self.controller = self.to_controller = self
+        self.settings = active.settings
+
+    @property
+    def image(self) -> MetadataImage:
+        return self.active.image
+
+    async def call(self, request: CreateTopicsRequest, timeout_s: float) -> CreateTopicsResponse:
+        assert timeout_s == self.settings["request.timeout.ms"] / 1000
+        return await submit_topics(self.active, request)
+
+
+def test_a_broker_that_is_not_the_active_controller_asks_it(stopped_controller: ControllerNode) -> None:
+    stopped_controller.start({"offsets.topic.replication.factor": "1"})
+    broker = WithoutController(stopped_controller)
+    topic = stopped_controller.wait(ensure_internal_topic(broker, OFFSETS))
+    assert topic is stopped_controller.image.topic(OFFSETS)
