@@ -1,0 +1,46 @@
+"""`python -m tests.chaos [--minutes M] [--seed S]`: faults on three brokers (`make chaos MINUTES=...`).
+
+A run takes about a minute, and has the seed after the one before. One that fails says what was wrong and where its
+history is, and ends it all; the same seed deals the same faults in the same order again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+import time
+from itertools import count
+from pathlib import Path
+
+from tests.chaos.run import run
+
+RUN_S = 60.0
+
+
+def main() -> int:
+    """Run until the time is up or something fails; return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=1.0, metavar="M")
+    parser.add_argument("--seed", type=int, default=1, metavar="S", help="the first seed")
+    parser.add_argument("--directory", type=Path, help="where the runs are; a temporary one by default")
+    parser.add_argument("--no-java", action="store_true", help="without the Java clients")
+    options = parser.parse_args()
+    directory = options.directory or Path(tempfile.mkdtemp(prefix="barnabas-chaos-"))
+    java = not options.no_java and shutil.which("java") is not None and shutil.which("mvn") is not None
+    deadline = time.monotonic() + options.minutes * 60
+    for seed in count(options.seed):
+        left_s = deadline - time.monotonic()
+        if left_s <= 0:
+            return 0
+        outcome = run(seed, min(RUN_S, left_s), directory / f"seed-{seed}", java=java)
+        print(outcome, flush=True)
+        if not outcome.has_passed:
+            print(f"again: make chaos SEED={seed} MINUTES={options.minutes:g}")
+            return 1
+    raise AssertionError  # seeds never end
+
+
+if __name__ == "__main__":
+    sys.exit(main())

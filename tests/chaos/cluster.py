@@ -1,0 +1,251 @@
+"""Three brokers as processes, which reach each other only through a network that can be broken.
+
+Each is broker and controller, and has three listeners: for clients, for the other brokers, for the other controllers.
+All of them are reached through gates; only who watches (`describe`) goes past them. Each has two data directories.
+Both may be wiped, but for the metadata log in one of them: a voter of a quorum that never changes may not lose that.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from protocol.api import ApiKey
+from protocol.messages.describe_quorum import DescribeQuorumRequest
+from tests.broker_process import COMMAND, READY, free_address
+from tests.chaos.network import Network
+from tests.raw_client import RawClient
+
+IDS = (1, 2, 3)
+CLIENTS, INTERNAL, CONTROLLER = LISTENERS = ("CLIENTS", "INTERNAL", "CONTROLLER")
+OF_THE_VOTER = {"__cluster_metadata-0", "meta.properties"}
+SESSION_MS = 2000
+SETTINGS = {
+    "default.replication.factor": 3,
+    "min.insync.replicas": 2,
+    "offsets.topic.num.partitions": 3,
+    "group.initial.rebalance.delay.ms": 0,
+    # So that several pauses longer than a session, and followers that fall behind, fit into a run.
+    "broker.session.timeout.ms": SESSION_MS,
+    "broker.heartbeat.interval.ms": 500,
+    "replica.lag.time.max.ms": 2000,
+    # Or one broker would come to lead everything.
+    "leader.imbalance.check.interval.seconds": 5,
+}
+DEADLINE_S = 60.0
+LOOK_AGAIN_S = 0.05
+
+
+class ClusterError(AssertionError):
+    """The cluster has not become what it has to within its time."""
+
+
+def wait_until(condition: Callable[[], object], what: Callable[[], str] | str, timeout_s: float = DEADLINE_S) -> None:
+    """Return once the condition holds; ClusterError after the time-out."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline:
+            raise ClusterError(f"not within {timeout_s:g} s: {what if isinstance(what, str) else what()}")
+        time.sleep(LOOK_AGAIN_S)
+
+
+class PartitionState(NamedTuple):
+    """A partition as the active controller's node knows it."""
+
+    leader: int
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+
+
+class Description(NamedTuple):
+    """A cluster at a moment."""
+
+    controller: int
+    partitions: dict[str, PartitionState]
+
+    def is_out_of_sync(self, node: int) -> bool:
+        """Say whether a broker is in no ISR."""
+        return all(node not in state.in_sync for state in self.partitions.values())
+
+    @property
+    def is_whole(self) -> bool:
+        """Say whether every partition has a leader, and all its replicas in sync."""
+        return all(
+            state.leader in state.replicas and sorted(state.in_sync) == sorted(state.replicas)
+            for state in self.partitions.values()
+        )
+
+
+def port_of(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    return host, int(port)
+
+
+class Node:
+    """One broker, running or not."""
+
+    def __init__(self, node_id: int, directory: Path) -> None:
+        self.id = node_id
+        self.addresses = {name: free_address() for name in LISTENERS}
+        self.log = directory / "broker.log"
+        self._printed = directory / "printed"
+        self.records = directory / "records"
+        self.metadata = directory / "metadata"
+        self.command: list[str] = []
+        self.process: subprocess.Popen[bytes] | None = None
+        self.is_paused = False
+        directory.mkdir(parents=True)
+
+    def configure(self, settings: Mapping[str, object], voters: str, gates: Mapping[str, int]) -> None:
+        """Take the settings that all nodes share, and where this one's listeners are reached."""
+        own = {
+            "node.id": self.id,
+            "controller.quorum.voters": voters,
+            "listeners": ",".join(f"{name}://{address}" for name, address in self.addresses.items()),
+            "advertised.listeners": ",".join(f"{name}://127.0.0.1:{gates[name]}" for name in (CLIENTS, INTERNAL)),
+            "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in LISTENERS),
+            "inter.broker.listener.name": INTERNAL,
+            "controller.listener.names": CONTROLLER,
+            "log.dirs": f"{self.metadata},{self.records}",
+            "metadata.log.dir": self.metadata,
+        }
+        self.command = [*COMMAND, "serve", *(f"-D{name}={value}" for name, value in {**settings, **own}.items())]
+
+    def start(self) -> None:
+        with open(self.log, "ab") as log, open(self._printed, "wb") as printed:
+            self.process = subprocess.Popen(self.command, stdout=printed, stderr=log)
+
+    @property
+    def is_ready(self) -> bool:
+        """Say whether the broker has said so since it was started."""
+        return self.process is not None and self._printed.read_text().startswith(READY)
+
+    def kill(self) -> None:
+        """End the process with SIGKILL, if it runs, in the middle of whatever it does."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+        self.process, self.is_paused = None, False
+
+    def stop(self, timeout_s: float = DEADLINE_S) -> int:
+        """Ask the broker to stop, and return its exit status."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired as late:
+            raise ClusterError(f"broker {self.id} has not stopped within {timeout_s:g} s of SIGTERM") from late
+        finally:
+            self.kill()
+
+    def pause(self) -> None:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGSTOP)
+        self.is_paused = True
+
+    def resume(self) -> None:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGCONT)
+        self.is_paused = False
+
+    def wipe(self) -> None:
+        """Empty the disk of a broker that does not run."""
+        shutil.rmtree(self.records)
+        for path in self.metadata.iterdir():
+            if path.name not in OF_THE_VOTER:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    def complaints(self) -> list[str]:
+        """Return what no fault may make a broker write, and how it ended if it did so by itself."""
+        text = self.log.read_text()
+        found = [word for word in ("Traceback", "ERROR asyncio") if word in text]
+        ended = None if self.process is None else self.process.poll()
+        return found if ended is None else [*found, f"exit status {ended}"]
+
+
+class Cluster:
+    """Three nodes behind a network."""
+
+    def __init__(self, directory: Path, network: Network, settings: Mapping[str, object] | None = None) -> None:
+        self.network = network
+        self.nodes = {node_id: Node(node_id, directory / f"broker-{node_id}") for node_id in IDS}
+        gates = {
+            node.id: {name: network.gate(node.id, port_of(address)) for name, address in node.addresses.items()}
+            for node in self.nodes.values()
+        }
+        voters = ",".join(f"{node_id}@127.0.0.1:{gates[node_id][CONTROLLER]}" for node_id in IDS)
+        for node in self.nodes.values():
+            node.configure({**SETTINGS, **(settings or {})}, voters, gates[node.id])
+        self.bootstrap = ",".join(f"127.0.0.1:{gates[node_id][CLIENTS]}" for node_id in IDS)
+
+    def __enter__(self) -> Cluster:
+        for node in self.nodes.values():
+            node.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for node in self.nodes.values():
+            node.kill()
+
+    def describe(self) -> Description | None:
+        """Return what the active controller's node knows, or None if nobody says who that is."""
+        for node in self.nodes.values():
+            if node.process is None or node.is_paused:
+                continue
+            try:
+                controller = self._controller(node)
+                asked = self.nodes.get(controller)
+                if asked is not None and asked.process is not None and not asked.is_paused:
+                    return Description(controller, self._partitions(asked))
+            except OSError:
+                pass
+        return None
+
+    def wait_for(self, condition: Callable[[Description], bool], what: str, timeout_s: float = DEADLINE_S) -> None:
+        """Return once the cluster is as it has to be; ClusterError after the time-out."""
+        last: Description | None = None
+
+        def holds() -> bool:
+            nonlocal last
+            last = self.describe()
+            return last is not None and condition(last)
+
+        wait_until(holds, lambda: f"{what}; {last}", timeout_s)
+
+    def wait_until_whole(self, timeout_s: float = DEADLINE_S) -> None:
+        """Return once every broker serves, and every partition has its leader and all replicas in sync."""
+
+        def is_whole(found: Description) -> bool:
+            return found.is_whole and all(node.is_ready for node in self.nodes.values())
+
+        self.wait_for(is_whole, "every replica of every partition in sync", timeout_s)
+
+    def _controller(self, node: Node) -> int:
+        topic = DescribeQuorumRequest.Topic
+        asked = [topic(topic_name="__cluster_metadata", partitions=[topic.Partition(partition_index=0)])]
+        client = RawClient(node.addresses[CLIENTS], timeout_s=2)
+        try:
+            answer = client.call(ApiKey.DESCRIBE_QUORUM, 1, topics=asked)
+        finally:
+            client.close()
+        found: list[int] = [partition.leader_id for topic in answer.topics for partition in topic.partitions]
+        return found[0] if found else -1
+
+    def _partitions(self, node: Node) -> dict[str, PartitionState]:
+        client = RawClient(node.addresses[CLIENTS], timeout_s=2)
+        try:
+            answer = client.call(ApiKey.METADATA, 12, topics=None)
+        finally:
+            client.close()
+        return {
+            f"{topic.name}-{partition.partition_index}": PartitionState(
+                partition.leader_id, tuple(partition.replica_nodes), tuple(partition.isr_nodes)
+            )
+            for topic in answer.topics
+            for partition in topic.partitions
+        }

@@ -1,0 +1,172 @@
+"""What is done to a cluster, one after the other: an endless plan from a seed, and how each fault is dealt.
+
+Every fault leaves a majority of the controllers and one replica in sync alone: it strikes one broker at a time, or one
+link, and the next waits until all replicas are in sync again. It lasts until the rest of the cluster has gone on
+without what it took away, and is then healed.
+
+    kill         SIGKILL; the broker comes back once it is missed, or at once
+    wipe         likewise, and its disk comes back empty
+    pause        SIGSTOP until the broker is fenced, which takes longer than its session
+    isolate      a broker neither hears the others nor is heard by them; clients reach it
+    mute, deaf   a broker is not heard by the others, or does not hear them
+    part         one broker does not hear one other
+    cut off      clients do not reach a broker
+    slow         everything between the brokers takes longer
+    reset        a broker's connections break, and may be opened again
+    roll         every broker in turn is stopped in good order and started again
+
+Where a fault concerns one broker, the plan names it by its role: who leads a partition, the active controller, or an
+id. So a seed always gives the same plan, though elections depend on time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import NamedTuple
+
+from tests.chaos.cluster import DEADLINE_S, IDS, Cluster, ClusterError, Description
+from tests.chaos.network import CLIENTS, Link
+from tests.chaos.workloads import PARTITIONS, Progress, name_of
+
+# How much has to be acknowledged while a fault lasts, and again after it.
+GOING_ON = 500
+SLOW_S = 0.05
+WITHOUT_BROKER_S = 3.0
+
+
+class Fault(NamedTuple):
+    """One entry of a plan."""
+
+    kind: str
+    role: str
+    """The broker: `leader`, `controller`, or `any`."""
+    number: int
+    """Which partition's leader, or which id."""
+    way: int
+    """One of the ways in which the kind can be dealt, 0 or 1."""
+
+    def victim(self, found: Description) -> int:
+        """Return the broker that it concerns now."""
+        if self.role == "leader":
+            return found.partitions[name_of(self.number % PARTITIONS)].leader
+        return found.controller if self.role == "controller" else IDS[self.number % len(IDS)]
+
+
+class Dealer:
+    """Deals faults to a cluster under load."""
+
+    def __init__(self, cluster: Cluster, progress: Progress) -> None:
+        self._cluster = cluster
+        self._network = cluster.network
+        self._progress = progress
+
+    def deal(self, fault: Fault, victim: int) -> None:
+        """Do it, wait until the others have gone on, undo it, and wait until the cluster is whole again."""
+        KINDS[fault.kind](self, fault, victim)
+        self._cluster.wait_until_whole()
+        self._go_on(f"after {fault.kind}")
+
+    def _go_on(self, when: str) -> None:
+        if not self._acknowledge(GOING_ON, DEADLINE_S):
+            raise ClusterError(f"less than {GOING_ON} records acknowledged {when}, within {DEADLINE_S:g} s")
+
+    def _acknowledge(self, more: int, timeout_s: float) -> bool:
+        aim = len(self._progress.acknowledged) + more
+        return self._progress.wait_for(lambda: len(self._progress.acknowledged) >= aim, timeout_s)
+
+    def _wait_until_out_of_sync(self, victim: int) -> None:
+        self._cluster.wait_for(lambda found: found.is_out_of_sync(victim), f"broker {victim} in no ISR")
+
+    def _kill(self, fault: Fault, victim: int) -> None:
+        node = self._cluster.nodes[victim]
+        node.kill()
+        if fault.kind == "wipe":
+            node.wipe()
+        if fault.way:
+            self._wait_until_out_of_sync(victim)
+            self._go_on("without a broker")
+        node.start()
+
+    def _pause(self, _: Fault, victim: int) -> None:
+        node = self._cluster.nodes[victim]
+        node.pause()
+        try:
+            self._wait_until_out_of_sync(victim)
+            self._go_on("without a broker")
+        finally:
+            node.resume()
+
+    def _isolate(self, fault: Fault, victim: int) -> None:
+        others = set(IDS) - {victim}
+        change = Link.cut if fault.way else Link.stall
+        if fault.kind != "deaf":
+            self._network.change({victim}, others, change)
+        if fault.kind != "mute":
+            self._network.change(others, {victim}, change)
+        self._hold("while a broker is " + {"mute": "mute", "deaf": "deaf"}.get(fault.kind, "isolated"), victim)
+
+    def _part(self, fault: Fault, victim: int) -> None:
+        others = sorted(set(IDS) - {victim})
+        self._network.change({victim}, {others[fault.number % 2]}, Link.cut if fault.way else Link.stall)
+        self._hold("while a link is cut")
+
+    def _cut_off(self, fault: Fault, victim: int) -> None:
+        change = Link.cut if fault.way else Link.stall
+        self._network.change({CLIENTS}, {victim}, change)
+        self._network.change({victim}, {CLIENTS}, change)
+        try:  # nobody can go on if this broker leads everything, and well it may
+            self._acknowledge(GOING_ON, WITHOUT_BROKER_S)
+        finally:
+            self._network.heal()
+
+    def _slow(self, _: Fault, __: int) -> None:
+        self._network.change(set(IDS), set(IDS), lambda link: setattr(link, "delay_s", SLOW_S))
+        self._hold("while the network is slow")
+
+    def _reset(self, _: Fault, victim: int) -> None:
+        everybody = {CLIENTS, *IDS}
+        self._network.change({victim}, everybody, Link.reset)
+        self._network.change(everybody, {victim}, Link.reset)
+
+    def _hold(self, when: str, out_of_sync: int | None = None) -> None:
+        try:
+            if out_of_sync is not None:
+                self._wait_until_out_of_sync(out_of_sync)
+            self._go_on(when)
+        finally:
+            self._network.heal()
+
+    def _roll(self, _: Fault, __: int) -> None:
+        for node in self._cluster.nodes.values():
+            status = node.stop()
+            if status:
+                raise ClusterError(f"broker {node.id} stopped with status {status}")
+            node.start()
+            self._cluster.wait_until_whole()
+
+
+KINDS: dict[str, Callable[[Dealer, Fault, int], None]] = {
+    "kill": Dealer._kill,
+    "wipe": Dealer._kill,
+    "pause": Dealer._pause,
+    "isolate": Dealer._isolate,
+    "mute": Dealer._isolate,
+    "deaf": Dealer._isolate,
+    "part": Dealer._part,
+    "cut off": Dealer._cut_off,
+    "slow": Dealer._slow,
+    "reset": Dealer._reset,
+    "roll": Dealer._roll,
+}
+# Twice as often: what happens most.
+DECK = (*KINDS, "kill", "pause", "isolate")
+
+
+def plan(seed: int) -> Iterator[Fault]:
+    """Yield faults without end; before a kind comes again more often than it should, all others have come."""
+    random = Random(seed)
+    while True:
+        for kind in random.sample(DECK, len(DECK)):
+            role = random.choice(("leader", "controller", "any"))
+            yield Fault(kind, role, random.randrange(PARTITIONS), random.randrange(2))

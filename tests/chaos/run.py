@@ -1,0 +1,185 @@
+"""One run: a cluster under load, faults for a while, then peace, and everything has to be there.
+
+What clients did and were told is kept as a history; `check` is the checker's verdict on it. Where that is not
+"passed", where the cluster does not go on in time, where an error reaches an application or a broker complains, the
+run has failed, and its directory with the history and the brokers' logs is kept.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.chaos.cluster import DEADLINE_S, IDS, Cluster, ClusterError, wait_until
+from tests.chaos.faults import Dealer, plan
+from tests.chaos.history import events
+from tests.chaos.history.checker import PASSED, Verdict, check
+from tests.chaos.network import Network
+from tests.chaos.workloads import (
+    PARTITIONS,
+    SILENT,
+    TOPIC,
+    JavaMember,
+    JavaProducer,
+    LibrdkafkaMember,
+    LibrdkafkaProducer,
+    Progress,
+    read_back,
+)
+
+GROUP, JAVA_GROUP = "readers", "java-readers"
+
+
+class Outcome(NamedTuple):
+    """What a run came to."""
+
+    seed: int
+    faults: Counter[str]
+    verdict: Verdict
+    problems: list[str]
+    """What was wrong beside the history."""
+    longest_gap_s: float
+    """Between two acknowledgements."""
+    directory: Path
+
+    @property
+    def has_passed(self) -> bool:
+        return self.verdict.outcome == PASSED and not self.problems
+
+    def __str__(self) -> str:
+        dealt = ", ".join(f"{count} x {kind}" for kind, count in sorted(self.faults.items()))
+        lines = [
+            f"seed {self.seed}: {self.verdict}",
+            f"faults: {dealt}",
+            f"longest gap between two acknowledgements: {self.longest_gap_s:.1f} s",
+            *self.problems,
+        ]
+        if not self.has_passed:
+            lines.append(f"kept: {self.directory} (python -m tests.chaos.history {self.directory / 'history.jsonl'})")
+        return "\n".join(lines)
+
+
+class _Clients:
+    """All that work during a run."""
+
+    def __init__(self, bootstrap: str, progress: Progress, *, java: bool) -> None:
+        self._progress = progress
+        self.producers: list[LibrdkafkaProducer | JavaProducer] = [
+            LibrdkafkaProducer(bootstrap, name, progress) for name in ("a", "b")
+        ]
+        self.members: list[LibrdkafkaMember | JavaMember] = [
+            LibrdkafkaMember(bootstrap, GROUP, name, progress) for name in ("c", "d")
+        ]
+        self.groups = [GROUP]
+        if java:
+            self.producers.append(JavaProducer(bootstrap, "java-producer", progress))
+            self.members.append(JavaMember(bootstrap, JAVA_GROUP, "java-member", progress))
+            self.groups.append(JAVA_GROUP)
+
+    def __enter__(self) -> _Clients:
+        for client in (*self.producers, *self.members):
+            client.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for client in (*self.producers, *self.members):
+            client.close()
+
+    def wait_until_at_work(self) -> None:
+        """Return once every producer was acknowledged something, and every group given something."""
+        at_work = self._progress.wait_for(
+            lambda: (
+                {value.partition("-")[0].partition(".")[0] for value in self._progress.acknowledged}
+                >= {"a", "b", *([JavaProducer.PREFIX] if JAVA_GROUP in self.groups else [])}
+                and all(self._progress.seen[group] for group in self.groups)
+            ),
+            DEADLINE_S,
+        )
+        if not at_work:
+            raise ClusterError("not every client came to work")
+
+    def finish(self) -> Iterator[str]:
+        """Let everything come to its end, and yield what does not."""
+        for producer in self.producers:
+            if not producer.finish(DEADLINE_S):
+                yield f"not every outcome was known {DEADLINE_S:g} s after the last fault"
+        for group in self.groups:
+            if not self._progress.wait_for(lambda group=group: not self._progress.unseen(group), DEADLINE_S):
+                missing = sorted(self._progress.unseen(group))
+                yield f"{group} was not given {len(missing)} records within {DEADLINE_S:g} s, such as {missing[:3]}"
+
+
+def run(seed: int, seconds: float, directory: Path, *, java: bool) -> Outcome:
+    """Deal the faults of a seed for so long; `java` says whether Java clients work too."""
+    directory.mkdir(parents=True)
+    recorder = events.Recorder(directory / "history.jsonl")
+    progress = Progress(recorder)
+    faults: Counter[str] = Counter()
+    progress(events.Run({"seed": seed, "seconds": seconds, "java": java}))
+    problems: list[str] = []
+    with ExitStack() as stack:
+        cluster = stack.enter_context(Cluster(directory, stack.enter_context(Network())))
+        with noting(problems):
+            cluster.wait_for(lambda _: all(node.is_ready for node in cluster.nodes.values()), "all brokers ready")
+            create_topic(cluster.bootstrap)
+            clients = stack.enter_context(_Clients(cluster.bootstrap, progress, java=java))
+            clients.wait_until_at_work()
+            cluster.wait_until_whole()
+            with noting(problems):
+                deal(seed, seconds, cluster, progress, faults)
+            cluster.network.heal()
+            problems += clients.finish()
+            read_back(cluster.bootstrap, progress, DEADLINE_S)
+        problems += progress.errors
+        problems += [f"broker {node.id}: {told}" for node in cluster.nodes.values() for told in node.complaints()]
+        if not problems:
+            problems += [f"broker {id_} ended with {status}" for id_ in IDS if (status := cluster.nodes[id_].stop())]
+    recorder.close()
+    with recorder.path.open() as lines:
+        verdict = check(events.read(lines))
+    outcome = Outcome(seed, faults, verdict, problems, progress.longest_gap_s, directory)
+    if outcome.has_passed:
+        shutil.rmtree(directory)
+    return outcome
+
+
+@contextmanager
+def noting(problems: list[str]) -> Iterator[None]:
+    """Note what the cluster did not do, and go on to what the history says of it."""
+    try:
+        yield
+    except ClusterError as error:
+        problems.append(str(error))
+
+
+def create_topic(bootstrap: str) -> None:
+    """Create the topic, again and again until a cluster that has just started knows all its brokers."""
+    admin = AdminClient({"bootstrap.servers": bootstrap} | SILENT)
+    wait_until(lambda: len(admin.list_topics(timeout=10).brokers) == len(IDS), "three brokers in the metadata")
+    admin.create_topics([NewTopic(TOPIC, PARTITIONS, len(IDS))])[TOPIC].result(DEADLINE_S)
+
+
+def deal(seed: int, seconds: float, cluster: Cluster, progress: Progress, faults: Counter[str]) -> None:
+    """Deal one fault after the other until the time is up; the last is healed too."""
+    dealer = Dealer(cluster, progress)
+    started = time.monotonic()
+    for fault in plan(seed):
+        elapsed = time.monotonic() - started
+        if elapsed >= seconds:
+            return
+        found = cluster.describe()
+        if found is None:
+            raise ClusterError("nobody knows the active controller of a cluster that was whole")
+        victim = fault.victim(found)
+        told = f"{fault.kind} {victim} ({fault.role}, {fault.number}, {fault.way})"
+        progress(events.Fault(told, round(elapsed, 2)))
+        print(f"{elapsed:6.1f} s  {told}", flush=True)
+        dealer.deal(fault, victim)
+        faults[fault.kind] += 1

@@ -1,0 +1,296 @@
+"""Clients that work while a cluster is tried, and tell a history: librdkafka's, and Apache Kafka's own in Java.
+
+Producers are idempotent with acks=all, and otherwise at their defaults. Consumers are members of a group each, which
+commit as they do by default, and read committed records.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from typing import IO, Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
+
+from tests.chaos.history.events import (
+    Acknowledged,
+    Assigned,
+    Event,
+    Failed,
+    Polled,
+    ReadBack,
+    Records,
+    Send,
+    Unknown,
+)
+from tests.chaos.history.events import Producer as ProducerEvent
+from tests.oracles.apache_kafka import kafka_tool
+
+TOPIC = "proof"
+PARTITIONS = 6
+# librdkafka writes to standard error without end while a broker is gone.
+SILENT = {"log_level": 0}
+BURST = 6
+REST_S = 0.02
+# What never left the producer can never arrive; of anything else that fails, nobody knows.
+NEVER_SENT = {KafkaError._PURGE_QUEUE, KafkaError.MSG_SIZE_TOO_LARGE, KafkaError._UNKNOWN_PARTITION}
+
+Tell = Callable[[Event], None]
+
+
+def name_of(partition: int) -> str:
+    return f"{TOPIC}-{partition}"
+
+
+class Progress:
+    """Counts what was acknowledged and given to groups, and wakes those who wait for more."""
+
+    def __init__(self, tell: Tell) -> None:
+        self._tell = tell
+        self._changed = threading.Condition()
+        self.acknowledged: set[str] = set()
+        self.seen: defaultdict[str, set[str]] = defaultdict(set)
+        self.errors: list[str] = []
+        self.longest_gap_s = 0.0
+        self._last_s: float | None = None
+
+    def __call__(self, event: Event) -> None:
+        with self._changed:
+            match event:
+                case Acknowledged(_, _, value):
+                    self.acknowledged.add(value)
+                    now_s = time.monotonic()
+                    if self._last_s is not None:
+                        self.longest_gap_s = max(self.longest_gap_s, now_s - self._last_s)
+                    self._last_s = now_s
+                case Polled(_, group, _, records):
+                    self.seen[group].update(value for _, value in records)
+            self._tell(event)
+            self._changed.notify_all()
+
+    def failed(self, who: str, error: object) -> None:
+        """Take note of an error that reached an application."""
+        with self._changed:
+            self.errors.append(f"{who}: {error}")
+
+    def wait_for(self, condition: Callable[[], bool], timeout_s: float) -> bool:
+        """Wait for what can only come true by an event, and say whether it did."""
+        with self._changed:
+            return self._changed.wait_for(condition, timeout_s)
+
+    def unseen(self, group: str) -> set[str]:
+        """Return what was acknowledged and not given to a group; for `wait_for`."""
+        return self.acknowledged - self.seen[group]
+
+
+class LibrdkafkaProducer:
+    """Sends to every partition in turn until it is told to stop."""
+
+    def __init__(self, bootstrap: str, name: str, tell: Progress) -> None:
+        self._name = name
+        self._tell = tell
+        self._stopping = threading.Event()
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "acks": "all"} | SILENT,
+            error_cb=self._error,
+        )
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        tell(ProducerEvent(name, True))
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def finish(self, timeout_s: float) -> bool:
+        """Stop sending, and say whether the outcome of all that was sent is known in time."""
+        self._stopping.set()
+        self._thread.join()
+        return self._producer.flush(timeout_s) == 0
+
+    def close(self) -> None:
+        self._stopping.set()
+        self._thread.join()
+        self._producer.purge()
+        self._producer.flush(10)
+
+    def _error(self, error: KafkaError) -> None:
+        if error.fatal():
+            self._tell.failed(self._name, error)
+
+    def _run(self) -> None:
+        for number in itertools.count():
+            if self._stopping.is_set():
+                return
+            partition = number % PARTITIONS
+            value = f"{self._name}-{number}"
+            self._tell(Send(self._name, name_of(partition), value))
+            while not self._accepted(partition, value):
+                self._producer.poll(0.01)
+            self._producer.poll(0)
+            if number % BURST == 0:
+                self._stopping.wait(REST_S)
+
+    def _accepted(self, partition: int, value: str) -> bool:
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            if error is None:
+                self._tell(Acknowledged(self._name, name_of(partition), value, message.offset()))
+            else:
+                self._tell.failed(self._name, error)
+                never = error.code() in NEVER_SENT
+                self._tell(Failed(self._name, value) if never else Unknown(self._name, value))
+
+        try:
+            self._producer.produce(TOPIC, value, partition=partition, on_delivery=delivered)
+        except BufferError:
+            return False
+        return True
+
+
+class LibrdkafkaMember:
+    """A member of a group."""
+
+    def __init__(self, bootstrap: str, group: str, name: str, tell: Progress) -> None:
+        self._bootstrap = bootstrap
+        self._group = group
+        self._name = name
+        self._tell = tell
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        self._stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        settings = {"bootstrap.servers": self._bootstrap, "group.id": self._group, "auto.offset.reset": "earliest"}
+        consumer = Consumer(settings | SILENT, error_cb=self._error)
+        consumer.subscribe([TOPIC], on_assign=self._assigned, on_revoke=self._assigned, on_lost=self._assigned)
+        while not self._stopping.is_set():
+            for partition, records in by_partition(consumer.consume(500, 0.1)):
+                self._tell(Polled(self._name, self._group, partition, records))
+        consumer.close()
+
+    def _assigned(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        self._tell(Assigned(self._name, self._group, [name_of(partition.partition) for partition in partitions]))
+
+    def _error(self, error: KafkaError) -> None:
+        if error.fatal():
+            self._tell.failed(self._name, error)
+
+
+def by_partition(messages: list[Message]) -> Iterator[tuple[str, Records]]:
+    """Yield what was read of each partition, in its order; errors are left out, they pass by themselves."""
+    found: dict[str, Records] = {}
+    for message in messages:
+        if message.error() is None:
+            found.setdefault(name_of(message.partition()), []).append((message.offset(), message.value().decode()))
+    yield from found.items()
+
+
+class JavaProgram:
+    """One of Apache Kafka's programs for system tests, which print what happens as lines of JSON."""
+
+    def __init__(self, name: str, tell: Progress, class_name: str, *arguments: str) -> None:
+        self._name = name
+        self._tell = tell
+        self._command = kafka_tool(class_name, *arguments)
+        self._process: subprocess.Popen[str] | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def start(self) -> None:
+        self._process = subprocess.Popen(
+            self._command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, bufsize=1
+        )
+        self._thread.start()
+
+    def finish(self, timeout_s: float) -> bool:
+        """Ask it to stop, and say whether it has in time."""
+        assert self._process is not None
+        self._process.terminate()
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def close(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._thread.join()
+
+    def _run(self) -> None:
+        assert self._process is not None
+        output: IO[str] | None = self._process.stdout
+        assert output is not None
+        with output:
+            for line in output:
+                if line.startswith("{"):
+                    self._take(json.loads(line))
+
+    def _take(self, printed: dict[str, Any]) -> None:
+        raise NotImplementedError
+
+
+class JavaProducer(JavaProgram):
+    """Apache Kafka's producer; it tells of a record when it knows the outcome, and chooses the partition."""
+
+    PREFIX = "7"
+
+    def __init__(self, bootstrap: str, name: str, tell: Progress) -> None:
+        options = ("--bootstrap-server", bootstrap, "--topic", TOPIC, "--acks", "-1", "--throughput", "100")
+        super().__init__(
+            name, tell, "org.apache.kafka.tools.VerifiableProducer", *options, "--value-prefix", self.PREFIX
+        )
+        tell(ProducerEvent(name, True))
+
+    def _take(self, printed: dict[str, Any]) -> None:
+        match printed:
+            case {"name": "producer_send_success", "value": value, "partition": partition, "offset": offset}:
+                self._tell(Send(self._name, name_of(partition), value))
+                self._tell(Acknowledged(self._name, name_of(partition), value, offset))
+            case {"name": "producer_send_error", "value": value, "message": message}:
+                self._tell.failed(self._name, message)
+                self._tell(Send(self._name, "", value))
+                self._tell(Unknown(self._name, value))
+
+
+class JavaMember(JavaProgram):
+    """Apache Kafka's consumer, as a member of a group."""
+
+    def __init__(self, bootstrap: str, group: str, name: str, tell: Progress) -> None:
+        options = ("--bootstrap-server", bootstrap, "--topic", TOPIC, "--group-id", group, "--verbose")
+        super().__init__(name, tell, "org.apache.kafka.tools.VerifiableConsumer", *options)
+        self._group = group
+
+    def _take(self, printed: dict[str, Any]) -> None:
+        match printed:
+            case {"name": "partitions_assigned" | "partitions_revoked", "partitions": partitions}:
+                names = [name_of(partition["partition"]) for partition in partitions]
+                self._tell(Assigned(self._name, self._group, names))
+            case {"name": "record_data", "partition": partition, "offset": offset, "value": value}:
+                self._tell(Polled(self._name, self._group, name_of(partition), [(offset, value)]))
+
+
+def read_back(bootstrap: str, tell: Tell, timeout_s: float) -> None:
+    """Read every partition from its begin to its end, where nothing is written any more, as far as time allows."""
+    settings = {"bootstrap.servers": bootstrap, "group.id": "read-back", "enable.auto.commit": False}
+    consumer = Consumer(settings | SILENT | {"enable.partition.eof": True, "auto.offset.reset": "earliest"})
+    records: dict[int, Records] = {partition: [] for partition in range(PARTITIONS)}
+    unread = set(records)
+    consumer.assign([TopicPartition(TOPIC, partition, OFFSET_BEGINNING) for partition in records])
+    deadline = time.monotonic() + timeout_s
+    while unread and time.monotonic() < deadline:
+        for message in consumer.consume(5000, 0.2):
+            error = message.error()
+            if error is None:
+                records[message.partition()].append((message.offset(), message.value().decode()))
+            elif error.code() == KafkaError._PARTITION_EOF:
+                unread.discard(message.partition())
+    consumer.close()
+    for partition, found in records.items():
+        tell(ReadBack(name_of(partition), found, partition not in unread))
