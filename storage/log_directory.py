@@ -136,10 +136,13 @@ class LogDirectory:
             self._lock.release()
             self._lock = None
 
-    def read_offsets(self, name: str) -> dict[TopicPartition, int]:
-        """Return the offsets in a checkpoint file; none if it is missing, CheckpointError if it is damaged."""
+    def read_offsets(self, name: str) -> dict[TopicPartition, int] | None:
+        """Return the offsets in a checkpoint file, none if it is missing; CheckpointError if it is damaged.
+
+        None if it has no content, which is what a power cut leaves of one: that of no log has two lines.
+        """
         text = self._read(name)
-        return {} if text is None else parse_offsets(text, f"{self.path}/{name}")
+        return {} if text is None else parse_offsets(text, f"{self.path}/{name}") if text else None
 
     def write_offsets(self, name: str, offsets: Mapping[TopicPartition, int], sync: bool = False) -> None:
         """Replace a checkpoint file, unless it says the same already; with `sync`, durably.

@@ -13,45 +13,30 @@ is full. The metadata log in `__cluster_metadata-0` is its raft driver's, not ke
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from protocol.errors import ErrorCode, KafkaError
 from protocol.primitives import ZERO_UUID
-from storage.checkpoint import CheckpointError, MetaProperties, TopicPartition
+from storage.checkpoint import MetaProperties, TopicPartition
+from storage.checkpoint_files import CheckpointFiles
 from storage.disk import Disk
 from storage.flush import Flush
 from storage.log import Log
 from storage.log_config import LogConfig
-from storage.log_directory import (
-    CLEANED_TO,
-    HIGH_WATERMARKS,
-    LOG_STARTS,
-    RECOVERY_POINTS,
-    LogDirectory,
-    new_directory_id,
-)
+from storage.log_directory import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, LogDirectory, new_directory_id
 from storage.log_moves import LogMoves, superseded
 from storage.log_names import DELETE_SUFFIX, METADATA_TOPIC, STRAY_SUFFIX, parse_future_name, parse_log_name
 from storage.opening import open_log
-from storage.refusal import cleaned_offsets, refuse_file
+from storage.refusal import refuse_file
 from storage.retention import told
 from storage.trash import Trash
 
 if TYPE_CHECKING:
     from random import Random
 
-CHECKPOINTS = (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS, CLEANED_TO)
-
 _END_OF_TIME_MS = 1 << 63
 _LOGS_A_STEP = 256  # far less than a millisecond's work, where nothing has to be done to them
-
-
-class _Unopened(NamedTuple):
-    """A log that could not be opened: where it is, and its offset in each checkpoint file that names it."""
-
-    home: LogDirectory
-    offsets: dict[str, int]
 
 
 class LogManager:
@@ -72,17 +57,11 @@ class LogManager:
         self._random = random
         self._logs: dict[TopicPartition, Log] = {}
         self._homes: dict[TopicPartition, LogDirectory] = {}
-        # Partitions without a log that checkpoint files still name: a new log must not be taken for the old one.
-        self._stale: set[TopicPartition] = set()
-        # Directories whose file of log starts is behind.
-        self._unsaved: set[LogDirectory] = set()
-        # Partitions whose log is on disk but could not be opened: only the next start may try again, with recovery.
-        # Until then their lines in the checkpoint files, by the files' names, are kept as they were.
-        self._unopened: dict[TopicPartition, _Unopened] = {}
         self.directories = [LogDirectory(disk, path.rstrip("/")) for path in directories]
         # For the caller to log: what was found wrong and put up with, and what retention has deleted.
         self.problems: list[str] = []
         self.deletions: list[str] = []
+        self._checkpoints = CheckpointFiles(self._logs_in, self.problems)
         self.trash = Trash(disk, now_ms=now_ms, random=random)
         self.moves = LogMoves(self, disk, now_ms=now_ms, random=random)
 
@@ -124,13 +103,11 @@ class LogManager:
         older = superseded(self._disk, found)
         outdated: list[tuple[LogDirectory, TopicPartition, str]] = []
         for directory, names in found.items():
-            files = {name: self._checkpointed(directory, name) for name in CHECKPOINTS}
-            cleaned = cleaned_offsets(self._disk, directory.path)
-            self._stale.update(*files.values())
+            checkpointed = self._checkpoints.read(directory)
             for name in names:
                 path = f"{directory.path}/{name}"
                 if not self._disk.is_dir(path):
-                    refuse_file(path, self._stale)
+                    refuse_file(path, self._checkpoints.stale)
                     continue
                 if name.endswith(DELETE_SUFFIX):
                     self.trash.found(directory, path)
@@ -146,22 +123,23 @@ class LogManager:
                 if path in older:
                     outdated.append((directory, key, path))
                     continue
-                known = {name: offsets[key] for name, offsets in files.items() if key in offsets}
+                compacted = checkpointed.may_be_compacted(key)
                 log = self._open(
                     directory,
                     key,
                     self._default_config,
                     clean=directory.clean,
-                    recovery_point=known.get(RECOVERY_POINTS, 0),
-                    log_start_offset=known.get(LOG_STARTS, 0),
-                    high_watermark=known.get(HIGH_WATERMARKS, 0),
+                    recovery_point=checkpointed.offset(RECOVERY_POINTS, key),
+                    log_start_offset=checkpointed.offset(LOG_STARTS, key),
+                    high_watermark=checkpointed.offset(HIGH_WATERMARKS, key),
+                    compacted=compacted,
                 )
                 if log is None:
-                    self._unopened[key] = _Unopened(directory, known)
+                    self._checkpoints.could_not_open(directory, key, checkpointed)
                 else:
-                    self._stale.discard(key)
-                    # Where nobody knows which logs have gaps, none is refused for them later.
-                    log.cleaned_to = log.log_start_offset if cleaned is None else cleaned.get(key)
+                    self._checkpoints.stale.discard(key)
+                    if compacted:
+                        log.cleaned_to = checkpointed.cleaned_to(key, log.log_start_offset)
                     yield log
         for directory, key, path in outdated:
             if key in self._logs:
@@ -192,7 +170,7 @@ class LogManager:
         after a crash. Returns whether there is none.
         """
         unclean = list(broken) if clean else list(self.directories)
-        unclean += [unopened.home for unopened in self._unopened.values() if not unopened.home.clean]
+        unclean += [directory for directory in self._checkpoints.unopened_in if not directory.clean]
         if clean:
             self.moves.close()
             for key, log in self._logs.items():
@@ -201,7 +179,7 @@ class LogManager:
                 except KafkaError as error:
                     self.problems.append(str(error))
                     unclean.append(self._homes[key])
-            self._write_checkpoints(CHECKPOINTS, sync=True)
+            self._checkpoints.write(self.online, sync=True)
         for directory in self.directories:
             try:
                 directory.close(clean=directory not in unclean, broker_epoch=broker_epoch)
@@ -245,12 +223,12 @@ class LogManager:
         log = self._logs.get(key)
         if log is not None:
             return log
-        if key in self._unopened:
+        if self._checkpoints.is_unopened(key):
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {topic}-{partition} could not be opened")
         directory = self._directory_for(directory_id)
-        if key in self._stale:
+        if key in self._checkpoints.stale:
             # Durably, and with it that the former log has another name now: neither may be back beside this one.
-            self._write_checkpoints(CHECKPOINTS, sync=True)
+            self._checkpoints.write(self.online, sync=True)
         log = self._open(directory, key, config, topic_id=topic_id)
         if log is None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {topic}-{partition} cannot be made")
@@ -270,7 +248,7 @@ class LogManager:
         self.moves.cancel(self._logs[key])
         log = self._logs.pop(key)
         log.disown()
-        self._stale.add(key)
+        self._checkpoints.stale.add(key)
         return self._homes.pop(key), log
 
     def rehome(self, log: Log, directory: LogDirectory) -> None:
@@ -279,42 +257,30 @@ class LogManager:
 
     def checkpoint_one(self, log: Log, directory: LogDirectory, copy: Log) -> None:
         """Let the checkpoint files of `directory` tell of a log that is about to be in it, as `copy` is."""
-        key = (log.topic, log.partition)
-        offsets = {RECOVERY_POINTS: _recovery_point(copy), LOG_STARTS: log.log_start_offset, CLEANED_TO: log.cleaned_to}
-        for name, offset in offsets.items():
-            if offset is not None:
-                self._write_offsets(directory, name, {**self._offsets_of(directory, name), key: offset}, sync=False)
+        self._checkpoints.write_one(log, directory, copy)
 
     def truncate_to(self, log: Log, offset: int) -> bool:
         """Drop everything from `offset` on, as `Log.truncate_to`, and from the checkpoint files too."""
-        self._cut_checkpoints(log, offset)
+        # Before too: it begins with indexes, which are trusted below the recovery point.
+        self._checkpoints.cut(log, self.directory_of(log), offset)
         cut = log.truncate_to(offset)
-        self._cut_checkpoints(log, offset)
+        self._checkpoints.cut(log, self.directory_of(log), offset)
         return cut
 
     def truncate_fully_and_start_at(self, log: Log, offset: int) -> None:
         """Drop everything, as `Log.truncate_fully_and_start_at`, and from the checkpoint files too."""
-        self._cut_checkpoints(log, 0)
+        self._checkpoints.cut(log, self.directory_of(log), 0)
         log.truncate_fully_and_start_at(offset)
-        self._cut_checkpoints(log, offset)
-
-    def _cut_checkpoints(self, log: Log, offset: int) -> None:
-        # Before a truncation too: it begins with indexes, which are trusted below the recovery point.
-        log.recovery_point, directory = min(log.recovery_point, offset), self.directory_of(log)
-        for name in (RECOVERY_POINTS, LOG_STARTS, CLEANED_TO):
-            self._write_offsets(directory, name, self._offsets_of(directory, name), sync=True)
+        self._checkpoints.cut(log, self.directory_of(log), offset)
 
     def delete_records(self, log: Log, offset: int) -> None:
         """Let `log` begin at `offset`, through a crash only from `save_log_starts` on; as `Log.advance_log_start`."""
         if log.advance_log_start(offset):
-            self._unsaved.add(self.directory_of(log))
+            self._checkpoints.log_start_moved(self.directory_of(log))
 
     def save_log_starts(self) -> None:
         """Make what `delete_records` did last; once for many logs, since a file tells of all. KafkaError if not."""
-        for directory in self.online:
-            if directory in self._unsaved:
-                self._write_offsets(directory, LOG_STARTS, self._log_starts(directory), sync=False)
-                self._unsaved.discard(directory)
+        self._checkpoints.save_log_starts(self.online)
 
     # Upkeep
 
@@ -383,39 +349,7 @@ class LogManager:
 
     def checkpoint(self, *names: str) -> None:
         """Write some of the checkpoint files, or all of them, of every directory that works."""
-        self._write_checkpoints(names or CHECKPOINTS, sync=False)
-
-    def _write_checkpoints(self, names: Iterable[str], sync: bool) -> None:
-        for directory in self.online:
-            try:
-                for name in names:
-                    self._write_offsets(directory, name, self._offsets_of(directory, name), sync)
-            except KafkaError as error:
-                if not directory.full:  # `SpaceWatch` tells of that, once
-                    self.problems.append(str(error))
-        if set(names) >= set(CHECKPOINTS):
-            self._stale.clear()
-
-    def _offsets_of(self, directory: LogDirectory, name: str) -> dict[TopicPartition, int]:
-        """Return what the checkpoint file `name` of a directory has to say."""
-        if name == LOG_STARTS:
-            return self._log_starts(directory)
-        logs = self._logs_in(directory).items()
-        if name == RECOVERY_POINTS:
-            return {key: _recovery_point(log) for key, log in logs}
-        if name == CLEANED_TO:
-            return {key: log.cleaned_to for key, log in logs if log.cleaned_to is not None}
-        return {key: log.high_watermark for key, log in logs}
-
-    def _write_offsets(
-        self, directory: LogDirectory, name: str, offsets: Mapping[TopicPartition, int], sync: bool
-    ) -> None:
-        kept = {
-            key: unopened.offsets[name]
-            for key, unopened in self._unopened.items()
-            if unopened.home is directory and name in unopened.offsets
-        }
-        directory.write_offsets(name, {**kept, **offsets}, sync)
+        self._checkpoints.write(self.online, names)
 
     # Parts
 
@@ -430,6 +364,7 @@ class LogManager:
         recovery_point: int = 0,
         log_start_offset: int = 0,
         high_watermark: int = 0,
+        compacted: bool | None = None,
     ) -> Log | None:
         try:
             log = open_log(
@@ -443,6 +378,7 @@ class LogManager:
                 recovery_point=recovery_point,
                 log_start_offset=log_start_offset,
                 high_watermark=high_watermark,
+                compacted=compacted,
             )
         except KafkaError as error:
             self.problems.append(str(error))
@@ -472,29 +408,9 @@ class LogManager:
             if self._logs.get(key) is log and self._homes[key].failure is None:
                 yield log
 
-    def _log_starts(self, directory: LogDirectory) -> dict[TopicPartition, int]:
-        """Where files alone would not tell."""
-        return {
-            key: log.log_start_offset
-            for key, log in self._logs_in(directory).items()
-            if log.log_start_offset > log.segments[0].base_offset
-        }
-
-    def _checkpointed(self, directory: LogDirectory, name: str) -> dict[TopicPartition, int]:
-        try:
-            return directory.read_offsets(name)
-        except CheckpointError as error:
-            self.problems.append(f"{error}; taken as empty")
-            return {}
-
     def _names(self, directory: LogDirectory) -> list[str]:
         try:
             return self._disk.list_dir(directory.path)
         except OSError as error:
             self.problems.append(str(directory.give_up(error)))
             return []
-
-
-def _recovery_point(log: Log) -> int:
-    """Return the base of the segment up to which all is durable, indexes too, also once a truncation ends within it."""
-    return next((one.base_offset for one in reversed(log.segments) if one.base_offset <= log.recovery_point), 0)

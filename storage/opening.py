@@ -33,12 +33,14 @@ def open_log(
     recovery_point: int = 0,
     log_start_offset: int = 0,
     high_watermark: int = 0,
+    compacted: bool | None = None,
     name: str = "",
 ) -> Log:
     """Open the log of a partition in `directory`, or make it; recover it unless the last stop was `clean`.
 
-    The offsets are those of the directory's checkpoints. What recovery did is in `Log.recovery`. A log under another
-    `name` than its partition's is a copy that is being made (`log_moves.py`).
+    The offsets are those of the directory's checkpoints, and so is whether it may be `compacted`: None to look there.
+    What recovery did is in `Log.recovery`. A log under another `name` than its partition's is a copy that is being
+    made (`log_moves.py`).
     """
     path = f"{directory.path}/{name or f'{topic}-{partition}'}"
     with directory.storage_errors():
@@ -50,6 +52,7 @@ def open_log(
                 recovery_point=recovery_point,
                 log_start_offset=log_start_offset,
                 high_watermark=high_watermark,
+                compacted=compacted,
                 index_interval_bytes=config.index_interval_bytes,
                 now_ms=now_ms,
             )
@@ -73,15 +76,18 @@ def _open_parts(
     recovery_point: int,
     log_start_offset: int,
     high_watermark: int,
+    compacted: bool | None,
     index_interval_bytes: int,
     now_ms: int,
 ) -> LogParts:
-    if not disk.is_dir(path):
-        try:
-            disk.make_dirs(path)
-        except FileExistsError as error:
-            # Nor is this a failure of the disk.
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{path} is a file: move it away") from error
+    try:
+        names = disk.list_dir(path)
+    except FileNotFoundError:
+        disk.make_dirs(path)
+        names = []
+    except NotADirectoryError as error:
+        # Nor is this a failure of the disk.
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{path} is a file: move it away") from error
     files = LogFiles(disk, path)
     try:
         epochs = files.read_epochs(clean)
@@ -94,10 +100,12 @@ def _open_parts(
     found = recover_segments(
         disk,
         path,
+        names,
         epochs,
         clean=clean,
         recovery_point=recovery_point,
         log_start_offset=log_start_offset,
+        compacted=compacted,
         index_interval_bytes=index_interval_bytes,
         now_ms=now_ms,
     )

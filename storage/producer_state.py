@@ -118,16 +118,18 @@ class ProducerState:
         self.producers: dict[int, ProducerEntry] = producers if producers is not None else {}
         self.first_unstable_offset: int | None = None
         # First offset -> producer id of the open transactions, in the log's order.
-        self._open: dict[int, int] = dict(
-            sorted(
-                (entry.txn_first_offset, producer_id)
-                for producer_id, entry in self.producers.items()
-                if entry.txn_first_offset != NO_OFFSET
-            )
-        )
+        self._open: dict[int, int] = {}
         # First -> last offset of the ended transactions whose marker may still be above the high watermark.
         self._ended: dict[int, int] = {}
-        self._find_first_unstable()
+        if producers:
+            self._open.update(
+                sorted(
+                    (entry.txn_first_offset, producer_id)
+                    for producer_id, entry in producers.items()
+                    if entry.txn_first_offset != NO_OFFSET
+                )
+            )
+            self._find_first_unstable()
 
     def check(self, header: BatchHeader) -> AppendedBatch | None:
         """Decide on a client's batch before it is appended: None to append it, or the batch that it repeats.

@@ -11,6 +11,7 @@ What is known of producers, and the transaction indexes, are `producer_recovery.
 same result: a crash amid recovery is a crash like any other.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from protocol.errors import KafkaError
@@ -32,6 +33,9 @@ from storage.segment import (
 )
 from storage.transaction_index import TRANSACTION_INDEX_SUFFIX
 from storage.whole_batches import valid_batches
+
+_UNFINISHED = (CLEANED_SUFFIX, SWAP_SUFFIX)
+_LEFT_OVER = (DELETED_SUFFIX, ".tmp")
 
 
 class RecoveryReport(NamedTuple):
@@ -84,30 +88,41 @@ class Recovered(NamedTuple):
 def recover_segments(
     disk: Disk,
     directory: str,
+    names: Sequence[str],
     epochs: LeaderEpochs,
     *,
     clean: bool,
     recovery_point: int,
     log_start_offset: int,
+    compacted: bool | None,
     index_interval_bytes: int,
     now_ms: int,
 ) -> Recovered:
     """Open the segments in `directory`, making right what is wrong, or make the first if there are none.
 
-    `epochs` is brought in line with what the log holds. `recovery_point` is the offset below which all was synced
-    and `log_start_offset` the one below which records were deleted, as far as is known.
+    `names` are those of the files there, in their order, and `epochs` is brought in line with what the log holds.
+    `recovery_point` is the offset below which all was synced and `log_start_offset` the one below which records were
+    deleted, as far as is known; `compacted` is as for `refuse_segments`.
     """
-    names = found = set(disk.list_dir(directory))
-    if any(name.endswith((CLEANED_SUFFIX, SWAP_SUFFIX)) for name in names):
+    found = names
+    if [name for name in names if name.endswith(_UNFINISHED)]:
         from storage.compaction.leftovers import finish_swaps  # seldom needed
 
         finish_swaps(disk, directory)
-        names = set(disk.list_dir(directory))
-    bases = sorted(_offset_of(name) for name in names if name.endswith(LOG_SUFFIX) and _is_offset(name))
-    refuse_segments(
-        disk, directory, found, bases, clean=clean, recovery_point=recovery_point, log_start_offset=log_start_offset
+        names = disk.list_dir(directory)
+    bases = [int(name[:20]) for name in names if name[20:] == LOG_SUFFIX and name[:20].isdigit()]
+    looked_at = refuse_segments(
+        disk,
+        directory,
+        found,
+        bases,
+        clean=clean,
+        recovery_point=recovery_point,
+        log_start_offset=log_start_offset,
+        compacted=compacted,
+        now_ms=now_ms,
     )
-    _remove_leftovers(disk, directory, names)
+    names = _without_leftovers(disk, directory, names)
     segments: list[Segment] = []
     scanned: list[Segment] = []
     scanned_bytes = truncated = rebuilt = removed = 0
@@ -115,7 +130,7 @@ def recover_segments(
     next_offset: int | None = None
     for number, base in enumerate(bases):
         following = bases[number + 1] if number + 1 < len(bases) else None
-        segment, whole = _open(disk, directory, base, names, now_ms)
+        segment, whole = _open(disk, directory, base, names, looked_at.get(base), now_ms)
         unflushed = not clean and (following is None or following > recovery_point)
         segments.append(segment)
         if following is None and whole and not unflushed:
@@ -135,7 +150,12 @@ def recover_segments(
                 # Else a power cut could bring back what is cut off here, behind what is written next.
                 segment.file.sync()
             segment.seal()
-            if unflushed and not removed and _ends_early(disk, directory, base, following, names, bases[: number + 1]):
+            if (
+                unflushed
+                and not removed
+                and _ends_early(segment, following)
+                and not is_compacted(disk, directory, names, bases[: number + 1], compacted)
+            ):
                 removed = _remove_behind(disk, directory, bases[number:])
             if removed:
                 break
@@ -213,23 +233,18 @@ def _segments(count: int) -> str:
     return "1 segment" if count == 1 else f"{count} segments"
 
 
-def _offset_of(name: str) -> int:
-    return int(name[:20])
+def _open(
+    disk: Disk, directory: str, base: int, names: Sequence[str], segment: Segment | None, now_ms: int
+) -> tuple[Segment, bool]:
+    """Return a segment, and whether its indexes are there and plausible; there may be none of transactions.
 
-
-def _is_offset(name: str) -> bool:
-    return name[20:21] == "." and name[:20].isdigit()
-
-
-def _open(disk: Disk, directory: str, base: int, names: set[str], now_ms: int) -> tuple[Segment, bool]:
-    """Return a segment, and whether its indexes are there and plausible; there may be none of transactions."""
-    missing = False
-    for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
-        path = segment_path(directory, base, suffix)
-        if path.rpartition("/")[2] not in names:
-            disk.open_file(path, create=True)
-            missing = True
-    segment = Segment(disk, directory, base, now_ms)
+    None is given if one of the others is missing.
+    """
+    missing = segment is None
+    if segment is None:
+        for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            disk.open_file(segment_path(directory, base, suffix), create=True)
+        segment = Segment(disk, directory, base, now_ms)
     sound = segment.offset_index.sound() and segment.time_index.sound()
     if f"{base:020}{TRANSACTION_INDEX_SUFFIX}" in names:
         sound = sound and segment.transaction_index.sound()
@@ -244,14 +259,10 @@ def _readable_end(segment: Segment) -> int | None:
         return None
 
 
-def _ends_early(
-    disk: Disk, directory: str, base: int, following: int | None, names: set[str], bases: list[int]
-) -> bool:
-    """Tell whether the end of a segment was lost: the next one does not follow on it, though nothing was compacted."""
-    end = None if following is None else end_offset(disk, directory, base)
-    if following is None or end is None or end >= following:
-        return False
-    return not is_compacted(disk, directory, names, bases)
+def _ends_early(segment: Segment, following: int | None) -> bool:
+    """Tell whether the next segment does not follow on this one, whose end was lost unless it was compacted."""
+    end = None if following is None else end_offset(segment)
+    return following is not None and end is not None and end < following
 
 
 def _remove_behind(disk: Disk, directory: str, bases: list[int]) -> int:
@@ -262,12 +273,17 @@ def _remove_behind(disk: Disk, directory: str, bases: list[int]) -> int:
     return len(bases) - 1
 
 
-def _remove_leftovers(disk: Disk, directory: str, names: set[str]) -> None:
-    for name in sorted(names):
-        orphan = name[20:] in SEGMENT_SUFFIXES and name[:20].isdigit() and name[:20] + LOG_SUFFIX not in names
-        if orphan or name.endswith((DELETED_SUFFIX, ".tmp")):
-            disk.remove(f"{directory}/{name}")
-            names.discard(name)
+def _without_leftovers(disk: Disk, directory: str, names: Sequence[str]) -> Sequence[str]:
+    """Remove what belongs to no segment, and return the names of the rest."""
+    leftovers = [
+        name
+        for name in names
+        if name.endswith(_LEFT_OVER)
+        or (name[20:] in SEGMENT_SUFFIXES and name[:20].isdigit() and name[:20] + LOG_SUFFIX not in names)
+    ]
+    for name in leftovers:
+        disk.remove(f"{directory}/{name}")
+    return [name for name in names if name not in leftovers] if leftovers else names
 
 
 def _remove_snapshots_above(disk: Disk, directory: str, offset: int) -> None:

@@ -50,19 +50,30 @@ def refuse_segments(
     clean: bool,
     recovery_point: int,
     log_start_offset: int = 0,
-) -> None:
+    compacted: bool | None = None,
+    now_ms: int = 0,
+) -> dict[int, Segment]:
     """Raise LogRefused if the segments that begin at `bases` cannot be those of one log; OSError.
 
-    `names` are those in the directory before anything of a compaction that was interrupted was put right.
+    `names` are those in the directory before anything of a compaction that was interrupted was put right, `compacted`
+    is what the data directory's checkpoint says, None to look there. Returns those segments that were looked at and
+    have all their files, the last one's open.
     """
+    looked_at: dict[int, Segment] = {}
     for base, following in zip(bases, [*bases[1:], None], strict=False):
+        segment = _segment(disk, directory, base, now_ms)
+        if segment is not None:
+            looked_at[base] = segment
         path = segment_path(directory, base, LOG_SUFFIX)
         settled = clean or (following is not None and following <= recovery_point)
         if following is None or not settled:
-            _refuse_other_formats(disk, path, settled=settled)
-        if following is None or not settled:
+            _refuse_other_formats(disk, path, segment, settled=settled)
+        if following is None:
             continue
-        end, next_path = end_offset(disk, directory, base), segment_path(directory, following, LOG_SUFFIX)
+        end = None if segment is None or not settled else end_offset(segment)
+        if segment is not None:
+            segment.close_file()
+        next_path = segment_path(directory, following, LOG_SUFFIX)
         if end is not None and end > following:
             raise LogRefused(
                 f"{next_path} begins at offset {following}, but {path} ends with {end - 1}: two segments have the same"
@@ -72,12 +83,13 @@ def refuse_segments(
             end is not None
             and base < end  # only compaction leaves a segment without a batch
             and max(end, log_start_offset) < following
-            and not is_compacted(disk, directory, names, bases)
+            and not is_compacted(disk, directory, names, bases, compacted)
         ):
             raise LogRefused(
                 f"{next_path} begins at offset {following}, but {path} ends with {end - 1}: a segment is missing; put"
                 f" its files back ({_MENDS})"
             )
+    return looked_at
 
 
 def refuse_log_start(directory: str, end_offset: int, log_start_offset: int) -> None:
@@ -93,7 +105,8 @@ def refuse_log_start(directory: str, end_offset: int, log_start_offset: int) -> 
 def refuse_torn_end(disk: Disk, directory: str) -> None:
     """Raise LogRefused if the last segment of a log that was closed in order does not end in a whole batch; OSError."""
     bases = [int(name[:20]) for name in disk.list_dir(directory) if name.endswith(LOG_SUFFIX) and name[:20].isdigit()]
-    if not bases or end_offset(disk, directory, max(bases)) is not None:
+    segment = _segment(disk, directory, max(bases), 0) if bases else None
+    if not bases or (segment is not None and end_offset(segment) is not None):
         return
     path, position, offset = segment_path(directory, max(bases), LOG_SUFFIX), 0, max(bases)
     file, size = disk.open_file(path), disk.file_size(path)
@@ -109,12 +122,13 @@ def refuse_torn_end(disk: Disk, directory: str) -> None:
         position, offset = position + header.size_bytes, header.next_offset
 
 
-def _refuse_other_formats(disk: Disk, path: str, *, settled: bool) -> None:
-    """Raise LogRefused if a segment begins with batches of another format.
+def _refuse_other_formats(disk: Disk, path: str, segment: Segment | None, *, settled: bool) -> None:
+    """Raise LogRefused if a segment, which may lack an index and so be None, begins with batches of another format.
 
     Where a crash may have left anything, one such batch is damage, and a second one behind it is not.
     """
-    file, size = disk.open_file(path), disk.file_size(path)
+    file = disk.open_file(path) if segment is None else segment.file
+    size = disk.file_size(path) if segment is None else segment.size_bytes
     magic, end = _format_at(file, 0, size)
     if magic == MAGIC or not (settled or _format_at(file, end, size)[0] == magic):
         return
@@ -134,26 +148,40 @@ def _format_at(file: File, position: int, size: int) -> tuple[int, int]:
     return MAGIC, position
 
 
-def end_offset(disk: Disk, directory: str, base: int) -> int | None:
+def _segment(disk: Disk, directory: str, base: int, now_ms: int) -> Segment | None:
+    """Return a segment as it is on disk; None if it lacks a file."""
+    try:
+        return Segment(disk, directory, base, now_ms)
+    except FileNotFoundError:
+        return None
+
+
+def end_offset(segment: Segment) -> int | None:
     """Return the offset behind the last batch of a segment; None if its end has to be searched for."""
     try:
-        segment = Segment(disk, directory, base, 0)
         start = segment.offset_index.last_position() if segment.offset_index.sound() else 0
         last = None
         for place in segment.places(start if start < segment.size_bytes else 0):
             last = place
     except (KafkaError, FileNotFoundError):
         return None
-    return base if last is None else last.last_offset + 1
+    return segment.base_offset if last is None else last.last_offset + 1
 
 
-def is_compacted(disk: Disk, directory: str, names: Collection[str], bases: Sequence[int]) -> bool:
-    """Tell whether a log shows any sign of a compaction, which leaves gaps; what is half done counts."""
-    parent, _, name = directory.rpartition("/")
-    if any(other.endswith(_COMPACTING) and other[:20].isdigit() and int(other[:20]) > bases[0] for other in names):
+def is_compacted(
+    disk: Disk, directory: str, names: Collection[str], bases: Sequence[int], known: bool | None = None
+) -> bool:
+    """Tell whether a log shows any sign of a compaction, which leaves gaps; what is half done counts.
+
+    `known` is whether the data directory's checkpoint names it, None to look there.
+    """
+    if known is None:
+        parent, _, name = directory.rpartition("/")
+        cleaned = cleaned_offsets(disk, parent)
+        known = cleaned is None or parse_log_name(name) in cleaned
+    if known:
         return True
-    cleaned = cleaned_offsets(disk, parent)
-    if cleaned is None or parse_log_name(name) in cleaned:
+    if any(other.endswith(_COMPACTING) and other[:20].isdigit() and int(other[:20]) > bases[0] for other in names):
         return True
     return any(_shows_gaps(disk, directory, base) for base in bases)
 

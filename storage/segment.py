@@ -104,9 +104,10 @@ class Segment:
         self.directory = directory
         self.base_offset = base_offset
         self.suffix = suffix
-        self.size_bytes = disk.file_size(self.path)
-        self.offset_index = OffsetIndex(disk, self._path(OFFSET_INDEX_SUFFIX), base_offset)
-        self.time_index = TimeIndex(disk, self._path(TIME_INDEX_SUFFIX), base_offset)
+        stem = f"{directory}/{base_offset:020d}"
+        self.size_bytes = disk.file_size(stem + LOG_SUFFIX + suffix)
+        self.offset_index = OffsetIndex(disk, stem + OFFSET_INDEX_SUFFIX + suffix, base_offset)
+        self.time_index = TimeIndex(disk, stem + TIME_INDEX_SUFFIX + suffix, base_offset)
 
     @classmethod
     def create(cls, disk: Disk, directory: str, base_offset: int, now_ms: int, suffix: str = "") -> "Segment":

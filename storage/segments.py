@@ -175,9 +175,11 @@ class Segments:
     def truncate_to(self, offset: int) -> int:
         """Drop every batch that ends at or after `offset`, and return where the next one goes.
 
-        `offset` lies behind the first segment's start.
+        `offset` lies behind the first segment's start. TransactionIndexError, with nothing changed, if one is to be cut
+        that cannot be read.
         """
         kept = max(bisect_right(self._bases, offset), 1)
+        self._segments[kept - 1].transaction_index.load()
         # From the end backwards, so that a crash amid this leaves no hole.
         for segment in reversed(self._segments[kept:]):
             segment.remove()

@@ -117,6 +117,10 @@ class TransactionIndex:
             self._saved = 0
         return self._saved == 0 if self._entries is None and self._saved >= 0 else not self.entries
 
+    def load(self) -> None:
+        """Read the file, so that nothing that changes the entries can fail any more for what is in it."""
+        self._entries = self.entries
+
     def sound(self) -> bool:
         """Tell whether the file, if there is one, is an index."""
         try:

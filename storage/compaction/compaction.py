@@ -192,7 +192,7 @@ class Compaction:
         """Say durably that the log has gaps from now on: after a crash, those of other logs are taken for losses."""
         log, directory = self.log, self._directory
         try:
-            known = directory.read_offsets(CLEANED_TO)
+            known = directory.read_offsets(CLEANED_TO) or {}
         except CheckpointError:
             known = {}
         log.cleaned_to = self._filth.first_dirty_offset

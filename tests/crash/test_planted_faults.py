@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+import storage.checkpoint_files
 import storage.compaction.leftovers
 import storage.compaction.swap
 import storage.log
-import storage.log_manager
 import storage.opening
 from storage.compaction.compaction import Compaction
 from storage.compaction.swap import Swap
@@ -52,7 +52,7 @@ def no_sync_of_indexes(plant: pytest.MonkeyPatch) -> None:
 
 
 def a_recovery_point_within_the_segment_that_is_appended_to(plant: pytest.MonkeyPatch) -> None:
-    plant.setattr(storage.log_manager, "_recovery_point", lambda log: max(log.recovery_point, 0))
+    plant.setattr(storage.checkpoint_files, "_recovery_point", lambda log: max(log.recovery_point, 0))
 
 
 def no_sync_after_a_truncation(plant: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from protocol.messages.fetch import FetchRequest
 from protocol.messages.produce import ProduceRequest
 from protocol.primitives import uuid_text
 from protocol.record_batch import build_batch, iter_records
-from storage.log_manager import CHECKPOINTS
+from storage.checkpoint_files import CHECKPOINTS
 from tests.disks import FaultyDisk
 from tests.unit.broker.whole_broker import WholeBroker
 

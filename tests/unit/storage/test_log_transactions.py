@@ -110,3 +110,18 @@ def test_an_abort_is_appended_on_a_disk_that_is_full_for_its_index(tmp_path: Pat
     assert not list(Path(log.directory).glob("*.txnindex"))
     log.close(NOW_MS)
     assert aborted(open_log(tmp_path, CONFIG, high_watermark=2), 0) == [(1, 0)]
+
+
+def test_a_truncation_changes_nothing_if_the_index_that_it_would_cut_cannot_be_read(log: Log) -> None:
+    folder, offset = Path(log.directory), log.segments[-1].base_offset - 1
+    index = Path(log.segments[-2].transaction_index.path)
+    log.release()
+    index.write_bytes(b"rotten")
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    ends = log.log_start_offset, log.log_end_offset, log.size_bytes, len(log.segments)
+    with pytest.raises(KafkaError, match=f"{index}: 6 bytes are not a whole number of entries"):
+        log.truncate_to(offset)
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+    assert (log.log_start_offset, log.log_end_offset, log.size_bytes, len(log.segments)) == ends
+    index.unlink()
+    assert log.truncate_to(offset)

@@ -1,0 +1,163 @@
+"""What the checkpoint files of the data directories say of the logs: read at a start, written as the logs change.
+
+    recovery points    up to where all is durable          a start reads nothing below
+    log starts         where files alone would not tell
+    high watermarks    up to where all replicas have it
+    cleaned to         which logs compaction has left gaps in
+
+A file tells of every log of its directory at once. Those that could not be opened keep their lines as they were: only
+the next start may try again, with recovery. And a partition that a file still names, though its log is gone, is
+`stale`: a new log must not be taken for the old one. The texts are `checkpoint.py`'s, the files `log_directory.py`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from protocol.errors import KafkaError
+from storage.checkpoint import CheckpointError, TopicPartition
+from storage.log_directory import CLEANED_TO, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, LogDirectory
+
+if TYPE_CHECKING:
+    from storage.log import Log
+
+CHECKPOINTS = (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS, CLEANED_TO)
+
+
+class Checkpointed(NamedTuple):
+    """What the files of one directory said at the start, by their names; None of what nobody knows any more."""
+
+    files: dict[str, dict[TopicPartition, int] | None]
+
+    def offset(self, name: str, key: TopicPartition) -> int:
+        """Return the offset of a partition in a file; 0 if there is none."""
+        return (self.files[name] or {}).get(key, 0)
+
+    def may_be_compacted(self, key: TopicPartition) -> bool:
+        """Tell whether a log may have gaps, as each may where nobody knows which."""
+        cleaned = self.files[CLEANED_TO]
+        return cleaned is None or key in cleaned
+
+    def cleaned_to(self, key: TopicPartition, log_start_offset: int) -> int:
+        """Return up to where a log that may be compacted is; where nobody knows, none is refused for its gaps later."""
+        return (self.files[CLEANED_TO] or {}).get(key, log_start_offset)
+
+
+class _Unopened(NamedTuple):
+    """A log that could not be opened: where it is, and its offset in each file that names it."""
+
+    home: LogDirectory
+    offsets: dict[str, int]
+
+
+class CheckpointFiles:
+    """The checkpoint files of all directories; what cannot be read or written goes to `problems`."""
+
+    def __init__(self, logs_in: Callable[[LogDirectory], Mapping[TopicPartition, Log]], problems: list[str]) -> None:
+        """Tell of the logs that `logs_in` a directory are."""
+        self._logs_in = logs_in
+        self._problems = problems
+        self._unopened: dict[TopicPartition, _Unopened] = {}
+        # Directories whose file of log starts is behind.
+        self._unsaved: set[LogDirectory] = set()
+        self.stale: set[TopicPartition] = set()
+
+    # Reading
+
+    def read(self, directory: LogDirectory) -> Checkpointed:
+        """Return what the files of a directory say; all that they name is stale until it is opened."""
+        found = Checkpointed({name: self._read(directory, name) for name in CHECKPOINTS})
+        self.stale.update(*filter(None, found.files.values()))
+        return found
+
+    def _read(self, directory: LogDirectory, name: str) -> dict[TopicPartition, int] | None:
+        try:
+            return directory.read_offsets(name)
+        except CheckpointError as error:
+            self._problems.append(f"{error}; taken as empty")
+            return None
+
+    def could_not_open(self, directory: LogDirectory, key: TopicPartition, found: Checkpointed) -> None:
+        """Keep what was `found` of a log that is there."""
+        offsets = {name: offsets[key] for name, offsets in found.files.items() if offsets and key in offsets}
+        self._unopened[key] = _Unopened(directory, offsets)
+
+    def is_unopened(self, key: TopicPartition) -> bool:
+        """Tell whether a partition's log is on disk but could not be opened."""
+        return key in self._unopened
+
+    @property
+    def unopened_in(self) -> list[LogDirectory]:
+        """The directories of the logs that could not be opened."""
+        return [unopened.home for unopened in self._unopened.values()]
+
+    # Writing
+
+    def write(self, directories: Iterable[LogDirectory], names: Iterable[str] = (), *, sync: bool = False) -> None:
+        """Write some of the files, or all of them; with `sync`, durably."""
+        names = tuple(names) or CHECKPOINTS
+        for directory in directories:
+            try:
+                for name in names:
+                    self._write(directory, name, self._offsets(directory, name), sync=sync)
+            except KafkaError as error:
+                if not directory.full:  # `SpaceWatch` tells of that, once
+                    self._problems.append(str(error))
+        if set(names) >= set(CHECKPOINTS):
+            self.stale.clear()
+
+    def write_one(self, log: Log, directory: LogDirectory, copy: Log) -> None:
+        """Let the files of `directory` tell of a log that is about to be in it, as `copy` is; KafkaError if not."""
+        key = (log.topic, log.partition)
+        offsets = {RECOVERY_POINTS: _recovery_point(copy), LOG_STARTS: log.log_start_offset, CLEANED_TO: log.cleaned_to}
+        for name, offset in offsets.items():
+            if offset is not None:
+                self._write(directory, name, {**self._offsets(directory, name), key: offset})
+
+    def cut(self, log: Log, directory: LogDirectory, offset: int) -> None:
+        """Durably say no more of a log than holds once it ends at `offset`; KafkaError if that cannot be written."""
+        log.recovery_point = min(log.recovery_point, offset)
+        for name in (RECOVERY_POINTS, LOG_STARTS, CLEANED_TO):
+            self._write(directory, name, self._offsets(directory, name), sync=True)
+
+    def log_start_moved(self, directory: LogDirectory) -> None:
+        """Take note that `save_log_starts` has something to tell."""
+        self._unsaved.add(directory)
+
+    def save_log_starts(self, directories: Iterable[LogDirectory]) -> None:
+        """Write where logs begin, once for many, where that has moved; KafkaError if it cannot be done."""
+        for directory in directories:
+            if directory in self._unsaved:
+                self._write(directory, LOG_STARTS, self._offsets(directory, LOG_STARTS))
+                self._unsaved.discard(directory)
+
+    def _offsets(self, directory: LogDirectory, name: str) -> dict[TopicPartition, int]:
+        """Return what the file `name` of a directory has to say."""
+        logs = self._logs_in(directory).items()
+        if name == RECOVERY_POINTS:
+            return {key: _recovery_point(log) for key, log in logs}
+        if name == LOG_STARTS:
+            return {key: log.log_start_offset for key, log in logs if log.log_start_offset > _first_offset(log)}
+        if name == CLEANED_TO:
+            return {key: log.cleaned_to for key, log in logs if log.cleaned_to is not None}
+        return {key: log.high_watermark for key, log in logs}
+
+    def _write(
+        self, directory: LogDirectory, name: str, offsets: Mapping[TopicPartition, int], *, sync: bool = False
+    ) -> None:
+        kept = {
+            key: unopened.offsets[name]
+            for key, unopened in self._unopened.items()
+            if unopened.home is directory and name in unopened.offsets
+        }
+        directory.write_offsets(name, {**kept, **offsets}, sync)
+
+
+def _first_offset(log: Log) -> int:
+    return log.segments[0].base_offset
+
+
+def _recovery_point(log: Log) -> int:
+    """Return the base of the segment up to which all is durable, indexes too, also once a truncation ends within it."""
+    return next((one.base_offset for one in reversed(log.segments) if one.base_offset <= log.recovery_point), 0)

@@ -1,0 +1,116 @@
+"""What checkpoint files say; how a manager of logs uses them is in `test_log_manager.py`."""
+
+from pathlib import Path
+
+import pytest
+
+from storage.checkpoint_files import CHECKPOINTS, CheckpointFiles
+from storage.disk import OsDisk
+from storage.log import Log
+from storage.log_directory import CLEANED_TO, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, LogDirectory
+from tests.logs import NOW_MS, fill, open_log
+
+KEY = ("topic", 0)
+
+
+class Checkpointing:
+    """The files of one directory with one log, of which nothing is known at first."""
+
+    def __init__(self, folder: Path) -> None:
+        self.directory = LogDirectory(OsDisk(), str(folder))
+        self.logs: dict[tuple[str, int], Log] = {}
+        self.problems: list[str] = []
+        self.files = CheckpointFiles(lambda _: self.logs, self.problems)
+        self.folder = folder
+
+    def text(self, name: str) -> str:
+        return (self.folder / name).read_text()
+
+
+@pytest.fixture
+def checkpointing(tmp_path: Path) -> Checkpointing:
+    return Checkpointing(tmp_path)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    log = open_log(tmp_path)
+    fill(log, 5)
+    log.roll(NOW_MS)
+    log.flush(NOW_MS)
+    return log
+
+
+def test_each_file_tells_its_part_of_a_log(checkpointing: Checkpointing, log: Log) -> None:
+    log.update_high_watermark(4)
+    log.advance_log_start(2)
+    log.cleaned_to = 3
+    checkpointing.logs[KEY] = log
+    checkpointing.files.write([checkpointing.directory])
+    assert [checkpointing.text(name).splitlines()[2:] for name in CHECKPOINTS] == [
+        ["topic 0 5"], ["topic 0 2"], ["topic 0 4"], ["topic 0 3"]
+    ]  # fmt: skip
+
+
+def test_what_the_files_of_log_starts_and_cleaned_logs_need_not_tell_they_do_not(
+    checkpointing: Checkpointing, log: Log
+) -> None:
+    checkpointing.logs[KEY] = log
+    checkpointing.files.write([checkpointing.directory], [LOG_STARTS, CLEANED_TO])
+    assert [checkpointing.text(name) for name in (LOG_STARTS, CLEANED_TO)] == ["0\n0\n", "0\n0\n"]
+    assert not (checkpointing.folder / RECOVERY_POINTS).exists()
+
+
+def test_what_is_read_is_stale_until_everything_is_written_anew(checkpointing: Checkpointing) -> None:
+    (checkpointing.folder / HIGH_WATERMARKS).write_text("0\n1\ntopic 0 7\n")
+    found = checkpointing.files.read(checkpointing.directory)
+    assert found.offset(HIGH_WATERMARKS, KEY) == 7
+    assert found.offset(RECOVERY_POINTS, KEY) == found.offset(HIGH_WATERMARKS, ("topic", 1)) == 0
+    assert checkpointing.files.stale == {KEY}
+    checkpointing.files.write([checkpointing.directory], [HIGH_WATERMARKS])
+    assert checkpointing.files.stale == {KEY}
+    checkpointing.files.write([checkpointing.directory])
+    assert checkpointing.files.stale == set()
+
+
+@pytest.mark.parametrize(
+    ("text", "may_be", "cleaned_to"), [("0\n1\ntopic 0 7\n", True, 7), ("", True, 2), ("?", True, 2), (None, False, 2)]
+)
+def test_where_nobody_knows_which_logs_are_compacted_each_may_be(
+    checkpointing: Checkpointing, text: str | None, may_be: bool, cleaned_to: int
+) -> None:
+    if text is not None:
+        (checkpointing.folder / CLEANED_TO).write_text(text)
+    found = checkpointing.files.read(checkpointing.directory)
+    assert found.may_be_compacted(KEY) is may_be
+    assert found.cleaned_to(KEY, log_start_offset=2) == cleaned_to
+    assert len(checkpointing.problems) == (text == "?")
+
+
+def test_of_a_log_that_could_not_be_opened_the_files_go_on_to_tell(checkpointing: Checkpointing) -> None:
+    (checkpointing.folder / HIGH_WATERMARKS).write_text("0\n1\ntopic 0 7\n")
+    found = checkpointing.files.read(checkpointing.directory)
+    checkpointing.files.could_not_open(checkpointing.directory, KEY, found)
+    assert checkpointing.files.is_unopened(KEY)
+    assert checkpointing.files.unopened_in == [checkpointing.directory]
+    checkpointing.files.write([checkpointing.directory], sync=True)
+    assert checkpointing.text(HIGH_WATERMARKS) == "0\n1\ntopic 0 7\n"
+    assert checkpointing.text(LOG_STARTS) == "0\n0\n"
+
+
+def test_a_recovery_point_is_the_start_of_a_segment(checkpointing: Checkpointing, log: Log) -> None:
+    checkpointing.logs[KEY] = log
+    checkpointing.files.cut(log, checkpointing.directory, 3)
+    assert log.recovery_point == 3
+    assert checkpointing.text(RECOVERY_POINTS) == "0\n1\ntopic 0 0\n"
+
+
+def test_log_starts_are_written_only_where_one_has_moved(checkpointing: Checkpointing, log: Log) -> None:
+    checkpointing.logs[KEY] = log
+    log.update_high_watermark(5)
+    log.advance_log_start(2)
+    checkpointing.files.save_log_starts([checkpointing.directory])
+    assert not (checkpointing.folder / LOG_STARTS).exists()
+    checkpointing.files.log_start_moved(checkpointing.directory)
+    checkpointing.files.save_log_starts([checkpointing.directory])
+    assert checkpointing.text(LOG_STARTS) == "0\n1\ntopic 0 2\n"
