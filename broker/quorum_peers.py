@@ -78,10 +78,15 @@ class QuorumPeers:
         if error is not None:
             # It speaks no version of this: another program, or a much older one.
             _log.warning("Node %d cannot be asked: %s", request.to, error)
+        elif response.result() is not None:
+            self._lost_at_s.pop(request.to, None)
         self._answered(request, None if error is not None else response.result())
 
     def lost_at_ms(self) -> dict[int, int]:
-        """Return the nodes that could not be reached since their fetch connection broke, and when it did."""
+        """Return the nodes that have answered nothing since their fetch connection broke, and when it did.
+
+        Who fetches from another node now need not have that connection: a vote is an answer too.
+        """
         return {
             node_id: int(lost_s * 1000)
             for node_id, lost_s in self._lost_at_s.items()

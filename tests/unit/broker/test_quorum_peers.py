@@ -151,6 +151,15 @@ def test_who_is_unreachable_is_known_with_the_time_at_which_that_began(quorum):
     assert quorum.peers.lost_at_ms() == {}
 
 
+def test_who_has_voted_since_its_fetch_connection_broke_is_not_unreachable(quorum):
+    quorum.fetch()
+    quorum.lose()
+    quorum.let_pass(2)
+    quorum.network.down = False
+    quorum.vote()
+    assert quorum.peers.lost_at_ms() == {}
+
+
 def test_nobody_is_gone_for_who_has_closed_its_connections(quorum):
     quorum.fetch()
     quorum.lose()
