@@ -69,7 +69,7 @@ class Outcome(NamedTuple):
 class _Clients:
     """All that work during a run."""
 
-    def __init__(self, bootstrap: str, progress: Progress, *, java: bool) -> None:
+    def __init__(self, bootstrap: str, progress: Progress, java_directory: Path | None) -> None:
         self._progress = progress
         self.producers: list[LibrdkafkaProducer | JavaProducer] = [
             LibrdkafkaProducer(bootstrap, name, progress) for name in ("a", "b")
@@ -78,8 +78,8 @@ class _Clients:
             LibrdkafkaMember(bootstrap, GROUP, name, progress) for name in ("c", "d")
         ]
         self.groups = [GROUP]
-        if java:
-            self.producers.append(JavaProducer(bootstrap, "java-producer", progress))
+        if java_directory is not None:
+            self.producers.append(JavaProducer(bootstrap, "java-producer", progress, java_directory))
             self.members.append(JavaMember(bootstrap, JAVA_GROUP, "java-member", progress))
             self.groups.append(JAVA_GROUP)
 
@@ -129,7 +129,7 @@ def run(seed: int, seconds: float, directory: Path, *, java: bool) -> Outcome:
         with noting(problems):
             cluster.wait_for(lambda _: all(node.is_ready for node in cluster.nodes.values()), "all brokers ready")
             create_topic(cluster.bootstrap)
-            clients = stack.enter_context(_Clients(cluster.bootstrap, progress, java=java))
+            clients = stack.enter_context(_Clients(cluster.bootstrap, progress, directory if java else None))
             clients.wait_until_at_work()
             cluster.wait_until_whole()
             with noting(problems):
@@ -137,7 +137,7 @@ def run(seed: int, seconds: float, directory: Path, *, java: bool) -> Outcome:
             cluster.network.heal()
             problems += clients.finish()
             read_back(cluster.bootstrap, progress, DEADLINE_S)
-        problems += progress.errors
+        problems += [f"{error} ({count} times)" for error, count in progress.errors.items()]
         problems += [f"broker {node.id}: {told}" for node in cluster.nodes.values() for told in node.complaints()]
         if not problems:
             problems += [f"broker {id_} ended with {status}" for id_ in IDS if (status := cluster.nodes[id_].stop())]
@@ -178,7 +178,10 @@ def deal(seed: int, seconds: float, cluster: Cluster, progress: Progress, faults
         if found is None:
             raise ClusterError("nobody knows the active controller of a cluster that was whole")
         victim = fault.victim(found)
-        told = f"{fault.kind} {victim} ({fault.role}, {fault.number}, {fault.way})"
+        leads = Counter(state.leader for state in found.partitions.values())
+        led = "/".join(str(leads[id_]) for id_ in IDS)
+        how = f"{fault.role}, {fault.number}, {fault.way}"
+        told = f"{fault.kind} {victim} ({how}); partitions led: {led}, the quorum by {found.controller}"
         progress(events.Fault(told, round(elapsed, 2)))
         print(f"{elapsed:6.1f} s  {told}", flush=True)
         dealer.deal(fault, victim)

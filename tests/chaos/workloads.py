@@ -11,8 +11,9 @@ import json
 import subprocess
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import IO, Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
@@ -55,7 +56,7 @@ class Progress:
         self._changed = threading.Condition()
         self.acknowledged: set[str] = set()
         self.seen: defaultdict[str, set[str]] = defaultdict(set)
-        self.errors: list[str] = []
+        self.errors: Counter[str] = Counter()
         self.longest_gap_s = 0.0
         self._last_s: float | None = None
 
@@ -76,7 +77,7 @@ class Progress:
     def failed(self, who: str, error: object) -> None:
         """Take note of an error that reached an application."""
         with self._changed:
-            self.errors.append(f"{who}: {error}")
+            self.errors[f"{who}: {error}"] += 1
 
     def wait_for(self, condition: Callable[[], bool], timeout_s: float) -> bool:
         """Wait for what can only come true by an event, and say whether it did."""
@@ -240,12 +241,15 @@ class JavaProducer(JavaProgram):
     """Apache Kafka's producer; it tells of a record when it knows the outcome, and chooses the partition."""
 
     PREFIX = "7"
+    SETTINGS = "retries=2147483647\n"
+    """The producer's default, of which the program thinks otherwise."""
 
-    def __init__(self, bootstrap: str, name: str, tell: Progress) -> None:
+    def __init__(self, bootstrap: str, name: str, tell: Progress, directory: Path) -> None:
+        settings = directory / f"{name}.properties"
+        settings.write_text(self.SETTINGS)
         options = ("--bootstrap-server", bootstrap, "--topic", TOPIC, "--acks", "-1", "--throughput", "100")
-        super().__init__(
-            name, tell, "org.apache.kafka.tools.VerifiableProducer", *options, "--value-prefix", self.PREFIX
-        )
+        more = ("--value-prefix", self.PREFIX, "--command-config", str(settings))
+        super().__init__(name, tell, "org.apache.kafka.tools.VerifiableProducer", *options, *more)
         tell(ProducerEvent(name, True))
 
     def _take(self, printed: dict[str, Any]) -> None:
