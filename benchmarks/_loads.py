@@ -32,19 +32,24 @@ def tool(name: str, *arguments: str) -> str:
     return done.stdout
 
 
-def produce(server: Server, topic: str, acks: str, records: int = RECORDS) -> Figures:
-    """ProducerPerformance."""
-    user_s, system_s = server.cpu()
+def produce_rate(bootstrap: str, topic: str, acks: str, records: int = RECORDS) -> float:
+    """Let ProducerPerformance send records; return the megabytes (2^20 bytes) a second that it printed."""
     printed = tool(
         "ProducerPerformance",
         *("--topic", topic, "--num-records", str(records), "--record-size", str(RECORD_BYTES), "--throughput", "-1"),
-        *("--bootstrap-server", server.bootstrap, "--command-property", *PRODUCER_SETTINGS, f"acks={acks}"),
+        *("--bootstrap-server", bootstrap, "--command-property", *PRODUCER_SETTINGS, f"acks={acks}"),
     )
+    return float(re.findall(r"\(([\d.]+) MB/sec\)", printed)[-1])
+
+
+def produce(server: Server, topic: str, acks: str, records: int = RECORDS) -> Figures:
+    """ProducerPerformance."""
+    user_s, system_s = server.cpu()
+    rate = produce_rate(server.bootstrap, topic, acks, records)
     user_end_s, system_end_s = server.cpu()
     gigabytes = records * RECORD_BYTES / 1e9
-    megabytes = re.findall(r"\(([\d.]+) MB/sec\)", printed)
     return {
-        f"produce acks={acks}, MB/s": float(megabytes[-1]),
+        f"produce acks={acks}, MB/s": rate,
         f"produce acks={acks}, user s/GB": (user_end_s - user_s) / gigabytes,
         f"produce acks={acks}, CPU s/GB": (user_end_s - user_s + system_end_s - system_s) / gigabytes,
     }

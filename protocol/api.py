@@ -7,6 +7,7 @@ message that is not declared here yet has no module under `messages/`. Features 
 from __future__ import annotations
 
 from enum import IntEnum
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -248,6 +249,7 @@ def response_class(key: ApiKey) -> type[Message]:
     return _message_class(key, "Response")
 
 
+@cache
 def _message_class(key: ApiKey, suffix: str) -> type[Message]:
     api = APIS[key]
     path = f"protocol.messages.{api.module}"

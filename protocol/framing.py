@@ -3,8 +3,8 @@
 A reader owns no receive buffer of its own. All readers of a broker fill one shared *scratch* buffer, so
 that an idle connection costs next to nothing; a connection uses all of it only while large frames come, so that one
 read brings no more small ones than can be handled before others get their turn. Only a frame that has not
-arrived whole gets a buffer of its own, exactly as large as the frame. That buffer is never resized: views of it may be
-alive, and a `bytearray` would raise BufferError. A large frame is given its buffer in growing steps as its bytes
+arrived whole gets room of its own, exactly as large as the frame (`protocol.frame_buffers`). That is never resized:
+views of it may be alive. A large frame is given its buffer in growing steps as its bytes
 arrive, because a size alone is a claim: four bytes must not make the broker allocate a hundred megabytes, nor
 thousands of connections a megabyte each. The first step is a few times what has arrived, and at least
 `SMALL_READ_BYTES` or as much as the connection's largest frame had so far, at most `FIRST_ALLOCATION_BYTES`. All such
@@ -67,7 +67,7 @@ class FrameReader:
         self._head = b""  # one to three bytes of a size whose rest has not arrived
         self._at = self._end = 0  # what has not been given yet of the buffer that is being cut
         self._rest_bytes = 0
-        self._body: bytearray | None = None
+        self._body: memoryview | None = None
         self._completed = 0
         self._filled = 0
         self._size = 0
@@ -87,7 +87,7 @@ class FrameReader:
     def buffer(self) -> memoryview:
         """Return where the next read must go; only good for the read that follows at once."""
         if self._body is not None:
-            return memoryview(self._body)[self._filled :]
+            return self._body[self._filled :]
         room_bytes = _STARVED_READ_BYTES if self._memory.full else self._room_bytes
         head = self._head
         if not head:
@@ -127,7 +127,7 @@ class FrameReader:
         self._memory.give(len(body))
         if self._size > self._first_bytes:
             self._first_bytes = min(self._size, FIRST_ALLOCATION_BYTES)
-        return (memoryview(body),)
+        return (body,)
 
     def rest(self) -> Iterator[memoryview] | None:
         """Give what `received` has not given yet in memory of its own, where frames stay valid; None if that is all."""
@@ -145,7 +145,7 @@ class FrameReader:
             return
         self.starved = False
         before = len(self._body)
-        self._body = _copy_into(min(self._size, max(self._first_bytes, _GROWTH * self._filled)), self._body)
+        self._body = self._copy_into(min(self._size, max(self._first_bytes, _GROWTH * self._filled)), self._body)
         self._memory.take(len(self._body) - before)
 
     def discard(self) -> None:
@@ -183,11 +183,10 @@ class FrameReader:
         self.starved = self._memory.full
         # Always more than has arrived: an empty buffer for the next read would be an error.
         first_bytes = len(start) if self.starved else max(self._first_bytes, _GROWTH * len(start))
-        self._body = _copy_into(min(size, first_bytes), start)
+        self._body = self._copy_into(min(size, first_bytes), start)
         self._memory.take(len(self._body))
 
-
-def _copy_into(capacity_bytes: int, start: bytearray | memoryview) -> bytearray:
-    body = bytearray(capacity_bytes)
-    memoryview(body)[: len(start)] = start  # a bytearray would make a copy first, to assign that
-    return body
+    def _copy_into(self, capacity_bytes: int, start: memoryview) -> memoryview:
+        body = self._memory.buffers.take(capacity_bytes)
+        body[: len(start)] = start
+        return body

@@ -13,6 +13,8 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from protocol.frame_buffers import FrameBuffers
+
 if TYPE_CHECKING:
     from protocol.framing import FrameReader
 
@@ -22,10 +24,12 @@ UNLIMITED = sys.maxsize
 class RequestMemory:
     """The account that all readers of a broker share."""
 
-    __slots__ = ("_limit_bytes", "_waiting", "full", "let_through", "used_bytes")
+    __slots__ = ("_limit_bytes", "_waiting", "buffers", "full", "let_through", "used_bytes")
 
     def __init__(self, limit_bytes: int = UNLIMITED) -> None:
         self._limit_bytes = limit_bytes
+        self.buffers = FrameBuffers()
+        """Where the readers take it from."""
         self.used_bytes = 0
         self.full = False
         """Whether nobody may take more, save the one that is let through."""

@@ -81,7 +81,7 @@ def handle(
 def handle_frame(
     broker: Broker, header: RequestHeader, connection: Connection, frame: memoryview, body_at: int
 ) -> bytes | ProduceResponse | Promise[Any] | None:
-    """Append the batches of a plain request to partitions without followers, without decoding it to a message.
+    """Append the batches of a plain request, without decoding it to a message.
 
     None, with nothing done, for every other request, and where something is wrong already: `handle` says what.
     """
@@ -99,8 +99,6 @@ def handle_frame(
     for index, records in batches:
         partition = replicas.find(topic, index) if name is None else replicas.find_named(name, index)
         if partition is None or not partition.is_leader or partition.topic in INTERNAL_TOPICS:
-            return None
-        if acks == ACKS_ALL and partition.followers:
             return None
         try:
             found = check_batch(records)

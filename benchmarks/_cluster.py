@@ -1,0 +1,168 @@
+"""Three brokers that are one cluster, each a controller too: of Barnabas, or of Apache Kafka."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from benchmarks._loopback import Client, Server
+from benchmarks.start import TIMEOUT_S, free_port, resident_mb, started
+from protocol.api import ApiKey, request_class
+
+NODES = (1, 2, 3)
+IN_SYNC = {"default.replication.factor": "3", "min.insync.replicas": "2"}
+BARNABAS, KAFKA = "Barnabas", "Apache Kafka"
+
+_CLUSTER_ID = "WV5yoIVIQ7q2wIB0pOwZQg"
+_METADATA_VERSION = 12
+_POLL_S = 0.01
+
+
+class Ports(NamedTuple):
+    """Where a node listens."""
+
+    broker: int
+    controller: int
+
+
+Command = Callable[[Path, int, Mapping[int, Ports]], Sequence[str]]
+"""The command line of a node with its data in the directory, once that is prepared; which is not measured."""
+
+
+def _settings(node: int, ports: Mapping[int, Ports]) -> Mapping[str, str]:
+    own = ports[node]
+    return {
+        "node.id": str(node),
+        "process.roles": "broker,controller",
+        "listeners": f"PLAINTEXT://127.0.0.1:{own.broker},CONTROLLER://127.0.0.1:{own.controller}",
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.voters": ",".join(f"{one}@127.0.0.1:{at.controller}" for one, at in ports.items()),
+        **IN_SYNC,
+    }
+
+
+def barnabas(directory: Path, node: int, ports: Mapping[int, Ports]) -> Sequence[str]:
+    """Return the command of one of our brokers."""
+    options = [f"-D{name}={value}" for name, value in _settings(node, ports).items()]
+    return (sys.executable, "-m", "broker", "--data-dir", str(directory / "data"), *options)
+
+
+def apache_kafka(directory: Path, node: int, ports: Mapping[int, Ports]) -> Sequence[str]:
+    """Format a data directory, and return the command of one of Apache Kafka's."""
+    from tests.oracles.apache_kafka import kafka_classpath
+
+    properties = directory / "server.properties"
+    settings = {**_settings(node, ports), "log.dirs": str(directory / "data"), "offsets.topic.replication.factor": "3"}
+    properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+    # The heap that Kafka's own start script gives it.
+    java = ("java", "-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-cp", kafka_classpath())
+    formatting = (*java, "kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", str(properties))
+    subprocess.run(formatting, check=True, capture_output=True)
+    return (*java, "kafka.Kafka", str(properties))
+
+
+CLUSTERS: Mapping[str, Command] = {BARNABAS: barnabas, KAFKA: apache_kafka}
+
+
+class Cluster(NamedTuple):
+    """Three processes, by node."""
+
+    nodes: Mapping[int, Server]
+    ready_s: float
+    """How long it took them, from nothing, until each of them knew of all three."""
+
+    @property
+    def bootstrap(self) -> str:
+        """Return the address that clients are given."""
+        return ",".join(server.bootstrap for server in self.nodes.values())
+
+    @property
+    def resident_mb(self) -> float:
+        """Return the resident memory of all three, in MiB."""
+        return sum(resident_mb(server.process.pid) for server in self.nodes.values())
+
+    def cpu(self) -> list[tuple[float, float]]:
+        """Return the seconds of user and of system time that each has taken so far."""
+        return [server.cpu() for server in self.nodes.values()]
+
+
+@contextlib.contextmanager
+def running(command: Command) -> Iterator[Cluster]:
+    """Run a cluster on empty directories for as long as the block takes."""
+    with tempfile.TemporaryDirectory() as directory, contextlib.ExitStack() as stack:
+        ports = {node: Ports(free_port(), free_port()) for node in NODES}
+        lines = {}
+        for node in NODES:
+            own = Path(directory) / str(node)
+            own.mkdir()
+            lines[node] = command(own, node, ports)
+        begun = time.perf_counter()
+        nodes = {node: Server(stack.enter_context(started(lines[node])), ports[node].broker) for node in NODES}
+        for server in nodes.values():
+            wait_until(lambda at=server: len(metadata(at).brokers) == len(NODES), f"all brokers known to {server.port}")
+        yield Cluster(nodes, time.perf_counter() - begun)
+
+
+def metadata(server: Server, topics: Sequence[str] = ()) -> Any:
+    """Return what a broker says of its cluster, and of topics."""
+    request = request_class(ApiKey.METADATA)
+    wanted = [request.Topic(name=name) for name in topics]
+    client = Client(server.port)
+    try:
+        return client.call(ApiKey.METADATA, _METADATA_VERSION, request(topics=wanted))
+    finally:
+        client.close()
+
+
+def wait_until(holds: Callable[[], bool], what: str, timeout_s: float = TIMEOUT_S) -> None:
+    """Return once it holds; a broker that does not answer does not hold it."""
+    deadline = time.perf_counter() + timeout_s
+    while time.perf_counter() < deadline:
+        with contextlib.suppress(OSError, EOFError, ValueError):
+            if holds():
+                return
+        time.sleep(_POLL_S)
+    raise RuntimeError(f"not within {timeout_s:g} s: {what}")
+
+
+def create_topics(cluster: Cluster, names: Sequence[str], partitions: int, replicas: Sequence[int] = ()) -> float:
+    """Create topics of three replicas in one request; return the seconds until every broker knows them led and in sync.
+
+    With `replicas`, all partitions are where those say, and the first of them leads; else they are spread.
+    """
+    requests = request_class(ApiKey.CREATE_TOPICS)
+    assigned = requests.Topic.Assignment
+    topics = [
+        requests.Topic(
+            name=name,
+            num_partitions=-1 if replicas else partitions,
+            replication_factor=-1 if replicas else len(NODES),
+            assignments=[
+                assigned(partition_index=index, broker_ids=list(replicas)) for index in range(partitions) if replicas
+            ],
+            configs=[],
+        )
+        for name in names
+    ]
+    client = Client(next(iter(cluster.nodes.values())).port)
+    begun = time.perf_counter()
+    answer = client.call(ApiKey.CREATE_TOPICS, 7, requests(topics=topics, timeout_ms=60_000))
+    client.close()
+    failed = [one.error_message for one in answer.topics if one.error_code]
+    if failed:
+        raise RuntimeError(f"{len(failed)} topics were not created: {failed[0]}")
+
+    def complete(server: Server) -> bool:
+        found = [one for topic in metadata(server, names).topics for one in topic.partitions]
+        everywhere = len(found) == partitions * len(names)
+        return everywhere and all(one.leader_id > 0 and len(one.isr_nodes) == len(NODES) for one in found)
+
+    for server in cluster.nodes.values():
+        wait_until(lambda at=server: complete(at), f"{len(names)} topics known to {server.port}")
+    return time.perf_counter() - begun
