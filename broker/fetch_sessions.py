@@ -217,14 +217,20 @@ class FetchSession:
     def _watch(self, known: FetchPartition) -> None:
         if not known.watched and known.hosted is not None:
             known.watched = True
-            self._watching[known.hosted] = known
-            self._purgatory.watch(known.hosted, self)
+            key = self._key(known.hosted)
+            self._watching[key] = known
+            self._purgatory.watch(key, self)
 
     def _unwatch(self, known: FetchPartition) -> None:
         if known.watched and known.hosted is not None:
             known.watched = False
-            del self._watching[known.hosted]
-            self._purgatory.unwatch(known.hosted, self)
+            key = self._key(known.hosted)
+            del self._watching[key]
+            self._purgatory.unwatch(key, self)
+
+    def _key(self, hosted: Partition) -> Hashable:
+        """Return what is woken with what this fetcher may read: a replica reads the log, others what is committed."""
+        return hosted.log if self.privileged else hosted
 
     def _forget_watches(self) -> None:
         for known in tuple(self._watching.values()):

@@ -10,6 +10,9 @@ replicas) is listed under every key that could let it finish. Nobody polls:
     tell()                  tell the watchers all that happened
     run(now)                tell, let each who was told act once, then expire what is due
 
+What is read by replicas, the records of a log, and what is read by clients, those of a partition that are committed,
+are two keys: an append would wake clients in vain, and a high watermark that moves would wake replicas.
+
 `wake` only notes the key, so the append that moved a high watermark answers its own client first, and a
 hundred appends of one turn of the loop make one wake-up. `on_work` is called whenever there is something new
 for the driver to arrange: a `run` soon, and one at `next_deadline`. Deadlines are a heap; operations that

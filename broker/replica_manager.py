@@ -162,7 +162,9 @@ class ReplicaManager:
             partition.leave_behind(self._elapsed_ms())
         traffic.bytes_in += len(records)
         traffic.messages_in += info.last_offset - info.base_offset + 1
-        if partition.advance_high_watermark() or partition.followers:
+        if partition.followers:
+            self._purgatory.wake(partition.log, len(records))
+        if partition.advance_high_watermark():
             self._purgatory.wake(partition, len(records))
         if partition.log.config.barnabas_fsync == FSYNC_ALWAYS:
             self.group_commit.want(partition)
@@ -172,7 +174,17 @@ class ReplicaManager:
         """Commit what is on the disk now, and tell the waiting; also where the disk has failed."""
         if partition.is_leader:
             partition.advance_high_watermark()
+        self._wake_readers(partition)
+
+    def _wake_readers(self, partition: Partition) -> None:
+        """Tell of what is committed by now: also the replicas, for whom it is no reason to answer."""
         self._purgatory.wake(partition)
+        self._purgatory.wake(partition.log, 0)
+
+    def _wake_all(self, partition: Partition) -> None:
+        """Tell whoever waits for anything here to look again."""
+        self._purgatory.wake(partition)
+        self._purgatory.wake(partition.log)
 
     def acknowledged(self, writes: list[tuple[Partition, int]], timeout_ms: int) -> Promise[list[ErrorCode]]:
         """Return the error code of each (partition, end offset), once all are committed or the time is up."""
@@ -203,13 +215,13 @@ class ReplicaManager:
         if self.replication is not None and broker not in partition.isr:
             self.replication.fetched(partition, broker)
         if moved or log_start_offset > start_before:
-            self._purgatory.wake(partition)
+            self._wake_readers(partition)
 
     def isr_changed(self, partition: Partition) -> None:
         """Commit what all of another ISR have, and tell the waiting."""
         if partition.is_leader:
             partition.advance_high_watermark()
-        self._purgatory.wake(partition)
+        self._wake_readers(partition)
 
     def copy_of(self, partition: Partition) -> ReplicaCopy:
         """Return the replica for its leader's records to be taken over."""
@@ -237,7 +249,7 @@ class ReplicaManager:
 
     def _log_start_moved(self, partition: Partition) -> None:
         partition.log_start_seen = partition.log.log_start_offset
-        self._purgatory.wake(partition)
+        self._wake_all(partition)
         if self.replication is not None:
             self.replication.trimmed(partition)
 
@@ -340,7 +352,7 @@ class ReplicaManager:
                 self._unreported.setdefault(str(error), []).append(f"{topic.name}-{state.partition}")
             return
         self._unserved.pop(key, None)
-        self._purgatory.wake(partition)
+        self._wake_all(partition)
         if self.replication is not None:
             self.replication.placed(partition)
         self._sync_if_wanted(partition)
@@ -382,7 +394,7 @@ class ReplicaManager:
             del self._by_topic[partition.topic_id]
             self.traffic.forget(partition.topic)
         partition.unavailable = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        self._purgatory.wake(partition)
+        self._wake_all(partition)
         if self.replication is not None:
             self.replication.removed(partition)
         if partition.is_leader:
@@ -416,5 +428,5 @@ class ReplicaManager:
             config = config or self._topic_config(image, partition.topic)
             partition.log.config = config
             if partition.is_leader and partition.advance_high_watermark():
-                self._purgatory.wake(partition)
+                self._wake_readers(partition)
             self._sync_if_wanted(partition)
