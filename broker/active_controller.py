@@ -51,6 +51,7 @@ class ActiveController:
         self._settings = settings
         self._loop = loop
         self._leads = False
+        self._heard: asyncio.Future[None] = loop.create_future()
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._watching: asyncio.Task[None] | None = None
@@ -78,6 +79,23 @@ class ActiveController:
             key = connection.connection_id
             connection.on_close = partial(self._connection_lost, key)
         self.liveness.heard_from(broker_id, broker_epoch, metadata_offset, key, self._now_ms())
+        self._tell_waiting()
+
+    async def until_known(self, offset: int, timeout_s: float) -> None:
+        """Wait until all active brokers have applied the metadata up to `offset`.
+
+        No longer than `timeout_s`, or than this node leads. What was committed here is applied here.
+        """
+        ends_s = self._loop.time() + timeout_s
+        while self._leads and not self.liveness.all_know(offset, but=self._settings.node_id):
+            left_s = ends_s - self._loop.time()
+            if left_s <= 0:
+                return
+            await asyncio.wait([self._heard], timeout=left_s)  # which others wait for too
+
+    def _tell_waiting(self) -> None:
+        heard, self._heard = self._heard, self._loop.create_future()
+        heard.set_result(None)
 
     def alive(self) -> frozenset[int]:
         """Return the brokers whose session lasts."""
@@ -112,6 +130,7 @@ class ActiveController:
 
     def _lay_down(self) -> None:
         self._leads = False
+        self._tell_waiting()
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
@@ -119,6 +138,7 @@ class ActiveController:
     def _apply(self, _before: MetadataImage, image: MetadataImage, _records: tuple[Message, ...]) -> None:
         if self._leads:
             self.liveness.apply(image, self._now_ms())
+            self._tell_waiting()
             self._look_after_brokers()
 
     def _connection_lost(self, connection_id: int) -> None:

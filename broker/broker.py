@@ -18,7 +18,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from random import Random
 from typing import TYPE_CHECKING, Literal
 
@@ -28,6 +28,7 @@ from broker.active_controller import ActiveController
 from broker.chores import Chores
 from broker.compaction import LogCleaner
 from broker.controller_channel import ControllerChannel
+from broker.controller_life import ControllerLife
 from broker.cordons import cordoned_ids
 from broker.data_directories import (
     CannotStart,
@@ -45,10 +46,11 @@ from broker.live_settings import LiveSettings
 from broker.lost_directories import report_lost
 from broker.metrics import Metrics
 from broker.neighbours import Neighbours
-from broker.producer_ids import ProducerIds
+from broker.producer_ids import ProducerIds, allocate_block
+from broker.prompt_heartbeats import PromptHeartbeats
 from broker.purgatory_driver import PurgatoryDriver
 from broker.raft_driver import RaftDriver
-from broker.registration import broker_registration
+from broker.registration import broker_registration, controller_registration
 from broker.replica_manager import ReplicaManager
 from broker.replication import Replication, fetch_limits
 from broker.said_once import SaidOnce
@@ -60,7 +62,7 @@ from controller.configs.effective import effective_topic_config
 from controller.configs.log_config import log_config, topic_log_config
 from controller.image import Endpoint, MetadataImage
 from controller.topic_names import CONSUMER_OFFSETS
-from protocol.errors import ErrorCode, InvariantError, KafkaError
+from protocol.errors import InvariantError, KafkaError
 from protocol.records.metadata import RemoveTopicRecord
 from storage.log_manager import LogManager
 from storage.refusal import LogRefused
@@ -133,13 +135,15 @@ class Broker:
             topic_config=lambda image, topic: topic_log_config(image, settings, topic),
         )
         self.refused_transactions = SaidOnce()
-        self.producer_ids = ProducerIds(self._allocate_producer_ids)
+        self.producer_ids = ProducerIds(partial(allocate_block, self))
         self.neighbours = Neighbours(settings, loop, self.random)
         self.controller: RaftDriver
         self.duties: ActiveController
         self.to_controller: ControllerChannel
         self.lifecycle: Lifecycle
         self.replication: Replication
+        self._prompt: PromptHeartbeats
+        self._registered: ControllerLife
         self.disk = disk
         self._max_descriptors = max_descriptors
         limits = server_limits(settings, self.live, max_descriptors)
@@ -228,7 +232,10 @@ class Broker:
             await self._read(is_new)
             await self.server.start(self.settings.controller_listeners)
             await self.controller.start()
-            self.duties.begin()
+        self.duties.begin()
+        if self.settings.is_controller and self.settings.voters:
+            incarnation_id = self.random.randbytes(16)
+            self._registered.begin(controller_registration(self.settings, incarnation_id, self.endpoints))
 
     async def join(self) -> None:
         """Become one of the brokers, and serve clients; while that waits for others it may be cancelled, and `stop`."""
@@ -269,6 +276,7 @@ class Broker:
             answer_here=lambda request: answer_here(self, request),
             loop=self.loop,
         )
+        self._registered = ControllerLife(self.controller, self.to_controller.call, self.loop)
 
     def _controller_came_or_went(self) -> None:
         if "lifecycle" in self.__dict__:
@@ -380,6 +388,10 @@ class Broker:
         controller.subscribe(self.replication.apply)
         controller.subscribe(self._forget_topics)
         self.replicas.on_leadership(CONSUMER_OFFSETS, self._lead_groups)
+        self._prompt = PromptHeartbeats(
+            self.node_id, self.loop, until_applied=controller.until_applied, hurry=self.lifecycle.hurry
+        )
+        controller.subscribe(self._prompt.apply)
         self.lifecycle.begin()
         if len(self.logs.directories) > 1:
             await self.moves.start(self.replicas)
@@ -402,16 +414,12 @@ class Broker:
 
     async def create_topic(self, name: str, partitions: int | None) -> None:
         """Create a topic unless it exists; `CannotStart` if that is impossible."""
-        from broker.topic_creation import submit_topics
-        from protocol.messages.create_topics import CreateTopicsRequest
+        from broker.topic_creation import create_if_missing
 
-        topic = CreateTopicsRequest.Topic(
-            name=name, num_partitions=partitions or -1, replication_factor=-1, assignments=[], configs=[]
-        )
-        response = await submit_topics(self, CreateTopicsRequest(topics=[topic]))
-        (answer,) = response.topics
-        if answer.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-            raise CannotStart(f"--topic {name}: {answer.error_message}")
+        try:
+            await create_if_missing(self, name, partitions)
+        except KafkaError as error:
+            raise CannotStart(f"--topic {name}: {error.message}") from error
 
     # Stop
 
@@ -465,7 +473,9 @@ class Broker:
                 _log.warning("Stopping without the controller's leave: others learn of it by themselves")
             await self.lifecycle.stop()
         if "replication" in self.__dict__:
+            self._prompt.stop()
             self.replication.stop()
+        await self._registered.stop()
         await self.duties.stop()
         await self.controller.resign()
         self.to_controller.close()
@@ -479,15 +489,6 @@ class Broker:
 
     def _lead_groups(self, index: int, leader_epoch: int | None) -> None:
         self.groups.leadership_changed(index, leader_epoch)
-
-    async def _allocate_producer_ids(self) -> range:
-        from protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
-
-        request = AllocateProducerIdsRequest(broker_id=self.node_id, broker_epoch=self.broker_epoch)
-        block = await self.to_controller.call(request, self.settings["request.timeout.ms"] / 1000)
-        if block.error_code:
-            raise KafkaError(ErrorCode(block.error_code), "The controller gives out no producer ids.")
-        return range(block.producer_id_start, block.producer_id_start + block.producer_id_len)
 
     def _forget_topics(self, old: MetadataImage, _new: MetadataImage, records: tuple[Message, ...]) -> None:
         removed = (old.topic_by_id(record.topic_id) for record in records if isinstance(record, RemoveTopicRecord))

@@ -5,7 +5,9 @@ clients (`forward`: in an Envelope that names the client's principal and address
 whoever leads by then, until its time is over: a request whose connection broke may have been carried out, and is asked
 again all the same, as Kafka's brokers do.
 
-Who leads is the raft driver's knowledge; the other end of an Envelope is `broker.handlers.envelope`.
+Each request has a connection to itself while it waits, since answers come in the order of their requests: a heartbeat
+must not wait behind the creation of a topic. Who leads is the raft driver's knowledge; the other end of an Envelope is
+`broker.handlers.envelope`.
 """
 
 from __future__ import annotations
@@ -87,19 +89,15 @@ class ControllerChannel:
         self._connect = connect
         self._answer_here = answer_here
         self._loop = loop
-        self._peer: Peer | None = None
-        self._peer_id = -1
+        self._peers: set[Peer] = set()
+        self._idle: list[Peer] = []
+        self._peer_id = _NOBODY
 
     def close(self) -> None:
-        """Close the connection; what waits for an answer gets none."""
-        if self._peer is not None:
-            self._peer.close()
-
-    def _peer_of(self, node_id: int) -> Peer:
-        if self._peer is None or self._peer_id != node_id:
-            self.close()
-            self._peer, self._peer_id = self._connect(node_id), node_id
-        return self._peer
+        """Close all connections; what waits for an answer gets none."""
+        peers, self._peers, self._idle = self._peers, set(), []
+        for peer in peers:
+            peer.close()
 
     async def call(self, request: Message, timeout_s: float) -> Any:
         """Return the controller's answer to this node; KafkaError REQUEST_TIMED_OUT if there is none in time."""
@@ -166,20 +164,42 @@ class ControllerChannel:
                             if error.code is not ErrorCode.NOT_CONTROLLER:
                                 raise
                     elif leader >= 0:
-                        answer = await self._while_it_leads(leader, there(self._peer_of(leader)))
+                        answer = await self._exchange(leader, there)
                     if answer is not None:
                         return answer
                     await asyncio.wait([changed], timeout=_RETRY_S)
         except TimeoutError:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "The controller did not answer in time.") from None
 
-    async def _while_it_leads(self, leader: int, there: Awaitable[T | None]) -> T | None:
-        """Return the answer of `leader`; None as soon as another leads: this one may hang, or be cut off."""
-        asked = asyncio.ensure_future(there)
+    async def _exchange(self, leader: int, there: Callable[[Peer], Awaitable[T | None]]) -> T | None:
+        """Ask `leader` on a connection that nobody else waits for; None if it does not answer."""
+        if leader != self._peer_id:
+            self.close()
+            self._peer_id = leader
+        peer = self._idle.pop() if self._idle else self._connect(leader)
+        self._peers.add(peer)
+        whole = False
+        try:
+            asked = asyncio.ensure_future(there(peer))
+            await self._while_it_leads(leader, asked)
+            if asked.done():
+                whole = peer in self._peers
+                return asked.result()
+            asked.cancel()
+            return None
+        finally:
+            if whole:
+                self._idle.append(peer)
+            else:  # what was asked may lie before what is asked next
+                self._peers.discard(peer)
+                peer.close()
+
+    async def _while_it_leads(self, leader: int, asked: asyncio.Future[Any]) -> None:
+        """Wait for an answer of `leader`, but not when another leads: this one may hang, or be cut off."""
         try:
             while not asked.done() and self._quorum.leader_id in (leader, _NOBODY):
-                changed = self._quorum.leader_change()
-                await asyncio.wait([asked, changed], return_when=asyncio.FIRST_COMPLETED)
-            return asked.result() if asked.done() else None
-        finally:
+                waiting: set[asyncio.Future[Any]] = {asked, self._quorum.leader_change()}
+                await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
             asked.cancel()
+            raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.topic_creation import submit_topics
+from broker.topic_creation import create_anywhere
 from controller.configs.effective import StaticSettings
 from controller.image import MetadataImage, TopicImage
 from controller.topic_names import CONSUMER_OFFSETS, INTERNAL_TOPICS
@@ -51,13 +51,7 @@ async def create_on_demand(broker: Broker, names: list[str]) -> CreateTopicsResp
     """
     alone = broker.controller.is_only_voter
     topics = [creatable_topic(name, broker.settings, is_only_voter=alone) for name in names]
-    request = CreateTopicsRequest(topics=topics)
-    if broker.controller.leads:
-        return await submit_topics(broker, request)
-    created: CreateTopicsResponse = await broker.to_controller.call(
-        request, broker.settings["request.timeout.ms"] / 1000
-    )
-    return created
+    return await create_anywhere(broker, CreateTopicsRequest(topics=topics))
 
 
 async def ensure_internal_topic(broker: Broker, name: str) -> TopicImage:

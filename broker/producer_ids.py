@@ -8,6 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from protocol.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
 
 
 class ProducerIds:
@@ -31,3 +37,14 @@ class ProducerIds:
             while (producer_id := self.take()) is None:
                 self._free = iter(await self._allocate())
             return producer_id
+
+
+async def allocate_block(broker: Broker) -> range:
+    """Return a block of ids that is this broker's from now on; KafkaError if the controller gives none."""
+    from protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+
+    request = AllocateProducerIdsRequest(broker_id=broker.node_id, broker_epoch=broker.broker_epoch)
+    block = await broker.to_controller.call(request, broker.settings["request.timeout.ms"] / 1000)
+    if block.error_code:
+        raise KafkaError(ErrorCode(block.error_code), "The controller gives out no producer ids.")
+    return range(block.producer_id_start, block.producer_id_start + block.producer_id_len)

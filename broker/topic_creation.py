@@ -1,7 +1,8 @@
 """Topics are created by whoever asks for them only where there is space for their logs.
 
 A topic whose logs cannot be made would be there and serve nobody, so a full disk refuses it with KAFKA_STORAGE_ERROR
-before the controller hears of it. What makes up a topic is decided in `controller.commands.topics`.
+before the controller hears of it. Beyond Kafka, whoever creates is answered when every broker can serve what was made.
+What makes up a topic is decided in `controller.commands.topics`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from controller.commands.topics import create_topics
-from protocol.errors import KafkaError
+from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 
 if TYPE_CHECKING:
@@ -32,4 +33,37 @@ async def submit_topics(
             ]
         )
     command = partial(create_topics, request=request, settings=broker.settings, random=broker.random)
-    return await broker.controller.submit(command, timeout_ms)
+    begun_s = broker.loop.time()
+    response = await broker.controller.submit(command, timeout_ms)
+    if not request.validate_only and any(not topic.error_code for topic in response.topics):
+        await until_served(broker, begun_s, timeout_ms)
+    return response
+
+
+async def until_served(broker: Broker, begun_s: float, timeout_ms: int | None) -> None:
+    """Wait until all active brokers know what was decided here; no longer than the request, which began then, may take.
+
+    They say so at once (`broker.prompt_heartbeats`). Who is paused or cut off is waited for until it is fenced.
+    """
+    timeout_s = (broker.settings["request.timeout.ms"] if timeout_ms is None else timeout_ms) / 1000
+    await broker.duties.until_known(broker.image.offset, begun_s + timeout_s - broker.loop.time())
+
+
+async def create_anywhere(broker: Broker, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    """Create topics for this broker itself, wherever the active controller is; KafkaError if none answers."""
+    if broker.controller.leads:
+        return await submit_topics(broker, request)
+    created: CreateTopicsResponse = await broker.to_controller.call(
+        request, broker.settings["request.timeout.ms"] / 1000
+    )
+    return created
+
+
+async def create_if_missing(broker: Broker, name: str, partitions: int | None) -> None:
+    """Create a topic unless it exists, with so many partitions or the default; KafkaError if that cannot be."""
+    topic = CreateTopicsRequest.Topic(
+        name=name, num_partitions=partitions or -1, replication_factor=-1, assignments=[], configs=[]
+    )
+    [answer] = (await create_anywhere(broker, CreateTopicsRequest(topics=[topic]))).topics
+    if answer.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+        raise KafkaError(ErrorCode(answer.error_code), answer.error_message or "")

@@ -6,10 +6,13 @@ A broker is reachable when it is registered, not fenced, and has an address on t
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from controller.image import NO_LEADER, MetadataImage, PartitionImage
 from protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from random import Random
 
 
 class PartitionView(NamedTuple):
@@ -27,6 +30,14 @@ def reachable_brokers(image: MetadataImage, listener: str) -> frozenset[int]:
     return frozenset(
         broker.broker_id for broker in image.brokers.values() if not broker.fenced and listener in broker.endpoints
     )
+
+
+def told_controller(reachable: Collection[int], random: Random) -> int:
+    """Return whom clients are told as the controller: any broker that they reach, -1 if there is none.
+
+    It passes on what it is asked: clients have no way to controllers themselves (KIP-590).
+    """
+    return random.choice(sorted(reachable)) if reachable else NO_LEADER
 
 
 def view_partition(image: MetadataImage, partition: PartitionImage, reachable: Collection[int]) -> PartitionView:

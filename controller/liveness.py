@@ -142,8 +142,14 @@ class Liveness:
         session = self._sessions.get(broker_id)
         if session is None or session.shutdown_offset is None:
             return False
+        return self.all_know(session.shutdown_offset)
+
+    def all_know(self, offset: int, but: int | None = None) -> bool:
+        """Say whether all active brokers have applied the metadata up to `offset`; `but` is asked in no case."""
         return all(
-            other.metadata_offset >= session.shutdown_offset for other in self._sessions.values() if other.broker.active
+            session.metadata_offset >= offset
+            for broker_id, session in self._sessions.items()
+            if session.broker.active and broker_id != but
         )
 
     def _wake(self, now_ms: int) -> None:

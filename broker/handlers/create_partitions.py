@@ -3,7 +3,7 @@
 Behaviour
 - The controller decides each topic on its own (`controller.commands.partitions`).
 - As for new topics, KAFKA_STORAGE_ERROR where the disk has no space for logs.
-- As for new topics, the answer comes when the partitions can be produced to.
+- As for new topics, the answer comes when every broker can serve the partitions.
 
 Version notes
 - All versions say the same; 2 and later are flexible, 3 may be answered with THROTTLING_QUOTA_EXCEEDED.
@@ -14,6 +14,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from broker.topic_creation import until_served
 from controller.commands.partitions import create_partitions
 from protocol.errors import KafkaError
 from protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
@@ -37,4 +38,8 @@ async def handle(
         ]
         return CreatePartitionsResponse(results=results)
     command = partial(create_partitions, request=request, random=broker.random)
-    return await broker.controller.submit(command, request.timeout_ms)
+    begun_s = broker.loop.time()
+    response = await broker.controller.submit(command, request.timeout_ms)
+    if not request.validate_only and any(not result.error_code for result in response.results):
+        await until_served(broker, begun_s, request.timeout_ms)
+    return response

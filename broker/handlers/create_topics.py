@@ -2,8 +2,8 @@
 
 Behaviour
 - The controller decides each topic on its own (`controller.commands.topics`).
-- Beyond Kafka, the answer comes when every partition can be produced to: the replicas are made, and their leader
-  elected, by the time that the command has been told to everyone.
+- Beyond Kafka, the answer comes when every partition can be produced to: the leaders are elected, and every active
+  broker has made its replicas, or else the request's time is over.
 - KAFKA_STORAGE_ERROR, and nothing is created, where the disk has no space for logs.
 - Whoever waits longer than the request's time-out is told REQUEST_TIMED_OUT; the topics may exist later.
 

@@ -2,7 +2,8 @@
 
 Behaviour
 - Brokers are listed with their address on the listener that the request came by; those without one are left out.
-- The controller is this node: it is its own quorum.
+- Clients are told any live broker as the controller; controllers tell who of them is active, and where those are that
+  have registered.
 - A broker's listener describes brokers, a controller's listener controllers; asking one for the other is
   MISMATCHED_ENDPOINT_TYPE, and for anything else UNSUPPORTED_ENDPOINT_TYPE (KIP-919).
 
@@ -16,6 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.operations import CLUSTER_OPERATIONS
+from broker.topic_view import reachable_brokers, told_controller
 from protocol.errors import ErrorCode
 from protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 
@@ -46,7 +48,9 @@ def handle(broker: Broker, context: RequestContext, request: DescribeClusterRequ
     response = DescribeClusterResponse(
         endpoint_type=wanted,
         cluster_id=broker.cluster_id,
-        controller_id=broker.node_id,
+        controller_id=broker.controller.leader_id
+        if is_controller
+        else told_controller(reachable_brokers(broker.image, context.listener), broker.random),
         brokers=_controllers(broker, context) if is_controller else _brokers(broker, context, request),
     )
     if request.include_cluster_authorized_operations:
@@ -72,8 +76,16 @@ def _brokers(broker: Broker, context: RequestContext, request: DescribeClusterRe
 
 
 def _controllers(broker: Broker, context: RequestContext) -> list[_Node]:
-    endpoint = broker.endpoints[context.listener]
-    return [_Node(broker_id=broker.node_id, host=endpoint.host, port=endpoint.port)]
+    endpoints = {
+        node_id: controller.endpoints[context.listener]
+        for node_id, controller in broker.image.controllers.items()
+        if context.listener in controller.endpoints
+    }
+    endpoints[broker.node_id] = broker.endpoints[context.listener]
+    return [
+        _Node(broker_id=node_id, host=endpoint.host, port=endpoint.port)
+        for node_id, endpoint in sorted(endpoints.items())
+    ]
 
 
 def _refused(request: DescribeClusterRequest, code: ErrorCode, message: str) -> DescribeClusterResponse:

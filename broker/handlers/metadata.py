@@ -4,6 +4,7 @@ Behaviour
 - All topics, those named, or none. A topic is asked for by name or by id, and answered in the order asked.
 - A named topic that does not exist is created if both the request and `auto.create.topics.enable` allow it.
   Beyond Kafka, which answers LEADER_NOT_AVAILABLE and creates in the background, the answer waits for it.
+- The controller is any live broker: it passes on what is the controller's to decide.
 - Brokers and leaders are those that can be reached on the listener which the request came by; other leaders are -1.
 - The same image gives the same answer, and answers for it are remembered: a client of ten thousand partitions asks
   often, the image changes rarely.
@@ -23,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from broker.internal_topics import create_on_demand, is_creatable
 from broker.operations import CLUSTER_OPERATIONS, OPERATIONS_NOT_ASKED, TOPIC_OPERATIONS
-from broker.topic_view import PartitionView, reachable_brokers, view_partition
+from broker.topic_view import PartitionView, reachable_brokers, told_controller, view_partition
 from controller.image import MetadataImage, PartitionImage, TopicImage
 from controller.topic_names import INTERNAL_TOPICS, check_topic_name
 from protocol.errors import ErrorCode, KafkaError
@@ -92,7 +93,7 @@ def _answer(
     return MetadataResponse(
         brokers=view.brokers,
         cluster_id=image.cluster_id,
-        controller_id=broker.node_id,
+        controller_id=told_controller(view.reachable, broker.random),
         topics=topics,
         cluster_authorized_operations=CLUSTER_OPERATIONS
         if request.include_cluster_authorized_operations
@@ -107,7 +108,7 @@ class _View:
         self._image = image
         self._version = version
         self._operations = operations
-        self._reachable = reachable_brokers(image, listener)
+        self.reachable = reachable_brokers(image, listener)
         self._known: dict[bytes, _Topic] = {}
         self._seen: dict[tuple[int, tuple[int, ...], tuple[int, ...]], PartitionView] = {}
         self.brokers = [
@@ -118,7 +119,7 @@ class _View:
                 rack=node.rack,
             )
             for node in sorted(image.brokers.values())
-            if node.broker_id in self._reachable
+            if node.broker_id in self.reachable
         ]
 
     @staticmethod
@@ -187,12 +188,12 @@ class _View:
         )
 
     def _look_at(self, partition: PartitionImage) -> PartitionView:
-        view = view_partition(self._image, partition, self._reachable)
+        view = view_partition(self._image, partition, self.reachable)
         if view.error is ErrorCode.LISTENER_NOT_FOUND and self._version < 6:
             view = view._replace(error=ErrorCode.LEADER_NOT_AVAILABLE)
         if self._version == 0:
-            replicas = [replica for replica in view.replicas if replica in self._reachable]
-            isr = [replica for replica in view.isr if replica in self._reachable]
+            replicas = [replica for replica in view.replicas if replica in self.reachable]
+            isr = [replica for replica in view.isr if replica in self.reachable]
             error = view.error
             if error is ErrorCode.NONE and len(replicas) + len(isr) < len(view.replicas) + len(view.isr):
                 error = ErrorCode.REPLICA_NOT_AVAILABLE

@@ -12,6 +12,7 @@ from importlib import import_module
 from random import Random
 from typing import Any
 
+from broker.active_controller import ActiveController
 from broker.connection import RequestContext
 from broker.raft_driver import RaftDriver
 from broker.settings import Option, check_settings
@@ -45,6 +46,7 @@ class ControllerNode:
         self.settings = check_settings({})
         self.node_id = self.settings.node_id
         self.controller: RaftDriver
+        self.duties: ActiveController  # which are not begun
         self.endpoints: dict[str, Endpoint] = {}
         # Looked at for space only.
         self.logs = LogManager(self.disk, [path], LogConfig(), now_ms=self.now_ms, random=self.random)
@@ -73,6 +75,7 @@ class ControllerNode:
             now_ms=lambda: self.now,
             random=self.random,
         )
+        self.duties = ActiveController(self.controller, self.settings, self.loop, broker_epoch=lambda: -1)
         self.wait(self.controller.start())
         if join:
             self.register()

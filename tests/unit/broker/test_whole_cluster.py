@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from protocol.api import ApiKey, request_class
 from protocol.errors import ErrorCode
 from tests.unit.broker.whole_cluster import BROKER, CONTROLLER, WholeCluster
 
@@ -92,8 +93,85 @@ def test_brokers_and_controllers_can_be_processes_of_their_own(make: Callable[..
     cluster = make(dict.fromkeys((1, 2, 3), CONTROLLER) | dict.fromkeys((4, 5), BROKER))
     cluster.start()
     assert cluster.create(4, "t", replication_factor=2).error_code == NONE
-    cluster.until(lambda: cluster.partition(5, "t"))
     assert sorted(cluster.partition(5, "t").replicas) == [4, 5]
     assert cluster.produce(leader(cluster, "t", 4), "t", b"one") == NONE
     cluster.kill(cluster.active)
     assert cluster.create(5, "u", replication_factor=2).error_code == NONE
+
+
+def test_a_new_topic_can_be_produced_to_at_once_through_any_broker(three: WholeCluster) -> None:
+    """Rule 26: CreateTopics answers when every replica can be served."""
+    for number in range(20):
+        name = f"t{number}"
+        assert three.create(number % 3 + 1, name, partitions=6).error_code == NONE
+        for node_id in (1, 2, 3):
+            for index in range(6):
+                assert three.partition(node_id, name, index) is not None
+                assert three.broker(node_id).replicas.find_named(name, index) is not None
+        for index, state in three.broker(1).image.topic(name).partitions.items():
+            assert three.produce(state.leader, name, b"x", index) == NONE
+    assert three.schedule.now < 20, "nobody waited for the next heartbeat"
+
+
+def test_so_can_new_partitions(three: WholeCluster) -> None:
+    three.create(1, "t")
+    requests: Any = request_class(ApiKey.CREATE_PARTITIONS)
+    began = three.schedule.now
+    topics = [requests.Topic(name="t", count=6, assignments=None)]
+    [result] = three.ask(
+        three.follower(), ApiKey.CREATE_PARTITIONS, 3, topics=topics, timeout_ms=20_000, validate_only=False
+    ).results
+    assert result.error_code == NONE
+    assert all(three.broker(node_id).replicas.find_named("t", 5) is not None for node_id in (1, 2, 3))
+    assert three.schedule.now - began < 1
+
+
+def test_a_topic_waits_for_no_broker_that_hangs_longer_than_for_its_session(three: WholeCluster) -> None:
+    hangs = three.follower()
+    three.hosts[hangs].pause()
+    assert three.create(three.active, "t").error_code == NONE
+    assert three.schedule.now < 15
+    state: Any = three.partition(three.active, "t")
+    assert three.broker(three.active).image.brokers[hangs].fenced
+    assert three.produce(state.leader, "t", b"x") == NONE
+
+
+def test_no_heartbeat_waits_behind_a_request_of_a_client(three: WholeCluster) -> None:
+    hangs = three.follower()
+    three.hosts[hangs].pause()
+    [other] = [node_id for node_id in three.running if node_id != three.active]
+    creating = three.asking_to_create(other, "t")
+    three.let_pass(8)
+    assert not creating.done()
+    assert not three.broker(three.active).image.brokers[other].fenced
+    three.until(creating.done)
+
+
+def test_any_broker_tells_a_live_one_as_the_controller(three: WholeCluster) -> None:
+    fields = {"topics": [], "allow_auto_topic_creation": False}
+    told = {three.ask(1, ApiKey.METADATA, 12, **fields).controller_id for _ in range(50)}
+    assert told == {1, 2, 3}
+    gone = three.follower()
+    three.kill(gone)
+    three.until(lambda: three.broker(three.active).image.brokers[gone].fenced)
+    told = {three.ask(three.active, ApiKey.METADATA, 12, **fields).controller_id for _ in range(50)}
+    assert told == {1, 2, 3} - {gone}
+
+
+def test_groups_have_a_coordinator_through_any_broker_with_all_its_replicas(three: WholeCluster) -> None:
+    answer = three.ask(three.follower(), ApiKey.FIND_COORDINATOR, 4, key_type=0, coordinator_keys=["g"])
+    [found] = answer.coordinators
+    assert (found.error_code, found.node_id in (1, 2, 3)) == (NONE, True)
+    assert len(three.partition(three.active, "__consumer_offsets").replicas) == 3
+
+
+def test_groups_wait_for_brokers_rather_than_make_do_with_fewer_replicas(make: Callable[..., WholeCluster]) -> None:
+    cluster = make()
+    cluster.start(1, 2)
+    answer = cluster.ask(1, ApiKey.FIND_COORDINATOR, 4, key_type=0, coordinator_keys=["g"])
+    assert answer.coordinators[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert cluster.partition(1, "__consumer_offsets") is None
+    cluster.start(3)
+    answer = cluster.ask(2, ApiKey.FIND_COORDINATOR, 4, key_type=0, coordinator_keys=["g"])
+    assert answer.coordinators[0].error_code == NONE
+    assert len(cluster.partition(1, "__consumer_offsets").replicas) == 3

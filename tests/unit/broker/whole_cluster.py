@@ -168,11 +168,16 @@ class WholeCluster:
 
     def create(self, node_id: int, name: str, partitions: int = 1, replication_factor: int = -1) -> Any:
         """Have a node create a topic; return the answer."""
+        creating = self.asking_to_create(node_id, name, partitions, replication_factor)
+        [answer] = self.wait(creating).topics
+        return answer
+
+    def asking_to_create(self, node_id: int, name: str, partitions: int = 1, replication_factor: int = -1) -> Any:
+        """Have a node create a topic; return a task that will have the response."""
         topic = request_class(ApiKey.CREATE_TOPICS).Topic(  # type: ignore[attr-defined]
             name=name, num_partitions=partitions, replication_factor=replication_factor, assignments=[], configs=[]
         )
-        [answer] = self.ask(node_id, ApiKey.CREATE_TOPICS, 7, topics=[topic], timeout_ms=20_000).topics
-        return answer
+        return self.asking(node_id, ApiKey.CREATE_TOPICS, 7, topics=[topic], timeout_ms=20_000)
 
     def produce(self, node_id: int, topic: str, value: bytes, index: int = 0) -> ErrorCode:
         """Write one record with acks=all to a node; return what it said."""

@@ -1,10 +1,11 @@
+from random import Random
 from types import SimpleNamespace
 
 import pytest
 
 from broker.connection import RequestContext
 from broker.handlers.describe_cluster import handle
-from controller.image import BrokerImage, Endpoint, MetadataImage
+from controller.image import BrokerImage, ControllerImage, Endpoint, MetadataImage
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.describe_cluster import DescribeClusterRequest
@@ -20,9 +21,15 @@ BROKER = SimpleNamespace(
     cluster_id="cluster",
     settings=SimpleNamespace(controller_listeners={"CONTROLLER"}),
     endpoints={"CONTROLLER": Endpoint("controller-1", 9093)},
+    controller=SimpleNamespace(leader_id=2),
+    random=Random(1),
     image=MetadataImage(
         cluster_id="cluster",
         brokers={1: node(1), 2: node(2, fenced=True), 3: node(3, listeners=("OTHER",))},
+        controllers={
+            number: ControllerImage(number, bytes(16), {"CONTROLLER": Endpoint(f"controller-{number}", 9093)}, {})
+            for number in (1, 2)
+        },
     ),
 )
 
@@ -49,7 +56,15 @@ def test_fenced_brokers_are_listed_only_when_asked_for():
 def test_a_controllers_listener_describes_controllers():
     response = ask(listener="CONTROLLER", endpoint_type=2)
     assert response.endpoint_type == 2
-    assert [(c.broker_id, c.host, c.port) for c in response.brokers] == [(1, "controller-1", 9093)]
+    assert [(c.broker_id, c.host, c.port) for c in response.brokers] == [
+        (1, "controller-1", 9093),
+        (2, "controller-2", 9093),
+    ]
+    assert response.controller_id == 2
+
+
+def test_clients_are_told_a_broker_that_they_reach_as_the_controller():
+    assert [ask(listener=listener).controller_id for listener in ("PLAINTEXT", "OTHER", "NONE")] == [1, 3, -1]
 
 
 @pytest.mark.parametrize(("listener", "wanted"), [("PLAINTEXT", 2), ("CONTROLLER", 1)])
