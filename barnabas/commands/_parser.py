@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 PACKAGE = "barnabas.commands"
 COMMANDS = {
+    "up": "run a whole cluster in the foreground",
     "topic": "create, list, describe, alter, trim and delete topics",
     "produce": "write records to a topic",
     "consume": "print a topic's records",

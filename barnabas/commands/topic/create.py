@@ -17,7 +17,7 @@ EXAMPLES = """
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options, named as rpk's users know them."""
-    parser.add_argument("topic", nargs="+", type=_new_topic, metavar="NAME[:PARTITIONS]")
+    parser.add_argument("topic", nargs="+", type=new_topic, metavar="NAME[:PARTITIONS]")
     parser.add_argument(
         "-p", "--partitions", type=positive, default=-1, metavar="N", help="default: the broker's num.partitions"
     )
@@ -68,6 +68,7 @@ def run(options: argparse.Namespace) -> int:
     return report.end()
 
 
-def _new_topic(text: str) -> tuple[str, int | None]:
+def new_topic(text: str) -> tuple[str, int | None]:
+    """Read NAME[:PARTITIONS]; without partitions there are as many as the broker says."""
     name, colon, partitions = text.partition(":")
     return name, positive(partitions) if colon else None

@@ -14,6 +14,8 @@ def offered(call, *words: str) -> list[str]:
     [
         (["to"], ["topic"]),
         (["se"], ["serve"]),
+        (["u"], ["up"]),
+        (["up", "--exit"], ["--exit-with-parent"]),
         (["topic", "de"], ["describe", "delete"]),
         (["cluster", "q"], ["quorum"]),
         (["cluster", "--j"], ["--json"]),

@@ -1,0 +1,187 @@
+"""The brokers of `barnabas up` as processes: started, listened to, told to stop, one thing at a time.
+
+    starting   until every broker has said that it is ready; one that ends before takes the others with it
+    serving    a broker that ends is told of, and the others go on
+    stopping   all at the same time, so that nobody hands over partitions to those who are about to stop as well;
+               Ctrl-C kills them then
+
+A broker has the end of our pipe as its standard input, and stops when the other end is closed: by us, or by the system
+because this process is gone, however it went. It is in a process group of its own, for the terminal's Ctrl-C is for us
+to hand on.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import IO, Any, Literal
+
+from barnabas.commands._cluster_files import Node
+
+LAUNCHER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "_launcher.py")
+READY = b"ready: "
+READ_BYTES = 64 * 1024
+STOPPING_S = 10.0
+HAD_TO_STOP = 1
+CANNOT_START = 2
+
+Phase = Literal["starting", "serving", "stopping"]
+
+
+class Broker:
+    """One broker's process, which is its own from the moment that it is started with its sockets."""
+
+    def __init__(self, node: Node, arguments: Sequence[str], lifeline: int) -> None:
+        """Start it; `lifeline` is to be its standard input, `arguments` are further ones of `barnabas serve`."""
+        sockets = {name: one.fileno() for name, one in node.sockets.items()}
+        handed = [f"--socket={name}={descriptor}" for name, descriptor in sockets.items()]
+        self.node = node
+        self.process = subprocess.Popen(  # noqa: S603 - our own program, no shell
+            [sys.executable, LAUNCHER, "--config", node.settings_file, "--exit-with-parent", *handed, *arguments],
+            stdin=lifeline,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            pass_fds=sockets.values(),
+            process_group=0,
+        )
+        for one in node.sockets.values():
+            one.close()  # so that nothing is left at its ports once it is gone
+        self.ready = False
+
+    @property
+    def streams(self) -> list[IO[bytes]]:
+        """What it writes to: standard output, and its log."""
+        return [stream for stream in (self.process.stdout, self.process.stderr) if stream is not None]
+
+
+class Brokers:
+    """All of them. To be used in a `with` block, at whose end none of them is left."""
+
+    def __init__(self, on_end: Callable[[Broker], None]) -> None:
+        """`on_end` is told of each that ends before it is to."""
+        self.phase: Phase = "starting"
+        self.status = 0
+        self.running: dict[int, Broker] = {}
+        self._on_end = on_end
+        self._selector = selectors.DefaultSelector()
+        self._lifeline, self._held = os.pipe()
+        self._woken, self._wake = os.pipe()
+        self._handlers: list[tuple[signal.Signals, Any]] = []
+
+    def __enter__(self) -> Brokers:
+        os.set_blocking(self._wake, False)
+        self._selector.register(self._woken, selectors.EVENT_READ, self._signalled)
+        signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._handlers.append((number, signal.signal(number, lambda *_: None)))  # being woken is enough
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        for broker in self.running.values():
+            try:
+                broker.process.communicate(timeout=STOPPING_S)
+            except subprocess.TimeoutExpired:
+                broker.process.kill()
+                broker.process.communicate()
+        signal.set_wakeup_fd(-1)
+        for number, handler in self._handlers:
+            signal.signal(number, handler)
+        self._selector.close()
+        for descriptor in (self._lifeline, self._woken, self._wake):
+            os.close(descriptor)
+
+    def start(self, node: Node, arguments: Sequence[str]) -> None:
+        """Start a broker."""
+        broker = self.running[node.node_id] = Broker(node, arguments, self._lifeline)
+        for stream, take in zip(broker.streams, (self._printed, self._logged), strict=True):
+            self._selector.register(stream, selectors.EVENT_READ, partial(self._read, broker, stream, Lines(), take))
+
+    def until_ready(self) -> bool:
+        """Wait until every broker serves; False if they are stopping instead."""
+        while self.phase == "starting" and not all(broker.ready for broker in self.running.values()):
+            self._turn()
+        if self.phase == "starting":
+            self.phase = "serving"
+        return self.phase == "serving"
+
+    def until_ended(self) -> int:
+        """Wait until no broker is left; return the exit status."""
+        while self.running:
+            self._turn()
+        return self.status
+
+    def stop(self, status: int = 0) -> None:
+        """Have the brokers stop, and the exit status be this."""
+        if self.phase != "stopping":
+            self.phase, self.status = "stopping", status
+            os.close(self._held)
+
+    def stop_at_end_of_input(self) -> None:
+        """Stop when standard input comes to its end; OSError if it is nothing that can be waited for."""
+        self._selector.register(0, selectors.EVENT_READ, self._read_input)
+
+    def _read_input(self) -> None:
+        if not os.read(0, READ_BYTES):
+            self._selector.unregister(0)
+            self.stop()
+
+    def _turn(self) -> None:
+        for key, _ in self._selector.select():
+            key.data()
+
+    def _signalled(self) -> None:
+        for number in os.read(self._woken, READ_BYTES):
+            if self.phase == "stopping" and number == signal.SIGINT:
+                for broker in self.running.values():
+                    broker.process.kill()
+            self.stop()
+
+    def _read(self, broker: Broker, stream: IO[bytes], lines: Lines, take: Callable[[Broker, bytes], None]) -> None:
+        data = os.read(stream.fileno(), READ_BYTES)
+        for line in lines.add(data):
+            take(broker, line)
+        if data:
+            return
+        self._selector.unregister(stream)
+        stream.close()
+        if all(one.closed for one in broker.streams):
+            self._ended(broker)
+
+    def _printed(self, broker: Broker, line: bytes) -> None:
+        broker.ready = broker.ready or line.startswith(READY)
+
+    def _logged(self, broker: Broker, line: bytes) -> None:
+        sys.stderr.write(f"[{broker.node.node_id}] {line.decode(errors='replace')}")
+        sys.stderr.flush()
+
+    def _ended(self, broker: Broker) -> None:
+        status = broker.process.wait()
+        del self.running[broker.node.node_id]
+        if self.phase == "stopping":
+            self.status = self.status or (HAD_TO_STOP if status else 0)
+            return
+        self._on_end(broker)
+        if self.phase == "starting":
+            self.stop(CANNOT_START if status == CANNOT_START else HAD_TO_STOP)
+        elif not self.running:
+            self.stop(HAD_TO_STOP)
+
+
+class Lines:
+    """Cuts lines out of what comes from a pipe."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def add(self, data: bytes) -> list[bytes]:
+        """Return the lines that are whole now; with no data, which is the end, what is left."""
+        *whole, self._rest = (self._rest + data).splitlines(keepends=True) or [b""]
+        if self._rest.endswith(b"\n") or not data:
+            whole, self._rest = [*whole, self._rest], b""
+        return [line if line.endswith(b"\n") else line + b"\n" for line in whole if line]

@@ -1,0 +1,155 @@
+"""The directory of a cluster that `barnabas up` runs, and the settings of each broker in it.
+
+    DIR/cluster.properties   the cluster's id, and how many brokers it has: written once, the rest anew at each start
+    DIR/N.properties         broker N's settings, for `barnabas serve --config` too
+    DIR/N/                   broker N's data
+
+The first brokers, at most three and an odd number, are controllers too. Where the others listen may change from one
+start to the next.
+"""
+
+from __future__ import annotations
+
+import os
+from base64 import urlsafe_b64encode
+from collections.abc import Mapping, Sequence
+from socket import socket
+from typing import NamedTuple
+
+from barnabas.commands._output import WrongCall
+
+IDENTITY = "cluster.properties"
+MOST_VOTERS = 3
+MOST_COPIES = 3
+CLIENTS = "PLAINTEXT"
+CONTROLLERS = "CONTROLLER"
+
+# What differs from broker to broker, or is the cluster's.
+OURS = frozenset(
+    {
+        "advertised.listeners",
+        "barnabas.cluster.id",
+        "controller.quorum.voters",
+        "listeners",
+        "log.dir",
+        "log.dirs",
+        "metadata.log.dir",
+        "node.id",
+        "process.roles",
+    }
+)
+
+
+class Address(NamedTuple):
+    """Where a broker listens."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Node(NamedTuple):
+    """One broker: where it is, and the sockets that it is to listen on, by its listeners' names."""
+
+    node_id: int
+    address: Address
+    controller: Address | None
+    data_dir: str
+    settings_file: str
+    sockets: Mapping[str, socket]
+
+
+def voter_count(brokers: int) -> int:
+    """Return how many of so many brokers vote: an odd number, for one more would need one more to agree."""
+    most = min(brokers, MOST_VOTERS)
+    return most - (most + 1) % 2
+
+
+def identity(directory: str, brokers: int) -> str:
+    """Return the id of the cluster whose directory this is, which is made if it is new or empty.
+
+    WrongCall if what is there is not the data of so many brokers.
+    """
+    path = os.path.join(directory, IDENTITY)
+    try:
+        found = _read(path)
+        if found is None and os.path.isdir(directory) and os.listdir(directory):
+            raise WrongCall(
+                f"{directory} is not empty, and holds no {IDENTITY}, which says what cluster is in it: choose another "
+                "directory with --data-dir DIR"
+            )
+        if found is None:
+            found = {"cluster.id": _new_id(), "brokers": str(brokers)}
+            os.makedirs(directory, exist_ok=True)
+            _write(path, found)
+    except OSError as error:
+        raise WrongCall(f"{error.filename or directory}: {(error.strerror or str(error)).lower()}") from error
+    if not found.keys() >= {"cluster.id", "brokers"}:
+        raise WrongCall(
+            f"{path} does not say cluster.id and brokers: put it back as it was, or choose another directory"
+        )
+    if found["brokers"] != str(brokers):
+        raise WrongCall(
+            f"{directory} holds a cluster of {found['brokers']} brokers: say --brokers {found['brokers']}, or choose "
+            "another directory with --data-dir DIR"
+        )
+    return found["cluster.id"]
+
+
+def settings_of(node: Node, nodes: Sequence[Node], cluster_id: str, own: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings of a broker among these; the user's `own` go over what is only a default."""
+    copies = min(len(nodes), MOST_COPIES)
+    listeners = [f"{CLIENTS}://{node.address}"]
+    if node.controller is not None:
+        listeners.append(f"{CONTROLLERS}://{node.controller}")
+    voters = [f"{one.node_id}@{one.controller}" for one in nodes if one.controller is not None]
+    return {
+        "node.id": str(node.node_id),
+        "process.roles": "broker" if node.controller is None else "broker,controller",
+        "barnabas.cluster.id": cluster_id,
+        "controller.quorum.voters": ",".join(voters),
+        "listeners": ",".join(listeners),
+        "log.dirs": node.data_dir,
+        "default.replication.factor": str(copies),
+        "offsets.topic.replication.factor": str(copies),
+        "min.insync.replicas": "2" if copies > 2 else "1",
+        **own,
+    }
+
+
+def write_settings(node: Node, settings: Mapping[str, str]) -> None:
+    """Write the file of a broker's settings; WrongCall if that is impossible."""
+    try:
+        _write(node.settings_file, settings)
+    except OSError as error:
+        raise WrongCall(f"{node.settings_file}: {(error.strerror or str(error)).lower()}") from error
+
+
+def _new_id() -> str:
+    while (text := urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")).startswith("-"):
+        pass  # it would look like an option
+    return text
+
+
+def _read(path: str) -> dict[str, str] | None:
+    try:
+        with open(path, encoding="utf-8") as file:
+            pairs = [line.strip().partition("=") for line in file if not line.startswith("#")]
+    except FileNotFoundError:
+        return None
+    return {name: value for name, _, value in pairs}
+
+
+def _write(path: str, settings: Mapping[str, str]) -> None:
+    """Write a file of settings as a whole or not at all."""
+    with open(f"{path}.tmp", "w", encoding="utf-8") as file:
+        file.writelines(f"{name}={_escaped(value)}\n" for name, value in settings.items())
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(f"{path}.tmp", path)
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\")

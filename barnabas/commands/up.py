@@ -1,0 +1,242 @@
+"""Run a whole cluster in the foreground: brokers on this machine, each a process of its own, until it is told to stop.
+
+The first three are controllers too; topics have three replicas, of which two have to have a record before it is
+acknowledged to a producer with acks=all. A line on standard output says that every broker serves; their logs go to
+standard error, with the number of the broker before each line. A broker that ends is told of, with the command that
+starts it again, and the others go on.
+
+Ctrl-C or SIGTERM stops all of them in order, another Ctrl-C at once. The exit status is 0 after that, 2 when the
+cluster cannot be started as asked, and 1 when it had to stop.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import json
+import os
+import shlex
+import signal
+import socket
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+
+from barnabas.commands._brokers import Broker, Brokers
+from barnabas.commands._client import DEFAULT_TIMEOUT_S, admin, positive
+from barnabas.commands._cluster_files import (
+    CLIENTS,
+    CONTROLLERS,
+    OURS,
+    Address,
+    Node,
+    identity,
+    settings_of,
+    voter_count,
+    write_settings,
+)
+from barnabas.commands._output import CommandError, WrongCall, add_json, complain, explain_code
+from barnabas.commands.topic.create import new_topic
+
+EXAMPLES = """
+  barnabas up                                      three brokers, on the ports 9092, 9093 and 9094
+  barnabas up --brokers 5 --data-dir cluster --topic orders:12
+  barnabas up --ephemeral --listen 127.0.0.1:0     data that goes with it, on ports that are free
+  barnabas up --json -D log.retention.hours=1      the line for programs, and a setting for all brokers
+"""
+DATA_DIR = "./barnabas-cluster"
+LISTEN = Address("127.0.0.1", 9092)
+MOST_PORT = 65535
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("--brokers", type=positive, default=3, metavar="N", help="how many (default: %(default)s)")
+    place = parser.add_mutually_exclusive_group()
+    place.add_argument("--data-dir", metavar="DIR", default=DATA_DIR, help="where the data lies (default: %(default)s)")
+    place.add_argument("--ephemeral", action="store_true", help="keep the data in a temporary directory")
+    parser.add_argument(
+        "--listen",
+        type=_listen,
+        default=LISTEN,
+        metavar="HOST:PORT",
+        help="where the first broker listens, the others at the ports that follow; with port 0 all at ports that are "
+        "free (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--topic",
+        type=new_topic,
+        action="append",
+        default=[],
+        metavar="NAME[:PARTITIONS]",
+        help="create a topic unless it exists",
+    )
+    parser.add_argument(
+        "-D",
+        dest="define",
+        type=_setting,
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a setting for all brokers",
+    )
+    parser.add_argument(
+        "--ready-fd", type=_descriptor, metavar="FD", help="write the line to this descriptor too, and close it"
+    )
+    parser.add_argument("--exit-with-parent", action="store_true", help="stop when standard input comes to its end")
+    add_json(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the cluster; return when it has stopped."""
+    with ExitStack() as stack:
+        if options.ephemeral:
+            import tempfile
+
+            options.data_dir = stack.enter_context(
+                tempfile.TemporaryDirectory(prefix="barnabas-", ignore_cleanup_errors=True)
+            )
+        directory = os.path.abspath(options.data_dir)
+        cluster_id = identity(directory, options.brokers)
+        nodes = _nodes(options.listen, options.brokers, directory, stack)
+        for node in nodes:
+            write_settings(node, settings_of(node, nodes, cluster_id, dict(options.define)))
+        brokers = stack.enter_context(Brokers(lambda broker: _say_ended(broker, options.command)))
+        if options.exit_with_parent:
+            try:
+                brokers.stop_at_end_of_input()
+            except OSError:
+                raise WrongCall(
+                    "--exit-with-parent: standard input has to be a pipe, whose other end the parent holds"
+                ) from None
+        for node in nodes:
+            brokers.start(node, [f"-D{key}={value}" for key, value in options.define])
+        if brokers.until_ready():
+            try:
+                _create(options.topic, nodes)
+            except CommandError as error:
+                complain(options.command, str(error))
+                brokers.stop(error.status)
+            else:
+                _announce(options, list(brokers.running.values()))
+        return brokers.until_ended()
+
+
+def _nodes(first: Address, count: int, directory: str, stack: ExitStack) -> list[Node]:
+    """Return the brokers that there are to be, on sockets that are bound; `stack` closes those that stay ours."""
+    if first.port + count - 1 > MOST_PORT:
+        raise WrongCall(f"--listen {first}: {count} ports from there on would end above {MOST_PORT}")
+    nodes = []
+    for node_id in range(1, count + 1):
+        sockets = {CLIENTS: stack.enter_context(_bound(first.host, first.port and first.port + node_id - 1))}
+        if node_id <= voter_count(count):
+            sockets[CONTROLLERS] = stack.enter_context(_bound(first.host, 0))
+        address, *controller = (Address(first.host, one.getsockname()[1]) for one in sockets.values())
+        place = os.path.join(directory, str(node_id))
+        nodes.append(Node(node_id, address, next(iter(controller), None), place, f"{place}.properties", sockets))
+    return nodes
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    """Return a socket that nobody else can be bound to; it refuses connections until its broker listens."""
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        made = socket.socket(family, kind)
+        try:
+            if port:
+                made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            made.bind(address)
+            # Port 0 could be one that another has bound so; a broker that is started again has to find its port free.
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        except OSError:
+            made.close()
+            raise
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
+        raise WrongCall(
+            f"cannot listen on {Address(host, port)}: {reason.lower()}; choose another first port with --listen "
+            "HOST:PORT, or port 0 for any that are free"
+        ) from error
+    return made
+
+
+def _create(topics: Sequence[tuple[str, int | None]], nodes: Sequence[Node]) -> None:
+    """Create the topics that do not exist; CommandError if one cannot be."""
+    if not topics:
+        return
+    from kafka.errors import TopicAlreadyExistsError
+
+    wanted = {name: {"num_partitions": count or -1, "replication_factor": -1} for name, count in topics}
+    brokers = [str(node.address) for node in nodes]
+    connection = argparse.Namespace(brokers=brokers, settings=[], settings_file=None, timeout=DEFAULT_TIMEOUT_S)
+    with admin(connection) as client:
+        created = client.create_topics(wanted, raise_errors=False)["topics"]
+    for topic in created:
+        if topic["error_code"] not in (0, TopicAlreadyExistsError.errno):
+            raise WrongCall(f"--topic {topic['name']}: {explain_code(topic['error_code'], topic.get('error_message'))}")
+
+
+def _announce(options: argparse.Namespace, brokers: Sequence[Broker]) -> None:
+    bootstrap = ",".join(str(broker.node.address) for broker in brokers)
+    if options.json:
+        told = [
+            {
+                "id": broker.node.node_id,
+                "host": broker.node.address.host,
+                "port": broker.node.address.port,
+                "pid": broker.process.pid,
+                "data_dir": broker.node.data_dir,
+            }
+            for broker in brokers
+        ]
+        line = json.dumps({"bootstrap": bootstrap, "brokers": told})
+    else:
+        line = f"ready: {bootstrap}"
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+    if options.ready_fd is not None:
+        with open(options.ready_fd, "w", encoding="utf-8") as file:
+            file.write(f"{line}\n")
+
+
+def _say_ended(broker: Broker, command: str) -> None:
+    status = broker.process.returncode
+    how = f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+    said = f"broker {broker.node.node_id} (process {broker.process.pid}) {how}"
+    if broker.ready:
+        again = shlex.join(["barnabas", "serve", "--config", broker.node.settings_file])
+        said += f"; the others go on. To start it again: {again}"
+    complain(command, said)
+
+
+def _listen(text: str) -> Address:
+    host, colon, port = text.rpartition(":")
+    bracketed = host[:1] == "[" and host[-1:] == "]"
+    if not (colon and port.isascii() and port.isdecimal() and int(port) <= MOST_PORT) or (
+        ":" in host and not bracketed
+    ):
+        raise argparse.ArgumentTypeError(f"{text!r}: write it as HOST:PORT, with [] around an IPv6 host")
+    host = host[1:-1] if bracketed else host
+    if host in ("", "0.0.0.0", "::"):  # noqa: S104 - refused
+        raise argparse.ArgumentTypeError(f"{text!r}: name an address that clients connect to, such as 127.0.0.1:{port}")
+    return Address(host, int(port))
+
+
+def _setting(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    key = key.strip()
+    if not equals or not key:
+        raise argparse.ArgumentTypeError(f"{text!r}: write it as KEY=VALUE")
+    if key in OURS:
+        raise argparse.ArgumentTypeError(f"{key} is not the same for all brokers, and is set for each")
+    return key, value.strip()
+
+
+def _descriptor(text: str) -> int:
+    try:
+        flags = fcntl.fcntl(int(text), fcntl.F_GETFL)
+    except (OSError, ValueError, OverflowError):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a descriptor that is open") from None
+    if flags & os.O_ACCMODE == os.O_RDONLY:
+        raise argparse.ArgumentTypeError(f"{text!r} cannot be written to")
+    return int(text)

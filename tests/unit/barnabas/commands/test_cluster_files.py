@@ -1,0 +1,65 @@
+from pathlib import Path
+
+import pytest
+
+from barnabas.commands._cluster_files import Address, Node, identity, settings_of, voter_count, write_settings
+from barnabas.commands._output import WrongCall
+
+
+def nodes(count: int) -> list[Node]:
+    return [
+        Node(n, Address("h", n), Address("h", 10 + n) if n <= voter_count(count) else None, f"/d/{n}", f"/d/{n}.p", {})
+        for n in range(1, count + 1)
+    ]
+
+
+@pytest.mark.parametrize(("brokers", "voters"), [(1, 1), (2, 1), (3, 3), (4, 3), (9, 3)])
+def test_an_odd_number_of_at_most_three_votes(brokers, voters):
+    assert voter_count(brokers) == voters
+
+
+def test_the_identity_lasts(tmp_path: Path):
+    place = str(tmp_path / "new")
+    cluster_id = identity(place, 3)
+    assert len(cluster_id) == 22
+    assert identity(place, 3) == cluster_id != identity(str(tmp_path / "other"), 3)
+
+
+def test_it_is_that_of_a_number_of_brokers(tmp_path: Path):
+    place = str(tmp_path / "new")
+    identity(place, 3)
+    with pytest.raises(WrongCall, match="holds a cluster of 3 brokers: say --brokers 3"):
+        identity(place, 4)
+
+
+def test_a_file_that_does_not_say_it_is_refused(tmp_path: Path):
+    (tmp_path / "cluster.properties").write_text("# nothing\n")
+    with pytest.raises(WrongCall, match="does not say"):
+        identity(str(tmp_path), 3)
+
+
+@pytest.mark.parametrize(("brokers", "copies", "in_sync"), [(1, "1", "1"), (2, "2", "1"), (3, "3", "2"), (5, "3", "2")])
+def test_there_are_as_many_copies_as_brokers_up_to_three(brokers, copies, in_sync):
+    settings = settings_of(nodes(brokers)[0], nodes(brokers), "id", {})
+    assert settings["default.replication.factor"] == settings["offsets.topic.replication.factor"] == copies
+    assert settings["min.insync.replicas"] == in_sync
+
+
+def test_who_votes_is_told_to_all_and_listens_for_the_others():
+    settings = [settings_of(node, nodes(4), "id", {}) for node in nodes(4)]
+    assert {one["controller.quorum.voters"] for one in settings} == {"1@h:11,2@h:12,3@h:13"}
+    assert [one["process.roles"] for one in settings] == ["broker,controller"] * 3 + ["broker"]
+    assert settings[0]["listeners"] == "PLAINTEXT://h:1,CONTROLLER://h:11"
+    assert settings[3]["listeners"] == "PLAINTEXT://h:4"
+
+
+def test_what_the_user_sets_goes_over_the_defaults(tmp_path: Path):
+    node = nodes(1)[0]._replace(settings_file=str(tmp_path / "1.properties"))
+    write_settings(node, settings_of(node, [node], "id", {"min.insync.replicas": "7", "broker.rack": "a\\b"}))
+    written = Path(node.settings_file).read_text().splitlines()
+    assert {"min.insync.replicas=7", "broker.rack=a\\\\b", "node.id=1"} <= set(written)
+    assert len(written) == len({line.partition("=")[0] for line in written})
+
+
+def test_an_ipv6_address_is_written_in_brackets():
+    assert (str(Address("::1", 1)), str(Address("h", 1))) == ("[::1]:1", "h:1")

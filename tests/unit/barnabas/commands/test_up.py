@@ -1,0 +1,299 @@
+"""`barnabas up`: a whole cluster of processes, as its users run it."""
+
+import json
+import os
+import re
+import selectors
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.broker_process import COMMAND
+
+# So long that whoever waits for a session to end runs into a time-out.
+PATIENT = "-Dbroker.session.timeout.ms=600000"
+TIMEOUT_S = 60
+
+
+class Up:
+    """One run of `barnabas up`: what it printed, and what it logged."""
+
+    def __init__(self, *options: str, log: Path, pass_fds: tuple[int, ...] = ()) -> None:
+        self.log = log
+        with open(log, "wb") as file:
+            self.process = subprocess.Popen(
+                [*COMMAND, "up", "--listen", "127.0.0.1:0", *options],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=file,
+                text=True,
+                pass_fds=pass_fds,
+            )
+
+    def ready(self) -> dict:
+        """Return what the line for programs says."""
+        line = self.process.stdout.readline()
+        assert line, self.said
+        return json.loads(line)
+
+    @property
+    def said(self) -> str:
+        return self.log.read_text()
+
+    def until_said(self, pattern: str) -> re.Match[str]:
+        """Return the first match in the log, when it is there."""
+        deadline = time.monotonic() + TIMEOUT_S
+        while not (found := re.search(pattern, self.said)):
+            assert time.monotonic() < deadline, self.said
+            assert self.process.poll() is None, self.said
+        return found
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        self.process.send_signal(number)
+        return self.end()
+
+    def end(self) -> int:
+        self.process.communicate(timeout=TIMEOUT_S)
+        return self.process.returncode
+
+
+@pytest.fixture
+def up(tmp_path: Path) -> Iterator[Callable[..., Up]]:
+    runs: list[Up] = []
+
+    def start(*options: str, **how) -> Up:
+        runs.append(Up(*options, log=tmp_path / f"log{len(runs)}", **how))
+        return runs[-1]
+
+    yield start
+    for run in runs:
+        if run.process.poll() is None:
+            run.process.kill()
+        run.process.communicate(timeout=TIMEOUT_S)
+
+
+def wait_until_gone(pids: list[int]) -> None:
+    """Return when none of these processes, which are not our children, is there any more."""
+    with selectors.DefaultSelector() as selector:
+        for pid in pids:
+            try:
+                selector.register(os.pidfd_open(pid), selectors.EVENT_READ)
+            except ProcessLookupError:
+                continue
+        while selector.get_map():
+            ended = selector.select(TIMEOUT_S)
+            assert ended, "still there"
+            for key, _ in ended:
+                selector.unregister(key.fd)
+                os.close(key.fd)
+
+
+def test_three_brokers_serve_one_cluster_when_it_says_so(up, call, tmp_path):
+    running = up("--json", "--data-dir", str(tmp_path / "data"), "--topic", "t:6", "--topic", "plain")
+    told = running.ready()
+    assert [broker["id"] for broker in told["brokers"]] == [1, 2, 3]
+    assert told["bootstrap"] == ",".join(f"{broker['host']}:{broker['port']}" for broker in told["brokers"])
+    assert [broker["data_dir"] for broker in told["brokers"]] == [str(tmp_path / "data" / str(n)) for n in (1, 2, 3)]
+    first, *_, last = told["bootstrap"].split(",")
+    assert call("produce", "t", "-p", "0", "-b", first, stdin=b"a\nb\n").status == 0
+    assert call("consume", "t", "-e", "-b", last).out == "a\nb\n"
+    described = json.loads(call("topic", "describe", "t", "plain", "--json", "-b", last).out)
+    assert {len(topic["partitions"]): {len(one["replicas"]) for one in topic["partitions"]} for topic in described} == {
+        6: {3},
+        1: {3},
+    }
+    assert call("config", "get", "topic/t", "min.insync.replicas", "-b", last).out.strip() == "2"
+    assert running.stop() == 0
+    assert "Traceback" not in running.said
+
+
+def test_a_broker_that_is_killed_is_told_of_and_the_others_go_on(up, call, tmp_path):
+    running = up("--json", "--data-dir", str(tmp_path / "data dir"), "--topic", "t:3")
+    victim, *others = running.ready()["brokers"]
+    os.kill(victim["pid"], signal.SIGKILL)
+    said = running.until_said(r"barnabas up: broker 1 \(process (\d+)\) was ended by SIGKILL; .*: barnabas (.*)\n")
+    assert int(said[1]) == victim["pid"]
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((victim["host"], victim["port"]))
+    bootstrap = ",".join(f"{broker['host']}:{broker['port']}" for broker in others)
+    assert call("produce", "t", "-X", "acks=all", "-b", bootstrap, stdin=b"a\n").status == 0
+    assert call("consume", "t", "-e", "-b", bootstrap).out == "a\n"
+    with open(tmp_path / "again", "wb") as log:
+        command = [*COMMAND, *shlex.split(said[2])]
+        again = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+    try:
+        ready = again.stdout.readline()
+        assert ready == f"ready: {victim['host']}:{victim['port']}\n", (tmp_path / "again").read_text()
+    finally:
+        again.terminate()
+        again.communicate(timeout=TIMEOUT_S)
+    assert again.returncode == 0
+    assert running.stop() == 0
+
+
+def test_when_no_broker_is_left_it_ends_with_1(up):
+    running = up("--json", "--ephemeral", "--brokers", "1")
+    (only,) = running.ready()["brokers"]
+    os.kill(only["pid"], signal.SIGKILL)
+    assert running.end() == 1
+
+
+def test_brokers_go_with_a_parent_that_is_killed(up, tmp_path):
+    running = up("--json", "--data-dir", str(tmp_path / "data"))
+    brokers = running.ready()["brokers"]
+    running.process.kill()
+    wait_until_gone([broker["pid"] for broker in brokers])
+    assert {(Path(broker["data_dir"]) / ".kafka_cleanshutdown").exists() for broker in brokers} == {True}
+
+
+def test_it_goes_with_its_own_parent_if_that_is_asked_for(up):
+    running = up("--json", "--ephemeral", "--brokers", "1", "--exit-with-parent")
+    running.ready()
+    running.process.stdin.close()
+    running.process.stdin = None
+    assert running.end() == 0
+
+
+@pytest.mark.parametrize("ports", ["others", "the same"])
+def test_a_second_start_finds_what_was_written_and_waits_for_nobody(up, call, tmp_path, ports):
+    options = ["--json", "--data-dir", str(tmp_path / "data"), PATIENT]
+    running = up(*options, "--topic", "t")
+    told = running.ready()
+    assert call("produce", "t", "-b", told["bootstrap"], stdin=b"a\nb\n").status == 0
+    assert running.stop() == 0
+    if ports == "the same":
+        options += ["--listen", told["bootstrap"].partition(",")[0]]
+    again = up(*options, "--topic", "t")
+    bootstrap = again.ready()["bootstrap"]
+    assert call("consume", "t", "-e", "-b", bootstrap).out == "a\nb\n"
+    assert call("produce", "t", "-b", bootstrap, stdin=b"c\n").status == 0
+    assert again.stop(signal.SIGINT) == 0
+    assert "unclean" not in again.said
+
+
+@pytest.mark.parametrize(("brokers", "controllers"), [(1, [1]), (2, [1]), (4, [1, 2, 3])])
+def test_the_first_brokers_are_controllers(up, call, brokers, controllers):
+    running = up("--json", "--ephemeral", "--brokers", str(brokers))
+    told = running.ready()
+    assert len(told["brokers"]) == brokers
+    nodes = json.loads(call("cluster", "quorum", "--json", "-b", told["bootstrap"]).out)["nodes"]
+    assert sorted(node["node"] for node in nodes if node["status"] != "observer") == controllers
+    assert running.stop() == 0
+    assert not Path(told["brokers"][0]["data_dir"]).exists()
+
+
+def test_people_and_a_descriptor_are_told_the_same_line(up):
+    reading, writing = os.pipe()
+    running = up("--ephemeral", "--brokers", "1", "--ready-fd", str(writing), pass_fds=(writing,))
+    os.close(writing)
+    with open(reading, encoding="utf-8") as told:
+        line = told.read()  # to its end: the descriptor is closed
+    assert re.fullmatch(r"ready: 127\.0\.0\.1:\d+\n", line)
+    assert running.process.stdout.readline() == line
+    assert running.stop() == 0
+
+
+def test_each_line_of_the_log_says_whose_it_is(up):
+    running = up("--json", "--ephemeral", "--brokers", "2")
+    running.ready()
+    assert running.stop() == 0
+    lines = running.said.splitlines()
+    assert {line[:4] for line in lines} == {"[1] ", "[2] "}
+    assert [f"node {number} of cluster" in running.said for number in (1, 2)] == [True, True]
+
+
+def test_ctrl_c_kills_those_that_do_not_stop(up):
+    running = up("--json", "--ephemeral", "--brokers", "1")
+    (only,) = running.ready()["brokers"]
+    os.kill(only["pid"], signal.SIGSTOP)
+    running.process.send_signal(signal.SIGTERM)
+    assert running.stop(signal.SIGINT) == 1
+
+
+def test_what_a_broker_does_not_take_ends_the_start(up, tmp_path):
+    running = up("--data-dir", str(tmp_path / "data"), "-Dnum.partitions=none")
+    assert running.end() == 2
+    assert re.search(r"\[\d\] barnabas: -D num.partitions: Invalid value none", running.said)
+    assert re.search(r"barnabas up: broker \d \(process \d+\) ended with status 2\n", running.said)
+
+
+def test_a_topic_that_cannot_be_ends_the_start(up):
+    running = up("--ephemeral", "--brokers", "1", "--topic", "a b")
+    assert running.end() == 2
+    assert "barnabas up: --topic a b: " in running.said
+
+
+def test_a_port_in_use_is_named(call, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        said = call("up", "--data-dir", str(tmp_path / "data"), "--listen", address)
+    assert (said.status, said.out) == (2, "")
+    assert said.err.startswith(f"barnabas up: cannot listen on {address}: address already in use; choose another")
+
+
+def test_a_directory_of_another_number_of_brokers_is_refused(up, call, tmp_path):
+    running = up("--json", "--brokers", "1", "--data-dir", str(tmp_path / "data"))
+    running.ready()
+    running.stop()
+    said = call("up", "--brokers", "3", "--data-dir", str(tmp_path / "data"))
+    assert said.status == 2
+    assert f"{tmp_path}/data holds a cluster of 1 brokers: say --brokers 1, or choose another" in said.err
+
+
+def test_a_directory_with_something_else_in_it_is_refused(call, tmp_path):
+    (tmp_path / "meta.properties").touch()
+    said = call("up", "--data-dir", str(tmp_path))
+    assert said.status == 2
+    assert f"{tmp_path} is not empty, and holds no cluster.properties" in said.err
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["--brokers", "0"], "'0' is not a number of at least 1"),
+        (["--brokers", "-1"], "'-1' is not a number of at least 1"),
+        (["--ready-fd", "999"], "'999' is not a descriptor that is open"),
+        (["--ready-fd", "x"], "'x' is not a descriptor that is open"),
+        (["--listen", "127.0.0.1"], "'127.0.0.1': write it as HOST:PORT"),
+        (["--listen", "0.0.0.0:9092"], "'0.0.0.0:9092': name an address that clients connect to"),
+        (["--listen", "127.0.0.1:65535"], "--listen 127.0.0.1:65535: 3 ports from there on would end above 65535"),
+        (["--listen", "192.0.2.1:9092"], "cannot listen on 192.0.2.1:9092: cannot assign requested address"),
+        (["--listen", "no-such-host.invalid:1"], "cannot listen on no-such-host.invalid:1: "),
+        (["-D", "num.partitions"], "'num.partitions': write it as KEY=VALUE"),
+        (["-D", "node.id=7"], "node.id is not the same for all brokers, and is set for each"),
+        (["--topic", "t:0"], "'0' is not a number of at least 1"),
+        (["--ephemeral", "--data-dir", "x"], "--data-dir: not allowed with argument --ephemeral"),
+        (["--data-dir", "/dev/null/x"], "/dev/null/x"),
+    ],
+)
+def test_a_wrong_call_is_told_what_is_right(call, tmp_path, monkeypatch, options, problem):
+    monkeypatch.chdir(tmp_path)
+    said = call("up", *options)
+    assert (said.status, said.out) == (2, "")
+    assert problem in said.err
+
+
+def test_a_descriptor_that_only_reads_is_refused(call):
+    with open(os.devnull, encoding="utf-8") as file:
+        said = call("up", "--ready-fd", str(file.fileno()))
+    assert said.status == 2
+    assert f"'{file.fileno()!s}' cannot be written to" in said.err if not file.closed else said.err
+
+
+def test_the_server_stays_out_of_this_process(tmp_path):
+    log = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "barnabas", "up", "--data-dir", str(tmp_path), "--brokers", "x"],
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stderr
+    imported = {line.rpartition("|")[2].strip() for line in log.splitlines() if line.startswith("import time:")}
+    assert "barnabas.commands._brokers" in imported
+    assert not {name.partition(".")[0] for name in imported} & {"broker", "storage", "protocol", "kafka", "asyncio"}
