@@ -125,7 +125,7 @@ class Dispatcher:
         module = import_module(f"{package}.{api.module}")
         handle, handle_frame = module.handle, getattr(module, "handle_frame", None)
         if key in FORWARDED and self._listener_type == "broker":
-            handle = partial(_decide_or_forward, handle)
+            handle = partial(decide_or_forward, module)
         found = self._handlers[key] = (api.versions, request_class(key), handle, handle_frame)
         return found
 
@@ -212,11 +212,15 @@ async def answer_here(broker: Broker, request: Message) -> Message:
         return error_response(key, api.max_version, request, error.code, error.message)
 
 
-async def _decide_or_forward(handle: Handler, broker: Broker, context: RequestContext, request: Message) -> Any:
-    """Decide as the active controller, or ask who is."""
+async def decide_or_forward(module: Any, broker: Broker, context: RequestContext, request: Message) -> Any:
+    """Decide as the active controller, or ask who is; but for what the handler's module says is this broker's own."""
+    own_part = getattr(module, "own_part", None)
+    answer = None if own_part is None else own_part(broker, request)
+    if answer is not None:
+        return await answer
 
     async def here() -> Any:
-        outcome = handle(broker, context, request)
+        outcome = module.handle(broker, context, request)
         return await outcome if isinstance(outcome, Awaitable) else outcome
 
     timeout_s = broker.settings["request.timeout.ms"] / 1000

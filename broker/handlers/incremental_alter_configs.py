@@ -2,7 +2,8 @@
 
 Behaviour
 - The controller decides each resource on its own (`controller.commands.alter_configs`).
-- Topics, this broker, (with an empty name) all brokers, groups and client metrics subscriptions have settings.
+- Topics, the broker that is asked, (with an empty name) all brokers, groups and client metrics subscriptions have
+  settings.
 - This broker's loggers have levels: set and deleted at once, and only here (KIP-412). A resource with one that cannot
   be is left as it was.
 
@@ -15,14 +16,17 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from controller.commands.alter_configs import Operation, incremental_alter_configs
-from controller.image import ResourceType
+from broker.own_resources import answer_partly, own_answers
+from controller.commands.alter_configs import Operation, check_changes, incremental_alter_configs
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from broker.broker import Broker
     from broker.connection import RequestContext
+    from protocol.schema import Message
 
 _Resource = IncrementalAlterConfigsRequest.Resource
 
@@ -30,26 +34,22 @@ _Resource = IncrementalAlterConfigsRequest.Resource
 async def handle(
     broker: Broker, _context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
-    """Submit the command and answer when it holds; then set the levels of loggers."""
+    """Submit the command and answer when it holds."""
     command = partial(incremental_alter_configs, request=request, settings=broker.settings)
-    response = await broker.controller.submit(command)
-    for asked, answer in zip(request.resources, response.responses, strict=True):
-        if asked.resource_type == ResourceType.BROKER_LOGGER and not answer.error_code:
-            try:
-                _alter_levels(broker, asked, validate_only=request.validate_only)
-            except KafkaError as error:
-                answer.error_code, answer.error_message = error.code, error.message
-    return response
+    return await broker.controller.submit(command)
 
 
-def _alter_levels(broker: Broker, asked: _Resource, *, validate_only: bool) -> None:
+def own_part(broker: Broker, request: IncrementalAlterConfigsRequest) -> Awaitable[Message] | None:
+    """Return the answer where some of it is this broker's own affair, having set levels of loggers; else None."""
+    alter_levels = partial(_alter_levels, validate_only=request.validate_only)
+    own = own_answers(broker, request, IncrementalAlterConfigsResponse, alter_levels)
+    return answer_partly(broker, request, IncrementalAlterConfigsResponse, own) if own else None
+
+
+def _alter_levels(asked: _Resource, *, validate_only: bool) -> None:
     from broker import loggers
 
-    name = asked.resource_name
-    if not name.removeprefix("-").isdecimal():
-        raise _invalid_request(f"Node id must be an integer, but it is: {name}")
-    if name != str(broker.node_id):
-        raise _invalid_request(f"Unexpected node id. Expected {broker.node_id}, but received {name}")
+    check_changes(asked.configs)
     levels: dict[str, str | None] = {}
     for config in asked.configs:
         levels[config.name] = _level(config)

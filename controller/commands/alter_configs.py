@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from controller.commands.client_metrics_configs import check_client_metrics_configs
 from controller.commands.decision import Decision
@@ -56,6 +56,18 @@ class _Resource(NamedTuple):
     name: str
 
 
+class _SettingsOf:
+    """What a broker was started with, which is taken to be what this one was."""
+
+    def __init__(self, own: StaticSettings, node_id: int) -> None:
+        self.explicit = own.explicit
+        self.node_id = node_id
+        self._own = own
+
+    def __getitem__(self, name: str) -> Any:
+        return self._own[name]
+
+
 def alter_configs(
     image: MetadataImage, request: AlterConfigsRequest, settings: StaticSettings
 ) -> Decision[AlterConfigsResponse]:
@@ -72,7 +84,7 @@ def alter_configs(
         changes = [_Change(config.name, Operation.SET, config.value) for config in asked.configs]
         try:
             _check_times(times[resource])
-            _check_changes(changes)
+            check_changes(asked.configs)
             records += _alter(image, settings, resource, changes, base={})
         except KafkaError as error:
             answer.error_code, answer.error_message = error.code, error.message
@@ -95,9 +107,8 @@ def incremental_alter_configs(
         changes = [_Change(config.name, config.config_operation, config.value) for config in asked.configs]
         try:
             _check_times(times[resource])
-            _check_changes(changes)
-            if resource.type != ResourceType.BROKER_LOGGER:  # whose levels are the process's and not recorded
-                records += _alter(image, settings, resource, changes, base=image.configs(*resource))
+            check_changes(asked.configs)
+            records += _alter(image, settings, resource, changes, base=image.configs(*resource))
         except KafkaError as error:
             answer.error_code, answer.error_message = error.code, error.message
     return Decision(() if request.validate_only else (*records, *consequences(image, records, settings)), response)
@@ -108,10 +119,15 @@ def _check_times(times: int) -> None:
         raise _invalid_request("Each resource must appear at most once.")
 
 
-def _check_changes(changes: Sequence[_Change]) -> None:
+def check_changes(changes: Sequence[Any]) -> None:
+    """Raise KafkaError INVALID_REQUEST unless each configuration is named once, with a value to set."""
     if any(times > 1 for times in Counter(change.name for change in changes).values()):
         raise _invalid_request("Error due to duplicate config keys")
-    nulls = [change.name for change in changes if change.value is None and change.operation != Operation.DELETE]
+    nulls = [
+        change.name
+        for change in changes
+        if change.value is None and getattr(change, "config_operation", Operation.SET) != Operation.DELETE
+    ]
     if nulls:
         raise _invalid_request(f"Null value not supported for : {', '.join(nulls)}")
 
@@ -126,7 +142,7 @@ def _alter(
 ) -> list[ConfigRecord]:
     """Return the records that bring a resource's settings to `base` with the changes made to it."""
     if resource.type == ResourceType.BROKER:
-        _check_broker(settings, resource.name)
+        _check_broker(image, resource.name)
     new = dict(base)
     for change in changes:
         _perform(change, new, resource.type)
@@ -149,11 +165,12 @@ def _invalid_request(message: str) -> KafkaError:
     return KafkaError(ErrorCode.INVALID_REQUEST, message)
 
 
-def _check_broker(settings: StaticSettings, name: str) -> None:
+def _check_broker(image: MetadataImage, name: str) -> None:
+    """Raise KafkaError unless there is such a broker; the empty name stands for all."""
     if name and not name.removeprefix("-").isdecimal():
         raise _invalid_request(f"Node id must be an integer, but it is: {name}")
-    if name not in ("", str(settings.node_id)):
-        raise _invalid_request(f"Unexpected broker id, expected {settings.node_id}, but received {name}")
+    if name and int(name) not in image.brokers:
+        raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No broker with id {name} found.")
 
 
 def _perform(change: _Change, configs: dict[str, str], resource_type: int) -> None:
@@ -203,6 +220,8 @@ def _check_broker_configs(
 ) -> None:
     """Raise KafkaError unless a broker can have what is `given`, beside all that it has after `records`."""
     altered = apply_records(image, records, offset=image.offset, epoch=image.epoch)
+    if name:
+        settings = _SettingsOf(settings, int(name))
     try:
         check_alterations(image, altered, settings, given, name)
     except ConfigError as error:

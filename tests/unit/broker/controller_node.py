@@ -14,6 +14,9 @@ from typing import Any
 
 from broker.active_controller import ActiveController
 from broker.connection import RequestContext
+from broker.controller_channel import FORWARDED, ControllerChannel
+from broker.dispatch import answer_here, decide_or_forward
+from broker.peer import Peer
 from broker.raft_driver import RaftDriver
 from broker.settings import Option, check_settings
 from controller.commands.brokers import unfence_broker
@@ -32,6 +35,10 @@ CLUSTER_ID = "0123456789abcdefghijkl"
 LISTENER = "PLAINTEXT"
 
 
+def _nobody(node_id: int) -> Peer:
+    raise AssertionError(f"there is no other controller, {node_id} least of all")
+
+
 class ControllerNode:
     """What handlers of metadata and administration see of a broker."""
 
@@ -46,6 +53,7 @@ class ControllerNode:
         self.settings = check_settings({})
         self.node_id = self.settings.node_id
         self.controller: RaftDriver
+        self.to_controller: ControllerChannel
         self.duties: ActiveController  # which are not begun
         self.endpoints: dict[str, Endpoint] = {}
         # Looked at for space only.
@@ -74,6 +82,9 @@ class ControllerNode:
             loop=self.loop,
             now_ms=lambda: self.now,
             random=self.random,
+        )
+        self.to_controller = ControllerChannel(
+            self.controller, _nobody, lambda request: answer_here(self, request), self.loop
         )
         self.duties = ActiveController(self.controller, self.settings, self.loop, broker_epoch=lambda: -1)
         self.wait(self.controller.start())
@@ -124,7 +135,12 @@ class ControllerNode:
         requests = request_class(key)
         request = requests.decode(requests(**fields).encode(version), version)
         context = RequestContext(key, version, 1, "test", 1, listener, "127.0.0.1", "User:ANONYMOUS")
-        answer = import_module(f"broker.handlers.{APIS[key].module}").handle(self, context, request)
+        module = import_module(f"broker.handlers.{APIS[key].module}")
+        answer = (
+            decide_or_forward(module, self, context, request)
+            if key in FORWARDED
+            else module.handle(self, context, request)
+        )
         if isinstance(answer, Awaitable):
             answer = self.wait(answer)
         return type(answer).decode(answer.encode(version), version)

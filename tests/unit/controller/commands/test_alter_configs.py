@@ -117,7 +117,7 @@ def test_what_a_topic_cannot_have_says_why(cluster: Cluster, operations, error: 
         (TOPIC, "nope", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         (TOPIC, "", ErrorCode.INVALID_REQUEST),
         (TOPIC, "a b", ErrorCode.INVALID_TOPIC_EXCEPTION),
-        (BROKER, "7", ErrorCode.INVALID_REQUEST),
+        (BROKER, "7", ErrorCode.BROKER_ID_NOT_REGISTERED),
         (BROKER, "x", ErrorCode.INVALID_REQUEST),
         (99, "x", ErrorCode.INVALID_REQUEST),
     ],

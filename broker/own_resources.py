@@ -1,0 +1,69 @@
+"""What of a request to alter configurations a broker answers for itself, and asks no controller about.
+
+    loggers                          their levels are the process's: set here, recorded nowhere (KIP-412)
+    settings of a single broker      are asked of that broker alone; of another, INVALID_REQUEST
+
+All else is the controller's to decide. A resource that a request names twice is refused there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from controller.image import ResourceType
+from protocol.errors import ErrorCode, KafkaError
+from protocol.schema import Message
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+AlterLevels = Callable[[Any], None]
+"""Sets the levels that a resource asks for; KafkaError if one cannot be."""
+
+
+def own_answers(
+    broker: Broker, request: Any, response: type[Any], alter_levels: AlterLevels | None = None
+) -> dict[int, Any]:
+    """Return the answers to the resources that are this broker's own affair, by their place in the request."""
+    times = Counter((asked.resource_type, asked.resource_name) for asked in request.resources)
+    answers = {}
+    for place, asked in enumerate(request.resources):
+        kind, name = asked.resource_type, asked.resource_name
+        if times[kind, name] > 1:
+            continue
+        answer = response.Resource(error_message=None, resource_type=kind, resource_name=name)
+        try:
+            if kind == ResourceType.BROKER_LOGGER and alter_levels is not None:
+                _check_own_id(broker, name, "Unexpected node id. Expected")
+                alter_levels(asked)
+            elif kind == ResourceType.BROKER and name:
+                _check_own_id(broker, name, "Unexpected broker id, expected")
+                continue
+            else:
+                continue
+        except KafkaError as error:
+            answer.error_code, answer.error_message = error.code, error.message
+        answers[place] = answer
+    return answers
+
+
+async def answer_partly(broker: Broker, request: Any, response: type[Any], own: dict[int, Any]) -> Message:
+    """Have the controller answer what is not among the `own` answers; KafkaError if it does not answer in time."""
+    rest = [asked for place, asked in enumerate(request.resources) if place not in own]
+    decided: list[Any] = []
+    if rest:
+        part = type(request)(resources=rest, validate_only=request.validate_only)
+        decided = (await broker.to_controller.call(part, broker.settings["request.timeout.ms"] / 1000)).responses
+    others = iter(decided)
+    answers = [own[place] if place in own else next(others) for place in range(len(request.resources))]
+    answer: Message = response(responses=answers)
+    return answer
+
+
+def _check_own_id(broker: Broker, name: str, unexpected: str) -> None:
+    if not name.removeprefix("-").isdecimal():
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
+    if name != str(broker.node_id):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{unexpected} {broker.node_id}, but received {name}")

@@ -1,0 +1,145 @@
+"""Configurations altered in a cluster: what the broker asked answers itself, and what the controller decides."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from protocol.api import ApiKey
+from protocol.errors import ErrorCode
+from protocol.messages.alter_configs import AlterConfigsRequest
+from protocol.messages.describe_configs import DescribeConfigsRequest
+from protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from tests.unit.broker.whole_cluster import WholeCluster
+
+TOPIC, BROKER, LOGGER = 2, 4, 8
+SET = 0
+LOGGER_NAME = "broker.test_of_own_resources"
+
+
+@pytest.fixture
+def three():
+    cluster = WholeCluster()
+    cluster.start()
+    yield cluster
+    cluster.close()
+
+
+@pytest.fixture
+def logger():
+    found = logging.getLogger(LOGGER_NAME)
+    yield found
+    found.setLevel(logging.NOTSET)
+
+
+def resource(kind, name, setting, value):
+    config = IncrementalAlterConfigsRequest.Resource.Config(name=setting, config_operation=SET, value=value)
+    return IncrementalAlterConfigsRequest.Resource(resource_type=kind, resource_name=str(name), configs=[config])
+
+
+def alter(three, node, *resources, validate_only=False):
+    """Return the errors' codes, in the order of the resources."""
+    answer = three.ask(
+        node, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=list(resources), validate_only=validate_only
+    )
+    asked = [(one.resource_type, one.resource_name) for one in resources]
+    assert [(one.resource_type, one.resource_name) for one in answer.responses] == asked
+    return [ErrorCode(one.error_code) for one in answer.responses]
+
+
+def test_each_broker_has_settings_of_its_own_and_follows_them(three):
+    three.follower()
+    for node in (1, 2, 3):
+        assert alter(three, node, resource(BROKER, node, "max.connections", str(100 + node))) == [ErrorCode.NONE]
+    three.until(lambda: [three.broker(node).live["max.connections"] for node in (1, 2, 3)] == [101, 102, 103])
+
+
+def test_all_follow_what_is_set_for_all(three):
+    assert alter(three, three.follower(), resource(BROKER, "", "max.connections", "77")) == [ErrorCode.NONE]
+    three.until(lambda: [three.broker(node).live["max.connections"] for node in (1, 2, 3)] == [77] * 3)
+
+
+def test_a_broker_alters_no_other_broker(three):
+    follower, active = three.follower(), three.active
+    for asked, other in ((follower, active), (active, follower)):
+        assert alter(three, asked, resource(BROKER, other, "max.connections", "7")) == [ErrorCode.INVALID_REQUEST]
+
+
+def test_the_older_request_is_treated_alike(three):
+    config = AlterConfigsRequest.Resource.Config(name="max.connections", value="9")
+    follower = three.follower()
+    asked = [
+        AlterConfigsRequest.Resource(resource_type=BROKER, resource_name=str(name), configs=[config])
+        for name in (follower, three.active)
+    ]
+    answer = three.ask(follower, ApiKey.ALTER_CONFIGS, 2, resources=asked, validate_only=False)
+    assert [one.error_code for one in answer.responses] == [ErrorCode.NONE, ErrorCode.INVALID_REQUEST]
+    three.until(lambda: three.broker(follower).live["max.connections"] == 9)
+
+
+def test_levels_of_loggers_are_set_where_they_are_asked_for_and_recorded_nowhere(three, logger):
+    follower = three.follower()
+    assert alter(three, follower, resource(LOGGER, follower, LOGGER_NAME, "DEBUG")) == [ErrorCode.NONE]
+    assert logger.level == logging.DEBUG
+    assert three.broker(three.active).image.configs(LOGGER, str(follower)) == {}
+    assert alter(three, follower, resource(LOGGER, three.active, LOGGER_NAME, "INFO")) == [ErrorCode.INVALID_REQUEST]
+    assert logger.level == logging.DEBUG
+
+
+def test_both_may_be_asked_at_once_and_are_answered_in_their_order(three, logger):
+    follower = three.follower()
+    codes = alter(
+        three,
+        follower,
+        resource(BROKER, "", "max.connections", "66"),
+        resource(LOGGER, follower, LOGGER_NAME, "INFO"),
+        resource(BROKER, three.active, "max.connections", "5"),
+        resource(TOPIC, "nope", "retention.ms", "5"),
+    )
+    assert codes == [
+        ErrorCode.NONE,
+        ErrorCode.NONE,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ]
+    assert logger.level == logging.INFO
+    three.until(lambda: three.broker(follower).live["max.connections"] == 66)
+
+
+def test_nothing_is_altered_where_that_is_only_to_be_checked(three, logger):
+    follower = three.follower()
+    resources = (
+        resource(LOGGER, follower, LOGGER_NAME, "INFO"),
+        resource(BROKER, follower, "max.connections", "5"),
+    )
+    assert alter(three, follower, *resources, validate_only=True) == [ErrorCode.NONE] * 2
+    assert logger.level == logging.NOTSET
+    assert three.broker(three.active).image.configs(BROKER, str(follower)) == {}
+
+
+def test_a_resource_that_is_named_twice_is_refused_each_time(three, logger):
+    follower = three.follower()
+    twice = resource(LOGGER, follower, LOGGER_NAME, "INFO")
+    assert alter(three, follower, twice, twice) == [ErrorCode.INVALID_REQUEST] * 2
+    assert logger.level == logging.NOTSET
+
+
+def test_a_broker_describes_itself_alone(three):
+    follower = three.follower()
+    asked = [
+        DescribeConfigsRequest.Resource(resource_type=BROKER, resource_name=str(name), configuration_keys=["node.id"])
+        for name in (follower, three.active)
+    ]
+    answer = three.ask(
+        follower,
+        ApiKey.DESCRIBE_CONFIGS,
+        4,
+        resources=asked,
+        include_synonyms=False,
+        include_documentation=False,
+    )
+    own, other = answer.results
+    assert [(config.name, config.value) for config in own.configs] == [("node.id", str(follower))]
+    assert other.error_code == ErrorCode.INVALID_REQUEST
+    assert "Unexpected broker id" in other.error_message
