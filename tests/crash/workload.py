@@ -33,6 +33,7 @@ DEFAULT = LogConfig(index_interval_bytes=INTERVAL_BYTES, file_delete_delay_ms=10
 PRODUCERS = (1, 2, 3)
 RETAINED = DEFAULT.cleanup_policy
 COMPACTED = frozenset({"compact"})
+DELETE_RETENTION_MS = 2000
 
 
 class Life:
@@ -156,7 +157,7 @@ class Workload:
             retention_bytes=random.choice((-1, 15000)),
             cleanup_policy=random.choice((RETAINED, RETAINED, COMPACTED)),
             min_cleanable_dirty_ratio=0.0,
-            delete_retention_ms=2000,
+            delete_retention_ms=DELETE_RETENTION_MS,
         )
         self._make(name, config)
         self.mark()
