@@ -10,11 +10,13 @@ from __future__ import annotations
 import argparse
 import contextlib
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from barnabas.commands._client import connect
 from barnabas.commands._output import CommandError, explain
 from barnabas.commands._records import Headers, NewRecord
+from barnabas.commands._unserved import QUIET_S, Unserved, refuse_unserved
 
 if TYPE_CHECKING:
     from kafka import KafkaProducer
@@ -36,15 +38,17 @@ class _UncountedHeaders(list[tuple[str, bytes | None]]):
 class Sender:
     """Sends records and counts the ones that the broker refuses."""
 
-    def __init__(self, producer: KafkaProducer) -> None:
-        """Send through this producer, one of `make_producer`."""
+    def __init__(self, producer: KafkaProducer, options: argparse.Namespace) -> None:
+        """Send through this producer, which `make_producer` has made for these options."""
         self._producer = producer
+        self._options = options
+        self._asked = False
         self._pending: deque[tuple[Any, int]] = deque()
         self._pending_bytes = 0
         self._failures: list[Exception] = []
 
     def send(self, record: NewRecord) -> None:
-        """Send a record; wait if too much is on its way already."""
+        """Send a record; wait if too much is on its way already. `Unserved` if that waits for what cannot be served."""
         try:
             sent = self._producer.send(
                 record.topic,
@@ -64,8 +68,8 @@ class Sender:
             self._wait_for_oldest()
 
     def finish(self) -> None:
-        """Wait until everything is acknowledged; raise a `CommandError` if anything was refused."""
-        self._producer.flush()
+        """Wait until everything is acknowledged; raise a `CommandError` if anything was refused, or is `Unserved`."""
+        self._wait(self._producer.flush)
         if self._failures:
             first = self._failures[0]
             number = len(self._failures)
@@ -75,10 +79,40 @@ class Sender:
     def _wait_for_oldest(self) -> None:
         from kafka.errors import KafkaError
 
-        oldest, size = self._pending.popleft()
-        self._pending_bytes -= size
+        oldest, size = self._pending[0]
         with contextlib.suppress(KafkaError):  # counted already
-            oldest.get()
+            self._wait(oldest.get)
+        self._pending.popleft()
+        self._pending_bytes -= size
+
+    def _wait(self, wait: Callable[..., object]) -> None:
+        """Wait for acknowledgements; after a while, ask once whether they can come at all."""
+        from kafka.errors import KafkaTimeoutError
+
+        if not self._asked:
+            try:
+                wait(timeout=QUIET_S)
+            except KafkaTimeoutError:
+                self._asked = True
+                self._ask()
+            else:
+                return
+        wait()
+
+    def _ask(self) -> None:
+        waiting: dict[str, set[int]] = {}
+        for sent, _ in self._pending:
+            if not sent.is_done:
+                topic, partition = sent._produce_future.topic_partition
+                waiting.setdefault(topic, set()).add(partition)
+        for topic, partitions in waiting.items():
+            try:
+                refuse_unserved(self._options, [topic], partitions)
+            except Unserved:
+                self._producer._sender.force_close()  # it would try again for two minutes, whatever `close` is told
+                raise
+            except CommandError:  # nobody can tell: the broker is away, and may be back in time
+                return
 
 
 def make_producer(options: argparse.Namespace) -> KafkaProducer:

@@ -17,6 +17,7 @@ from barnabas.commands._output import CommandError, WrongCall
 from barnabas.commands._progress import Progress
 from barnabas.commands._records import Headers, NewRecord, from_json
 from barnabas.commands._sending import CODECS, Sender, make_producer
+from barnabas.commands._unserved import Unserved
 
 EXAMPLES = r"""
   printf 'one\ntwo\n' | barnabas produce letters
@@ -65,10 +66,12 @@ def run(options: argparse.Namespace) -> int:
     source = Input(options.file, b"\n" if options.json else unescape(options.delimiter), whole)
     progress = Progress(source.size_bytes, "bytes", hidden=options.quiet or options.tee or not source.size_bytes)
     with closing(make_producer(options)) as producer, progress:
-        sender = Sender(producer)
+        sender = Sender(producer, options)
         for message in itertools.islice(source, options.count):
             try:
                 sender.send(_record(message, options))
+            except Unserved:
+                raise
             except CommandError as error:
                 sender.finish()
                 raise CommandError(f"record {source.number} of {source.name}: {error}") from error

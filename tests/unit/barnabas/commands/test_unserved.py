@@ -4,6 +4,7 @@ import argparse
 
 import pytest
 
+from barnabas.commands import _sending
 from barnabas.commands._output import CommandError
 from barnabas.commands._unserved import refuse_unserved
 
@@ -22,3 +23,13 @@ def test_reading_ends_with_the_reason(call, half):
     index = str(half.lost[0])
     said = call("consume", "t", "-p", index, "-b", half.bootstrap)
     assert (said.status, f"KAFKA_STORAGE_ERROR: t/{index}" in said.err) == (1, True)
+
+
+@pytest.mark.parametrize("most", [_sending.MAX_PENDING, 1])
+def test_writing_ends_with_the_reason(call, half, monkeypatch, most):
+    monkeypatch.setattr(_sending, "QUIET_S", 0.5)
+    monkeypatch.setattr(_sending, "MAX_PENDING", most)
+    lost, kept = half.lost[0], min({0, 1, 2, 3} - set(half.lost))
+    said = call("produce", "t", "-p", str(lost), "-b", half.bootstrap, stdin=b"1\n2\n3\n")
+    assert (said.status, f"barnabas produce: KAFKA_STORAGE_ERROR: t/{lost} cannot" in said.err) == (1, True)
+    assert call("produce", "t", "-p", str(kept), "-b", half.bootstrap, stdin=b"1\n2\n3\n") == (0, "", "")
