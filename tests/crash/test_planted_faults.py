@@ -1,4 +1,4 @@
-"""A test of the tests: mistakes that a log could make are found, nearly all within the states that `make test` tries."""
+"""A test of the tests: mistakes that a log could make are found, nearly all in the states that `make test` tries."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def transactions_open_for_ever_by_an_old_snapshot(plant: pytest.MonkeyPatch) -> 
     plant.setattr(tests.crash.workload, "DELETE_RETENTION_MS", 1)
 
 
-# With the seed and the first state that finds each, as of lately.
+# With the seed and the first state that finds each, as of lately; only one is past what `make test` tries.
 FAULTS: list[tuple[Plant, int, int]] = [
     (no_sync_before_the_recovery_point_moves, 1, 0),
     (no_sync_of_the_names, 1, 3),
