@@ -26,6 +26,7 @@ from typing import NamedTuple
 from benchmarks import (
     _loads,
     compaction,
+    failover,
     fetch_cpu,
     fsync,
     idle_connections,
@@ -153,7 +154,7 @@ def by_itself(runs: int) -> list[Row]:
     rows.append(Row("the same, user s/GB", at_most(0.25), [cost.user_s_per_gb for cost in produced[BROKER]]))
     fetched = fetch_cpu.measure(runs, fetch_cpu.LARGE_BYTES, 5000)
     rows.append(_beside_bare_loop("fetch, 1-MB answers, MB/s", 0.8, fetched))
-    return rows + log_by_itself(runs) + compacting(runs) + durability_and_scale(runs)
+    return rows + log_by_itself(runs) + compacting(runs) + durability_and_scale(runs) + failing_over(runs)
 
 
 def compacting(runs: int) -> list[Row]:
@@ -194,6 +195,17 @@ def durability_and_scale(runs: int) -> list[Row]:
         Row("the same: descriptors", at_most(1500), [one.descriptors for one in clean]),
         Row("the same after a kill: first answer, s", at_most(60), [one.seconds for one in killed]),
     ]
+
+
+def failing_over(runs: int) -> list[Row]:
+    """Measure what a producer notices when brokers of a cluster are killed or restarted."""
+    bounds_s = {failover.KILL_OTHER: 1.5, failover.KILL_CONTROLLER: 1.5, failover.ROLL: 1}
+    rows = []
+    for name, found in failover.measure(runs).items():
+        rows.append(Row(f"{name}: longest gap, s", at_most(bounds_s[name]), [one.longest_gap_s for one in found]))
+        wrong = [one.refused + one.lost + one.doubled for one in found]
+        rows.append(Row("the same: records refused, lost or twice there", at_most(0), wrong))
+    return rows
 
 
 def log_by_itself(runs: int) -> list[Row]:

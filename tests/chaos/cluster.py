@@ -13,12 +13,11 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from protocol.api import ApiKey
 from protocol.messages.describe_quorum import DescribeQuorumRequest
 from tests.broker_process import COMMAND, READY, free_address
-from tests.chaos.network import Network
 from tests.raw_client import RawClient
 
 IDS = (1, 2, 3)
@@ -39,6 +38,14 @@ SETTINGS = {
 }
 DEADLINE_S = 60.0
 LOOK_AGAIN_S = 0.05
+
+
+class Gates(Protocol):
+    """What stands before the brokers' listeners."""
+
+    def gate(self, node: int, address: tuple[str, int]) -> int:
+        """Return the port of 127.0.0.1 by which an address of a node is reached."""
+        ...
 
 
 class ClusterError(AssertionError):
@@ -169,10 +176,9 @@ class Node:
 
 
 class Cluster:
-    """Three nodes behind a network."""
+    """Three nodes behind gates."""
 
-    def __init__(self, directory: Path, network: Network, settings: Mapping[str, object] | None = None) -> None:
-        self.network = network
+    def __init__(self, directory: Path, network: Gates, settings: Mapping[str, object] = SETTINGS) -> None:
         self.nodes = {node_id: Node(node_id, directory / f"broker-{node_id}") for node_id in IDS}
         gates = {
             node.id: {name: network.gate(node.id, port_of(address)) for name, address in node.addresses.items()}
@@ -180,7 +186,7 @@ class Cluster:
         }
         voters = ",".join(f"{node_id}@127.0.0.1:{gates[node_id][CONTROLLER]}" for node_id in IDS)
         for node in self.nodes.values():
-            node.configure({**SETTINGS, **(settings or {})}, voters, gates[node.id])
+            node.configure(settings, voters, gates[node.id])
         self.bootstrap = ",".join(f"127.0.0.1:{gates[node_id][CLIENTS]}" for node_id in IDS)
 
     def __enter__(self) -> Cluster:

@@ -26,7 +26,7 @@ from random import Random
 from typing import NamedTuple
 
 from tests.chaos.cluster import DEADLINE_S, IDS, Cluster, ClusterError, Description
-from tests.chaos.network import CLIENTS, Link
+from tests.chaos.network import CLIENTS, Link, Network
 from tests.chaos.workloads import PARTITIONS, Progress, name_of
 
 # How much has to be acknowledged while a fault lasts, and again after it.
@@ -56,9 +56,9 @@ class Fault(NamedTuple):
 class Dealer:
     """Deals faults to a cluster under load."""
 
-    def __init__(self, cluster: Cluster, progress: Progress) -> None:
+    def __init__(self, cluster: Cluster, network: Network, progress: Progress) -> None:
         self._cluster = cluster
-        self._network = cluster.network
+        self._network = network
         self._progress = progress
 
     def deal(self, fault: Fault, victim: int) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from typing import NamedTuple
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.chaos.cluster import DEADLINE_S, IDS, Cluster, ClusterError, wait_until
-from tests.chaos.faults import Dealer, plan
+from tests.chaos.faults import Dealer, Fault, plan
 from tests.chaos.history import events
 from tests.chaos.history.checker import PASSED, Verdict, check
 from tests.chaos.network import Network
@@ -125,18 +125,19 @@ def run(seed: int, seconds: float, directory: Path, *, java: bool) -> Outcome:
     progress(events.Run({"seed": seed, "seconds": seconds, "java": java}))
     problems: list[str] = []
     with ExitStack() as stack:
-        cluster = stack.enter_context(Cluster(directory, stack.enter_context(Network())))
+        network = stack.enter_context(Network())
+        cluster = stack.enter_context(Cluster(directory, network))
         with noting(problems):
             cluster.wait_for(lambda _: all(node.is_ready for node in cluster.nodes.values()), "all brokers ready")
             create_topic(cluster.bootstrap)
-            clients = stack.enter_context(_Clients(cluster.bootstrap, progress, directory if java else None))
-            clients.wait_until_at_work()
-            cluster.wait_until_whole()
-            with noting(problems):
-                deal(seed, seconds, cluster, progress, faults)
-            cluster.network.heal()
-            problems += clients.finish()
-            read_back(cluster.bootstrap, progress, DEADLINE_S)
+            with _Clients(cluster.bootstrap, progress, directory if java else None) as clients:
+                clients.wait_until_at_work()
+                cluster.wait_until_whole()
+                with noting(problems):
+                    deal(plan(seed), seconds, cluster, Dealer(cluster, network, progress), progress, faults)
+                network.heal()
+                problems += clients.finish()
+                read_back(cluster.bootstrap, progress, DEADLINE_S)
         problems += [f"{error} ({count} times)" for error, count in progress.errors.items()]
         problems += [f"broker {node.id}: {told}" for node in cluster.nodes.values() for told in node.complaints()]
         if not problems:
@@ -166,11 +167,17 @@ def create_topic(bootstrap: str) -> None:
     admin.create_topics([NewTopic(TOPIC, PARTITIONS, len(IDS))])[TOPIC].result(DEADLINE_S)
 
 
-def deal(seed: int, seconds: float, cluster: Cluster, progress: Progress, faults: Counter[str]) -> None:
+def deal(
+    planned: Iterable[Fault],
+    seconds: float,
+    cluster: Cluster,
+    dealer: Dealer,
+    tell: Callable[[events.Event], None],
+    dealt: Counter[str],
+) -> None:
     """Deal one fault after the other until the time is up; the last is healed too."""
-    dealer = Dealer(cluster, progress)
     started = time.monotonic()
-    for fault in plan(seed):
+    for fault in planned:
         elapsed = time.monotonic() - started
         if elapsed >= seconds:
             return
@@ -182,7 +189,7 @@ def deal(seed: int, seconds: float, cluster: Cluster, progress: Progress, faults
         led = "/".join(str(leads[id_]) for id_ in IDS)
         how = f"{fault.role}, {fault.number}, {fault.way}"
         told = f"{fault.kind} {victim} ({how}); partitions led: {led}, the quorum by {found.controller}"
-        progress(events.Fault(told, round(elapsed, 2)))
+        tell(events.Fault(told, round(elapsed, 2)))
         print(f"{elapsed:6.1f} s  {told}", flush=True)
         dealer.deal(fault, victim)
-        faults[fault.kind] += 1
+        dealt[fault.kind] += 1
