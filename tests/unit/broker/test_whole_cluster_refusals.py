@@ -1,0 +1,186 @@
+"""What does not belong in a cluster is refused, and the log says why."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from protocol.api import ApiKey
+from protocol.errors import ErrorCode
+from protocol.messages.fetch import FetchRequest
+from protocol.messages.metadata import MetadataRequest
+from tests.simulation.client import Lost
+from tests.simulation.cluster import CONTROLLER_PORT, PORT, Host
+from tests.unit.broker.controllers import ask, epoch
+from tests.unit.broker.whole_cluster import BOTH, BROKER, CONTROLLER, WholeCluster, node_settings
+
+APART = dict.fromkeys((1, 2, 3), CONTROLLER) | {4: BROKER}
+OTHER = "0123456789abcdefghijkl"
+SOON = {"initial_broker_registration_timeout_ms": "3000"}
+
+
+@pytest.fixture
+def make() -> Iterator[Callable[..., WholeCluster]]:
+    made: list[WholeCluster] = []
+
+    def make(roles: dict[int, str] | None = None, **settings: str) -> WholeCluster:
+        made.append(WholeCluster(roles, **settings))
+        return made[-1]
+
+    yield make
+    for cluster in made:
+        cluster.close()
+
+
+@pytest.fixture
+def said(caplog) -> Callable[[], str]:
+    """Return what was logged until now, with why starts failed."""
+    caplog.set_level(logging.INFO)
+    return lambda: caplog.text
+
+
+def refused(cluster: WholeCluster, host: Host) -> str:
+    """Start what cannot start; return why."""
+    why: list[str] = []
+    cluster.world.report = lambda found: why.append(str(found))  # type: ignore[method-assign]
+    host.start()
+    cluster.until(lambda: host.state == "failed", "refused")
+    del cluster.world.report
+    return why[0]
+
+
+def test_a_second_broker_of_an_id_is_told_so(make):
+    cluster = make(APART)
+    cluster.start()
+    settings = node_settings(4, APART, listeners=f"PLAINTEXT://b5:{PORT}", **SOON)
+    why = refused(cluster, Host(cluster.world, "b5", settings, []))
+    assert "another broker with node.id=4 is running in this cluster" in why
+    assert not cluster.broker(cluster.active).image.brokers[4].fenced
+
+
+def test_a_broker_of_another_cluster_is_told_so(make, said):
+    cluster = make(APART)
+    cluster.start(1, 2, 3)
+    settings = node_settings(4, APART, barnabas_cluster_id=OTHER, **SOON)
+    why = refused(cluster, Host(cluster.world, "b4", settings, []))
+    assert "no controller answered" in why
+    assert f"Another node of the quorum is not in cluster {OTHER}" in said()
+
+
+def test_a_data_directory_of_another_node_is_not_taken(make):
+    cluster = make(APART)
+    cluster.start()
+    cluster.stop(4)
+    settings = node_settings(5, {**APART, 5: BROKER})
+    host = Host(cluster.world, "b5", settings, [])
+    host.disk = cluster.hosts[4].disk
+    assert "says that the data is of node 4, and this is node.id=5" in refused(cluster, host)
+
+
+def test_a_controller_of_another_cluster_at_a_voters_address_has_no_part_in_the_quorum(make, said):
+    cluster = make(dict.fromkeys((1, 2, 3), CONTROLLER))
+    cluster.add(3, barnabas_cluster_id=OTHER)
+    cluster.start(1, 2, 3)
+    assert cluster.active in (1, 2)
+    cluster.let_pass(5)
+    assert f"takes this one for a part of cluster {OTHER}" in said()
+    assert cluster.broker(3).controller.applied_offset == -1
+    assert cluster.broker(3).controller.leader_id == -1
+
+
+def test_a_controller_with_other_voters_does_not_lead(make, said):
+    cluster = make(dict.fromkeys((1, 2, 3), CONTROLLER), barnabas_cluster_id=OTHER)
+    cluster.start(1, 2)
+    assert cluster.active in (1, 2)
+    roles = {**dict.fromkeys((1, 2), CONTROLLER), 4: CONTROLLER}
+    cluster.roles = roles
+    stranger = cluster.add(4)
+    stranger.start()
+    cluster.let_pass(10)
+    assert cluster.active in (1, 2)
+    assert not cluster.broker(4).controller.leads
+    assert cluster.broker(cluster.active).controller.leader_id in (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("port", "key", "version"),
+    [
+        (PORT, ApiKey.VOTE, 2),
+        (PORT, ApiKey.BROKER_HEARTBEAT, 1),
+        (PORT, ApiKey.ENVELOPE, 0),
+        (CONTROLLER_PORT, ApiKey.METADATA, 12),
+        (CONTROLLER_PORT, ApiKey.PRODUCE, 9),
+    ],
+)
+def test_a_request_at_the_wrong_listener_ends_its_connection_and_is_named(make, said, port, key, version):
+    cluster = make({1: BOTH})
+    cluster.start()
+    fields = {
+        ApiKey.VOTE: {"topics": []},
+        ApiKey.BROKER_HEARTBEAT: {
+            "broker_id": 1,
+            "broker_epoch": 1,
+            "current_metadata_offset": 1,
+            "want_fence": False,
+            "want_shut_down": False,
+            "offline_log_dirs": [],
+        },
+        ApiKey.ENVELOPE: {"request_data": b"", "request_principal": b"", "client_host_address": b""},
+        ApiKey.METADATA: {"topics": [MetadataRequest.Topic(name="t")], "allow_auto_topic_creation": False},
+        ApiKey.PRODUCE: {"transactional_id": None, "acks": 1, "timeout_ms": 1, "topic_data": []},
+    }[key]
+    with pytest.raises(Lost):
+        cluster.ask(1, key, version, port=port, **fields)
+    assert "is not served on this listener" in said()
+
+
+@pytest.mark.parametrize(("replica", "of_epoch"), [(9, 1), (2, 0)], ids=["no broker", "no run of this broker"])
+def test_a_client_that_says_it_is_a_replica_moves_no_high_watermark(make, replica, of_epoch):
+    cluster = make(min_insync_replicas="1")
+    cluster.start()
+    cluster.create(1, "t", replication_factor=3)
+    state = cluster.partition(1, "t")
+    partition = FetchRequest.Topic.Partition(
+        partition=0, current_leader_epoch=state.leader_epoch, fetch_offset=0, partition_max_bytes=1 << 20
+    )
+    topic_id = cluster.broker(1).image.topic("t").topic_id
+    answer = cluster.ask(
+        state.leader,
+        ApiKey.FETCH,
+        17,
+        replica_state=FetchRequest.ReplicaState(replica_id=replica, replica_epoch=of_epoch),
+        max_wait_ms=0,
+        min_bytes=0,
+        topics=[FetchRequest.Topic(topic_id=topic_id, partitions=[partition])],
+        forgotten_topics_data=[],
+    )
+    [found] = answer.responses[0].partitions
+    assert found.error_code in (
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.STALE_BROKER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    )
+
+
+def test_a_client_that_says_it_is_a_broker_without_its_epoch_fences_nobody(make):
+    cluster = make()
+    cluster.start()
+    other = cluster.follower()
+    said = {"want_fence": True, "want_shut_down": False, "offline_log_dirs": [], "cordoned_log_dirs": []}
+    answer = ask(
+        cluster, ApiKey.BROKER_HEARTBEAT, 2, broker_id=other, broker_epoch=0, current_metadata_offset=1, **said
+    )
+    assert answer.error_code == ErrorCode.STALE_BROKER_EPOCH
+    assert epoch(cluster, other) > 0
+    assert not cluster.broker(cluster.active).image.brokers[other].fenced
+
+
+def test_more_replicas_than_live_brokers_are_refused_with_their_number(make):
+    cluster = make()
+    cluster.start(1, 2)
+    answer = cluster.create(1, "t", replication_factor=3)
+    assert answer.error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+    assert "3" in answer.error_message
