@@ -86,6 +86,17 @@ def describe_configs(
     return sorted((_setting(entry, of) for entry in result.configs), key=lambda setting: setting.name)
 
 
+def topics_values(client: KafkaAdminClient, topics: Sequence[str], name: str) -> dict[str, str]:
+    """Return the value of one setting for each of the topics that still exist."""
+    from kafka.protocol.admin import DescribeConfigsRequest
+
+    if not topics:
+        return {}
+    request = DescribeConfigsRequest(resources=[(KINDS["topic"], topic, [name]) for topic in topics])
+    results = send(client, request).results
+    return {one.resource_name: one.configs[0].value for one in results if not one.error_code and one.configs}
+
+
 def alter_configs(client: KafkaAdminClient, of: str, changes: Sequence[Change], dry_run: bool) -> str | None:
     """Change settings of a resource; return what went wrong, if anything.
 

@@ -18,6 +18,16 @@ def under_replicated(topics: Topics) -> list[str]:
     return [name for name, partition in _named(topics) if len(partition["isr_nodes"]) < len(partition["replica_nodes"])]
 
 
+def under_min_isr(topics: Topics, least: Mapping[str, int]) -> list[str]:
+    """Return the partitions with fewer replicas in sync than `least` says of their topic: writes with acks=all fail."""
+    return [
+        _name(topic["name"], partition)
+        for topic in topics
+        for partition in sorted(topic["partitions"], key=lambda one: int(one["partition_index"]))
+        if len(partition["isr_nodes"]) < least.get(topic["name"], 0)
+    ]
+
+
 def without_log(topics: Topics, described: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return the partitions of which a broker that says what is in its log directories does not serve its replica."""
     served = {

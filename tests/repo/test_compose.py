@@ -4,9 +4,11 @@ import json
 import os
 import re
 import shlex
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -69,38 +71,72 @@ def listeners_of(command: list[str]) -> tuple[set[str], set[str]]:
     return {str(e) for e in settings.listeners}, {str(e) for e in settings.advertised_listeners}
 
 
+def commands(services: dict[str, Any]) -> list[list[str]]:
+    """Return the commands of the brokers, by their ids."""
+    return [services[f"broker-{number}"]["command"] for number in (1, 2, 3)]
+
+
 def test_a_container_and_the_machine_outside_each_have_a_listener_that_they_can_reach(project: PROJECT):
-    listeners, advertised = listeners_of(project()["broker"]["command"])
-    assert listeners == {"INTERNAL://:29092", "EXTERNAL://:9092"}
-    assert advertised == {"INTERNAL://broker:29092", "EXTERNAL://localhost:9092"}
-    assert [(port["target"], port["published"]) for port in project()["broker"]["ports"]] == [(9092, "9092")]
+    for number, command in enumerate(commands(project()), 1):
+        port = 9091 + number
+        listeners, advertised = listeners_of(command)
+        assert listeners == {"INTERNAL://:29092", f"EXTERNAL://:{port}", "CONTROLLER://:29093"}
+        assert advertised == {f"INTERNAL://broker-{number}:29092", f"EXTERNAL://localhost:{port}"}
+        published = project()[f"broker-{number}"]["ports"]
+        assert [(one["target"], one["published"]) for one in published] == [(port, str(port))]
 
 
-def test_a_broker_started_so_serves_on_both_listeners(project: PROJECT, tmp_path: Path):
-    command = re.sub(r":(29092|9092)\b", ":0", "\n".join(project()["broker"]["command"])).replace(
-        "//broker:", "//localhost:"
-    )
-    command = command.replace("/var/lib/barnabas", str(tmp_path)).split("\n")
-    with open(tmp_path / "log", "w+b") as log:
-        broker = subprocess.Popen([*COMMAND, *command], stdout=subprocess.PIPE, stderr=log)
-        try:
-            assert broker.stdout.readline().startswith(b"ready: localhost:")
-            internal, external = re.findall(r"(?:IN|EX)TERNAL://[^:]+:(\d+)", (tmp_path / "log").read_text())
-            run(*COMMAND, "topic", "create", "made-inside", "--brokers", f"localhost:{internal}")
-            assert run(*COMMAND, "topic", "list", "-q", "--brokers", f"localhost:{external}") == "made-inside\n"
-        finally:
+def test_the_brokers_are_one_cluster_in_which_one_may_fail(project: PROJECT):
+    settings = [settings_of(command) for command in commands(project())]
+    assert [one.node_id for one in settings] == [1, 2, 3]
+    assert {tuple(map(str, one.voters)) for one in settings} == {
+        tuple(f"{number}@broker-{number}:29093" for number in (1, 2, 3))
+    }
+    assert {(one["default.replication.factor"], one["min.insync.replicas"]) for one in settings} == {(3, 2)}
+
+
+def test_brokers_started_so_serve_on_both_listeners(project: PROJECT, tmp_path: Path):
+    ports: dict[str, str] = {}
+    with ExitStack() as stack:
+
+        def here(match: re.Match[str]) -> str:
+            """Return a port of this machine in the place of one of a container."""
+            if match[0] not in ports:
+                free = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+                ports[match[0]] = str(free.getsockname()[1])
+            return f"localhost:{ports[match[0]]}"
+
+        told = []
+        for number, command in enumerate(commands(project()), 1):
+            text = "\n".join(command).replace("//:", f"//broker-{number}:").replace("localhost:", f"broker-{number}:")
+            text = re.sub(r"broker-\d:\d+", here, text)
+            told.append(text.replace("/var/lib/barnabas", str(tmp_path / str(number))).split("\n"))
+    brokers = []
+    try:
+        for number, command in enumerate(told, 1):
+            with open(tmp_path / f"log{number}", "w+b") as log:
+                brokers.append(subprocess.Popen([*COMMAND, *command], stdout=subprocess.PIPE, stderr=log))
+        for number, broker in enumerate(brokers, 1):
+            assert broker.stdout.readline().startswith(b"ready: localhost:"), (tmp_path / f"log{number}").read_text()
+        inside, outside = ports["broker-1:29092"], ports["broker-3:9094"]
+        run(*COMMAND, "topic", "create", "made-inside", "--brokers", f"localhost:{inside}")
+        assert run(*COMMAND, "topic", "list", "-q", "--brokers", f"localhost:{outside}") == "made-inside\n"
+        assert run(*COMMAND, "health", "--brokers", f"localhost:{inside}").startswith("healthy: yes")
+    finally:
+        for broker in brokers:
             broker.terminate()
+        for broker in brokers:
             broker.communicate()
-    assert broker.returncode == 0
+    assert [broker.returncode for broker in brokers] == [0, 0, 0]
 
 
 def test_other_machines_are_told_the_address_of_this_one(project: PROJECT):
-    _, advertised = listeners_of(project(ADVERTISE="kafka.example.com:9092")["broker"]["command"])
-    assert advertised == {"INTERNAL://broker:29092", "EXTERNAL://kafka.example.com:9092"}
+    _, advertised = listeners_of(commands(project(ADVERTISE="kafka.example.com"))[2])
+    assert advertised == {"INTERNAL://broker-3:29092", "EXTERNAL://kafka.example.com:9094"}
 
 
-def test_every_setting_of_the_broker_exists(project: PROJECT):
-    assert settings_of(project()["broker"]["command"]).unknown == ()
+def test_every_setting_of_the_brokers_exists(project: PROJECT):
+    assert [settings_of(command).unknown for command in commands(project())] == [()] * 3
 
 
 def test_the_image_alone_can_be_reached_through_its_exposed_port():
@@ -110,26 +146,31 @@ def test_the_image_alone_can_be_reached_through_its_exposed_port():
     assert json.loads(last("broker", "ENTRYPOINT")) == ["barnabas"]
 
 
-def test_data_lies_in_a_volume_that_the_broker_may_write(project: PROJECT):
-    broker = project()["broker"]
-    (directory,) = settings_of(broker["command"]).log_dirs
-    assert [volume["target"] for volume in broker["volumes"]] == [directory] == [last("broker", "VOLUME")]
+def test_data_lies_in_volumes_that_the_brokers_may_write(project: PROJECT):
+    sources = set()
+    for number, command in enumerate(commands(project()), 1):
+        (directory,) = settings_of(command).log_dirs
+        (volume,) = project()[f"broker-{number}"]["volumes"]
+        assert volume["target"] == directory == last("broker", "VOLUME")
+        sources.add(volume["source"])
+    assert len(sources) == 3
     assert settings_of(json.loads(last("broker", "CMD"))).log_dirs == (directory,)
     assert f"install -d -o {last('broker', 'USER')} {directory}" in dict(stages()["broker"])["RUN"]
 
 
-def test_the_broker_is_healthy_when_a_client_command_says_so(project: PROJECT):
-    kind, program, *arguments = project()["broker"]["healthcheck"]["test"]
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_broker_is_healthy_when_a_client_command_says_so(project: PROJECT, number: int):
+    kind, program, *arguments = project()[f"broker-{number}"]["healthcheck"]["test"]
     assert (kind, program, arguments[0]) == ("CMD", "barnabas", "health")
     found = find(arguments)
-    assert make_parser(found).parse_args(found.rest).brokers == ["broker:29092"]
+    assert make_parser(found).parse_args(found.rest).brokers == [f"broker-{number}:29092"]
 
 
 @pytest.mark.parametrize("service", ["flights", "flight-delays"])
 def test_a_job_takes_these_options_and_finds_the_broker(project: PROJECT, service: str):
     module, *options = project()[service]["command"]
     assert json.loads(last("spark", "ENTRYPOINT")) == ["python", "-m"]
-    assert "--bootstrap=broker:29092" in options
+    assert "--bootstrap=broker-1:29092" in options
     # With --help an option that does not exist is an error still, and nothing is run.
     known = subprocess.run(
         [sys.executable, "-m", module, "--help"], cwd=ROOT, capture_output=True, text=True, check=True
@@ -143,7 +184,7 @@ def test_every_service_is_a_stage_of_the_dockerfile(project: PROJECT):
 
 def test_the_job_starts_when_the_flights_are_there_and_those_when_the_broker_is_healthy(project: PROJECT):
     conditions = {name: service.get("depends_on", {}) for name, service in project().items()}
-    assert conditions["flights"]["broker"]["condition"] == "service_healthy"
+    assert conditions["flights"]["broker-1"]["condition"] == "service_healthy"
     assert conditions["flight-delays"]["flights"]["condition"] == "service_completed_successfully"
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from importlib.metadata import version
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ RUN_ELSEWHERE = {
     "make test": "test_makefile.py::test_a_target_runs",
     "make demo": "test_makefile.py::test_a_target_runs",
     "pip install .": "test_wheel.py::test_a_broker_serves_whatever_modules_its_user_has",
-    "docker compose up": "test_compose.py::test_a_broker_started_so_serves_on_both_listeners",
+    "docker compose up": "test_compose.py::test_brokers_started_so_serve_on_both_listeners",
     "docker compose --profile demo up": "test_compose.py::test_a_job_takes_these_options_and_finds_the_broker",
     "kafka-console-": "../clients/test_records.py::test_client_reads_back_what_it_produced",
 }
@@ -51,8 +52,9 @@ class Reader:
     def type(self, command: str, expected: list[str]) -> None:
         if command.startswith(tuple(RUN_ELSEWHERE)):
             return
-        if command.startswith("barnabas serve"):
-            self.serve(*shlex.split(self.here(command, ":0"))[2:], expected=expected)
+        if command.startswith(("barnabas serve", "barnabas up")):
+            _, program, *options = shlex.split(self.here(command, ":0"))
+            self.serve(*options, expected=expected, program=program)
             return
         self._need_broker()
         shell = ["bash", "-euo", "pipefail", "-c", self.here(command, "")]
@@ -70,18 +72,19 @@ class Reader:
         command = [sys.executable, *how, program]
         subprocess.run(command, cwd=self.folder, env=self._environment, timeout=300, check=True)
 
-    def serve(self, *options: str, expected: list[str]) -> None:
-        """Start a broker in the place of any that runs."""
+    def serve(self, *options: str, expected: list[str], program: str = "serve") -> None:
+        """Start a broker, or a cluster, in the place of any that runs."""
         self.stop()
         if not {"--listen", "--config"} & set(options):
             options = (*options, "--listen", "127.0.0.1:0")
-        command = [*COMMAND, "serve", *options]
+        command = [*COMMAND, program, *options]
         with open(self.folder / "broker.log", "ab") as log:
             self._broker = subprocess.Popen(command, cwd=self.folder, stdout=subprocess.PIPE, stderr=log, text=True)
         said = self._broker.stdout.readline()
         self.address = said.removeprefix(READY).strip()
         self._environment["BARNABAS_BROKERS"] = self.address
-        assert prints(expected, re.sub(r":\d+$", ":9092", said, flags=re.MULTILINE))
+        ports = count(9092)
+        assert prints(expected, re.sub(r":\d+", lambda _: f":{next(ports)}", said))
 
     def stop(self) -> None:
         if self._broker is not None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from barnabas.commands._client import add_broker_options, admin
 from barnabas.commands._output import CommandError, add_json, print_facts, print_table, show_json
 from barnabas.commands._topics import uuid_text
+
+if TYPE_CHECKING:
+    from kafka import KafkaAdminClient
 
 EXAMPLES = """
   barnabas cluster quorum
@@ -26,8 +29,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print the quorum's leader, and its voters and observers."""
     with admin(options) as client:
-        described = client.describe_metadata_quorum()
-    partition = described["topics"][0]["partitions"][0]
+        quorum = describe(client)
+    if options.json:
+        show_json(quorum)
+        return 0
+    print_facts({name: value for name, value in quorum.items() if not isinstance(value, list)})
+    sys.stdout.write("\n")
+    print_table(COLUMNS, quorum["nodes"])
+    return 0
+
+
+def describe(client: KafkaAdminClient) -> dict[str, Any]:
+    """Return who leads the quorum, and how far each of its nodes has got."""
+    partition = client.describe_metadata_quorum()["topics"][0]["partitions"][0]
     if partition["error"]:
         raise CommandError(partition["error"])
     leader = partition["leader_id"]
@@ -45,18 +59,12 @@ def run(options: argparse.Namespace) -> int:
         for status, kind in (("voter", "current_voters"), ("observer", "observers"))
         for one in partition[kind]
     ]
-    quorum: dict[str, Any] = {
+    return {
         "leader": leader,
         "epoch": partition["leader_epoch"],
         "high_watermark": partition["high_watermark"],
+        "nodes": rows,
     }
-    if options.json:
-        show_json({**quorum, "nodes": rows})
-        return 0
-    print_facts(quorum)
-    sys.stdout.write("\n")
-    print_table(COLUMNS, rows)
-    return 0
 
 
 def _directory(node: dict[str, Any]) -> str | None:

@@ -1,4 +1,4 @@
-from barnabas.commands._partitions import under_replicated, without_leader, without_log
+from barnabas.commands._partitions import under_min_isr, under_replicated, without_leader, without_log
 
 
 def partition(index: int, leader: int, in_sync: list[int], error_code: int = 0) -> dict:
@@ -33,3 +33,9 @@ def test_partitions_of_which_a_broker_that_answers_has_no_log():
     assert without_log(TOPICS[:1], [one]) == ["a/0"]
     assert without_log(TOPICS[:1], [one, other]) == ["a/0"]
     assert without_log(TOPICS[:1], []) == []
+
+
+def test_fewer_in_sync_than_a_topic_asks_for():
+    topic = {"partition_index": 0, "isr_nodes": [1], "replica_nodes": [1, 2], "leader_id": 1, "error_code": 0}
+    topics = [{"name": name, "partitions": [topic]} for name in ("a", "b", "c")]
+    assert under_min_isr(topics, {"a": 2, "b": 1}) == ["a/0"]

@@ -125,6 +125,12 @@ def test_a_broker_that_is_killed_is_told_of_and_the_others_go_on(up, call, tmp_p
     bootstrap = ",".join(f"{broker['host']}:{broker['port']}" for broker in others)
     assert call("produce", "t", "-X", "acks=all", "-b", bootstrap, stdin=b"a\n").status == 0
     assert call("consume", "t", "-e", "-b", bootstrap).out == "a\n"
+    health = call("health", "--json", "-b", bootstrap)
+    checks = {check["check"]: check["detail"] for check in json.loads(health.out)["checks"] if not check["ok"]}
+    assert (health.status, checks["fenced"]) == (1, "broker 1")
+    cluster = json.loads(call("cluster", "--json", "-b", bootstrap).out)
+    assert [broker["fenced"] for broker in cluster["brokers"]] == [True, False, False]
+    assert {row["problem"] for row in cluster["problems"]} == {"under-replicated"}
     with open(tmp_path / "again", "wb") as log:
         command = [*COMMAND, *shlex.split(said[2])]
         again = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
@@ -183,7 +189,9 @@ def test_the_first_brokers_are_controllers(up, call, brokers, controllers):
     running = up("--json", "--ephemeral", "--brokers", str(brokers))
     told = running.ready()
     assert len(told["brokers"]) == brokers
-    nodes = json.loads(call("cluster", "quorum", "--json", "-b", told["bootstrap"]).out)["nodes"]
+    nodes = json.loads(call("cluster", "--json", "-b", told["bootstrap"]).out)["controllers"]
+    assert {node["node"] for node in nodes} == set(range(1, brokers + 1))
+    assert call("health", "-b", told["bootstrap"]).lines[0] == "healthy: yes"
     assert sorted(node["node"] for node in nodes if node["status"] != "observer") == controllers
     assert running.stop() == 0
     assert not Path(told["brokers"][0]["data_dir"]).exists()
