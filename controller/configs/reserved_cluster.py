@@ -26,7 +26,7 @@ CLUSTER_CONFIGS = table(
     socket.connection.setup.timeout.max.ms LONG 30000 read-only
         The longest time that a connection to another broker may take to begin, after several failures.
     """,
-    without_effect="a cluster of several brokers is not there yet",
+    without_effect="what it says of a cluster is not built",
 )
 
 THROTTLE_CONFIGS = table(

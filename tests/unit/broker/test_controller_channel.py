@@ -239,6 +239,29 @@ def test_an_envelope_that_cannot_be_opened_is_the_clients_error(broker, answer, 
     assert error.value.code is code
 
 
+def test_no_request_waits_behind_another(broker):
+    broker.quorum.elect(2)
+    broker.network.node.reply = lambda header, _: (
+        BrokerHeartbeatResponse(is_caught_up=True) if header.api_key is ApiKey.BROKER_HEARTBEAT else []
+    )
+    forwarding = broker.start(broker.forward())
+    broker.let_pass(0.1)
+    assert broker.run(broker.channel.call(HEARTBEAT, 5)).is_caught_up
+    assert not forwarding.done()
+    assert broker.connected == [2, 2]
+    forwarding.cancel()
+
+
+def test_nothing_is_asked_behind_what_nobody_waits_for_any_more(broker):
+    broker.quorum.elect(2)
+    broker.network.silent = True
+    with pytest.raises(KafkaError):
+        broker.run(broker.channel.call(HEARTBEAT, 1))
+    broker.network.silent = False
+    assert broker.run(broker.channel.call(HEARTBEAT, 1)).is_caught_up
+    assert [line.aborted for line in broker.network.lines] == [True, False]
+
+
 def test_closing_leaves_no_connection(broker):
     broker.quorum.elect(2)
     broker.run(broker.channel.call(HEARTBEAT, 5))

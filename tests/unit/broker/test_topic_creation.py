@@ -1,4 +1,4 @@
-"""Topics that are asked for by name, on a disk that is full."""
+"""Topics that are asked for by name, where they are there already, and on a disk that is full."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from broker.internal_topics import create_on_demand, ensure_internal_topic
+from broker.topic_creation import create_if_missing
 from controller.topic_names import CONSUMER_OFFSETS
 from protocol.errors import ErrorCode, KafkaError
 from tests.disks import FaultyDisk
@@ -28,3 +29,15 @@ def test_no_topic_is_created_on_demand_where_there_is_no_space(tmp_path: Path) -
     disk.full = False
     assert node.wait(ensure_internal_topic(node, CONSUMER_OFFSETS)).name == CONSUMER_OFFSETS  # type: ignore[arg-type]
     node.close()
+
+
+def test_a_topic_is_created_once(controlled: ControllerNode) -> None:
+    controlled.wait(create_if_missing(controlled, "t", 3))  # type: ignore[arg-type]
+    controlled.wait(create_if_missing(controlled, "t", 5))  # type: ignore[arg-type]
+    assert len(controlled.image.topic("t").partitions) == 3  # type: ignore[union-attr]
+
+
+def test_one_that_cannot_be_created_says_why(controlled: ControllerNode) -> None:
+    with pytest.raises(KafkaError) as refused:
+        controlled.wait(create_if_missing(controlled, "a b", None))  # type: ignore[arg-type]
+    assert refused.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION

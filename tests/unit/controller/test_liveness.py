@@ -305,3 +305,26 @@ def test_a_new_active_controller_asks_for_what_it_has_itself(stopping: Controlle
 def test_nobody_else_may_stop(stopping: Controller, broker_id: int) -> None:
     stopping.hear(3)
     assert not stopping.liveness.may_stop(broker_id)
+
+
+def test_something_is_known_when_every_active_broker_has_applied_it() -> None:
+    controller = Controller()
+    offset = controller.image.offset
+    controller.hear(1, 2, offset=offset)
+    assert not controller.liveness.all_know(offset)
+    assert controller.liveness.all_know(offset, but=3)
+    controller.hear(3, offset=offset - 1)
+    assert not controller.liveness.all_know(offset)
+    assert controller.liveness.all_know(offset - 1)
+    controller.hear(3, offset=offset)
+    assert controller.liveness.all_know(offset)
+    assert not controller.liveness.all_know(offset + 1)
+
+
+def test_who_is_fenced_needs_to_know_nothing() -> None:
+    controller = Controller()
+    offset = controller.image.offset
+    controller.now += SESSION // 2
+    controller.hear(1, 2, offset=offset)
+    assert controller.look() == [3]
+    assert controller.liveness.all_know(offset)
