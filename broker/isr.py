@@ -2,8 +2,9 @@
 
     leaves   a member that has been behind the leader's end for longer than `replica.lag.time.max.ms`
     joins    a replica that has all that is committed, and all from before this leader's epoch, so that no leader
-             elected from the ISR can lack a committed record; and whose broker is alive in the very incarnation that
-             fetches (KIP-903): one that came back with less on its disk says so by another broker epoch
+             elected from the ISR can lack a committed record; that would not have to leave again at once, be it that
+             nobody is there any more; and whose broker is alive in the very incarnation that fetches (KIP-903): one
+             that came back with less on its disk says so by another broker epoch
     awaited  a replica that may join but for a few records: the high watermark waits for it as for a member. Where
              the ISR is the leader alone, that would otherwise always be at the leader's end, and nobody reach it
 
@@ -35,12 +36,17 @@ def without_laggards(partition: Partition, now_ms: int, lag_max_ms: int) -> froz
     return partition.isr - lagging if lagging else None
 
 
-def with_joiners(partition: Partition, brokers: Brokers) -> frozenset[int] | None:
+def with_joiners(partition: Partition, brokers: Brokers, now_ms: int, lag_max_ms: int) -> frozenset[int] | None:
     """Return the ISR with those who may join; None if nobody may, or a change is on its way."""
     if partition.proposed_isr is not None or len(partition.isr) == len(partition.replicas):
         return None
     outside = (one for one in partition.followers.values() if one.broker not in partition.isr)
-    joining = {one.broker for one in outside if _has_all(partition, one) and is_eligible(one, brokers)}
+    end = partition.log.log_end_offset
+    joining = {
+        one.broker
+        for one in outside
+        if _has_all(partition, one) and not one.lags(end, now_ms, lag_max_ms) and is_eligible(one, brokers)
+    }
     return partition.isr | joining if joining else None
 
 

@@ -121,8 +121,9 @@ class IsrDriver:
                 self._replicas.isr_changed(partition)
 
     def _grow(self, partition: Partition) -> None:
-        isr = with_joiners(partition, self._replicas.brokers)
-        if isr is not None and self._proposals.may_grow(partition, self._elapsed_ms()):
+        now_ms = self._elapsed_ms()
+        isr = with_joiners(partition, self._replicas.brokers, now_ms, self._lag_max_ms)
+        if isr is not None and self._proposals.may_grow(partition, now_ms):
             self._propose(partition, isr)
 
     def _propose(self, partition: Partition, isr: frozenset[int]) -> None:

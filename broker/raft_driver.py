@@ -323,7 +323,7 @@ class RaftDriver:
         self._wake()
 
     def _wake(self) -> None:
-        if self._running is None and self._failure is None:
+        if self._running is None and self._failure is None and not self._stopped:
             self._running = self._loop.create_task(self._run())
 
     async def _run(self) -> None:
@@ -373,6 +373,7 @@ class RaftDriver:
         if ready.begin_behind is not None:
             await self._in_thread(log.begin_behind, ready.begin_behind)
             await self._metadata.begin_behind(ready.begin_behind)
+            self._look_around()
         flush = None
         try:
             if ready.entries:
@@ -446,7 +447,8 @@ class RaftDriver:
         if began and not self.is_only_voter:
             # Without anybody who waits: it is decided once for a cluster, by its first leader.
             log = self._log
-            self._commands.submit(lambda image: bootstrap(image, log.bootstrap_records()))
+            begun = self._commands.submit(lambda image: bootstrap(image, log.bootstrap_records()))
+            begun.add_done_callback(lambda begun: begun.cancelled() or begun.exception())  # the next one does it then
             self._wake()
         self._look_around()
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from broker.follower import NO_EPOCH
+from protocol.record_batch import iter_batches
 
 if TYPE_CHECKING:
     from broker.partition import Partition
@@ -62,9 +63,22 @@ class ReplicaCopy:
     def append(self, records: Buffer) -> bool:
         """Append the leader's batches; say whether there was a whole one. KafkaError and DecodeError: nothing was."""
         before = self.end_offset
+        if before == self.start_offset:
+            self._begin_within(records)
         if len(records):
             self.partition.log.append_as_follower(records, self.leader_epoch, self._now_ms())
         return self.end_offset > before
+
+    def _begin_within(self, records: Buffer) -> None:
+        """Let an empty log begin where the leader's first batch does, which the leader's log may begin amid.
+
+        What lies before the leader's start is deleted again as soon as that is learned.
+        """
+        end = self.end_offset
+        for _, header in iter_batches(records):
+            if header.base_offset < end < header.next_offset:
+                self._logs.truncate_fully_and_start_at(self.partition.log, header.base_offset)
+            break
 
     def learn(self, high_watermark: int, log_start_offset: int) -> bool:
         """Follow the leader's high watermark and log start; say whether the log starts later, which is to be saved."""

@@ -62,19 +62,24 @@ class TestJoining:
         return partition
 
     def test_who_has_all_that_is_committed_joins(self, partition: Partition) -> None:
-        assert with_joiners(partition, ALIVE) == {1, 2, 3}
+        assert with_joiners(partition, ALIVE, 0, LAG_MS) == {1, 2, 3}
 
     def test_who_lacks_a_committed_record_does_not(self, partition: Partition) -> None:
         partition.acknowledge(2, 1, 0, 1000, EPOCH)
-        assert with_joiners(partition, ALIVE) is None
+        assert with_joiners(partition, ALIVE, 0, LAG_MS) is None
 
     def test_who_lacks_records_from_before_the_leaders_epoch_does_not(self, partition: Partition) -> None:
         partition.epoch_start_offset = 3
-        assert with_joiners(partition, ALIVE) is None
+        assert with_joiners(partition, ALIVE, 0, LAG_MS) is None
+
+    def test_who_would_have_to_leave_at_once_does_not(self, partition: Partition) -> None:
+        partition.followers[2].caught_up_ms = 1000
+        assert with_joiners(partition, ALIVE, 1000 + LAG_MS, LAG_MS) == {1, 2, 3}
+        assert with_joiners(partition, ALIVE, 1001 + LAG_MS, LAG_MS) is None
 
     def test_nobody_joins_while_a_change_is_on_its_way(self, partition: Partition) -> None:
         partition.propose(frozenset({1}))
-        assert with_joiners(partition, ALIVE) is None
+        assert with_joiners(partition, ALIVE, 0, LAG_MS) is None
 
     @pytest.mark.parametrize(
         "broker", [registered(fenced=True), registered(stopping=True), registered(epoch=EPOCH + 1), None]
@@ -82,11 +87,11 @@ class TestJoining:
     def test_who_is_not_alive_in_the_incarnation_that_fetches_does_not(
         self, partition: Partition, broker: BrokerImage | None
     ) -> None:
-        assert with_joiners(partition, {} if broker is None else {2: broker}) is None
+        assert with_joiners(partition, {} if broker is None else {2: broker}, 0, LAG_MS) is None
 
     def test_who_does_not_say_its_epoch_may_join(self, partition: Partition) -> None:
         partition.acknowledge(2, 2, 0, 1000)
-        assert with_joiners(partition, ALIVE) == {1, 2, 3}
+        assert with_joiners(partition, ALIVE, 0, LAG_MS) == {1, 2, 3}
 
     def test_who_has_not_fetched_in_this_epoch_is_not_eligible(self, partition: Partition, node: Node) -> None:
         node.elect("t", 1)
@@ -98,4 +103,4 @@ class TestJoining:
         assert is_awaited(partition, follower, ALIVE, 1000 + LAG_MS, LAG_MS)
         assert not is_awaited(partition, follower, ALIVE, 1001 + LAG_MS, LAG_MS)
         assert not is_awaited(partition, follower, {2: registered(fenced=True)}, 1000, LAG_MS)
-        assert not is_awaited(partition, partition.followers[3], ALIVE, 1000, LAG_MS)
+        assert not is_awaited(partition, partition.followers[3], ALIVE, 0, LAG_MS)

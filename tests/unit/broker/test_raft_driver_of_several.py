@@ -66,8 +66,9 @@ def test_one_leads_and_everybody_knows_it(three):
 
 
 def test_a_cluster_is_begun_once_by_its_first_leader(three):
-    features = dict(three.broker(three.active).image.features)
-    assert features["metadata.version"] > 0
+    leader = three.broker(three.active)
+    three.until(lambda: "metadata.version" in leader.image.features)
+    features = dict(leader.image.features)
     three.until(lambda: all(three.broker(node).image.features == features for node in (1, 2, 3)))
 
 
@@ -162,5 +163,8 @@ def test_who_missed_what_is_only_in_a_snapshot_by_now_begins_with_that(make, wip
         three.let_pass(0.01)
         assert number < 200
     three.start(behind)
-    three.until(lambda: values(three) == {str(number)})
-    assert three.broker(behind).controller._log.start_offset > 0
+    controller, loop = three.broker(behind).controller, three.hosts[behind].loop
+    applied = loop.create_task(controller.until_applied(three.broker(leader).controller.applied_offset))
+    three.until(applied.done)
+    assert values(three) == {str(number)}
+    assert controller._log.start_offset > 0

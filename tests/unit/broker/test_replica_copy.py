@@ -6,6 +6,7 @@ import pytest
 
 from broker.partition import Partition
 from broker.replica_copy import ReplicaCopy
+from protocol.errors import KafkaError
 from storage.leader_epochs import EpochEntry
 from tests.unit.broker.node import Node
 from tests.unit.broker.test_fetching import batch
@@ -76,6 +77,19 @@ def test_rule_2_an_epoch_without_records_goes_though_no_record_does(copy: Replic
 def test_a_log_that_begins_anew_is_empty_there(copy: ReplicaCopy, node: Node) -> None:
     copy.restart(20)
     assert (copy.start_offset, copy.end_offset, copy.last_epoch, partition(node).high_watermark) == (20, 20, -1, 20)
+
+
+def test_a_log_that_begins_anew_takes_the_whole_batch_that_its_leaders_begins_amid(copy: ReplicaCopy) -> None:
+    copy.restart(20)
+    assert copy.append(batch(18, epoch=4, records=4))
+    copy.learn(22, 20)
+    assert (copy.start_offset, copy.end_offset) == (20, 22)
+
+
+def test_a_log_with_records_takes_none_that_it_has_already(copy: ReplicaCopy) -> None:
+    with pytest.raises(KafkaError):
+        copy.append(batch(6, epoch=4, records=4))
+    assert (copy.start_offset, copy.end_offset) == (0, 8)
 
 
 def test_who_reads_here_is_told(copy: ReplicaCopy, node: Node) -> None:
