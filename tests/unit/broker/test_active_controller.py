@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.unit.broker.whole_cluster import BROKER, CONTROLLER, WholeCluster
+from tests.unit.broker.whole_cluster import BOTH, BROKER, CONTROLLER, WholeCluster
 
 GRACE_S, SESSION_S = 0.3, 9.0
 APART = dict.fromkeys((1, 2, 3), CONTROLLER) | dict.fromkeys((4, 5), BROKER)
@@ -121,3 +121,11 @@ def test_who_leads_no_more_has_no_duties(make):
     duties = cluster.broker(was).duties
     cluster.let_pass(1)
     assert duties._timers == {}
+
+
+def test_a_controller_that_was_killed_waits_for_no_session_of_its_own_last_run(make):
+    cluster = make({1: BOTH, 2: BROKER}, **{"barnabas.cluster.id": "A" * 22})
+    cluster.kill(1)
+    begin = cluster.schedule.now
+    cluster.start(1)
+    assert cluster.schedule.now - begin < SESSION_S / 2
