@@ -127,7 +127,7 @@ def test_only_the_broker_and_the_command_know_the_event_loop():
 
 
 def test_only_the_disk_touches_files():
-    # A temporary directory is made for --ephemeral before there is a disk to ask; the end of standard input is no file's.
+    # A temporary directory is made for --ephemeral before there is a disk to ask; standard input is no file of a log.
     allowed = {"broker/__main__.py": {"tempfile", "tempfile.mkdtemp", "os.read"}}
     for module in modules(*SERVER):
         if module != DISK:
