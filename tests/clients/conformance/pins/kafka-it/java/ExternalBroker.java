@@ -28,7 +28,6 @@ final class ExternalBroker {
     private final ExternalCluster cluster;
     private final int id;
     private final Path directory;
-    private boolean stopped;
 
     ExternalBroker(ExternalCluster cluster, int id, Path directory) {
         this.cluster = cluster;
@@ -41,25 +40,16 @@ final class ExternalBroker {
             "config", asked -> config(),
             "logManager", asked -> logManager(),
             "replicaManager", asked -> replicaManager(),
-            "brokerState", asked -> stopped ? BrokerState.SHUTTING_DOWN : BrokerState.RUNNING,
-            "isShutdown", asked -> stopped,
-            "shutdown", asked -> stop(),
+            "brokerState", asked -> cluster.isStopped(id) ? BrokerState.SHUTTING_DOWN : BrokerState.RUNNING,
+            "isShutdown", asked -> cluster.isStopped(id),
+            "shutdown", asked -> done(() -> cluster.shutdownBroker(id)),
             "awaitShutdown", asked -> null,
-            "startup", asked -> start()
+            "startup", asked -> done(() -> cluster.startBroker(id))
         ));
     }
 
-    private Object stop() {
-        if (!stopped) {
-            cluster.shutdownBroker(id);
-            stopped = true;
-        }
-        return null;
-    }
-
-    private Object start() {
-        cluster.startBroker(id);
-        stopped = false;
+    private static Object done(Runnable act) {
+        act.run();
         return null;
     }
 

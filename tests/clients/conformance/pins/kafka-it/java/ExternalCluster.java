@@ -18,6 +18,7 @@ import java.util.Properties;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.Callable;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
@@ -62,6 +63,7 @@ final class ExternalCluster implements ClusterInstance {
     private final Type type;
     private final int brokers;
     private final Map<Integer, KafkaBroker> brokersById = new TreeMap<>();
+    private final Set<Integer> stoppedBrokers = ConcurrentHashMap.newKeySet();
     private Process process;
     private BufferedReader answers;
     private String bootstrap;
@@ -292,13 +294,20 @@ final class ExternalCluster implements ClusterInstance {
 
     @Override
     public void shutdownBroker(int broker) {
-        tell("stop " + broker);
+        if (stoppedBrokers.add(broker)) {
+            tell("stop " + broker);
+        }
     }
 
     /** The broker is on its way: where every controller was stopped, one alone cannot be ready. */
     @Override
     public void startBroker(int broker) {
         tell("start " + broker);
+        stoppedBrokers.remove(broker);
+    }
+
+    boolean isStopped(int broker) {
+        return stoppedBrokers.contains(broker);
     }
 
     private synchronized void tell(String command) {
