@@ -22,6 +22,7 @@ BARNABAS, KAFKA = "Barnabas", "Apache Kafka"
 _CLUSTER_ID = "WV5yoIVIQ7q2wIB0pOwZQg"
 _METADATA_VERSION = 12
 _POLL_S = 0.01
+_PARTITIONS_POLL_S = 0.05  # an answer may tell of thousands
 
 
 class Ports(NamedTuple):
@@ -120,14 +121,14 @@ def metadata(server: Server, topics: Sequence[str] = ()) -> Any:
         client.close()
 
 
-def wait_until(holds: Callable[[], bool], what: str, timeout_s: float = TIMEOUT_S) -> None:
+def wait_until(holds: Callable[[], bool], what: str, timeout_s: float = TIMEOUT_S, poll_s: float = _POLL_S) -> None:
     """Return once it holds; a broker that does not answer does not hold it."""
     deadline = time.perf_counter() + timeout_s
     while time.perf_counter() < deadline:
         with contextlib.suppress(OSError, EOFError, ValueError):
             if holds():
                 return
-        time.sleep(_POLL_S)
+        time.sleep(poll_s)
     raise RuntimeError(f"not within {timeout_s:g} s: {what}")
 
 
@@ -164,5 +165,7 @@ def create_topics(cluster: Cluster, names: Sequence[str], partitions: int, repli
         return everywhere and all(one.leader_id > 0 and len(one.isr_nodes) == len(NODES) for one in found)
 
     for server in cluster.nodes.values():
-        wait_until(lambda at=server: complete(at), f"{len(names)} topics known to {server.port}")
+        wait_until(
+            lambda at=server: complete(at), f"{len(names)} topics known to {server.port}", poll_s=_PARTITIONS_POLL_S
+        )
     return time.perf_counter() - begun
