@@ -121,11 +121,17 @@ class Node:
             "log.dirs": f"{self.metadata},{self.records}",
             "metadata.log.dir": self.metadata,
         }
-        self.command = [*COMMAND, "serve", *(f"-D{name}={value}" for name, value in {**settings, **own}.items())]
+        self.command = [
+            *COMMAND,
+            "serve",
+            "--exit-with-parent",
+            *(f"-D{name}={value}" for name, value in {**settings, **own}.items()),
+        ]
 
     def start(self) -> None:
         with open(self.log, "ab") as log, open(self._printed, "wb") as printed:
-            self.process = subprocess.Popen(self.command, stdout=printed, stderr=log)
+            # Its input ends when this process does, however that comes about, and so does the broker.
+            self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=printed, stderr=log)
 
     @property
     def is_ready(self) -> bool:
@@ -136,7 +142,7 @@ class Node:
         """End the process with SIGKILL, if it runs, in the middle of whatever it does."""
         if self.process is not None:
             self.process.kill()
-            self.process.wait()
+            self.process.communicate()
         self.process, self.is_paused = None, False
 
     def stop(self, timeout_s: float = DEADLINE_S) -> int:
