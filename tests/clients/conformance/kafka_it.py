@@ -14,21 +14,25 @@ from tests.oracles.apache_kafka import JVM
 from tests.setups import prepared, require, run
 
 CLIENTS = "org.apache.kafka.clients"
-CLASSES = {
-    name.rpartition(".")[2]: f"{CLIENTS}.{name}"
-    for name in (
-        "consumer.PlaintextConsumerAssignTest",
-        "consumer.PlaintextConsumerCommitTest",
-        "consumer.PlaintextConsumerFetchTest",
-        "consumer.PlaintextConsumerPollTest",
-        "producer.ProducerCompressionTest",
-        "admin.AdminFenceProducersTest",
-        "admin.DeleteTopicTest",
-        "admin.DynamicGroupConfigIntegrationTest",
-        "admin.ListOffsetsIntegrationTest",
-        "TransactionsExpirationTest",
-    )
-}
+CLASSES = (
+    "consumer.PlaintextConsumerAssignTest",
+    "consumer.PlaintextConsumerCommitTest",
+    "consumer.PlaintextConsumerFetchTest",
+    "consumer.PlaintextConsumerPollTest",
+    "producer.ProducerCompressionTest",
+    "admin.AdminFenceProducersTest",
+    "admin.DeleteTopicTest",
+    "admin.DynamicGroupConfigIntegrationTest",
+    "admin.ListOffsetsIntegrationTest",
+    "TransactionsExpirationTest",
+)
+# These make sense on several brokers only.
+CLUSTER_CLASSES = (
+    "admin.ConcurrentListOffsetsRequestTest",
+    "admin.DescribeProducersWithBrokerIdTest",
+    "admin.RackAwareAutoTopicCreationTest",
+    "producer.ProducerFailureHandlingTest",
+)
 JAVA = PINS / "kafka-it" / "java"
 POM = PINS / "kafka-it" / "pom.xml"
 TIMEOUT_S = 1800
@@ -40,25 +44,33 @@ def run_tests(order: Order) -> list[Outcome]:
     built = set_up()
     reports = order.folder / "reports"
     shutil.rmtree(reports, ignore_errors=True)
+    classes = CLASSES if order.brokers == 1 else CLASSES + CLUSTER_CLASSES
     command = (
         *(part if part != "-Xmx256m" else "-Xmx1g" for part in JVM),
         *("-Dorg.slf4j.simpleLogger.defaultLogLevel=error", f"-Djava.io.tmpdir={order.folder}"),
         *("-cp", f"{built / 'classes'}:{built / 'lib'}/*", "org.junit.platform.console.ConsoleLauncher", "execute"),
         *("--disable-banner", "--disable-ansi-colors", "--details=tree", f"--reports-dir={reports}"),
-        *(selector(name) for name in order.only or CLASSES),
+        *(selector(name) for name in order.only or map(simple_name, classes)),
         *(f"--exclude-methodname=.*{name.replace('.', '#')}" for name in order.without),
     )
-    printed = run_logged(order, command, TIMEOUT_S, EXT_CMD=str(EXT_CLUSTER), EXT_MAX_BROKERS=str(order.brokers))
+    # Where it may be several, each test gets as many as it asks for.
+    most = "1" if order.brokers == 1 else "9"
+    printed = run_logged(order, command, TIMEOUT_S, EXT_CMD=str(EXT_CLUSTER), EXT_MAX_BROKERS=most)
     found = from_junit(reports.glob("TEST-junit-jupiter.xml"), name_of)
     return [outcome for outcome in found if RUNS_ALREADY not in outcome.detail] or nothing_told(order, printed)
 
 
 def selector(name: str) -> str:
     """Return the launcher's option for a test or a class of tests."""
-    class_name, _, method = name.partition(".")
+    wanted, _, method = name.partition(".")
+    (class_name,) = (one for one in CLASSES + CLUSTER_CLASSES if simple_name(one) == wanted)
     if not method:
-        return f"--select-class={CLASSES[class_name]}"
-    return f"--select-method={CLASSES[class_name]}#{method.partition('[')[0]}"
+        return f"--select-class={CLIENTS}.{class_name}"
+    return f"--select-method={CLIENTS}.{class_name}#{method.partition('[')[0]}"
+
+
+def simple_name(class_name: str) -> str:
+    return class_name.rpartition(".")[2]
 
 
 def name_of(case: ElementTree.Element) -> str:

@@ -72,6 +72,9 @@ final class ExternalBroker {
     private ReplicaManager replicaManager() {
         return standIn(ReplicaManager.class, Map.of("onlinePartition", asked -> {
             TopicPartition partition = asked.getArgument(0);
+            if (!cluster.hasReplica(id, partition)) {
+                return Option.empty();
+            }
             Option<Object> leader = cluster.leads(id, partition) ? Option.apply(id) : Option.empty();
             return Option.apply(standIn(Partition.class, Map.of("leaderIdIfLocal", unused -> leader)));
         }));
