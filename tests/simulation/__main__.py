@@ -12,12 +12,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--seed", type=int, default=1, help="the first, or the only one")
     parser.add_argument("--seeds", type=int, default=1, help="how many")
+    parser.add_argument("--brokers", type=int, default=1, help="3 for clusters, some of which are larger")
     parser.add_argument("--events", type=int, default=20_000)
     parser.add_argument("--failures", type=int, default=5, help="end after so many")
     options = parser.parse_args()
     started, events, failures = time.monotonic(), 0, 0
     for seed in range(options.seed, options.seed + options.seeds):
-        outcome = run(seed, options.events)
+        outcome = run(seed, options.events, options.brokers)
         events += outcome.events
         counts = ", ".join(f"{count} {what}" for what, count in sorted(outcome.counts.items()))
         print(f"seed {seed}: {outcome.events} events in {outcome.seconds:.1f} s, hash {outcome.digest}: {counts}")
@@ -26,7 +27,8 @@ def main() -> int:
             if options.seeds == 1:
                 traceback.print_exception(outcome.error)
             print(f"{type(outcome.error).__name__}: {outcome.error}")
-            print(f"replay: python -m tests.simulation --seed {seed} --events {options.events}", flush=True)
+            replay = f"--brokers {options.brokers} --seed {seed} --events {options.events}"
+            print(f"replay: python -m tests.simulation {replay}", flush=True)
             if failures == options.failures:
                 break
     took_s = time.monotonic() - started

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from controller.partition_change import ELR_VERSION
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.create_partitions import CreatePartitionsRequest
@@ -15,8 +16,9 @@ from protocol.messages.fetch import FetchRequest
 from protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from protocol.messages.metadata import MetadataRequest
 from protocol.messages.produce import ProduceRequest
+from protocol.messages.update_features import UpdateFeaturesRequest
 from protocol.record_batch import build_batch, iter_batches, iter_records
-from tests.simulation.client import Client, Lost
+from tests.simulation.client import Address, Client, Lost
 from tests.simulation.history import History
 from tests.simulation.workload import PATIENCE, Topic
 
@@ -46,7 +48,25 @@ async def create_topic(client: Client, name: str, partitions: int, replicas: int
                 if found is not None:
                     return Topic(name, found.topic_id, len(found.partitions))
             else:
-                client.world.check(code in PATIENCE, f"{name} is not created: {code.name}: {one.error_message}")
+                few = client.world.clustered and code is ErrorCode.INVALID_REPLICATION_FACTOR
+                client.world.check(few or code in PATIENCE, f"{name} is not created: {code.name}: {one.error_message}")
+        except Lost:
+            pass
+        await client.pause(0.3)
+
+
+async def keep_eligible_replicas(client: Client) -> None:
+    """Let the cluster remember who had everything when too few were in sync (KIP-966)."""
+    update = UpdateFeaturesRequest.Update(feature=ELR_VERSION, max_version_level=1)
+    while True:
+        try:
+            answer = await client.call(
+                client.any_broker(), ApiKey.UPDATE_FEATURES, 2, timeout_ms=1000, feature_updates=[update]
+            )
+            code = ErrorCode(answer.error_code)
+            if code is ErrorCode.NONE:
+                return
+            client.world.check(code in PATIENCE, f"{ELR_VERSION} is refused: {code.name}: {answer.error_message}")
         except Lost:
             pass
         await client.pause(0.3)
@@ -55,7 +75,7 @@ async def create_topic(client: Client, name: str, partitions: int, replicas: int
 async def describe(client: Client, name: str) -> Any:
     """Return what Metadata says of a topic, None if there is none; or raise `Lost`."""
     answer = await client.call(
-        client.any_broker(),
+        client.fresh_broker(),
         ApiKey.METADATA,
         12,
         topics=[MetadataRequest.Topic(name=name)],
@@ -119,14 +139,15 @@ class TopicAdministrator:
         part = ProduceRequest.Topic.Partition(index=index, records=memoryview(batch))
         topics = [ProduceRequest.Topic(topic_id=topic.topic_id, partition_data=[part])]
         try:
-            answer = await client.call(
-                client.any_broker(), ApiKey.PRODUCE, 13, acks=-1, timeout_ms=1000, topic_data=topics
-            )
+            address = await self._leader(topic, index)
+            answer = await client.call(address, ApiKey.PRODUCE, 13, acks=-1, timeout_ms=1000, topic_data=topics)
         except Lost:
+            client.forget()
             return None
         [[one]] = [topic.partition_responses for topic in answer.responses]
         code = ErrorCode(one.error_code)
-        allowed = code is ErrorCode.NONE or code in _HARD
+        behind = client.world.clustered and code in _GONE
+        allowed = code is ErrorCode.NONE or code in _HARD or behind
         client.world.check(allowed, f"{topic.name}-{index} was created, and says {code.name}")
         if code is ErrorCode.NONE:
             client.world.check(one.base_offset == 0, f"the first record of {topic.name}-{index} is {one.base_offset}")
@@ -136,9 +157,12 @@ class TopicAdministrator:
         client, cuts = self.client, self.client.world.power_cuts
         wanted = FetchRequest.Topic.Partition(partition=index, fetch_offset=0, partition_max_bytes=10_000)
         topics = [FetchRequest.Topic(topic_id=topic.topic_id, partitions=[wanted])]
-        answer = await client.call(client.any_broker(), ApiKey.FETCH, 13, max_wait_ms=0, min_bytes=0, topics=topics)
+        address = await self._leader(topic, index)
+        answer = await client.call(address, ApiKey.FETCH, 13, max_wait_ms=0, min_bytes=0, topics=topics)
         [[one]] = [topic.partitions for topic in answer.responses]
         code = ErrorCode(one.error_code)
+        if client.world.clustered and (code in _GONE or (code is ErrorCode.NONE and one.high_watermark < 1)):
+            raise Lost("this leader does not know yet, or another is to lead")
         client.world.check(code is ErrorCode.NONE or code in _HARD, f"{topic.name}-{index}: {code.name}")
         data = bytes(one.records or b"")
         found = [
@@ -149,6 +173,9 @@ class TopicAdministrator:
         client.world.check(set(found) <= {value}, f"{topic.name}-{index} has {found}, which is another topic's")
         if code is ErrorCode.NONE and (client.world.always or not cuts):
             client.world.check(found, f"{topic.name}-{index} has lost its record")
+
+    async def _leader(self, topic: Topic, index: int) -> Address:
+        return await self.client.leader(topic.name, index) if self.client.world.clustered else self.client.any_broker()
 
     async def _grow(self, topic: Topic) -> None:
         count = topic.partitions + 1
@@ -163,7 +190,8 @@ class TopicAdministrator:
         )
         code = ErrorCode(answer.results[0].error_code)
         again = code is ErrorCode.INVALID_PARTITIONS  # the first answer was lost
-        self.client.world.check(code is ErrorCode.NONE or again or code in _HARD, f"{topic.name}: {code.name}")
+        few = self.client.world.clustered and code is ErrorCode.INVALID_REPLICATION_FACTOR
+        self.client.world.check(code is ErrorCode.NONE or again or few or code in _HARD, f"{topic.name}: {code.name}")
         if code is ErrorCode.NONE or again:
             topic.partitions = count
         await self._look(topic)
@@ -187,7 +215,7 @@ class TopicAdministrator:
         asked = DescribeConfigsRequest.Resource(
             resource_type=_TOPIC_RESOURCE, resource_name=topic.name, configuration_keys=["retention.ms"]
         )
-        answer = await self.client.call(self.client.any_broker(), ApiKey.DESCRIBE_CONFIGS, 4, resources=[asked])
+        answer = await self.client.call(self.client.fresh_broker(), ApiKey.DESCRIBE_CONFIGS, 4, resources=[asked])
         found = answer.results[0]
         said = [config.value for config in found.configs]
         self.client.world.check(said == [value], f"retention.ms of {topic.name} is {said}, and was set to {value}")
@@ -246,7 +274,8 @@ class RecordsAdministrator:
         known = self.history.partition(self.topic.name, index)
         end = max(known.records, default=0) + 1
         # As a rule of what is old; now and then of nearly everything.
-        offset = random.randint(known.start_floor, max(known.start_floor, min(end, known.durable_end)))
+        most = end if client.world.clustered else min(end, known.durable_end)
+        offset = random.randint(known.start_floor, max(known.start_floor, most))
         if random.random() < 0.8:
             offset = (known.start_floor + offset) // 2
         known.start_ceiling = max(known.start_ceiling, offset)

@@ -21,11 +21,13 @@ from broker.partition import Partition
 from broker.producer_ids import ProducerIds
 from broker.replica_manager import ReplicaManager
 from protocol.errors import ErrorCode
+from storage.checkpoint_files import LOG_STARTS, CheckpointFiles
 from storage.flush import Flush
 from storage.log import Log
 from storage.log_directory import LogDirectory
 from storage.log_manager import LogManager
 from storage.producer_state import ProducerState
+from tests.simulation import cluster_bugs
 from tests.simulation.simulation import run
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -103,7 +105,12 @@ def takes_commits_of_any_generation(plant: pytest.MonkeyPatch) -> None:
 
 
 def keeps_no_log_start_through_a_crash(plant: pytest.MonkeyPatch) -> None:
-    plant.setattr(LogManager, "_log_starts", lambda self, directory: {})
+    offsets = CheckpointFiles._offsets
+
+    def but_starts(self: CheckpointFiles, directory: LogDirectory, name: str) -> Any:
+        return {} if name == LOG_STARTS else offsets(self, directory, name)
+
+    plant.setattr(CheckpointFiles, "_offsets", but_starts)
 
 
 def believes_that_every_stop_was_clean(plant: pytest.MonkeyPatch) -> None:
@@ -166,20 +173,27 @@ FOUND: dict[Plant, int] = {
     remembers_only_the_last_batch: 1,
     takes_any_epoch_of_a_session: 1,
     takes_commits_of_any_generation: 2,
-    keeps_no_log_start_through_a_crash: 4,
-    believes_that_every_stop_was_clean: 15,
+    keeps_no_log_start_through_a_crash: 2,
+    believes_that_every_stop_was_clean: 3,
     reads_past_the_high_watermark: 4,
     gives_producer_ids_twice: 1,
     takes_over_the_log_of_a_namesake: 1,
 }
-"""Every bug, and the first seed that finds it."""
+"""Every bug of a broker alone, and the first seed that finds it."""
+
+FOUND_IN_CLUSTERS: dict[Plant, int] = {
+    cluster_bugs.cuts_to_its_own_high_watermark: 1,
+    cluster_bugs.commits_what_only_the_leader_has: 1,
+    cluster_bugs.takes_into_sync_who_is_behind: 9,
+}
+"""Every bug of several, and the first seed that finds it in a cluster."""
 
 
 def finds(bug: Plant, seed: int, events: int = EVENTS) -> BaseException | None:
     """Return what a seed finds of a bug."""
     with pytest.MonkeyPatch.context() as plant:
         bug(plant)
-        return run(seed, events).error
+        return run(seed, events, 3 if bug.__module__ == cluster_bugs.__name__ else 1).error
 
 
 def main() -> int:
@@ -189,7 +203,10 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=100)
     options = parser.parse_args()
     missed = 0
-    for bug in FOUND:
+    of_clusters = (
+        bug for bug in vars(cluster_bugs).values() if getattr(bug, "__module__", "") == cluster_bugs.__name__
+    )
+    for bug in (*FOUND, *of_clusters):
         if options.bug and bug.__name__ not in options.bug:
             continue
         started = time.monotonic()

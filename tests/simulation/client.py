@@ -108,9 +108,17 @@ class Client:
         self._links: dict[Address, Link] = {}
         self._leaders: dict[tuple[str, int], Address] = {}
         self._coordinators: dict[str, Address] = {}
+        self._told = -1
 
     def any_broker(self) -> Address:
         return self.random.choice(self._bootstrap)
+
+    def fresh_broker(self) -> Address:
+        """Return one that knows what this client was told, if that is the one that the seed chooses; else `Lost`."""
+        address = self.any_broker()
+        if not self.world.knows(address, self._told):
+            raise Lost(f"{address} is behind")
+        return address
 
     async def link(self, address: Address) -> Link:
         """Return a connection; `Lost` if there is none to be had."""
@@ -129,7 +137,9 @@ class Client:
     async def call(self, address: Address, key: ApiKey, version: int, /, **fields: Any) -> Any:
         """Send a request and return its response; `Lost` if none comes, after which the connection is another."""
         link = await self.link(address)
-        return await self.answer(link, link.send(self.loop, key, version, fields))
+        answer = await self.answer(link, link.send(self.loop, key, version, fields))
+        self._told = self.world.newest_offset
+        return answer
 
     async def answer(self, link: Link, answer: asyncio.Future[Any]) -> Any:
         """Wait for a response; `Lost` if none comes."""
@@ -167,6 +177,10 @@ class Client:
             if found is None:
                 raise Lost(f"{topic}-{partition} has no leader")
         return found
+
+    def known_leader(self, topic: str, partition: int) -> Address | None:
+        """Return the address of the leader that was looked up last."""
+        return self._leaders.get((topic, partition))
 
     async def coordinator(self, group: str) -> Address:
         """Return the address of a group's coordinator; `Lost` if nobody knows."""

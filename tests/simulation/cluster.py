@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,13 +22,17 @@ from tests.simulation.disk import SimulatedDisk
 from tests.simulation.loop import Loop, Schedule
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Iterator
 
+    from controller.image import MetadataImage
+    from protocol.schema import Message
     from tests.simulation.network import Network
 
 PORT = 9092
 CONTROLLER_PORT = 9093
 DATA_DIR = "/data"
+_VOTERS_OWN = ("__cluster_metadata-0", "meta.properties")
 _BEGIN_MS = 1_800_000_000_000
 
 
@@ -49,14 +54,37 @@ class World:
         self.always = False
         """Whether records count only once they are synced."""
         self.power_cuts = 0
+        self.newest: MetadataImage | None = None
+        """The newest metadata that any broker has applied."""
+        self.applied: Callable[[Host, MetadataImage, MetadataImage, tuple[Message, ...]], None] = lambda *_: None
         self.stopping = False
         """Whether clients are to come to their end, and no more faults to begin."""
         self._producer_ids: dict[int, str] = {}
 
     @property
-    def starts(self) -> int:
-        """Return how many processes of brokers have begun."""
-        return sum(host.starts for host in self.hosts)
+    def clustered(self) -> bool:
+        """Say whether there are several brokers, so that what one loses another has."""
+        return len(self.hosts) > 1
+
+    @property
+    def newest_offset(self) -> int:
+        return -1 if self.newest is None else self.newest.offset
+
+    def host_at(self, address: tuple[str, int]) -> Host:
+        return next(host for host in self.hosts if host.name == address[0])
+
+    def knows(self, address: tuple[str, int], offset: int) -> bool:
+        """Say whether a broker has applied the metadata up to `offset`; one that is alone knows all there is."""
+        controller = getattr(self.host_at(address).broker, "controller", None)
+        return not self.clustered or (controller is not None and controller.applied_offset >= offset)
+
+    def leader_epoch(self, address: tuple[str, int], topic: str, index: int) -> int:
+        """Return the newest leader epoch of a partition if a broker leads in it and knows so, -1 if not."""
+        host, state = self.host_at(address), self.newest and self.newest.partition(topic, index)
+        replica = host.broker.replicas.find_named(topic, index) if host.broker is not None else None
+        if state is None or replica is None or state.leader != host.node_id:
+            return -1
+        return state.leader_epoch if replica.leader_epoch == state.leader_epoch else -1
 
     @staticmethod
     def random_of(seed: int, name: str) -> Random:
@@ -89,7 +117,7 @@ class World:
 
 def cluster_settings(hosts: Sequence[str], node: int, chosen: Mapping[str, object]) -> Settings:
     """Return what the `node`-th of a cluster of `hosts` is started with; `chosen` is the same for all."""
-    name = hosts[node]
+    name, brokers = hosts[node], [host for host in hosts if not host.startswith("q")]
     properties: dict[str, object] = {
         "node.id": node + 1,
         "log.dirs": DATA_DIR,
@@ -100,10 +128,18 @@ def cluster_settings(hosts: Sequence[str], node: int, chosen: Mapping[str, objec
         **chosen,
     }
     if len(hosts) > 1:
-        properties["listeners"] = f"PLAINTEXT://{name}:{PORT},CONTROLLER://{name}:{CONTROLLER_PORT}"
+        listeners = {"broker": f"PLAINTEXT://{name}:{PORT}", "controller": f"CONTROLLER://{name}:{CONTROLLER_PORT}"}
+        apart = len(brokers) < len(hosts)
+        roles = ("broker" if name in brokers else "controller",) if apart else tuple(listeners)
+        properties["process.roles"] = ",".join(roles)
+        properties["listeners"] = ",".join(listeners[role] for role in roles)
         properties["controller.listener.names"] = "CONTROLLER"
-        voters = (f"{number}@{host}:{CONTROLLER_PORT}" for number, host in enumerate(hosts, 1))
-        properties["controller.quorum.voters"] = ",".join(voters)
+        if "broker" in roles:
+            properties["inter.broker.listener.name"] = "PLAINTEXT"
+        voting = [(number, host) for number, host in enumerate(hosts, 1) if not apart or host not in brokers]
+        properties["controller.quorum.voters"] = ",".join(
+            f"{number}@{host}:{CONTROLLER_PORT}" for number, host in voting
+        )
     return check_settings({key: Option(str(value), key) for key, value in properties.items()})
 
 
@@ -124,6 +160,10 @@ class Host:
         self.starts = 0
         self.faulty = False
         """Whether its disk was made to fail since its process began, so that it may fail too."""
+        self.died_epoch = -1
+        """The broker epoch in which its process died last."""
+        self.lost = False
+        """Whether it has lost what it had not synced, or all that it had, and was not in sync with all since."""
         self.before_power_cut: Callable[[Host], None] = lambda host: None
         world.hosts.append(self)
         world.network.resolve(name)
@@ -134,6 +174,10 @@ class Host:
     @property
     def node_id(self) -> int:
         return self.settings.node_id
+
+    @property
+    def is_voter(self) -> bool:
+        return any(voter.node_id == self.node_id for voter in self.settings.voters)
 
     def now_ms(self) -> int:
         return _BEGIN_MS + int(self.world.schedule.now * 1000) + self.clock_offset_ms
@@ -156,7 +200,9 @@ class Host:
 
     async def _serve(self, broker: Broker) -> None:
         try:
-            await broker.start()
+            await broker.open()
+            broker.controller.subscribe(partial(self.world.applied, self))
+            await broker.join()
         except (CannotStart, InvariantError) as error:
             if not self.faulty:
                 self.world.report(Violation(f"{self.name} cannot start: {error}"))
@@ -167,17 +213,26 @@ class Host:
         else:
             self.state = "up"
 
-    def crash(self, *, power: bool = False) -> None:
+    def crash(self, *, power: bool = False, clean: bool = False) -> None:
         """End the process at once; with `power`, the machine too, and what is not synced is lost."""
         if self.loop is None or self.state in ("off", "failed"):
             return
         if power:
             self.before_power_cut(self)
+            self.lost = True
+        if not clean:
+            known = self.world.newest.brokers.get(self.node_id) if self.world.newest is not None else None
+            self.died_epoch = -1 if known is None else known.epoch
         self.loop.die()
         self.world.network.process_died(self.loop, power=power)
         if power:
             self.disk.power_cut()
         self.state = "off"
+
+    def wipe(self) -> None:
+        """Let the data directory be empty, while no process runs; a voter keeps what it voted, and who it is."""
+        self.lost = True
+        self.disk.wipe(DATA_DIR, _VOTERS_OWN if self.is_voter else ())
 
     def pause(self) -> None:
         if self.loop is not None and self.state == "up":
@@ -199,10 +254,10 @@ class Host:
         clean = await broker.stop()
         if not (clean or self.faulty):
             self.world.report(Violation(f"{self.name} did not stop cleanly"))
-        left = [task for task in loop.tasks if not task.get_coro().__qualname__.startswith("Host.")]  # type: ignore[union-attr]
+        left = [task for task in loop.tasks if not (task.cancelling() or _is_hosts(task))]
         if left:
             self.world.report(Violation(f"{self.name} has stopped, and left {left}"))
-        self.crash()
+        self.crash(clean=clean)
 
     def _failed(self, context: dict[str, Any]) -> None:
         """End the process as its program does, where its disk may be why; anything else is a finding."""
@@ -242,3 +297,7 @@ def logs_watched(world: World) -> Iterator[None]:
     finally:
         logger.removeHandler(handler)
         logger.propagate = propagates
+
+
+def _is_hosts(task: asyncio.Task[Any]) -> bool:
+    return task.get_coro().__qualname__.startswith("Host.")  # type: ignore[union-attr]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Collection
 from random import Random
 from zlib import crc32
 
@@ -99,9 +100,11 @@ class SimulatedDisk(MemoryDisk):
         self.root = self._platter.cut(self._random).root
         self._platter = Platter(self)
 
-    def wipe(self) -> None:
-        """Be empty."""
-        self.root = MemoryDisk().root
+    def wipe(self, path: str, kept: Collection[str]) -> None:
+        """Have nothing in a directory but the names that are `kept`; nobody runs that could have it open."""
+        names = self._directory(path).entries if self.is_dir(path) else {}
+        for name in names.keys() - kept:
+            del names[name]
         self._platter = Platter(self)
 
     def took(self, effect: Effect) -> None:

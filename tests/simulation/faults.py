@@ -7,6 +7,7 @@ import errno
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
+from controller.partition_change import tracks_eligible
 from tests.simulation.cluster import Host, World
 
 _LARGEST_JUMP_MS = 20 * 60 * 1000
@@ -31,19 +32,51 @@ class Faults:
             (self._partition, 4),
             (self._reset, 4),
             (self._slow, 2),
+            *(((self._wipe, 2), (self._isolate, 3)) if world.clustered else ()),
         )
+        self._of_disks = (self._fail_disk, self._fill_disk)
+        self._struck: set[str] = set()
 
     async def run(self) -> None:
+        """Strike until clients are to come to their end; of a cluster, two hosts at a time."""
+        await asyncio.gather(*(self._strike() for _ in range(1 + self._world.clustered)))
+
+    async def _strike(self) -> None:
         kinds, weights = zip(*self._kinds, strict=True)
         while not self._world.stopping:
             await asyncio.sleep(self._random.expovariate(1 / self._pause_s))
-            host = self._random.choice(self._world.hosts)
+            host = self._random.choice([host for host in self._world.hosts if host.name not in self._struck])
             [kind] = self._random.choices(kinds, weights)
             self._world.count(f"fault: {kind.__name__.strip('_').replace('_', ' ')}")
-            await kind(host)
+            self._struck.add(host.name)
+            if self._may_crash(host) or kind not in (self._kill, self._cut_power, self._wipe, *self._of_disks):
+                await kind(host)
             if host.state in ("off", "failed"):
-                await self._while_s(0.3)
+                await self._while_s(self._random.choice((0.3, 5.0)) if self._world.clustered else 0.3)
                 self._revive(host)
+            self._struck.remove(host.name)
+
+    def _may_crash(self, host: Host, *, lose: bool = False) -> bool:
+        """Say whether a process may die, and `lose` what it has not synced, and nothing be lost that was promised.
+
+        Nobody can tell what a process had that died. So where one has lost something, and is not in sync again, of
+        each partition somebody who is has to live on; where nobody has, all may die.
+        """
+        image, cluster = self._world.newest, [other for other in host.cluster if other.settings.is_broker]
+        if not self._world.clustered or host not in cluster:
+            return True
+        if image is None or (lose and not tracks_eligible(image)):
+            return False  # the last one that was in sync leads again, whatever it has lost
+        epochs = {broker.broker_id: broker.epoch for broker in image.brokers.values()}
+        died = {other.node_id for other in cluster if other.died_epoch == epochs.get(other.node_id)} | {host.node_id}
+        states = [state for topic in image.topics() for state in topic.partitions.values()]
+        for other in cluster:
+            replicas = (state for state in states if other.node_id in state.replicas)
+            if other.node_id not in died and all(other.node_id in state.isr for state in replicas):
+                other.lost = False
+        if not lose and not any(other.lost for other in cluster):
+            return True
+        return all({*state.isr, *state.eligible_leader_replicas} - died for state in states)
 
     async def heal(self) -> None:
         """Let everything work again, and wait for the brokers."""
@@ -71,7 +104,13 @@ class Faults:
         host.crash()
 
     async def _cut_power(self, host: Host) -> None:
-        host.crash(power=True)
+        host.crash(power=self._may_crash(host, lose=True))
+
+    async def _wipe(self, host: Host) -> None:
+        host.crash()
+        if self._may_crash(host, lose=True):
+            host.wipe()
+            self._world.count("wiped disks")
 
     async def _stop(self, host: Host) -> None:
         host.stop()
@@ -94,7 +133,7 @@ class Faults:
         await self._while_s(1.0)
         host.disk.mend()
         host.resume()
-        host.crash(power=self._random.random() < 0.3)
+        host.crash(power=self._random.random() < 0.3 and self._may_crash(host, lose=True))
 
     async def _fill_disk(self, host: Host) -> None:
         host.faulty = True
@@ -115,6 +154,17 @@ class Faults:
         await self._while_s(random.choice((0.3, 2.0)))
         for link in links:
             link.up = True
+
+    async def _isolate(self, host: Host) -> None:
+        """Cut a host off from the others of its cluster, in one direction or both, but not from clients."""
+        network, others = self._world.network, [other.name for other in host.cluster if other is not host]
+        heard, told = self._random.choice(((False, False), (False, True), (True, False)))
+        for other in others:
+            network.link(other, host.name).up = heard
+            network.link(host.name, other).up = told
+        await self._while_s(self._random.choice((0.5, 4.0)))
+        for other in others:
+            network.link(other, host.name).up = network.link(host.name, other).up = True
 
     async def _reset(self, host: Host) -> None:
         network = self._world.network

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from broker.groups.partitioning import partition_for
+from controller.topic_names import CONSUMER_OFFSETS
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupRequest
@@ -85,8 +87,11 @@ class Committer:
         floor = known.floor
         wanted = OffsetFetchRequest.Group.Topic(name=self.topic.name, partition_indexes=[index])
         groups = [OffsetFetchRequest.Group(group_id=self.group, topics=[wanted])]
+        offsets = partition_for(self.group, self.client.world.hosts[0].settings["offsets.topic.num.partitions"])
         try:
             address = await self.client.coordinator(self.group)
+            if self.client.world.clustered and self.client.world.leader_epoch(address, CONSUMER_OFFSETS, offsets) < 0:
+                floor = -1  # a coordinator that does not know yet that another took over tells what it knows
             answer = await self.client.call(address, ApiKey.OFFSET_FETCH, 8, groups=groups)
         except Lost:
             self.client.forget()

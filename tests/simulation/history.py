@@ -7,7 +7,8 @@ topic is deleted or DeleteRecords passes it; an idempotent producer's is there o
     acks=all, or read        stays                stays                            stays if it was synced
     acks=1                   stays                stays if it was synced           stays if it was synced
 
-Offsets of groups and topics are told of in the same way.
+In a cluster acks=all promises as much while fewer replicas lose what they have not synced than are in sync, and acks=1
+promises nothing. Offsets of groups and topics are told of in the same way.
 """
 
 from __future__ import annotations
@@ -149,7 +150,7 @@ class GroupHistory:
         self._begun_anew = begun_anew
         self._group = group
         self._leaders: dict[int, str] = {}
-        self._assigned: dict[int, dict[str, bytes]] = {}
+        self._assigned: dict[int, list[dict[str, bytes]]] = {}
         self.generation = -1
         """The latest that a member is known to have begun."""
 
@@ -158,12 +159,13 @@ class GroupHistory:
         self._check(known == leader, f"generation {generation} of {self._group} is led by {known} and by {leader}")
 
     def assigning(self, generation: int, assignments: dict[str, bytes]) -> None:
-        self._assigned[generation] = assignments
+        """Note what a leader is about to say; a generation that was lost before it was stored has another leader."""
+        self._assigned.setdefault(generation, []).append(assignments)
 
     def assigned(self, generation: int, member: str, assignment: bytes) -> None:
-        expected = self._assigned.get(generation, {}).get(member)
+        expected = [said[member] for said in self._assigned.get(generation, ()) if member in said]
         self._check(
-            expected == assignment or (expected is None and self._begun_anew),
+            assignment in expected or (not expected and self._begun_anew),
             f"{member} of {self._group} was assigned {assignment!r}, not {expected!r}",
         )
         self.generation = max(self.generation, generation)

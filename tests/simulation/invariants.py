@@ -3,7 +3,8 @@
 Of each replica: log start <= high watermark <= log end; the high watermark, the leader epoch and the partition epoch
 only rise while a process lives; with fsync=always and nobody else in sync nothing is committed that is not synced.
 Of all replicas of a partition: one leader in an epoch; what lies below a high watermark is the same everywhere, for
-ever; whoever is in sync has everything below the leader's. Of the metadata: what a node has applied only grows.
+ever, and at least as many have it as have to be in sync; whoever is in sync has everything below the leader's, and cuts
+nothing of it off. Of the metadata: what `quorum_invariants.py` says.
 
 Only what the host of the event has is looked at, and of its partitions only what has changed since.
 """
@@ -16,6 +17,7 @@ from zlib import crc32
 from protocol.record_batch import iter_batches
 from storage.log_config import FSYNC_ALWAYS
 from tests.simulation.cluster import Host, World
+from tests.simulation.quorum_invariants import QuorumInvariants
 
 if TYPE_CHECKING:
     from broker.partition import Partition
@@ -55,22 +57,19 @@ class Invariants:
         self._leaders: dict[tuple[int, bytes, int, int], str] = {}
         self._committed: dict[tuple[int, bytes, int], list[tuple[int, int, int]]] = {}
         self._synced: dict[tuple[str, bytes, int], int] = {}
-        self._applied: dict[str, tuple[int, int]] = {}
+        self._quorum = QuorumInvariants(world)
         self.checks = 0
 
     def after(self, loop: Loop) -> None:
         host = self._hosts.get(loop.host)
-        if host is None or host.loop is not loop or host.state not in ("up", "paused", "stopping"):
+        if host is None or host.loop is not loop or host.state in ("off", "failed"):
             return
         broker = host.broker
-        if broker is None:
+        controller = getattr(broker, "controller", None)
+        if broker is None or controller is None:
             return
         self.checks += 1
-        offset = broker.image.offset
-        starts, before = self._applied.get(host.name, (0, -1))
-        if starts == host.starts and offset < before:
-            self._world.check(False, f"the metadata of {host.name} went back from {before} to {offset}")
-        self._applied[host.name] = host.starts, offset
+        self._quorum.look(host, controller)
         for partition in broker.replicas.partitions:
             self._look(host, partition)
 
@@ -105,7 +104,9 @@ class Invariants:
         rolled = log.recovery_point + 1 == log.segments[-1].base_offset
         self._synced[key] = max(self._synced.get(key, 0), log.recovery_point + rolled)
         if partition.is_leader:
-            self._check_leader(host, partition, name)
+            self._check_leader(host, partition, name, high_watermark > seen.high_watermark)
+        elif log.log_end_offset < seen.log_end:
+            self._check_cut(host, partition, name)
         if high_watermark > seen.high_watermark and not log.offline:
             host.disk.observed = True
             self._check_committed(host, partition, name, high_watermark)
@@ -118,22 +119,46 @@ class Invariants:
         if known is not None and len(host.cluster) == 1:
             known.durable_end = max(known.durable_end, log.recovery_point)
 
-    def _check_leader(self, host: Host, partition: Partition, name: str) -> None:
+    def _in_sync(self, host: Host, partition: Partition) -> bool:
+        """Say whether the controller has this very process of a broker in sync."""
+        newest = self._world.newest
+        state = newest and newest.partition(partition.topic, partition.index)
+        topic = newest and newest.topic(partition.topic)
+        if newest is None or state is None or topic is None or topic.topic_id != partition.topic_id:
+            return False
+        known = newest.brokers.get(host.node_id)
+        epoch = -1 if host.broker is None else host.broker.broker_epoch
+        return host.node_id in state.isr and known is not None and known.epoch == epoch
+
+    def _check_cut(self, host: Host, partition: Partition, name: str) -> None:
+        known = self._committed.get((id_of(host), partition.topic_id, partition.index))
+        if known and self._in_sync(host, partition):
+            end = partition.log.log_end_offset
+            self._world.check(end >= known[-1][1], f"{name} is in sync, and cut to {end}, before {known[-1][1]}")
+
+    def _check_leader(self, host: Host, partition: Partition, name: str, commits: bool) -> None:
         cluster = id_of(host)
         leader = (cluster, partition.topic_id, partition.index, partition.leader_epoch)
         known = self._leaders.setdefault(leader, host.name)
         self._world.check(known == host.name, f"{name} leads in epoch {partition.leader_epoch}, as {known} does")
         log = partition.log
+        if commits and self._world.clustered:
+            self._check_copies(host, partition, name)
         in_sync = partition.isr
-        alone = in_sync <= {host.node_id}
-        if alone and log.config.barnabas_fsync == FSYNC_ALWAYS:
+        own = commits if self._world.clustered else in_sync <= {host.node_id}
+        if own and log.config.barnabas_fsync == FSYNC_ALWAYS:
             synced = self._synced[host.name, partition.topic_id, partition.index]
             self._world.check(
                 log.high_watermark <= max(synced, log.log_start_offset),
                 f"{name} is committed up to {log.high_watermark}, and synced up to {synced}",
             )
+        state = self._world.newest and self._world.newest.partition(partition.topic, partition.index)
+        if state is None or state.partition_epoch > partition.partition_epoch:
+            return
         for other in host.cluster:
-            if other is host or other.node_id not in in_sync or other.broker is None or other.state == "off":
+            if other is host or other.broker is None or other.state in ("off", "failed"):
+                continue
+            if other.node_id not in in_sync or not self._in_sync(other, partition):
                 continue
             replica = other.broker.replicas.find(partition.topic_id, partition.index)
             if replica is not None:
@@ -142,6 +167,18 @@ class Invariants:
                     f"{name}: {other.name} is in sync, and ends at {replica.log.log_end_offset}, before"
                     f" {log.high_watermark}",
                 )
+
+    def _check_copies(self, host: Host, partition: Partition, name: str) -> None:
+        """Nothing is committed that fewer replicas have than min.insync.replicas says."""
+        missing = 0
+        for other in host.cluster:
+            if other.node_id in partition.replicas and other is not host and other.broker is not None:
+                replica = other.broker.replicas.find(partition.topic_id, partition.index)
+                missing += replica is not None and replica.log.log_end_offset < partition.high_watermark
+        copies = len(partition.replicas) - missing
+        self._world.check(
+            copies >= partition.min_isr, f"{name} is committed up to {partition.high_watermark} by {copies} replicas"
+        )
 
     def _check_committed(self, host: Host, partition: Partition, name: str, high_watermark: int) -> None:
         """Compare what is committed now with what anybody had committed there before; keep what is new."""

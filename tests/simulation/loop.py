@@ -24,6 +24,7 @@ from collections.abc import Callable, Coroutine
 from contextvars import Context, copy_context
 from hashlib import blake2b
 from heapq import heappop, heappush
+from inspect import CORO_CREATED, getcoroutinestate, iscoroutine
 from random import Random
 from struct import Struct
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -165,6 +166,9 @@ class Loop(asyncio.AbstractEventLoop):
         self._buried = list(asyncio.all_tasks(self))
         for task in self._buried:
             task._log_destroy_pending = False  # type: ignore[attr-defined]
+            coroutine = task.get_coro()
+            if iscoroutine(coroutine) and getcoroutinestate(coroutine) == CORO_CREATED:
+                coroutine.close()  # nothing of it ever runs, and nobody is to be warned of that
 
     def pause(self) -> None:
         """Let nothing of this process happen until `resume`."""

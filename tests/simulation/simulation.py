@@ -10,7 +10,12 @@ import asyncio
 import gc
 from typing import NamedTuple
 
-from tests.simulation.administration import RecordsAdministrator, TopicAdministrator, create_topic
+from tests.simulation.administration import (
+    RecordsAdministrator,
+    TopicAdministrator,
+    create_topic,
+    keep_eligible_replicas,
+)
 from tests.simulation.client import Client
 from tests.simulation.cluster import Host, Violation, World, cluster_settings, logs_watched
 from tests.simulation.faults import Faults
@@ -36,12 +41,12 @@ class Outcome(NamedTuple):
     error: BaseException | None
 
 
-def run(seed: int, events: int) -> Outcome:
-    """Run the simulation of a seed for `events` events, and then to its end."""
+def run(seed: int, events: int, brokers: int = 1) -> Outcome:
+    """Run the simulation of a seed for `events` events, and then to its end; of a cluster, if `brokers` are several."""
     collecting = gc.isenabled()
     gc.disable()  # when it collects is not the seed's choice
     try:
-        return Simulation(seed, events).run()
+        return Simulation(seed, events, brokers).run()
     finally:
         if collecting:
             gc.enable()
@@ -70,15 +75,25 @@ class Simulation:
             "connections.max.idle.ms": random.choice((5_000, 600_000)),
             "offsets.retention.check.interval.ms": 5_000,
         }
-        names = [f"b{number}" for number in range(1, brokers + 1)]
+        controllers = 0
+        if brokers > 1:
+            brokers, controllers = random.choice(((brokers, 0), (brokers, 0), (brokers, 0), (brokers, 3), (5, 0)))
+            chosen |= {
+                "default.replication.factor": 3,
+                "min.insync.replicas": 2,
+                "replica.lag.time.max.ms": random.choice((1_000, 4_000)),
+                "broker.session.timeout.ms": 3_000,
+                "broker.heartbeat.interval.ms": 500,
+            }
+        self._names = names = [f"b{number}" for number in range(1, brokers + 1)]
+        nodes = names + [f"q{number}" for number in range(1, controllers + 1)]
         cluster: list[Host] = []
-        cluster += [Host(world, name, cluster_settings(names, at, chosen), cluster) for at, name in enumerate(names)]
+        cluster += [Host(world, name, cluster_settings(nodes, at, chosen), cluster) for at, name in enumerate(nodes)]
         self.history = History(world, always=world.always)
         self.invariants = Invariants(world, self.history)
         for host in world.hosts:
             host.before_power_cut = self._before_power_cut
         self._random = random
-        self._names = names
         self._clients: list[Loop] = []
         self._fate = schedule.loop("fate")
         schedule.after_event = self._after_event
@@ -141,6 +156,8 @@ class Simulation:
             await asyncio.sleep(0.01)
         setup = Client(world, self._fate, "setup", self._names)
         replicas = min(3, len(self._names))
+        if world.clustered and random.random() < 0.8:
+            await keep_eligible_replicas(setup)
         for number in range(2):
             config = {"internal.segment.bytes": str(random.choice((8_000, 30_000, 1 << 20)))}
             self.topics.append(await create_topic(setup, f"steady{number}", random.randint(1, 3), replicas, config))

@@ -12,7 +12,7 @@ from protocol.messages.fetch import FetchRequest
 from protocol.messages.list_offsets import ListOffsetsRequest
 from protocol.messages.produce import ProduceRequest
 from protocol.record_batch import build_batch, iter_batches, iter_records
-from tests.simulation.client import Client, Lost
+from tests.simulation.client import Address, Client, Lost
 from tests.simulation.history import History
 
 PATIENCE = frozenset(
@@ -72,6 +72,7 @@ class Producer:
         self._producer_id, self._epoch, self._life = -1, -1, 0
         self._sequences: dict[int, int] = {}
         self._generations: dict[int, int] = {}
+        self._acknowledged: set[int] = set()
         self._numbers = 0
 
     async def run(self) -> None:
@@ -117,12 +118,17 @@ class Producer:
         known = self.history.partition(self.topic.name, partition)
         check = self.client.world.check
         if code is ErrorCode.NONE:
+            self._acknowledged.add(partition)
+            if self.acks == 1 and self.client.world.clustered:
+                return True  # the next leader may not have it
             for offset, value in enumerate(batch.values, answer.base_offset):
                 known.acknowledged(offset, value, firm=self.acks != 1)
             self.client.world.count("acknowledged records", len(batch.values))
             return True
         if self.idempotent and code in _FORGOTTEN:
-            lost = self.acks == 1 or known.generation > self._generations.get(partition, known.generation)
+            # Where nothing is known of a producer, its second batch is taken though its first was refused just before.
+            begins = self.client.world.clustered and partition not in self._acknowledged
+            lost = begins or self.acks == 1 or known.generation > self._generations.get(partition, known.generation)
             check(lost, f"{self.client.name} lost nothing and got {code.name}: {answer.error_message}")
             self._producer_id = -1
             return False
@@ -148,6 +154,7 @@ class Producer:
                 self._producer_id, self._epoch = answer.producer_id, answer.producer_epoch
                 self._life += 1
                 self._sequences.clear()
+                self._acknowledged.clear()
                 self._generations.clear()
             else:
                 self.client.world.check(code in PATIENCE, f"{self.client.name} got no id: {code.name}")
@@ -181,6 +188,15 @@ class Producer:
         return {"acks": self.acks, "timeout_ms": 2000, "topic_data": [topic]}
 
 
+class Session:
+    """A fetch session with one broker, of the partitions that it leads."""
+
+    def __init__(self, wanted: set[int]) -> None:
+        self.wanted = wanted
+        self.at = (0, 0)
+        self.named: dict[int, int] = {}
+
+
 class Consumer:
     """Reads a topic from its start on, by fetch sessions, and never comes to see anything else there."""
 
@@ -191,9 +207,8 @@ class Consumer:
         random = client.random
         self._version = random.choice((7, 11, 12, 13, 16))
         self._max_bytes = random.choice((100, 4000, 100_000))
-        self._session = (0, 0)
-        self._named: dict[int, int] = {}
-        self._high_watermarks: dict[int, tuple[int, int]] = {}
+        self._sessions: dict[Address, Session] = {}
+        self._high_watermarks: dict[int, tuple[int, object]] = {}
         self._generations = {index: self._known(index).generation for index in range(topic.partitions)}
         self.positions = dict.fromkeys(range(topic.partitions), 0)
         self.found: dict[int, dict[int, bytes]] = {index: {} for index in self.positions}
@@ -207,6 +222,8 @@ class Consumer:
         while not self.client.world.stopping:
             await self.fetch()
             await self.client.pause(0.02)
+            if self.client.world.clustered and self.client.random.random() < 0.1:
+                await self.latest(self.client.random.randrange(self.topic.partitions))
 
     async def read_all(self, ends: dict[int, int]) -> None:
         """Read until the positions are `ends`."""
@@ -215,63 +232,83 @@ class Consumer:
 
     async def ends(self) -> dict[int, int]:
         """Return where each partition ends now."""
-        ends = {}
+        ends: dict[int, int] = {}
         for index in self.positions:
-            wanted = ListOffsetsRequest.Topic.Partition(partition_index=index, timestamp=-1)
-            topics = [ListOffsetsRequest.Topic(name=self.topic.name, partitions=[wanted])]
-            while index not in ends:
-                try:
-                    address = await self.client.leader(self.topic.name, index)
-                    answer = await self.client.call(address, ApiKey.LIST_OFFSETS, 5, replica_id=-1, topics=topics)
-                except Lost:
-                    self.client.forget()
-                    await self.client.pause()
-                    continue
-                [[one]] = [topic.partitions for topic in answer.topics]
-                if one.error_code == ErrorCode.NONE:
-                    ends[index] = one.offset
-                else:
-                    await self.client.pause()
+            while (end := await self.latest(index)) is None:
+                await self.client.pause()
+            ends[index] = end
         return ends
 
+    async def latest(self, index: int) -> int | None:
+        """Return where a partition ends now, None if nobody says so; not before what anybody was told of already."""
+        wanted = ListOffsetsRequest.Topic.Partition(partition_index=index, timestamp=-1)
+        topics = [ListOffsetsRequest.Topic(name=self.topic.name, partitions=[wanted])]
+        try:
+            address = await self.client.leader(self.topic.name, index)
+            epoch = self.client.world.leader_epoch(address, self.topic.name, index)
+            floor = max(self._known(index).records, default=-1) + 1
+            answer = await self.client.call(address, ApiKey.LIST_OFFSETS, 5, replica_id=-1, topics=topics)
+        except Lost:
+            self.client.forget()
+            return None
+        [[one]] = [topic.partitions for topic in answer.topics]
+        if one.error_code != ErrorCode.NONE:
+            self.client.forget()
+            return None
+        if self.client.world.clustered and epoch >= 0 and one.leader_epoch >= epoch:
+            said = f"{self.topic.name}-{index} ends at {one.offset} for {address[0]}"
+            self.client.world.check(one.offset >= floor, f"{said}, and was known up to {floor}")
+        return int(one.offset)
+
     async def fetch(self) -> None:
-        """Fetch once; whatever goes wrong begins a session anew."""
+        """Fetch once, of one leader; whatever goes wrong begins a session anew."""
         self._follow_losses()
-        session_id, epoch = self._session
+        first = self.client.random.randrange(self.topic.partitions) if self.client.world.clustered else 0
+        try:
+            address = await self.client.leader(self.topic.name, first)
+        except Lost:
+            self.client.forget()
+            self._sessions.clear()
+            await self.client.pause(0.3)
+            return
+        wanted = {index for index in self.positions if self.client.known_leader(self.topic.name, index) == address}
+        session = self._sessions.get(address)
+        if session is None or session.wanted != wanted:
+            session = self._sessions[address] = Session(wanted)
+        session_id, epoch = session.at
         wrong = session_id != 0 and self.client.random.random() < 0.02
         if wrong:
             epoch += self.client.random.choice((-1, 1, 5))
             epoch = 7 if epoch <= 0 else epoch
-        named = dict(self.positions) if session_id == 0 else self._changed()
+        named = {index: self.positions[index] for index in self.positions if index in wanted}
+        if session_id:
+            named = {index: at for index, at in named.items() if session.named.get(index) != at}
         floors = {index: self._known(index).start_floor for index in self.positions}
+        process = (address, self.client.world.host_at(address).starts)
         try:
-            address = await self.client.leader(self.topic.name, 0)
             response = await self.client.call(
                 address, ApiKey.FETCH, self._version, **self._request(session_id, epoch, named)
             )
         except Lost:
             self.client.forget()
-            self._session = (0, 0)
+            self._sessions.clear()
             await self.client.pause(0.3)
             return
         code = ErrorCode(response.error_code)
         check = self.client.world.check
         if code is not ErrorCode.NONE:
             check(session_id and code in _SESSION_ERRORS, f"{self.client.name} got {code.name} for a Fetch")
-            self._session = (0, 0)
+            session.at = (0, 0)
             return
-        check(not wrong, f"{self.client.name} was answered in epoch {epoch} of a fetch session, not {self._session[1]}")
+        check(not wrong, f"{self.client.name} was answered in epoch {epoch} of a fetch session, not {session.at[1]}")
         if response.session_id:
-            self._session = (response.session_id, epoch + 1)
-            self._named = {**(self._named if session_id else {}), **named}
+            session.at = (response.session_id, epoch + 1)
+            session.named = {**(session.named if session_id else {}), **named}
         else:
-            self._session = (0, 0)
+            session.at = (0, 0)
         for topic in response.responses:
             for partition in topic.partitions:
-                self._take(partition, floors)
-
-    def _changed(self) -> dict[int, int]:
-        return {index: at for index, at in self.positions.items() if self._named.get(index) != at}
+                self._take(partition, floors, process)
 
     def _request(self, session_id: int, epoch: int, named: dict[int, int]) -> dict[str, Any]:
         partitions = [
@@ -298,8 +335,8 @@ class Consumer:
                 self._high_watermarks.pop(index, None)
                 self._last = {key: at for key, at in self._last.items() if key[0] != index}
 
-    def _take(self, partition: Any, floors: dict[int, int]) -> None:
-        """Hold what a partition's answer says against what is known."""
+    def _take(self, partition: Any, floors: dict[int, int], process: object) -> None:
+        """Hold what a partition's answer, of a leader's process, says against what is known."""
         index, code = partition.partition_index, ErrorCode(partition.error_code)
         known, check, name = (
             self._known(index),
@@ -322,11 +359,11 @@ class Consumer:
             self.client.forget()
             return
         # A leader that has just begun may lag behind what its predecessor had committed.
-        high_watermark, starts = partition.high_watermark, self.client.world.starts
-        before, starts_before = self._high_watermarks.get(index, (0, starts))
-        back = high_watermark < before and starts == starts_before
+        high_watermark = partition.high_watermark
+        before, process_before = self._high_watermarks.get(index, (0, process))
+        back = high_watermark < before and process == process_before
         check(not back, f"{name}: the high watermark went back from {before} to {high_watermark}")
-        self._high_watermarks[index] = high_watermark, starts
+        self._high_watermarks[index] = high_watermark, process
         known.started(partition.log_start_offset, floors[index])
         self.starts[index] = partition.log_start_offset
         try:
