@@ -89,13 +89,18 @@ class ControllerChannel:
         self._connect = connect
         self._answer_here = answer_here
         self._loop = loop
-        self._peers: set[Peer] = set()
+        self._peers: dict[Peer, None] = {}  # in the order in which they were made
+        self._closed = False
         self._idle: list[Peer] = []
         self._peer_id = _NOBODY
 
     def close(self) -> None:
-        """Close all connections; what waits for an answer gets none."""
-        peers, self._peers, self._idle = self._peers, set(), []
+        """Close all connections; what waits for an answer gets none, and nothing is asked any more."""
+        self._closed = True
+        self._drop_connections()
+
+    def _drop_connections(self) -> None:
+        peers, self._peers, self._idle = self._peers, {}, []
         for peer in peers:
             peer.close()
 
@@ -153,7 +158,7 @@ class ControllerChannel:
     ) -> Any:
         try:
             async with asyncio.timeout(timeout_s):
-                while True:
+                while not self._closed:
                     changed = self._quorum.leader_change()
                     leader = self._quorum.leader_id
                     answer: Any = None
@@ -170,14 +175,15 @@ class ControllerChannel:
                     await asyncio.wait([changed], timeout=_RETRY_S)
         except TimeoutError:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "The controller did not answer in time.") from None
+        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "This node is stopping.")
 
     async def _exchange(self, leader: int, there: Callable[[Peer], Awaitable[T | None]]) -> T | None:
         """Ask `leader` on a connection that nobody else waits for; None if it does not answer."""
         if leader != self._peer_id:
-            self.close()
+            self._drop_connections()
             self._peer_id = leader
         peer = self._idle.pop() if self._idle else self._connect(leader)
-        self._peers.add(peer)
+        self._peers[peer] = None
         whole = False
         try:
             asked = asyncio.ensure_future(there(peer))
@@ -191,7 +197,7 @@ class ControllerChannel:
             if whole:
                 self._idle.append(peer)
             else:  # what was asked may lie before what is asked next
-                self._peers.discard(peer)
+                self._peers.pop(peer, None)
                 peer.close()
 
     async def _while_it_leads(self, leader: int, asked: asyncio.Future[Any]) -> None:

@@ -267,3 +267,15 @@ def test_closing_leaves_no_connection(broker):
     broker.run(broker.channel.call(HEARTBEAT, 5))
     broker.channel.close()
     assert broker.network.lines[0].aborted
+
+
+def test_nothing_is_asked_any_more_when_it_is_closed(broker):
+    asking = broker.start(broker.channel.call(HEARTBEAT, 30))
+    broker.let_pass(1)
+    broker.channel.close()
+    broker.quorum.elect(2)
+    with pytest.raises(KafkaError) as error:
+        broker.run(asking)
+    assert error.value.code is ErrorCode.REQUEST_TIMED_OUT
+    assert broker.network.time() < 2
+    assert broker.connected == []
