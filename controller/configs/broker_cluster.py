@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from controller.configs.rows import table
 
-BROKER_CLUSTER_CONFIGS = table(
+_PUBLIC = table(
     """
     auto.leader.rebalance.enable BOOLEAN true read-only
         Whether leadership goes back to the preferred replicas by itself.
@@ -59,7 +59,15 @@ BROKER_CLUSTER_CONFIGS = table(
         The security protocol between brokers, where inter.broker.listener.name does not name a listener.
     socket.connection.setup.timeout.ms LONG 10000 read-only
         The time that a connection to another broker may take to begin.
-    unclean.leader.election.interval.ms LONG 300000 read-only 1..
-        How often partitions without a leader are given one that is not in sync, where that is allowed.
     """
 )
+
+_INTERNAL = table(
+    """
+    unclean.leader.election.interval.ms LONG 300000 read-only 1..
+        How often partitions without a leader are given one that is not in sync, where that is allowed.
+    """,
+    internal=True,
+)
+
+BROKER_CLUSTER_CONFIGS = (*_PUBLIC, *_INTERNAL)
