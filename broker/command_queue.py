@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from controller.commands.decision import Command, Decision
 from controller.image import MetadataImage
 from controller.image_builder import apply_records
+from protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from controller.raft import RaftNode
@@ -95,13 +96,13 @@ class CommandQueue:
         if not self._decided:
             self._pending = None
 
-    def refuse(self, error: Exception) -> None:
-        """Answer everything decided with `error`: the proposals that it rests on were taken back."""
-        for decided in self._decided:
-            if not decided.answer.done():
-                decided.answer.set_exception(error)
-        self._decided.clear()
-        self._pending = None
+    def refuse(self, error: Exception, from_offset: int = 0) -> None:
+        """Answer with `error` what was decided on proposals from `from_offset` on, which were taken back."""
+        while self._decided and self._decided[-1].next_offset > from_offset:
+            answer = self._decided.pop().answer
+            if not answer.done():
+                answer.set_exception(error)
+        self._pending = self._decided[-1].image if self._decided else None
 
     def fail(self, error: Exception) -> None:
         """Answer everything with `error`."""
@@ -110,3 +111,8 @@ class CommandQueue:
             if not answer.done():
                 answer.set_exception(error)
         self._queued.clear()
+
+
+def not_controller() -> KafkaError:
+    """Return the error of a node that does not lead."""
+    return KafkaError(ErrorCode.NOT_CONTROLLER, "This node does not lead the quorum.")

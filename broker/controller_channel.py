@@ -109,7 +109,7 @@ class ControllerChannel:
 
         async def there(peer: Peer) -> Message | None:
             answer = await peer.call(request)
-            return None if getattr(answer, "error_code", 0) == ErrorCode.NOT_CONTROLLER else answer
+            return None if answer is None or _leads_no_more(answer) else answer
 
         return await self._try(lambda: self._answer_here(request), there, timeout_s)
 
@@ -209,3 +209,13 @@ class ControllerChannel:
         except asyncio.CancelledError:
             asked.cancel()
             raise
+
+
+def _leads_no_more(answer: Message) -> bool:
+    """Say whether the answer, or each entry of one that has no code of its own, is NOT_CONTROLLER."""
+    code = getattr(answer, "error_code", None)
+    if code is not None:
+        return bool(code == ErrorCode.NOT_CONTROLLER)
+    entries = getattr(answer, "topics", None) or getattr(answer, "responses", None) or ()
+    codes = {getattr(entry, "error_code", None) for entry in entries}
+    return codes == {ErrorCode.NOT_CONTROLLER}

@@ -167,9 +167,14 @@ class FetchSession:
             self._watch(known)
 
     def postpone(self, known: FetchPartition) -> None:
-        """Serve the others before `known` next time: it had its turn."""
+        """Serve the others before `known` next time: it had its turn.
+
+        A follower names it again when it has what it was sent; until then, another of its requests that is on its way
+        must not be answered with the same once more.
+        """
         self.pending.pop(known, None)
-        self.pending[known] = None
+        if not self.privileged:
+            self.pending[known] = None
 
     def host(self, known: FetchPartition, hosted: Partition) -> None:
         """Note which replica serves `known` from now on."""

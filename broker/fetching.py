@@ -370,7 +370,7 @@ class Fetching:
     def _failed_here(self, key: Key, followed: _Followed, error: KafkaError | DecodeError, now_ms: int) -> None:
         """Stop where the own disk has failed; try again where the leader's bytes were no good."""
         self._remark(f"{followed.copy}: {error}")
-        if isinstance(error, KafkaError) and error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+        if followed.copy.partition.log.offline:
             self._set_aside(key, followed)
         else:
             self._pause(key, followed, now_ms)

@@ -19,6 +19,7 @@ Pure: `broker.isr_driver` sends. Who is to leave or join is `broker.isr`'s.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from broker.follower import NO_EPOCH
@@ -54,6 +55,8 @@ class Proposal(NamedTuple):
     isr: frozenset[int]
     leader_epoch: int
     partition_epoch: int
+    epochs: Mapping[int, int]
+    """The followers' broker epochs by then: who restarts before the controller decides may have lost everything."""
 
     @property
     def counts(self) -> bool:
@@ -63,9 +66,7 @@ class Proposal(NamedTuple):
 
     def wanted(self, broker_epoch: int) -> _Wanted:
         """Return what the request says of it; `broker_epoch` is the leader's own."""
-        followers = self.partition.followers
-        epochs = {broker: followers[broker].broker_epoch for broker in self.isr if broker in followers}
-        epochs[self.partition.node_id] = broker_epoch
+        epochs = {**self.epochs, self.partition.node_id: broker_epoch}
         return _Wanted(
             partition_index=self.partition.index,
             leader_epoch=self.leader_epoch,
@@ -96,7 +97,8 @@ class IsrProposals:
     def propose(self, partition: Partition, isr: frozenset[int]) -> None:
         """Let `partition`, of which no change is on its way, count on `isr`, and the controller hear of it."""
         partition.propose(isr)
-        proposal = Proposal(partition, isr, partition.leader_epoch, partition.partition_epoch)
+        epochs = {broker: one.broker_epoch for broker, one in partition.followers.items() if broker in isr}
+        proposal = Proposal(partition, isr, partition.leader_epoch, partition.partition_epoch, epochs)
         self._queued[partition.topic_id, partition.index] = proposal
 
     def may_grow(self, partition: Partition, now_ms: int) -> bool:

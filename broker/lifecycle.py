@@ -167,6 +167,9 @@ class Lifecycle:
             code = ErrorCode(answer.error_code)
         except KafkaError as error:
             code = error.code
+        except Exception:
+            _log.exception("A heartbeat failed")
+            code = ErrorCode.UNKNOWN_SERVER_ERROR
         if code is not self._trouble:
             self._trouble = code
             if code is not ErrorCode.NONE:

@@ -126,6 +126,11 @@ class MetadataLog:
         return self._log.recovery.truncated_bytes
 
     @property
+    def failed(self) -> bool:
+        """Say whether the disk under it has failed."""
+        return self._directory.failure is not None
+
+    @property
     def start_offset(self) -> int:
         """Return the offset of the first record."""
         return self._log.log_start_offset

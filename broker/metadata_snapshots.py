@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 from broker.metadata_log import MetadataLog, Retention
 from controller.snapshot import SnapshotId, encode_snapshot, image_records
-from storage.disk import out_of_space
+from protocol.errors import KafkaError
+from storage.disk import out_of_files, out_of_space
 
 if TYPE_CHECKING:
     from controller.configs.effective import StaticSettings
@@ -34,10 +35,14 @@ class MetadataSnapshots:
         loop: asyncio.AbstractEventLoop,
         now_ms: Callable[[], int],
         *,
-        stored: Callable[[SnapshotId], None],
+        stored: Callable[[SnapshotId, int], None],
         failed: Callable[[Exception], None],
     ) -> None:
-        """Take none yet; `stored` is told of each new snapshot, `failed` what went wrong other than a full disk."""
+        """Take none yet.
+
+        `stored` is told of each new snapshot and of where the log begins by then, `failed` what went wrong other than
+        that there is no room for one.
+        """
         self._settings = settings
         self._loop = loop
         self._now_ms = now_ms
@@ -87,11 +92,18 @@ class MetadataSnapshots:
                 self._settings["metadata.max.retention.bytes"], self._settings["metadata.max.retention.ms"]
             )
             log.added_snapshot(snapshot, retention, now_ms)
-            self._stored(snapshot)
+            self._stored(snapshot, log.start_offset)
         except Exception as error:
-            if isinstance(error, OSError) and out_of_space(error):
+            if _is_harmless(error, log):
                 _log.warning("No snapshot of the metadata was taken: %s", error)
             else:
                 self._failed(error)
         finally:
             self._task = None
+
+
+def _is_harmless(error: Exception, log: MetadataLog) -> bool:
+    """Say whether only this snapshot is lost: there was no space or no descriptor for it, and the disk works."""
+    if isinstance(error, OSError):
+        return out_of_space(error) or out_of_files(error)
+    return isinstance(error, KafkaError) and not log.failed

@@ -81,7 +81,8 @@ class Neighbours:
     def listener(self) -> str:
         """Return the name of the listener that brokers use among themselves."""
         named = self._settings["inter.broker.listener.name"] or self._settings["security.inter.broker.protocol"]
-        own = [endpoint.listener for endpoint in self._settings.advertised_listeners]
+        controllers = self._settings.controller_listeners
+        own = [one.listener for one in self._settings.advertised_listeners if one.listener not in controllers]
         return named.upper() if named.upper() in own or not own else own[0]
 
     def _peer(

@@ -284,7 +284,9 @@ class Partition:
         follower = self.followers[broker]
         leader_end = self.log.log_end_offset
         follower.fetched(log_end_offset, log_start_offset, leader_end, elapsed_ms, broker_epoch)
-        if log_end_offset >= leader_end and follower not in self.at_end:
+        if log_end_offset < leader_end:
+            self.at_end = [one for one in self.at_end if one is not follower]  # it had less when it came back
+        elif follower not in self.at_end:
             self.at_end.append(follower)
         return self.advance_high_watermark()
 

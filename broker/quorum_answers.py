@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from broker.metadata_log import MetadataLog
     from controller.raft_messages import Answer
 
+# However much is asked for, nobody else has to wait for longer than reading this takes.
+_MOST_BYTES = 8 * 1024 * 1024
+
 
 def fill_in(log: MetadataLog, answer: Answer) -> None:
     """Read what the answer's response is to contain."""
@@ -27,7 +30,7 @@ def _fill_records(log: MetadataLog, response: FetchResponse, read: LogRead) -> N
     [topic] = response.responses
     [partition] = topic.partitions
     try:
-        partition.records = memoryview(log.read_batches(read.offset, read.max_bytes))
+        partition.records = memoryview(log.read_batches(read.offset, min(read.max_bytes, _MOST_BYTES)))
     except KafkaError as error:
         partition.error_code = error.code
 
@@ -36,7 +39,7 @@ def _fill_part(log: MetadataLog, response: FetchSnapshotResponse, read: Snapshot
     [topic] = response.topics
     [partition] = topic.partitions
     try:
-        part = log.read_snapshot_part(read.snapshot, read.position, read.max_bytes)
+        part = log.read_snapshot_part(read.snapshot, read.position, min(read.max_bytes, _MOST_BYTES))
     except KafkaError as error:
         partition.error_code = error.code
         if error.code is ErrorCode.POSITION_OUT_OF_RANGE:

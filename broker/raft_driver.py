@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
-from broker.command_queue import CommandQueue
+from broker.command_queue import CommandQueue, not_controller
 from broker.metadata_applier import MetadataApplier, Subscriber
 from broker.metadata_log import MetadataLog
 from broker.metadata_snapshots import MetadataSnapshots
@@ -52,7 +52,6 @@ from controller.raft_messages import (
     Role,
     Tick,
 )
-from controller.snapshot import SnapshotId
 from controller.topic_names import CLUSTER_METADATA
 from controller.voters import Voter, VoterSet
 from protocol.errors import ErrorCode, InvariantError, KafkaError
@@ -121,7 +120,8 @@ class RaftDriver:
         self._leadership = (False, NOBODY)
         self._leader_change: asyncio.Future[None] = loop.create_future()
         self._appended_ms = now_ms()
-        self._snapshots = MetadataSnapshots(settings, loop, now_ms, stored=self._stored_snapshot, failed=self._fail)
+        noted = lambda *snapshot: self._node.snapshotted(*snapshot)  # noqa: E731, PLW0108 - there is no node yet
+        self._snapshots = MetadataSnapshots(settings, loop, now_ms, stored=noted, failed=self._fail)
         self._peers = None
         if connect is not None:
             from broker.quorum_peers import QuorumPeers
@@ -301,7 +301,7 @@ class RaftDriver:
         if self._failure is not None:
             raise self._failure
         if not self.leads or self._stopped:
-            raise _not_controller()
+            raise not_controller()
         answer = self._commands.submit(command)
         self._wake()
         try:
@@ -312,6 +312,8 @@ class RaftDriver:
 
     def ask(self, request: RaftRequest) -> asyncio.Future[Message]:
         """Return the answer of this node of the quorum to another node."""
+        if self._failure is not None:
+            raise self._failure
         answer: asyncio.Future[Message] = self._loop.create_future()
         self._tell(Asked(answer, request))
         return answer
@@ -371,6 +373,8 @@ class RaftDriver:
         for part in ready.snapshot_parts:
             await self._in_thread(log.write_snapshot_part, *part)
         if ready.begin_behind is not None:
+            await self._metadata.finish()
+            await self._snapshots.stop()
             await self._in_thread(log.begin_behind, ready.begin_behind)
             await self._metadata.begin_behind(ready.begin_behind)
             self._look_around()
@@ -381,8 +385,8 @@ class RaftDriver:
             elif ready.received is not None:
                 flush = self._receive(ready.received)
         except _NoSpaceError as error:
-            self._commands.refuse(error)
-            return
+            self._commands.refuse(error, ready.entries[0].base_offset)
+            ready = ready._replace(entries=())
         self._answer(answer for answer in ready.answers if isinstance(answer.response, FetchResponse))
         if flush is not None:
             await sync_in_thread(self._loop, [flush])
@@ -439,11 +443,9 @@ class RaftDriver:
         if (leads, leader_id) == self._leadership:
             return
         if self.leads and not leads:
-            self._commands.fail(_not_controller())
+            self._commands.fail(not_controller())
         began = leads and not self.leads
-        self._leadership = (leads, leader_id)
-        changed, self._leader_change = self._leader_change, self._loop.create_future()
-        changed.set_result(None)
+        self._lead(leads, leader_id)
         if began and not self.is_only_voter:
             # Without anybody who waits: it is decided once for a cluster, by its first leader.
             log = self._log
@@ -451,6 +453,11 @@ class RaftDriver:
             begun.add_done_callback(lambda begun: begun.cancelled() or begun.exception())  # the next one does it then
             self._wake()
         self._look_around()
+
+    def _lead(self, leads: bool, leader_id: int) -> None:
+        self._leadership = (leads, leader_id)
+        changed, self._leader_change = self._leader_change, self._loop.create_future()
+        changed.set_result(None)
 
     def _applied_all(self) -> None:
         self._note_leadership()
@@ -460,9 +467,6 @@ class RaftDriver:
         )
         if self._commands:
             self._wake()
-
-    def _stored_snapshot(self, snapshot: SnapshotId) -> None:
-        self._node.snapshotted(snapshot, self._log.start_offset)
 
     # Waiting and failing
 
@@ -491,8 +495,5 @@ class RaftDriver:
         for _, happened in self._waiting:
             if not happened.done():
                 happened.set_exception(failure)
+        self._lead(False, NOBODY)
         self._loop.call_exception_handler({"message": "The controller failed", "exception": failure})
-
-
-def _not_controller() -> KafkaError:
-    return KafkaError(ErrorCode.NOT_CONTROLLER, "This node does not lead the quorum.")

@@ -147,6 +147,21 @@ def test_refused_proposals_take_along_what_was_decided_on_them_and_nothing_that_
     assert waits.result() == [], "it is decided on the image without them"
 
 
+def test_what_was_stored_before_the_refused_proposals_stays_and_is_decided_on(controller):
+    stored = controller.submit(setting("2"))
+    controller.decide()
+    end = controller.node.end_offset
+    refused = controller.submit(setting("3"))
+    controller.decide()
+    controller.queue.refuse(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "full"), end)
+    assert refused.exception().code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert not stored.done()
+    later = controller.queue.submit(lambda image: Decision((), values(image)))
+    controller.decide()
+    controller.apply()
+    assert (stored.exception(), later.result()) == (None, ["2"])
+
+
 def test_who_loses_the_lead_answers_everything_with_that(controller):
     decided = controller.submit(setting("2"))
     controller.decide()

@@ -126,6 +126,17 @@ def test_records_beyond_the_requests_limit_are_not_forgotten(node: Node, fetcher
     assert fetcher.fetch({"t": {1: 1}}, max_bytes=size) == {}
 
 
+def test_a_follower_is_sent_records_once_however_many_of_its_requests_are_on_their_way(node: Node) -> None:
+    node.create("t", replicas=(1, 2))
+    fetcher = Fetcher(node, 13)
+    fetcher.fetch({"t": {0: 0}}, replica_id=2)
+    size = appended(node, 0)
+    assert fetcher.fetch(replica_id=2) == {0: (size, 0)}
+    assert fetcher.fetch(replica_id=2) == {}
+    appended(node, 0)
+    assert fetcher.fetch({"t": {0: 1}}, replica_id=2) == {0: (size, 1)}
+
+
 def test_partitions_are_added_and_forgotten(node: Node, fetcher: Fetcher) -> None:
     fetcher.fetch({"t": {0: 0}})
     assert fetcher.fetch({"t": {2: 0}}) == {2: (0, 0)}

@@ -59,6 +59,14 @@ def test_all_that_is_proposed_goes_in_one_request(proposals: IsrProposals, parti
     assert [(one.broker_id, one.broker_epoch) for one in wanted.new_isr_with_epochs] == [(1, 9), (2, 5)]
 
 
+def test_it_names_the_broker_epochs_of_when_it_was_proposed(proposals: IsrProposals, partition: Partition) -> None:
+    partition.acknowledge(2, 0, 0, 0, 5)
+    proposals.propose(partition, SMALLER)
+    partition.acknowledge(2, 0, 0, 0, 6)  # it has restarted meanwhile, and may have lost everything
+    [wanted] = sent(proposals).topics[0].partitions
+    assert [(one.broker_id, one.broker_epoch) for one in wanted.new_isr_with_epochs] == [(1, 9), (2, 5)]
+
+
 def test_one_request_is_under_way_at_a_time(proposals: IsrProposals, partitions: list[Partition]) -> None:
     first, second = partitions
     proposals.propose(first, SMALLER)

@@ -34,7 +34,11 @@ class Snapshots:
             disk, LogDirectory(disk, path), None, config=LogConfig(cleanup_policy=frozenset()), now_ms=1
         )
         self.snapshots = MetadataSnapshots(
-            Settings(settings), self.loop, lambda: self.now, stored=self.stored.append, failed=self.failed.append
+            Settings(settings),
+            self.loop,
+            lambda: self.now,
+            stored=lambda snapshot, _start: self.stored.append(snapshot),
+            failed=self.failed.append,
         )
 
     def append(self, value="1"):

@@ -15,7 +15,12 @@ Partition = FetchSnapshotRequest.Topic.Partition
 
 @pytest.fixture
 def three():
-    cluster = WholeCluster(metadata_log_max_record_bytes_between_snapshots="1")
+    cluster = WholeCluster(
+        metadata_log_max_record_bytes_between_snapshots="1",
+        # The clock of these machines says that what has just been written is very old.
+        metadata_max_retention_ms="-1",
+        metadata_max_retention_bytes="-1",
+    )
     cluster.start()
     yield cluster
     cluster.close()
