@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from controller.raft_messages import NOBODY
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode, KafkaError
 from protocol.headers import RequestHeader, encode_request_header
@@ -51,7 +52,6 @@ FORWARDED = frozenset(
 
 _log = logging.getLogger("broker.controller")
 
-_NOBODY = -1
 _RETRY_S = 0.05
 _PATIENCE_S = 30.0
 
@@ -92,7 +92,7 @@ class ControllerChannel:
         self._peers: dict[Peer, None] = {}  # in the order in which they were made
         self._closed = False
         self._idle: list[Peer] = []
-        self._peer_id = _NOBODY
+        self._peer_id = NOBODY
 
     def close(self) -> None:
         """Close all connections; what waits for an answer gets none, and nothing is asked any more."""
@@ -203,7 +203,7 @@ class ControllerChannel:
     async def _while_it_leads(self, leader: int, asked: asyncio.Future[Any]) -> None:
         """Wait for an answer of `leader`, but not when another leads: this one may hang, or be cut off."""
         try:
-            while not asked.done() and self._quorum.leader_id in (leader, _NOBODY):
+            while not asked.done() and self._quorum.leader_id in (leader, NOBODY):
                 waiting: set[asyncio.Future[Any]] = {asked, self._quorum.leader_change()}
                 await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:

@@ -137,8 +137,7 @@ class Dispatcher:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{header.api_key.name} has no such version here")
         request = requests.decode(frame, header.api_version, body_at)
         try:
-            outcome = handle(self._broker, context_of(header, connection), request)
-            answer = await outcome if isinstance(outcome, Awaitable) else outcome
+            answer = await _handled(handle, self._broker, context_of(header, connection), request)
             return _encode_answer(header, answer) or []
         except Exception as error:
             if isinstance(error, KafkaError) and error.code is ErrorCode.NOT_CONTROLLER:
@@ -204,8 +203,7 @@ async def answer_here(broker: Broker, request: Message) -> Message:
     handle: Handler = import_module(f"broker.handlers.{api.module}").handle
     context = RequestContext(key, api.max_version, 0, None, NO_CONNECTION, "", "localhost")
     try:
-        outcome = handle(broker, context, request)
-        return cast("Message", await outcome if isinstance(outcome, Awaitable) else outcome)
+        return cast("Message", await _handled(handle, broker, context, request))
     except KafkaError as error:
         if error.code is ErrorCode.NOT_CONTROLLER:
             raise
@@ -219,12 +217,15 @@ async def decide_or_forward(module: Any, broker: Broker, context: RequestContext
     if answer is not None:
         return await answer
 
-    async def here() -> Any:
-        outcome = module.handle(broker, context, request)
-        return await outcome if isinstance(outcome, Awaitable) else outcome
-
+    here = partial(_handled, module.handle, broker, context, request)
     timeout_s = broker.settings["request.timeout.ms"] / 1000
     return await broker.to_controller.forward(context, request, here, timeout_s)
+
+
+async def _handled(handle: Handler, broker: Broker, context: RequestContext, request: Message) -> Any:
+    """Return a handler's answer, whether it comes at once or later."""
+    outcome = handle(broker, context, request)
+    return await outcome if isinstance(outcome, Awaitable) else outcome
 
 
 def _encode_promised(header: RequestHeader, answer: FrameAnswer | Exception) -> list[Part] | None:

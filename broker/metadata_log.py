@@ -29,7 +29,7 @@ from controller.batches import decode_entries, encode_entry
 from controller.commands.bootstrap import bootstrap_records
 from controller.raft_messages import NOBODY, Entry, QuorumState
 from controller.snapshot import Snapshot, SnapshotId, encode_snapshot
-from controller.topic_names import CLUSTER_METADATA
+from controller.topic_names import CLUSTER_METADATA, METADATA_TOPIC_ID
 from controller.voters import NO_DIRECTORY, VoterSet
 from protocol.errors import DecodeError, InvariantError, KafkaError
 from protocol.records.quorum_state import QuorumStateData, format_quorum_state, parse_quorum_state
@@ -46,8 +46,6 @@ from storage.segment import LOG_SUFFIX
 
 if TYPE_CHECKING:
     from controller.raft_messages import Received
-
-METADATA_TOPIC_ID = bytes(15) + b"\x01"
 
 _BOOTSTRAP = "bootstrap.checkpoint"
 _QUORUM_STATE = "quorum-state"

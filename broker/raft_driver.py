@@ -85,6 +85,7 @@ class RaftDriver:
 
     _log: MetadataLog
     _node: RaftNode
+    _snapshots: MetadataSnapshots
 
     def __init__(
         self,
@@ -120,8 +121,6 @@ class RaftDriver:
         self._leadership = (False, NOBODY)
         self._leader_change: asyncio.Future[None] = loop.create_future()
         self._appended_ms = now_ms()
-        noted = lambda *snapshot: self._node.snapshotted(*snapshot)  # noqa: E731, PLW0108 - there is no node yet
-        self._snapshots = MetadataSnapshots(settings, loop, now_ms, stored=noted, failed=self._fail)
         self._peers = None
         if connect is not None:
             from broker.quorum_peers import QuorumPeers
@@ -232,6 +231,8 @@ class RaftDriver:
             random=self._random,
             now_ms=self._monotonic_ms(),
         )
+        noted = self._node.snapshotted
+        self._snapshots = MetadataSnapshots(settings, self._loop, self._now_ms, stored=noted, failed=self._fail)
         log.bootstrap_records()  # are asked for when the cluster begins, and must be right by now
         self._metadata.begin(log, stored)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from controller.raft_messages import NOBODY
 from controller.snapshot import SnapshotId
-from controller.topic_names import CLUSTER_METADATA
+from controller.topic_names import CLUSTER_METADATA, METADATA_TOPIC_ID
 from protocol.errors import ErrorCode, InvariantError
 from protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
 from protocol.messages.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from controller.raft_messages import Timing
     from controller.voters import Voter
 
-METADATA_TOPIC_ID = bytes(15) + b"\x01"
 NO_EPOCH = -1
 
 RaftRequest: TypeAlias = (

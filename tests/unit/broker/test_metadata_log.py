@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from broker.metadata_log import METADATA_TOPIC_ID, MetadataLog, Retention
+from broker.metadata_log import MetadataLog, Retention
 from controller.batches import encode_entry
 from controller.raft_messages import Entry, QuorumState, Received
 from controller.snapshot import SnapshotId, encode_snapshot
+from controller.topic_names import METADATA_TOPIC_ID
 from controller.voters import Voter, VoterSet
 from protocol.errors import ErrorCode, InvariantError, KafkaError
 from protocol.primitives import uuid_text

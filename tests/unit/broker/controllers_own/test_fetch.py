@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from broker.metadata_log import METADATA_TOPIC_ID
 from controller.batches import decode_entries
+from controller.topic_names import METADATA_TOPIC_ID
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest
