@@ -282,44 +282,47 @@ class Log:
 
         Leader epochs that begin there go even if no record does (KAFKA-10706). A recovery point must be checkpointed.
         """
+        segments, directory = self._segments, self._directory
         if offset >= self.log_end_offset:
-            with self._directory.storage_errors():
+            with directory.storage_errors():
                 self.leader_epochs.truncate_from_end(offset)
-                self._files.save_epochs(self.leader_epochs)
             return False
-        if offset < self._segments.base_offsets[0]:
+        if offset < segments.base_offsets[0]:
             self.truncate_fully_and_start_at(offset)
             return True
-        with self._directory.storage_errors():
+        with directory.storage_errors():
+            segments.prepare_truncation(offset)
+        with directory.must_succeed():
             self._lose()
-            end_offset = self._segments.truncate_to(offset)
+            self.log_end_offset = end_offset = segments.truncate_to(offset)
             if self.cleaned_to is not None:
                 self.cleaned_to = min(self.cleaned_to, end_offset)
             self.recovery_point = min(self.recovery_point, end_offset)
-            self.log_end_offset = end_offset
             self.log_start_offset = min(self.log_start_offset, end_offset)
+            # The file follows with the next flush: until then a start leaves out what has gone.
             self.leader_epochs.truncate_from_end(end_offset)
-            self._files.save_epochs(self.leader_epochs)
             self.producers = recover_producers(
-                self._files, self._segments.all, end_offset, high_watermark=self.high_watermark
+                self._files, segments.all, end_offset, high_watermark=self.high_watermark
             )
-            sync_cut(self._disk, self._directory, self.directory, self._segments.active.file)
+            sync_cut(self._disk, directory, self.directory, segments.active.file)
         self.update_high_watermark(self.high_watermark)
         return True
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Drop everything; the log is empty and its next offset is `offset`."""
-        with self._directory.storage_errors():
+        """Drop everything; the log is empty and its next offset is `offset`: or its first one if that fails."""
+        segments, directory = self._segments, self._directory
+        self.truncate_to(segments.base_offsets[0])
+        with directory.storage_errors():
             self._lose()
+            segments.roll(offset, self._flushes.begun_ms)
+        with directory.must_succeed():
             self.recovery_point = min(self.recovery_point, offset)
-            self._segments.restart_at(offset, self._flushes.begun_ms)
             self.cleaned_to = None
-            self._files.remove_snapshots(below=self.log_end_offset + 1)
             self.log_start_offset = self.log_end_offset = offset
             self.leader_epochs.clear()
-            self._files.save_epochs(self.leader_epochs)
             self.producers = ProducerState(offset)
-            sync_cut(self._disk, self._directory, self.directory, self._segments.active.file)
+            self._files.remove_snapshots(below=offset + 1)
+            sync_cut(self._disk, directory, self.directory, segments.active.file)
         self.update_high_watermark(offset)
 
     def _lose(self) -> None:

@@ -207,6 +207,14 @@ class LogDirectory:
         except OSError as error:
             raise self.fail(error) from error
 
+    @contextmanager
+    def must_succeed(self) -> Iterator[None]:
+        """Take the directory offline by any OSError within: what is done by half can be neither ended nor undone."""
+        try:
+            yield
+        except OSError as error:
+            raise self.give_up(error) from error
+
     def _read(self, name: str) -> str | None:
         try:
             return self._disk.read_file(f"{self.path}/{name}").decode(errors="replace")

@@ -172,25 +172,24 @@ class Segments:
                 active.remove()
         self._set([*self._segments, created])
 
+    def prepare_truncation(self, offset: int) -> None:
+        """Read what `truncate_to` needs, while nothing is changed: TransactionIndexError if that cannot be read."""
+        self._holding(offset).transaction_index.load()
+
     def truncate_to(self, offset: int) -> int:
         """Drop every batch that ends at or after `offset`, and return where the next one goes.
 
-        `offset` lies behind the first segment's start. TransactionIndexError, with nothing changed, if one is to be cut
-        that cannot be read.
+        `offset` does not lie before the first segment's start.
         """
-        kept = max(bisect_right(self._bases, offset), 1)
-        self._segments[kept - 1].transaction_index.load()
+        cut = self._holding(offset)
         # From the end backwards, so that a crash amid this leaves no hole.
-        for segment in reversed(self._segments[kept:]):
-            segment.remove()
-        self._set(self._segments[:kept])
-        return self.active.truncate_to(offset)
+        while self._segments[-1] is not cut:
+            self._segments[-1].remove()
+            self._set(self._segments[:-1])
+        return cut.truncate_to(offset)
 
-    def restart_at(self, offset: int, now_ms: int) -> None:
-        """Drop everything and begin anew at `offset`."""
-        for segment in reversed(self._segments):
-            segment.remove()
-        self._set([Segment.create(self._disk, self._directory, offset, now_ms)])
+    def _holding(self, offset: int) -> Segment:
+        return self._segments[bisect_right(self._bases, offset) - 1]
 
     def remove_first(self, count: int) -> list[str]:
         """Take the oldest segments out, never the active one; return their renamed files for deletion later."""

@@ -220,6 +220,8 @@ def test_truncating_nothing_still_forgets_an_epoch_that_began_at_the_end(tmp_pat
     assert log.leader_epochs.latest == 5
     assert not log.truncate_to(2)
     assert log.leader_epochs.latest == 1
+    assert open_log(tmp_path, clean=False).leader_epochs.latest == 1
+    log.close(NOW_MS)
     assert open_log(tmp_path).leader_epochs.latest == 1
 
 
@@ -239,7 +241,7 @@ def test_starting_fully_anew_keeps_nothing(tmp_path: Path) -> None:
     log.flush(NOW_MS)
     log.truncate_fully_and_start_at(100)
     assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (100, 100, 100)
-    assert (log.recovery_point, log.leader_epochs.entries, log.size_bytes) == (5, (), 0)
+    assert (log.recovery_point, log.leader_epochs.entries, log.size_bytes) == (0, (), 0)
     assert {path.name[:20] for path in (tmp_path / "topic-0").glob("0*")} == {f"{100:020d}"}
     assert log.append_as_leader(batch(), 4, NOW_MS).base_offset == 100
 

@@ -144,6 +144,14 @@ def test_want_of_space_fails_the_operation_and_not_the_directory(tmp_path: Path)
     assert directory.failure is None
 
 
+def test_what_cannot_be_left_half_done_takes_the_directory_offline_whatever_it_lacks(tmp_path: Path) -> None:
+    directory = LogDirectory(OsDisk(), str(tmp_path))
+    with pytest.raises(KafkaError) as failed, directory.must_succeed():
+        raise OSError(errno.EMFILE, "no descriptor")
+    assert failed.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert directory.failure is not None
+
+
 def test_other_errors_pass(tmp_path: Path) -> None:
     directory = LogDirectory(OsDisk(), str(tmp_path))
     with pytest.raises(ZeroDivisionError), directory.storage_errors():

@@ -1,12 +1,15 @@
 """What a log does when its disk is full or broken."""
 
 import errno
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 from protocol.errors import ErrorCode, KafkaError
-from storage.log import LogConfig
+from storage.log import Log, LogConfig
 from storage.search import finish
 from tests.disks import FaultyDisk
 from tests.logs import NOW_MS, TOPIC_ID, bases, batch, content, fill, headers, open_log
@@ -191,3 +194,44 @@ def test_a_read_error_takes_the_directory_offline(tmp_path: Path) -> None:
     assert failed.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     with pytest.raises(KafkaError):
         log.append_as_leader(batch(), 0, NOW_MS)
+
+
+def _parted(path: Path, disk: FaultyDisk) -> Log:
+    """Return a log of a follower that is to be cut: two producers and two epochs, in three segments."""
+    log = open_log(path, LogConfig(segment_bytes=2 * SIZE, index_interval_bytes=1), disk=disk)
+    for number in range(5):
+        log.append_as_leader(batch(producer_id=number % 2, producer_epoch=0, base_sequence=number // 2), number, NOW_MS)
+    log.update_high_watermark(5)
+    return log
+
+
+def _known(log: Log) -> tuple[object, ...]:
+    producers = {number: entry.batches for number, entry in log.producers.producers.items()}
+    ends = (log.log_start_offset, log.high_watermark, log.log_end_offset)
+    return ends, [header.base_offset for header in headers(log)], producers, log.leader_epochs.entries
+
+
+@pytest.mark.parametrize("cut", [lambda log: log.truncate_to(3), lambda log: log.truncate_fully_and_start_at(9)])
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EMFILE])
+@pytest.mark.parametrize("kind", ["create", "open", "read", "replace", "pwrite", "truncate"])
+def test_a_cut_that_fails_amid_it_leaves_a_log_that_knows_what_it_holds(
+    kind: str, code: int, cut: Callable[[Log], object], tmp_path: Path
+) -> None:
+    for after in count():
+        disk = FaultyDisk()
+        log = _parted(tmp_path / str(after), disk)
+        whole = _known(log)
+        disk.arm(kind, code, after=after)
+        with suppress(KafkaError):
+            cut(log)
+        if not disk.disarm(kind):
+            break
+        if log.offline:
+            continue
+        left = _known(log)
+        log.close(NOW_MS)
+        again = open_log(tmp_path / str(after), log.config, clean=False)
+        again.update_high_watermark(log.high_watermark)
+        assert left in (whole, _known(again))
+        cut(again)
+        again.append_as_leader(batch(producer_id=0, producer_epoch=0, base_sequence=2), 9, NOW_MS)

@@ -171,12 +171,6 @@ def test_truncation_at_a_segments_start_leaves_it_empty(segments: Segments) -> N
     assert segments.active.size_bytes == 0
 
 
-def test_starting_again_elsewhere_leaves_one_empty_segment(segments: Segments) -> None:
-    segments.restart_at(500, NOW_MS)
-    assert segments.base_offsets == [500]
-    assert {name[:20] for name in files(segments)} == {f"{500:020d}"}
-
-
 def test_the_first_segments_are_renamed_out_of_the_log(segments: Segments) -> None:
     paths = segments.remove_first(2)
     assert segments.base_offsets == [6, 9]
