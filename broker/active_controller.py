@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,10 @@ if TYPE_CHECKING:
     from broker.connection import Connection
     from broker.raft_driver import RaftDriver
     from controller.configs.effective import StaticSettings
-    from controller.image import MetadataImage
+    from controller.image import BrokerImage, MetadataImage
+
+# A process that is killed loses its connections one after the other, and its listeners.
+_ENDING_S = 0.02
 
 _log = logging.getLogger("broker.controller")
 
@@ -43,11 +46,16 @@ class ActiveController:
         loop: asyncio.AbstractEventLoop,
         *,
         broker_epoch: Callable[[], int],
+        has_ended: Callable[[BrokerImage], Awaitable[bool]],
     ) -> None:
-        """Have none until `begin`; `broker_epoch` is that of this node's own broker, -1 until it has registered."""
+        """Have none until `begin`; `broker_epoch` is that of this node's own broker, -1 until it has registered.
+
+        `has_ended` looks whether the process of another broker has certainly ended.
+        """
         self.liveness = Liveness(settings["broker.session.timeout.ms"], settings["barnabas.broker.disconnect.grace.ms"])
         self._quorum = quorum
         self._broker_epoch = broker_epoch
+        self._has_ended = has_ended
         self._settings = settings
         self._loop = loop
         self._leads = False
@@ -143,7 +151,14 @@ class ActiveController:
 
     def _connection_lost(self, connection_id: int) -> None:
         if self._leads:
-            self.liveness.connection_lost(connection_id, self._now_ms())
+            for broker in self.liveness.connection_lost(connection_id, self._now_ms()):
+                self._perform(self._look_whether_it_ended(broker))
+            self._look_after_brokers()
+
+    async def _look_whether_it_ended(self, broker: BrokerImage) -> None:
+        await asyncio.sleep(_ENDING_S)
+        if await self._has_ended(broker) and self._leads:
+            self.liveness.ended(broker.broker_id, broker.epoch, self._now_ms())
             self._look_after_brokers()
 
     def _look_after_brokers(self) -> None:
@@ -170,7 +185,10 @@ class ActiveController:
         self._timers[name] = self._loop.call_at(when_s, call)
 
     def _submit(self, command: Command[Any], again: Callable[[], None] | None = None) -> None:
-        task = self._loop.create_task(self._decide(command, again))
+        self._perform(self._decide(command, again))
+
+    def _perform(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

@@ -40,6 +40,7 @@ from broker.data_directories import (
 )
 from broker.dispatch import Dispatcher, answer_here
 from broker.fetch_sessions import FetchSessions
+from broker.lately_lost import LatelyLost
 from broker.lifecycle import Lifecycle, RegistrationError
 from broker.listeners import join_host_port, split_host_port
 from broker.live_settings import LiveSettings
@@ -137,6 +138,7 @@ class Broker:
         self.refused_transactions = SaidOnce()
         self.producer_ids = ProducerIds(partial(allocate_block, self))
         self.neighbours = Neighbours(settings, loop, self.random)
+        self.lately_lost = LatelyLost(settings["broker.session.timeout.ms"] / 1000, loop.time)
         self.controller: RaftDriver
         self.duties: ActiveController
         self.to_controller: ControllerChannel
@@ -268,7 +270,11 @@ class Broker:
             connect=self.neighbours.voter,
         )
         self.duties = ActiveController(
-            self.controller, self.settings, self.loop, broker_epoch=lambda: self.broker_epoch
+            self.controller,
+            self.settings,
+            self.loop,
+            broker_epoch=lambda: self.broker_epoch,
+            has_ended=self.neighbours.has_ended,
         )
         self.to_controller = ControllerChannel(
             self.controller,
@@ -356,7 +362,7 @@ class Broker:
             self.loop,
             controller_change=controller.leader_change,
             applied_offset=lambda: controller.applied_offset,
-            offline_directories=self._offline_directories,
+            offline_directories=lambda: [one.directory_id for one in self.logs.directories if one.failure is not None],
             cordoned_directories=lambda: cordoned_ids(self.logs.directories, self.live["cordoned.log.dirs"]),
             heartbeat_interval_s=settings["broker.heartbeat.interval.ms"] / 1000,
             session_timeout_s=settings["broker.session.timeout.ms"] / 1000,
@@ -381,6 +387,7 @@ class Broker:
         report_lost(controller.image, self.node_id, self.logs)
         self.neighbours.follow(controller.image)
         controller.subscribe(self.neighbours.apply)
+        controller.subscribe(self.lately_lost.apply)
         self.replication = self._make_replication()
         self.replication.start()
         self.replicas.load(controller.image)
@@ -408,9 +415,6 @@ class Broker:
             limits=fetch_limits(self.settings),
             lag_max_ms=self.settings["replica.lag.time.max.ms"],
         )
-
-    def _offline_directories(self) -> list[bytes]:
-        return [directory.directory_id for directory in self.logs.directories if directory.failure is not None]
 
     async def create_topic(self, name: str, partitions: int | None) -> None:
         """Create a topic unless it exists; `CannotStart` if that is impossible."""
@@ -464,12 +468,8 @@ class Broker:
         """Give what this node leads to others, if it is to and there are any; take part in nothing any more."""
         others = any(broker.active for number, broker in self.image.brokers.items() if number != self.node_id)
         if "lifecycle" in self.__dict__:
-            if (
-                hand_over
-                and others
-                and not self.lifecycle.fenced
-                and not await self.lifecycle.shut_down(_STOP_TIMEOUT_S)
-            ):
+            may_ask = hand_over and others and not self.lifecycle.fenced
+            if may_ask and not await self.lifecycle.shut_down(_STOP_TIMEOUT_S):
                 _log.warning("Stopping without the controller's leave: others learn of it by themselves")
             await self.lifecycle.stop()
         if "replication" in self.__dict__:

@@ -13,15 +13,21 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from broker.peer import Address, Peer, PeerLimits
+from broker.suspects import Suspects
 
 if TYPE_CHECKING:
     from random import Random
 
     from broker.settings import Settings
-    from controller.image import MetadataImage
+    from controller.image import BrokerImage, MetadataImage
     from protocol.schema import Message
 
 _NOWHERE = ("", 0)
+_DECIDING_S = 0.2  # a new leader of the quorum, and what it commits
+
+
+def _ignore() -> None:
+    pass
 
 
 class Neighbours:
@@ -34,17 +40,18 @@ class Neighbours:
         self._voters: dict[int, Address] = {voter.node_id: (voter.host, voter.port) for voter in settings.voters}
         self._addresses: dict[int, Address] = {}
         self._to_brokers: list[tuple[int, weakref.ref[Peer]]] = []
+        self.suspects = Suspects(loop, settings["barnabas.broker.disconnect.grace.ms"] / 1000 + _DECIDING_S)
         self._name = f"{'broker' if settings.is_broker else 'controller'}-{settings.node_id}"
 
-    def voter(self, node_id: int, on_lost: Callable[[], None]) -> Peer:
+    def voter(self, node_id: int, on_lost: Callable[[], None], on_refused: Callable[[], None]) -> Peer:
         """Return a connection for what the quorum's nodes say to each other."""
-        return self._peer(
-            self._voters[node_id], self._settings["controller.quorum.request.timeout.ms"], on_lost=on_lost
-        )
+        timeout_ms = self._settings["controller.quorum.request.timeout.ms"]
+        return self._peer(node_id, self._voters[node_id], timeout_ms, on_lost=on_lost, on_refused=on_refused)
 
     def controller(self, node_id: int, on_change: Callable[[], None]) -> Peer:
         """Return a connection for requests to the active controller; `on_change` tells when it comes and goes."""
         return self._peer(
+            node_id,
             self._voters[node_id],
             self._settings["controller.socket.timeout.ms"],
             on_ready=on_change,
@@ -53,9 +60,26 @@ class Neighbours:
 
     def broker(self, broker_id: int) -> Peer:
         """Return a connection to a broker, which goes to where the broker registers, should that be elsewhere."""
-        peer = self._peer(self._addresses.get(broker_id, _NOWHERE), self._settings["replica.socket.timeout.ms"])
+        address = self._addresses.get(broker_id, _NOWHERE)
+        peer = self._peer(broker_id, address, self._settings["replica.socket.timeout.ms"])
         self._to_brokers.append((broker_id, weakref.ref(peer)))
         return peer
+
+    async def has_ended(self, broker: BrokerImage) -> bool:
+        """Say whether a broker's process has certainly ended: its system says that nobody listens at its address."""
+        endpoint = broker.endpoints.get(self.listener)
+        if endpoint is None:
+            return False
+        timeout_s = self._settings["socket.connection.setup.timeout.ms"] / 1000
+        try:
+            async with asyncio.timeout(timeout_s):
+                transport, _ = await self._loop.create_connection(asyncio.Protocol, endpoint.host, endpoint.port)
+        except ConnectionRefusedError:
+            return True
+        except OSError:  # it cannot be reached, which says nothing of it
+            return False
+        transport.abort()
+        return False
 
     def follow(self, image: MetadataImage) -> None:
         """Take note of where the brokers are."""
@@ -76,6 +100,7 @@ class Neighbours:
         """Follow a change of the metadata."""
         if image.brokers is not before.brokers:
             self.follow(image)
+            self.suspects.follow(image)
 
     @property
     def listener(self) -> str:
@@ -87,16 +112,28 @@ class Neighbours:
 
     def _peer(
         self,
+        node_id: int,
         address: Address,
         timeout_ms: int,
         *,
-        on_ready: Callable[[], None] | None = None,
-        on_lost: Callable[[], None] | None = None,
+        on_ready: Callable[[], None] = _ignore,
+        on_lost: Callable[[], None] = _ignore,
+        on_refused: Callable[[], None] = _ignore,
     ) -> Peer:
+        def ready() -> None:
+            self.suspects.reached(node_id)
+            on_ready()
+
+        def lost() -> None:
+            self.suspects.lost(node_id)
+            on_lost()
+
         limits = PeerLimits(
             request_timeout_ms=timeout_ms,
             connect_timeout_ms=min(timeout_ms, self._settings["socket.connection.setup.timeout.ms"]),
             backoff_ms=20,
             max_backoff_ms=200,
         )
-        return Peer(self._loop, address, self._name, self._random, limits, on_ready=on_ready, on_lost=on_lost)
+        return Peer(
+            self._loop, address, self._name, self._random, limits, on_ready=ready, on_lost=lost, on_refused=on_refused
+        )

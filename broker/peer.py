@@ -7,13 +7,14 @@ follow each other without waiting, and are answered in their order.
     state         event                        becomes
     idle          a request, or connect()      connecting, once the back-off is over
     connecting    versions known               ready: on_ready, then the requests that waited leave
-    connecting    no connection, or too late   idle: the requests that waited are lost; the back-off doubles
+    connecting    no connection, or too late   idle: the requests that waited are lost; the back-off doubles;
+                                               on_refused, if the node's system says that nobody listens there
     ready         the connection broke         idle: on_lost, all requests are lost; the back-off starts small
     ready         no answer in time, garbage   likewise, and one line in the log
     any           close()                      closed: all requests are lost, and those to come
 
 A request that is lost may or may not have been carried out. What to do about that is for the caller: nothing is sent
-twice here. Callers are called back in a turn of their own, as futures do; `on_ready` and `on_lost` at once.
+twice here. Callers are called back in a turn of their own, as futures do; `on_ready` and its like at once.
 
 Cutting bytes into frames is `protocol.framing`'s.
 """
@@ -98,6 +99,7 @@ class Peer:
         *,
         on_ready: Callable[[], None] | None = None,
         on_lost: Callable[[], None] | None = None,
+        on_refused: Callable[[], None] | None = None,
     ) -> None:
         """`on_lost` is called when a connection breaks that was ready, unless this side gave it up."""
         self._loop = loop
@@ -107,6 +109,7 @@ class Peer:
         self._limits = limits
         self._on_ready = on_ready
         self._on_lost = on_lost
+        self._on_refused = on_refused
         self._closed = False
         self._wire: _Wire | None = None
         self._connecting: asyncio.Task[None] | None = None
@@ -183,6 +186,8 @@ class Peer:
             if wire is self._wire:
                 self._connecting = None
                 self._failed(str(error))
+                if isinstance(error, ConnectionRefusedError) and self._on_refused is not None:
+                    self._on_refused()
 
     def made(self) -> None:
         """Ask a peer that was reached for its versions."""

@@ -4,7 +4,8 @@ There are two to each, opened at their first use: one for what may be held back 
 must not wait behind that (Vote, BeginQuorumEpoch, EndQuorumEpoch).
 
 A voter whose fetch connection breaks and is not back within `barnabas.broker.disconnect.grace.ms` is taken for gone.
-That is how a killed leader is replaced in a fraction of the fetch time-out: its system says at once that it is dead.
+One whose system then says that nobody listens there any more is gone at once. That is how a killed leader is replaced
+in a fraction of the fetch time-out.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from controller.raft_messages import Request
     from protocol.schema import Message
 
+    Connect = Callable[[int, Callable[[], None], Callable[[], None]], Peer]
+
 _HELD_BACK = (FetchRequest, FetchSnapshotRequest)
 
 _log = logging.getLogger("broker.controller")
@@ -33,14 +36,14 @@ class QuorumPeers:
 
     def __init__(
         self,
-        connect: Callable[[int, Callable[[], None]], Peer],
+        connect: Connect,
         loop: asyncio.AbstractEventLoop,
         *,
         grace_s: float,
         answered: Callable[[Request, Message | None], None],
         disconnected: Callable[[int], None],
     ) -> None:
-        """`connect` makes a peer of a node's id and of what to call when its connection is lost.
+        """`connect` makes a peer of a node's id and of what to call when its connection is lost, and another refused.
 
         `answered` is called once for each request, `disconnected` with a node that is taken for gone.
         """
@@ -58,8 +61,10 @@ class QuorumPeers:
         key = (request.to, isinstance(request.message, _HELD_BACK))
         peer = self._peers.get(key)
         if peer is None:
-            lost = partial(self._lost, request.to) if key[1] else _ignore
-            peer = self._peers[key] = self._connect(request.to, lost)
+            told = (
+                (partial(self._lost, request.to), partial(self._refused, request.to)) if key[1] else (_ignore, _ignore)
+            )
+            peer = self._peers[key] = self._connect(request.to, *told)
         peer.call(request.message).add_done_callback(partial(self._done, request))
 
     def close(self) -> None:
@@ -85,7 +90,8 @@ class QuorumPeers:
     def lost_at_ms(self) -> dict[int, int]:
         """Return the nodes that have answered nothing since their fetch connection broke, and when it did.
 
-        Who fetches from another node now need not have that connection: a vote is an answer too.
+        That was at 0 for those whose processes have ended. Who fetches from another node now need not have that
+        connection: a vote is an answer too.
         """
         return {
             node_id: int(lost_s * 1000)
@@ -98,6 +104,13 @@ class QuorumPeers:
         if node_id not in self._graces:
             self._graces[node_id] = self._loop.call_later(self._grace_s, self._is_gone, node_id)
             self._peers[node_id, True].connect()
+
+    def _refused(self, node_id: int) -> None:
+        grace = self._graces.get(node_id)
+        if grace is not None:
+            grace.cancel()
+            self._lost_at_s[node_id] = 0
+            self._is_gone(node_id)
 
     def _is_gone(self, node_id: int) -> None:
         del self._graces[node_id]

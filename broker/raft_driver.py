@@ -71,7 +71,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-Connect: TypeAlias = "Callable[[int, Callable[[], None]], Peer]"
+Connect: TypeAlias = "Callable[[int, Callable[[], None], Callable[[], None]], Peer]"
 
 _logger = logging.getLogger("broker.controller")
 

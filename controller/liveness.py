@@ -8,6 +8,7 @@ much sooner then, and what hangs or is cut off without a sign after the session.
     a heartbeat            the session lasts until now + session timeout
     the last connection    the session lasts until now + grace, if it would last longer
       breaks
+    its process has ended  the session lasts until now, unless it has a connection again
     a new registration     a new session; heartbeats and connections of the one before count no more
     a broker is fenced     the session is over, so that its next run can register at once, until it is heard again;
                            Apache Kafka waits for the end of the session
@@ -98,19 +99,32 @@ class Liveness:
         if connection is not None:
             session.connections.add(connection)
 
-    def connection_lost(self, connection: Hashable, now_ms: int) -> None:
-        """Note that a connection broke, which may be one of a broker; nobody is heard through it any more."""
+    def connection_lost(self, connection: Hashable, now_ms: int) -> list[BrokerImage]:
+        """Note that a connection broke, which may be one of a broker; nobody is heard through it any more.
+
+        Return the brokers that have no connection left by that.
+        """
         self._wake(now_ms)
+        alone = []
         for broker_id, session in self._sessions.items():
             if connection in session.connections:
                 session.connections.remove(connection)
                 self.unreachable(broker_id, now_ms)
+                if not session.connections:
+                    alone.append(session.broker)
+        return alone
 
     def unreachable(self, broker_id: int, since_ms: int) -> None:
         """Give a broker that has no connection here the grace from `since_ms` on: its node cannot be reached either."""
         session = self._sessions.get(broker_id)
         if session is not None and not session.connections:
             session.ends_ms = min(session.ends_ms, since_ms + self._grace_ms)
+
+    def ended(self, broker_id: int, broker_epoch: int, now_ms: int) -> None:
+        """Give a registration no grace whose process has ended, unless it was heard since it lost its connections."""
+        session = self._sessions.get(broker_id)
+        if session is not None and session.broker.epoch == broker_epoch:
+            self.unreachable(broker_id, now_ms - self._grace_ms)
 
     def alive(self, now_ms: int) -> Collection[int]:
         """Return the brokers whose session lasts: nobody else can register with such an id.

@@ -4,8 +4,11 @@ Behaviour
 - All topics, those named, or none. A topic is asked for by name or by id, and answered in the order asked.
 - A named topic that does not exist is created if both the request and `auto.create.topics.enable` allow it.
   Beyond Kafka, which answers LEADER_NOT_AVAILABLE and creates in the background, the answer waits for it.
+- An answer that would name a leader whose connection to this broker just broke waits until it is known what became of
+  that (`broker.suspects`): beyond Kafka, so that clients find the next leader at their first look.
 - The controller is any live broker: it passes on what is the controller's to decide.
 - Brokers and leaders are those that can be reached on the listener which the request came by; other leaders are -1.
+  A leader that crashed stays among the brokers for the time of a session (`broker.lately_lost`), and leads nothing.
 - The same image gives the same answer, and answers for it are remembered: a client of ten thousand partitions asks
   often, the image changes rarely.
 
@@ -19,7 +22,7 @@ Version notes
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Set
 from typing import TYPE_CHECKING
 
 from broker.internal_topics import create_on_demand, is_creatable
@@ -47,6 +50,9 @@ def handle(
     missing = _to_create(broker, request)
     if missing:
         return _create_and_answer(broker, context, request, missing)
+    suspects = broker.neighbours.suspects.ids
+    if suspects and (lost := suspects & _leaders(broker.image, request, context.api_version)):
+        return _answer_once_settled(broker, context, request, lost)
     return _answer(broker, context, request, {})
 
 
@@ -71,6 +77,25 @@ def _to_create(broker: Broker, request: MetadataRequest) -> list[str]:
     return [name for name in names if name is not None and image.topic(name) is None and is_creatable(name)]
 
 
+def _leaders(image: MetadataImage, request: MetadataRequest, version: int) -> set[int]:
+    """Return who leads partitions of the topics that are asked for."""
+    if _asks_for_all(request, version):
+        topics: Iterable[TopicImage | None] = image.topics()
+    else:
+        topics = [
+            image.topic(asked.name or "") if asked.topic_id == ZERO_UUID else image.topic_by_id(asked.topic_id)
+            for asked in request.topics or ()
+        ]
+    return {state.leader for topic in topics if topic is not None for state in topic.partitions.values()}
+
+
+async def _answer_once_settled(
+    broker: Broker, context: RequestContext, request: MetadataRequest, suspects: Set[int]
+) -> MetadataResponse:
+    await broker.neighbours.suspects.settled(suspects)
+    return _answer(broker, context, request, {})
+
+
 async def _create_and_answer(
     broker: Broker, context: RequestContext, request: MetadataRequest, missing: list[str]
 ) -> MetadataResponse:
@@ -85,7 +110,7 @@ def _answer(
     """Answer with what the image has now; `errors` are those of topics that could not be created."""
     image, version = broker.image, context.api_version
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else OPERATIONS_NOT_ASKED
-    view = _View.of(image, context.listener, version, operations)
+    view = _View.of(image, context.listener, version, operations, broker.lately_lost.ids(image))
     if _asks_for_all(request, version):
         topics = view.topics(image.topics())
     else:
@@ -104,7 +129,9 @@ def _answer(
 class _View:
     """An image as one listener's clients of one kind see it; kept with the image."""
 
-    def __init__(self, image: MetadataImage, listener: str, version: int, operations: int) -> None:
+    def __init__(
+        self, image: MetadataImage, listener: str, version: int, operations: int, lately_lost: frozenset[int]
+    ) -> None:
         self._image = image
         self._version = version
         self._operations = operations
@@ -119,18 +146,18 @@ class _View:
                 rack=node.rack,
             )
             for node in sorted(image.brokers.values())
-            if node.broker_id in self.reachable
+            if node.broker_id in self.reachable or (node.broker_id in lately_lost and listener in node.endpoints)
         ]
 
     @staticmethod
-    def of(image: MetadataImage, listener: str, version: int, operations: int) -> _View:
+    def of(image: MetadataImage, listener: str, version: int, operations: int, lately_lost: frozenset[int]) -> _View:
         """Return the view of an image, made at the first request of its kind."""
         # Version 0 leaves out replicas, 1 to 5 know fewer errors, and the rest of the versions differ in encoding.
         kind = min(version, 1) if version < 6 else 6
-        key = ("metadata", listener, kind, operations)
+        key = ("metadata", listener, kind, operations, lately_lost)
         view: _View | None = image.memo.get(key)
         if view is None:
-            view = image.memo[key] = _View(image, listener, kind, operations)
+            view = image.memo[key] = _View(image, listener, kind, operations, lately_lost)
         return view
 
     def topics(self, topics: Iterable[TopicImage]) -> list[_Topic]:

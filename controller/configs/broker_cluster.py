@@ -12,7 +12,7 @@ _PUBLIC = table(
     auto.leader.rebalance.enable BOOLEAN true read-only
         Whether leadership goes back to the preferred replicas by itself.
     barnabas.broker.disconnect.grace.ms INT 300 read-only 0..
-        How long a node may be without its connections to the others before it is taken for gone.
+        How long a node that lost its connections may take to come back; one that refuses a new one is gone at once.
     broker.heartbeat.interval.ms INT 2000 read-only
         How often a broker sends the controller a heartbeat.
     broker.session.timeout.ms INT 9000 read-only

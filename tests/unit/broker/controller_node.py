@@ -16,6 +16,8 @@ from broker.active_controller import ActiveController
 from broker.connection import RequestContext
 from broker.controller_channel import FORWARDED, ControllerChannel
 from broker.dispatch import answer_here, decide_or_forward
+from broker.lately_lost import LatelyLost
+from broker.neighbours import Neighbours
 from broker.peer import Peer
 from broker.raft_driver import RaftDriver
 from broker.settings import Option, check_settings
@@ -55,6 +57,8 @@ class ControllerNode:
         self.controller: RaftDriver
         self.to_controller: ControllerChannel
         self.duties: ActiveController  # which are not begun
+        self.neighbours: Neighbours
+        self.lately_lost: LatelyLost
         self.endpoints: dict[str, Endpoint] = {}
         # Looked at for space only.
         self.logs = LogManager(self.disk, [path], LogConfig(), now_ms=self.now_ms, random=self.random)
@@ -86,7 +90,15 @@ class ControllerNode:
         self.to_controller = ControllerChannel(
             self.controller, _nobody, lambda request: answer_here(self, request), self.loop
         )
-        self.duties = ActiveController(self.controller, self.settings, self.loop, broker_epoch=lambda: -1)
+        self.neighbours = Neighbours(self.settings, self.loop, self.random)
+        self.lately_lost = LatelyLost(9, self.loop.time)
+        self.duties = ActiveController(
+            self.controller,
+            self.settings,
+            self.loop,
+            broker_epoch=lambda: -1,
+            has_ended=self.neighbours.has_ended,
+        )
         self.wait(self.controller.start())
         if join:
             self.register()

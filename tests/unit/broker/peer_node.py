@@ -102,12 +102,14 @@ class Network(VirtualLoop):
         self.node = Node()
         self.attempts: list[float] = []
         self.lines: list[Line] = []
-        self.down = self.silent = self.hanging = False
+        self.down = self.unreachable = self.silent = self.hanging = False
 
     async def create_connection(self, factory: Any, *_: Any, **__: Any) -> Any:  # type: ignore[override]
         self.attempts.append(self.time())
         if self.hanging:
             await self.create_future()
+        if self.unreachable:
+            raise OSError("no way leads there")
         if self.down:
             raise ConnectionRefusedError("nobody is there")
         protocol = factory()

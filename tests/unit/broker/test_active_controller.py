@@ -43,8 +43,17 @@ def fenced_after(cluster, broker_id):
     return cluster.schedule.now - begin
 
 
-def test_a_broker_whose_connection_breaks_is_fenced_after_the_grace_and_not_before(apart):
+def test_a_broker_whose_process_has_ended_is_fenced_at_once(apart):
     apart.kill(4)
+    assert fenced_after(apart, 4) < 0.1
+    assert not fenced(apart, 5)
+
+
+def test_a_broker_whose_connection_breaks_and_that_cannot_be_reached_is_fenced_after_the_grace_and_not_before(apart):
+    apart.kill(4)
+    apart.let_pass(0.01)  # the end of its connections has arrived
+    for controller in (1, 2, 3):
+        apart.cut(4, controller)
     apart.let_pass(GRACE_S - 0.05)
     assert not fenced(apart, 4)
     apart.let_pass(0.2)

@@ -11,9 +11,14 @@ from controller.image import MetadataImage
 from controller.image_builder import apply_records
 from protocol.records.metadata import RegisterBrokerRecord
 from tests.unit.broker.node import VirtualLoop
+from tests.unit.broker.peer_node import Network, vote
 from tests.unit.broker.whole_cluster import BOTH, CONTROLLER, node_settings
 
 EMPTY = MetadataImage(cluster_id="cluster")
+
+
+def ignore():
+    pass
 
 
 @pytest.fixture
@@ -43,8 +48,8 @@ def registered(image, broker_id, host, *, listener="PLAINTEXT", port=9092):
 
 def test_controllers_are_where_the_voters_are_said_to_be(loop):
     known = neighbours(loop)
-    assert known.voter(2, lambda: None).address == ("b2", 9093)
-    assert known.controller(3, lambda: None).address == ("b3", 9093)
+    assert known.voter(2, ignore, ignore).address == ("b2", 9093)
+    assert known.controller(3, ignore).address == ("b3", 9093)
 
 
 def test_brokers_are_where_they_have_registered(loop):
@@ -92,5 +97,51 @@ def test_brokers_meet_on_the_listener_that_the_settings_name_or_on_their_first(l
 
 
 def test_a_node_says_what_it_is(loop):
-    assert neighbours(loop).voter(2, lambda: None)._client_id == "broker-1"
-    assert neighbours(loop, {1: CONTROLLER, 2: CONTROLLER}).voter(2, lambda: None)._client_id == "controller-1"
+    assert neighbours(loop).voter(2, ignore, ignore)._client_id == "broker-1"
+    assert neighbours(loop, {1: CONTROLLER, 2: CONTROLLER}).voter(2, ignore, ignore)._client_id == "controller-1"
+
+
+@pytest.fixture
+def network():
+    made = Network()
+    yield made
+    made.close()
+
+
+def test_a_broker_has_ended_if_nobody_listens_at_its_address(network):
+    known = neighbours(network)
+    broker = registered(EMPTY, 2, "there").brokers[2]
+    assert not network.run_until_complete(known.has_ended(broker))
+    assert network.lines[-1].aborted
+    network.down = True
+    assert network.run_until_complete(known.has_ended(broker))
+
+
+def test_a_broker_that_cannot_be_reached_or_has_no_address_is_not_known_to_have_ended(network):
+    known = neighbours(network)
+    network.unreachable = True
+    assert not network.run_until_complete(known.has_ended(registered(EMPTY, 2, "there").brokers[2]))
+    network.hanging, network.unreachable = True, False
+    assert not network.run_until_complete(known.has_ended(registered(EMPTY, 2, "there").brokers[2]))
+    network.down, network.hanging = True, False
+    elsewhere = registered(EMPTY, 2, "there", listener="EXTERNAL")
+    assert not network.run_until_complete(known.has_ended(elsewhere.brokers[2]))
+
+
+def test_a_broker_whose_connection_breaks_is_suspected_until_it_is_reached_again(network):
+    known = neighbours(network)
+    peer = known.broker(2)
+    network.run_until_complete(peer.call(vote()))
+    assert not known.suspects.ids
+    network.lines[-1].protocol.connection_lost(None)
+    assert known.suspects.ids == {2}
+    network.run_until_complete(peer.call(vote()))
+    assert not known.suspects.ids
+
+
+def test_a_broker_that_is_fenced_is_suspected_no_more(network):
+    known = neighbours(network)
+    before = registered(EMPTY, 2, "there")
+    known.suspects.lost(2)
+    known.apply(EMPTY, before, ())  # fenced, as it has just registered
+    assert not known.suspects.ids

@@ -42,6 +42,9 @@ class Told:
         self.events.append("lost")
         self.lost.set()
 
+    def on_refused(self) -> None:
+        self.events.append("refused")
+
 
 def peer_of(served: Served, limits: PeerLimits = LIMITS, told: Told | None = None) -> Peer:
     told = told or Told()

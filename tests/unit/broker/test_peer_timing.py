@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from random import Random
 from typing import Any
 
 import pytest
 
+from broker.peer import Peer, PeerLimits
 from protocol.api import ApiKey
 from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from protocol.messages.vote import VoteResponse
@@ -139,3 +141,18 @@ def test_each_response_is_of_its_own_api(network):
     heartbeat = BrokerHeartbeatRequest(broker_id=1, current_metadata_offset=0, want_fence=False, want_shut_down=False)
     answers = network.run_until_complete(asyncio.gather(peer.call(heartbeat), peer.call(vote())))
     assert answers == [BrokerHeartbeatResponse(), VoteResponse(topics=[])]
+
+
+def test_a_refusal_is_told_and_other_failures_are_not(network):
+    told = []
+    limits = PeerLimits(request_timeout_ms=2000, connect_timeout_ms=100, backoff_ms=5000)
+    address = ("127.0.0.1", 9093)
+    for network.hanging, network.down, expected in (
+        (True, False, []),
+        (False, True, ["refused"]),
+        (False, False, ["refused"]),
+    ):
+        peer = Peer(network, address, "node 1", Random(1), limits, on_refused=lambda: told.append("refused"))
+        network.run_until_complete(peer.call(vote()))
+        assert told == expected
+        peer.close()

@@ -37,10 +37,18 @@ class Quorum:
             disconnected=self.gone.append,
         )
 
-    def connect(self, node_id, on_lost):
+    def connect(self, node_id, on_lost, on_refused):
         self.connected.append(node_id)
         limits = PeerLimits(request_timeout_ms=2000, backoff_ms=20, max_backoff_ms=200)
-        return Peer(self.network, ("127.0.0.1", 9093), "node 1", Random(1), limits, on_lost=on_lost)
+        return Peer(
+            self.network,
+            ("127.0.0.1", 9093),
+            "node 1",
+            Random(1),
+            limits,
+            on_lost=on_lost,
+            on_refused=on_refused,
+        )
 
     def let_pass(self, seconds):
         self.network.run_until_complete(asyncio.sleep(seconds))
@@ -60,9 +68,9 @@ class Quorum:
         self.let_pass(0.01)
         return sent
 
-    def lose(self, *, down=True):
-        """Break all connections; with `down`, nobody is there any more."""
-        self.network.down = down
+    def lose(self, *, ended=False):
+        """Break all connections, and let no new one come about: there is no way, or a refusal if it has ended."""
+        self.network.down, self.network.unreachable = ended, not ended
         for line in self.network.lines:
             if not line.aborted:
                 line.protocol.connection_lost(None)
@@ -125,7 +133,25 @@ def test_who_comes_back_within_the_grace_is_not_gone(quorum):
     quorum.fetch()
     quorum.lose()
     quorum.let_pass(0.1)
-    quorum.network.down = False
+    quorum.network.unreachable = False
+    quorum.fetch()
+    quorum.let_pass(2)
+    assert quorum.gone == []
+
+
+def test_who_is_lost_and_has_ended_is_gone_at_once(quorum):
+    quorum.fetch()
+    quorum.let_pass(1)
+    quorum.lose(ended=True)
+    quorum.let_pass(0.05)
+    assert quorum.gone == [2]
+    assert quorum.peers.lost_at_ms() == {2: 0}
+    quorum.let_pass(2)
+    assert quorum.gone == [2]
+
+
+def test_who_refuses_before_it_was_ever_reached_is_not_gone(quorum):
+    quorum.network.down = True
     quorum.fetch()
     quorum.let_pass(2)
     assert quorum.gone == []
@@ -145,7 +171,7 @@ def test_who_is_unreachable_is_known_with_the_time_at_which_that_began(quorum):
     lost_ms = int(quorum.network.time() * 1000)
     quorum.let_pass(2)
     assert quorum.peers.lost_at_ms() == {2: lost_ms}
-    quorum.network.down = False
+    quorum.network.unreachable = False
     quorum.fetch()
     quorum.let_pass(1)
     assert quorum.peers.lost_at_ms() == {}
@@ -155,7 +181,7 @@ def test_who_has_voted_since_its_fetch_connection_broke_is_not_unreachable(quoru
     quorum.fetch()
     quorum.lose()
     quorum.let_pass(2)
-    quorum.network.down = False
+    quorum.network.unreachable = False
     quorum.vote()
     assert quorum.peers.lost_at_ms() == {}
 

@@ -87,6 +87,41 @@ def test_one_whose_connection_broke_is_gone_after_the_grace() -> None:
     assert controller.now == 1000 + GRACE
 
 
+def test_one_whose_process_has_ended_gets_no_grace() -> None:
+    controller = Controller()
+    controller.hear(1, 2, 3)
+    [alone] = controller.liveness.connection_lost("c2", controller.now)
+    assert alone.broker_id == 2
+    controller.now += 20
+    controller.liveness.ended(2, alone.epoch, controller.now)
+    assert controller.look() == [2]
+    assert controller.now == 1020
+
+
+def test_one_that_was_heard_since_its_process_seemed_to_have_ended_lives_on() -> None:
+    controller = Controller()
+    controller.hear(1, 2, 3)
+    [alone] = controller.liveness.connection_lost("c2", controller.now)
+    controller.hear(2, connection="again")
+    controller.liveness.ended(2, alone.epoch, controller.now)
+    assert controller.liveness.expired(controller.now) == {}
+
+
+def test_the_end_of_an_earlier_run_does_not_end_this_one() -> None:
+    controller = Controller()
+    controller.hear(1, 2, 3)
+    controller.liveness.connection_lost("c2", controller.now)
+    controller.liveness.ended(2, controller.image.brokers[2].epoch - 1, controller.now)
+    assert controller.liveness.expired(controller.now) == {}
+
+
+def test_who_has_another_connection_is_not_alone_when_one_breaks() -> None:
+    controller = Controller()
+    controller.hear(2, connection="first")
+    controller.hear(2, connection="second")
+    assert controller.liveness.connection_lost("first", controller.now) == []
+
+
 def test_one_that_comes_back_within_the_grace_lives_on() -> None:
     controller = Controller(brokers=1)
     controller.hear(1)
