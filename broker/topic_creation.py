@@ -17,6 +17,9 @@ from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRes
 if TYPE_CHECKING:
     from broker.broker import Broker
 
+_PATIENCE = 0.75
+"""The part of a request's time that passes before it is answered without waiting for all brokers."""
+
 
 async def submit_topics(
     broker: Broker, request: CreateTopicsRequest, timeout_ms: int | None = None
@@ -41,11 +44,13 @@ async def submit_topics(
 
 
 async def until_served(broker: Broker, begun_s: float, timeout_ms: int | None) -> None:
-    """Wait until all active brokers know what was decided here; no longer than the request, which began then, may take.
+    """Wait until all active brokers know what was decided here, for most of the time that the request has, from then.
 
-    They say so at once (`broker.prompt_heartbeats`). Who is paused or cut off is waited for until it is fenced.
+    They say so at once (`broker.prompt_heartbeats`). Who is paused, cut off or busy is waited for until it is fenced,
+    but not until the time is over: what was made is there by then, and nobody would read an answer that comes later.
     """
-    timeout_s = (broker.settings["request.timeout.ms"] if timeout_ms is None else timeout_ms) / 1000
+    limit_ms = broker.settings["request.timeout.ms"]
+    timeout_s = _PATIENCE * min(limit_ms, limit_ms if timeout_ms is None else timeout_ms) / 1000
     await broker.duties.until_known(broker.image.offset, begun_s + timeout_s - broker.loop.time())
 
 

@@ -3,7 +3,7 @@
 Behaviour
 - The controller decides each topic on its own (`controller.commands.topics`).
 - Beyond Kafka, the answer comes when every partition can be produced to: the leaders are elected, and every active
-  broker has made its replicas, or else the request's time is over.
+  broker has made its replicas, or else three quarters of the request's time are over.
 - KAFKA_STORAGE_ERROR, and nothing is created, where the disk has no space for logs.
 - Whoever waits longer than the request's time-out is told REQUEST_TIMED_OUT; the topics may exist later.
 

@@ -136,6 +136,21 @@ def test_a_topic_waits_for_no_broker_that_hangs_longer_than_for_its_session(thre
     assert three.produce(state.leader, "t", b"x") == NONE
 
 
+@pytest.mark.parametrize("timeout_ms", [4_000, 300_000])
+def test_who_made_a_topic_hears_of_it_while_he_still_waits_though_a_broker_is_not_ready(
+    make: Callable[..., WholeCluster], timeout_ms: int
+) -> None:
+    cluster = make(**{"broker.session.timeout.ms": "600000"})
+    cluster.start()
+    cluster.hosts[cluster.follower()].pause()
+    topic: Any = request_class(ApiKey.CREATE_TOPICS)
+    topics = [topic.Topic(name="t", num_partitions=1, replication_factor=3, assignments=[], configs=[])]
+    began = cluster.schedule.now
+    answer = cluster.ask(cluster.active, ApiKey.CREATE_TOPICS, 7, topics=topics, timeout_ms=timeout_ms)
+    assert answer.topics[0].error_code == NONE
+    assert cluster.schedule.now - began < min(timeout_ms / 1000, 30)
+
+
 def test_no_heartbeat_waits_behind_a_request_of_a_client(three: WholeCluster) -> None:
     hangs = three.follower()
     three.hosts[hangs].pause()
