@@ -90,13 +90,14 @@ class ControllerChannel:
         self._answer_here = answer_here
         self._loop = loop
         self._peers: dict[Peer, None] = {}  # in the order in which they were made
-        self._closed = False
+        self._closing: asyncio.Future[None] = loop.create_future()
         self._idle: list[Peer] = []
         self._peer_id = NOBODY
 
     def close(self) -> None:
         """Close all connections; what waits for an answer gets none, and nothing is asked any more."""
-        self._closed = True
+        if not self._closing.done():
+            self._closing.set_result(None)
         self._drop_connections()
 
     def _drop_connections(self) -> None:
@@ -158,7 +159,7 @@ class ControllerChannel:
     ) -> Any:
         try:
             async with asyncio.timeout(timeout_s):
-                while not self._closed:
+                while not self._closing.done():
                     changed = self._quorum.leader_change()
                     leader = self._quorum.leader_id
                     answer: Any = None
@@ -172,7 +173,8 @@ class ControllerChannel:
                         answer = await self._exchange(leader, there)
                     if answer is not None:
                         return answer
-                    await asyncio.wait([changed], timeout=_RETRY_S)
+                    either = (changed, self._closing)
+                    await asyncio.wait(either, timeout=_RETRY_S, return_when=asyncio.FIRST_COMPLETED)
         except TimeoutError:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "The controller did not answer in time.") from None
         raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "This node is stopping.")

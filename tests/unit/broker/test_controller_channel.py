@@ -279,3 +279,12 @@ def test_nothing_is_asked_any_more_when_it_is_closed(broker):
     assert error.value.code is ErrorCode.REQUEST_TIMED_OUT
     assert broker.network.time() < 2
     assert broker.connected == []
+
+
+def test_closing_ends_the_wait_for_a_leader_at_once(broker):
+    asking = broker.channel.send(HEARTBEAT)
+    broker.let_pass(0.01)
+    began = broker.network.time()
+    broker.channel.close()
+    assert broker.run(asking) is None
+    assert broker.network.time() == began
