@@ -298,12 +298,15 @@ class OsDisk:
 
     def replace_file(self, path: str, data: Buffer, sync: bool = True) -> None:
         temporary = path + ".tmp"
-        with open(temporary, "wb", buffering=0) as file:
-            written = 0
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, _FILE_MODE)
+        try:
+            written = os.write(fd, data)
             while written < len(data):
-                written += file.write(memoryview(data)[written:])
+                written += os.write(fd, memoryview(data)[written:])
             if sync:
-                _sync(file.fileno())
+                _sync(fd)
+        finally:
+            os.close(fd)
         os.replace(temporary, path)
         if sync:
             self.sync_dir(os.path.dirname(path))
@@ -322,7 +325,10 @@ class OsDisk:
             shutil.rmtree(path)
 
     def make_dirs(self, path: str) -> None:
-        os.makedirs(path, exist_ok=True)
+        try:
+            os.mkdir(path)  # mostly nothing else is missing
+        except (FileExistsError, FileNotFoundError):
+            os.makedirs(path, exist_ok=True)
 
     def list_dir(self, path: str) -> list[str]:
         return sorted(os.listdir(path))

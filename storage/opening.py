@@ -15,8 +15,10 @@ from storage.log_directory import LogDirectory
 from storage.log_files import EPOCHS_FILE, LogFiles
 from storage.log_parts import LogParts
 from storage.producer_recovery import recover_producers
-from storage.recovery import recover_segments
+from storage.producer_state import ProducerState
+from storage.recovery import RecoveryReport, recover_segments
 from storage.refusal import LogRefused, refuse_newer
+from storage.segment import Segment
 from storage.segments import Segments
 
 
@@ -84,7 +86,7 @@ def _open_parts(
         names = disk.list_dir(path)
     except FileNotFoundError:
         disk.make_dirs(path)
-        names = []
+        return _new_parts(disk, path, log_start_offset, now_ms)
     except NotADirectoryError as error:
         # Nor is this a failure of the disk.
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{path} is a file: move it away") from error
@@ -135,4 +137,22 @@ def _open_parts(
         not clean or end_offset == 0,
         topic_id,
         found.report._replace(damaged=tuple(files.damaged)),
+    )
+
+
+def _new_parts(disk: Disk, path: str, start_offset: int, now_ms: int) -> LogParts:
+    """Make a log in a directory that was just made, where nothing has to be looked for."""
+    segment = Segment.create(disk, path, start_offset, now_ms)
+    segment.close_file()
+    return LogParts(
+        LogFiles(disk, path),
+        Segments(disk, path, [segment]),
+        ProducerState(start_offset),
+        LeaderEpochs(),
+        start_offset=start_offset,
+        end_offset=start_offset,
+        recovery_point=start_offset,
+        is_new=True,
+        topic_id=ZERO_UUID,
+        report=RecoveryReport(),
     )
