@@ -52,6 +52,7 @@ from broker.prompt_heartbeats import PromptHeartbeats
 from broker.purgatory_driver import PurgatoryDriver
 from broker.raft_driver import RaftDriver
 from broker.registration import broker_registration, controller_registration
+from broker.replica_homes import ReplicaHomes
 from broker.replica_manager import ReplicaManager
 from broker.replication import Replication, fetch_limits
 from broker.said_once import SaidOnce
@@ -144,6 +145,7 @@ class Broker:
         self.to_controller: ControllerChannel
         self.lifecycle: Lifecycle
         self.replication: Replication
+        self.homes: ReplicaHomes
         self._prompt: PromptHeartbeats
         self._registered: ControllerLife
         self.disk = disk
@@ -179,15 +181,7 @@ class Broker:
         """Return what moves replicas between the data directories, begun where there are several."""
         from broker.directory_moves import DirectoryMoves
 
-        return DirectoryMoves(
-            self.node_id,
-            self.broker_epoch,
-            self.logs,
-            live=self.live,
-            image=lambda: self.image,
-            call=self.to_controller.call,
-            loop=self.loop,
-        )
+        return DirectoryMoves(self.logs, self.homes, live=self.live, loop=self.loop)
 
     @cached_property
     def telemetry(self) -> Telemetry:
@@ -400,8 +394,11 @@ class Broker:
         )
         controller.subscribe(self._prompt.apply)
         self.lifecycle.begin()
+        self.homes = ReplicaHomes(self.node_id, epoch, self.logs, self.to_controller.call, self.loop)
+        self.homes.look_at(controller.image, self.replicas.partitions)
+        controller.subscribe(self.homes.apply)
         if len(self.logs.directories) > 1:
-            await self.moves.start(self.replicas)
+            self.moves.start(self.replicas)
 
     def _make_replication(self) -> Replication:
         return Replication(
@@ -473,6 +470,7 @@ class Broker:
                 _log.warning("Stopping without the controller's leave: others learn of it by themselves")
             await self.lifecycle.stop()
         if "replication" in self.__dict__:
+            self.homes.stop()
             self._prompt.stop()
             self.replication.stop()
         await self._registered.stop()

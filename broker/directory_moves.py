@@ -1,27 +1,24 @@
 """Replicas on their way to another data directory of this broker: one at a time, a little a turn of the loop.
 
 What a move does to the files is `storage.log_moves`'. Here it is driven, within
-`replica.alter.log.dirs.io.max.bytes.per.second`, and the controller is told where the replica lies then; also at the
-start, of all that lie elsewhere than the metadata says. Moves that the last stop interrupted begin anew.
+`replica.alter.log.dirs.io.max.bytes.per.second`, and the controller is told where the replica lies then
+(`broker.replica_homes`). Moves that the last stop interrupted begin anew.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING
 
-from protocol.errors import ErrorCode, InvariantError, KafkaError
-from protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
+from protocol.errors import InvariantError, KafkaError
 
 if TYPE_CHECKING:
-    from broker.lifecycle import Call
     from broker.live_settings import LiveSettings
+    from broker.replica_homes import ReplicaHomes
     from broker.replica_manager import ReplicaManager
-    from controller.image import MetadataImage
     from storage.log import Log
     from storage.log_directory import LogDirectory
     from storage.log_manager import LogManager
@@ -30,45 +27,24 @@ if TYPE_CHECKING:
 
 _RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 _LONGEST_WAIT_S = 1.0
-_TOLD_AT_ONCE = 1000
-_TELLING_TIMEOUT_S = 30.0
 
 _log = logging.getLogger("broker.moves")
 
 
 class DirectoryMoves:
-    """The moves of a broker that is registered in `broker_epoch`."""
+    """The moves of a broker."""
 
     def __init__(
-        self,
-        node_id: int,
-        broker_epoch: int,
-        logs: LogManager,
-        *,
-        live: LiveSettings,
-        image: Callable[[], MetadataImage],
-        call: Call,
-        loop: asyncio.AbstractEventLoop,
+        self, logs: LogManager, homes: ReplicaHomes, *, live: LiveSettings, loop: asyncio.AbstractEventLoop
     ) -> None:
-        self._node_id = node_id
-        self._broker_epoch = broker_epoch
         self._logs = logs
+        self._homes = homes
         self._live = live
-        self._image = image
-        self._call = call
         self._loop = loop
         self._running: asyncio.Task[None] | None = None
 
-    async def start(self, replicas: ReplicaManager) -> None:
-        """Tell where replicas lie that the metadata has elsewhere, and go on with what was interrupted."""
-        image = self._image()
-        elsewhere = {}
-        for partition in replicas.partitions:
-            home = self._logs.directory_of(partition.log).directory_id
-            state = image.partition(partition.topic, partition.index)
-            if state is not None and state.directories[state.replicas.index(self._node_id)] != home:
-                elsewhere[partition.topic_id, partition.index] = home
-        await self._tell(elsewhere)
+    def start(self, replicas: ReplicaManager) -> None:
+        """Go on with what was interrupted."""
         interrupted, self._logs.moves.interrupted = self._logs.moves.interrupted, {}
         for (topic, index), target in interrupted.items():
             found = replicas.find_named(topic, index)
@@ -115,7 +91,7 @@ class DirectoryMoves:
             if move.taken_over:
                 _log.info("Moved %s to %s, %d bytes", log, move.target.path, move.copied_bytes)
         if move.taken_over:
-            await self._tell({(log.topic_id, log.partition): move.target.directory_id})
+            self._homes.tell({(log.topic_id, log.partition): move.target.directory_id})
 
     async def _drive(self, move: LogMove, steps: Search[None]) -> None:
         """Do the steps, one a turn of the loop, until they are done or the move is cancelled."""
@@ -148,38 +124,3 @@ class DirectoryMoves:
             wait_s = min(copied_bytes / rate, _LONGEST_WAIT_S) if rate else _LONGEST_WAIT_S
             await asyncio.sleep(wait_s)
             copied_bytes -= rate * wait_s
-
-    async def _tell(self, homes: Mapping[tuple[bytes, int], bytes]) -> None:
-        waiting = iter(homes.items())
-        while some := dict(islice(waiting, _TOLD_AT_ONCE)):
-            try:
-                answer = await self._call(self._assignment(some), _TELLING_TIMEOUT_S)
-                code = ErrorCode(answer.error_code)
-            except KafkaError as error:
-                code = error.code
-            if code is not ErrorCode.NONE:
-                _log.warning("The controller does not know yet where %d replicas lie: %s", len(some), code.name)
-
-    def _assignment(self, homes: Mapping[tuple[bytes, int], bytes]) -> AssignReplicasToDirsRequest:
-        """Return the request that tells the directories of replicas, given by topic id and partition."""
-        found: dict[bytes, dict[bytes, list[int]]] = {}
-        for (topic_id, index), directory_id in homes.items():
-            found.setdefault(directory_id, {}).setdefault(topic_id, []).append(index)
-        asked = AssignReplicasToDirsRequest
-        return asked(
-            broker_id=self._node_id,
-            broker_epoch=self._broker_epoch,
-            directories=[
-                asked.Directory(
-                    id=directory_id,
-                    topics=[
-                        asked.Directory.Topic(
-                            topic_id=topic_id,
-                            partitions=[asked.Directory.Topic.Partition(partition_index=index) for index in indexes],
-                        )
-                        for topic_id, indexes in topics.items()
-                    ],
-                )
-                for directory_id, topics in found.items()
-            ],
-        )

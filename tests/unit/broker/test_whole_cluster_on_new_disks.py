@@ -1,0 +1,88 @@
+"""A broker of a cluster whose disk was lost: what it had, it does not pass for having."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from controller.image import NO_LEADER
+from protocol.api import ApiKey, request_class
+from protocol.errors import ErrorCode
+from tests.unit.broker.whole_cluster import BROKER, CONTROLLER, WholeCluster
+
+NONE = ErrorCode.NONE
+
+
+@pytest.fixture
+def cluster() -> Iterator[WholeCluster]:
+    """Three controllers and the brokers 4 and 5, with a topic of both that 4 leads, and one record in it."""
+    roles = dict.fromkeys((1, 2, 3), CONTROLLER) | dict.fromkeys((4, 5), BROKER)
+    cluster = WholeCluster(roles, min_insync_replicas="1")
+    cluster.start()
+    assert cluster.create(4, "t", replication_factor=2).error_code == NONE
+    if state(cluster, 4).leader != 4:
+        cluster.stop(5)
+        cluster.start(5)
+        in_sync(cluster, 4, 5, seen_by=4)
+    assert cluster.produce(4, "t", b"one") == NONE
+    yield cluster
+    cluster.close()
+
+
+def state(cluster: WholeCluster, seen_by: int) -> Any:
+    return cluster.partition(seen_by, "t")
+
+
+def in_sync(cluster: WholeCluster, *brokers: int, seen_by: int) -> None:
+    cluster.until(lambda: sorted(state(cluster, seen_by).isr) == sorted(brokers), f"{brokers} in sync")
+
+
+def home(cluster: WholeCluster, broker: int) -> bytes:
+    """Return the directory that the metadata has the replica of a broker in."""
+    known = state(cluster, broker)
+    directory: bytes = known.directories[known.replicas.index(broker)]
+    return directory
+
+
+def own_home(cluster: WholeCluster, broker: int) -> bytes:
+    directory: bytes = cluster.broker(broker).logs.online[0].directory_id
+    return directory
+
+
+def elect_unclean(cluster: WholeCluster, by: int) -> None:
+    topics = [request_class(ApiKey.ELECT_LEADERS).Topic(topic="t", partitions=[0])]  # type: ignore[attr-defined]
+    cluster.ask(by, ApiKey.ELECT_LEADERS, 2, election_type=1, topic_partitions=topics, timeout_ms=20_000)
+
+
+def test_rule_28_a_broker_whose_disk_was_refilled_may_lead_again(cluster: WholeCluster) -> None:
+    cluster.kill(5)
+    cluster.wipe(5)
+    in_sync(cluster, 4, seen_by=4)
+    cluster.start(5)
+    in_sync(cluster, 4, 5, seen_by=5)
+    cluster.stop(4)
+    assert state(cluster, 5).leader == 5
+    assert cluster.values(5, "t") == [b"one"]
+
+
+@pytest.mark.parametrize("starts", [1, 2])
+def test_rule_28_a_broker_that_alone_was_in_sync_does_not_lead_with_an_empty_disk(
+    cluster: WholeCluster, starts: int
+) -> None:
+    cluster.kill(5)
+    in_sync(cluster, 4, seen_by=4)
+    assert cluster.produce(4, "t", b"two") == NONE
+    cluster.kill(4)
+    cluster.wipe(4)
+    for _ in range(starts - 1):
+        cluster.start(4)
+        cluster.stop(4)
+    cluster.start(4, 5)
+    cluster.let_pass(1)
+    assert state(cluster, 5).leader == NO_LEADER
+    elect_unclean(cluster, by=5)
+    in_sync(cluster, 4, 5, seen_by=5)
+    cluster.until(lambda: cluster.values(4, "t") == [b"one"])
+    cluster.until(lambda: home(cluster, 4) == own_home(cluster, 4))
