@@ -16,7 +16,9 @@ Kafka looks at every partition of a session on every fetch. Here a session *watc
 nothing is left to be said, and a fetch looks only at those that are `pending`: named in the request, woken
 since, or with records left. So a fetch of five thousand partitions, ten of them busy, costs what a fetch of
 ten costs. Pending ones are in the order in which they are served; one that had records goes to the end, so
-that none starves.
+that none starves. Those with something to say but nothing to read, while no answer is made, are *put off*
+until one is: a follower that is given thousands of replicas names some with each request, which ends the
+wait of the one before.
 
 A fetch without a session is a session that nobody can name, closed when it is answered.
 
@@ -106,6 +108,7 @@ class FetchSession:
 
     __slots__ = (
         "_purgatory",
+        "_put_off",
         "_watching",
         "created_ms",
         "epoch",
@@ -122,6 +125,7 @@ class FetchSession:
     def __init__(self, purgatory: Purgatory, uses_topic_ids: bool, privileged: bool, now_ms: int) -> None:
         self._purgatory = purgatory
         self._watching: dict[Hashable, FetchPartition] = {}
+        self._put_off: dict[FetchPartition, None] = {}
         self.session_id = NO_SESSION
         self.epoch = FINAL_EPOCH
         self.uses_topic_ids = uses_topic_ids
@@ -151,12 +155,14 @@ class FetchSession:
                     known = FetchPartition(None if by_id else topic.topic, topic.topic_id, wanted.partition)
                     partitions[key] = known
                 known.ask(wanted)
+                self._put_off.pop(known, None)
                 pending[known] = None
         for gone in request.forgotten_topics_data:
             name = gone.topic_id if by_id else gone.topic
             for index in gone.partitions:
                 forgotten = partitions.pop((name, index), None)
                 if forgotten is not None:
+                    self._put_off.pop(forgotten, None)
                     pending.pop(forgotten, None)
                     self._unwatch(forgotten)
 
@@ -165,6 +171,18 @@ class FetchSession:
         self.pending.pop(known, None)
         if self.session_id != NO_SESSION:
             self._watch(known)
+
+    def put_off(self, known: FetchPartition) -> None:
+        """Look at `known` no more until something happens to it, or an answer is made: there is nothing to be read."""
+        del self.pending[known]
+        self._put_off[known] = None
+        self._watch(known)
+
+    def take_put_off(self) -> list[FetchPartition]:
+        """Return what was put off, for the answer that is being made."""
+        taken, self._put_off = list(self._put_off), {}
+        self.pending.update(dict.fromkeys(taken))
+        return taken
 
     def postpone(self, known: FetchPartition) -> None:
         """Serve the others before `known` next time: it had its turn.
@@ -202,6 +220,7 @@ class FetchSession:
         known = self._watching.get(key)
         if known is None:
             return
+        self._put_off.pop(known, None)
         self.pending[known] = None
         if self.waiting is not None:
             self.waiting.more(size_bytes)

@@ -195,9 +195,20 @@ class _Fetch:
             elif result.caught_up:
                 session.settle(wanted)
         if urgent or found >= self._min_bytes:
+            said += map(self._look_at, session.take_put_off())
             return self._answer(said)
+        for wanted, read in () if session.full else said:
+            if isinstance(read, ReadResult) and read.caught_up:
+                session.put_off(wanted)
         self._missing_bytes = self._min_bytes - found
         return None
+
+    def _look_at(self, wanted: FetchPartition) -> _Said:
+        """Return what there is to be said of a partition with nothing to read."""
+        try:
+            return wanted, self._read(wanted, 0, min_one=False)
+        except KafkaError as error:
+            return wanted, error
 
     def _trims(self, wanted: FetchPartition, result: ReadResult) -> bool:
         """Say whether a replica has records that are to be deleted: somebody may wait until all have done so."""

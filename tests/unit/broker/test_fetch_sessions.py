@@ -204,6 +204,38 @@ class TestWaiting:
         assert node.wait(waiting).error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
         assert node.wait(later).error_code == 0
 
+    def test_what_is_only_to_be_said_waits_unread_for_an_answer(self, node: Node, fetcher: Fetcher) -> None:
+        fetcher.fetch({"t": {0: 0}})
+        fetcher.ask({"t": {1: 0}}, max_wait_ms=500)
+        reads = node.partition("t").traffic.fetches
+        waiting = fetcher.ask({"t": {2: 0}}, max_wait_ms=500)
+        assert node.partition("t").traffic.fetches == reads + 1
+        [topic] = node.wait(waiting).responses
+        assert sorted((part.partition_index, part.high_watermark) for part in topic.partitions) == [(1, 0), (2, 0)]
+        assert fetcher.fetch() == {}
+
+    def test_what_was_only_to_be_said_is_read_once_there_is_more(self, node: Node, fetcher: Fetcher) -> None:
+        fetcher.fetch({"t": {0: 0}})
+        waiting = fetcher.ask({"t": {1: 0, 2: 0}}, max_wait_ms=500)
+        node.loop.call_later(0.1, lambda: node.append("t", index=1))
+        [topic] = node.wait(waiting).responses
+        assert {part.partition_index: len(stored_bytes(part.records)) > 0 for part in topic.partitions} == {
+            1: True,
+            2: False,
+        }
+        assert node.loop.time() == pytest.approx(0.1, abs=0.01)
+
+    def test_the_first_answer_names_every_partition_once_though_it_waits(self, node: Node, fetcher: Fetcher) -> None:
+        waiting = fetcher.ask({"t": {0: 0, 1: 0}}, max_wait_ms=500)
+        node.loop.call_later(0.1, lambda: node.append("t", index=1))
+        [topic] = node.wait(waiting).responses
+        assert [part.partition_index for part in topic.partitions] == [0, 1]
+
+    def test_what_was_only_to_be_said_can_be_forgotten(self, node: Node, fetcher: Fetcher) -> None:
+        fetcher.fetch({"t": {0: 0}})
+        fetcher.ask({"t": {1: 0}}, max_wait_ms=500)
+        assert fetcher.fetch({}, {"t": [1]}, max_wait_ms=500) == {}
+
     def test_what_happened_to_idle_sessions_partitions_is_noted_once(self, node: Node, fetcher: Fetcher) -> None:
         fetcher.fetch({"t": {0: 0, 1: 0, 2: 0}})
         assert len(node.purgatory._watchers) == 3
