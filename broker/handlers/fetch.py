@@ -24,7 +24,8 @@ Version notes
 - 12 and later name the epoch of the last record that the reader has, and are told where their log parts from
   this one (KIP-595).
 - 13 and later name topics by id: UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID (KIP-516).
-- 16 and later say with NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH who leads, and where (KIP-951).
+- 16 and later say with NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH who leads, and where (KIP-951), but to replicas,
+  which go by the metadata.
 """
 
 from __future__ import annotations
@@ -311,6 +312,7 @@ class _Fetch:
         session = self._session
         topics: dict[str | bytes, _Topic] = {}
         response = FetchResponse(session_id=session.session_id, responses=[])
+        hinted = self._replica_id < 0 and self._context.api_version >= _HINTS_FROM_VERSION
         for wanted, found in said:
             key = wanted.topic_id if session.uses_topic_ids else wanted.topic or ""
             topic = topics.get(key)
@@ -318,7 +320,7 @@ class _Fetch:
                 topic = topics[key] = _Topic(topic=wanted.topic or "", topic_id=wanted.topic_id, partitions=[])
             answer = self._refused(wanted, found) if isinstance(found, KafkaError) else self._fetched(wanted, found)
             topic.partitions.append(answer)
-            if answer.error_code in _HINTED and self._context.api_version >= _HINTS_FROM_VERSION:
+            if hinted and answer.error_code in _HINTED:
                 self._hint(response, wanted, answer)
         response.responses = list(topics.values())
         return response
