@@ -189,7 +189,7 @@ class _Produce:
         self.context = context
         self.acks = acks
         self.validate: bool = broker.settings["barnabas.validate.records"]
-        self.first_error: KafkaError | None = None
+        self.first_error: str | None = None  # an exception would keep what its traceback refers to: the frame
         self.node_endpoints: list[ProduceResponse.NodeEndpoint] = []
         self.uncommitted: list[tuple[_Appended, Partition, int]] = []
 
@@ -202,6 +202,7 @@ class _Produce:
                 answers.append(self._append(name, wanted.index, wanted.records))
             except KafkaError as error:
                 answers.append(self._refuse(name, wanted, error))
+            wanted.records = None  # the request is kept while its answer is waited for; its frame is not to be
         return _Topic(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
 
     def _append(self, name: str | None, index: int, records: object) -> _Appended:
@@ -246,7 +247,7 @@ class _Produce:
         return self.replicas.topic_name(topic.topic_id) if by_id else topic.name
 
     def _refuse(self, name: str | None, wanted: _Wanted, error: KafkaError) -> _Appended:
-        self.first_error = self.first_error or error
+        self.first_error = self.first_error or str(error)
         self._count(name, wanted, error)
         answer = _Appended(
             index=wanted.index, error_code=error.code, base_offset=NO_OFFSET, error_message=error.message or None

@@ -16,6 +16,7 @@ from typing import Any
 
 from broker.connection import Connection, RequestContext
 from broker.fetch_sessions import FetchSessions
+from broker.metrics import Metrics
 from broker.partition import Partition
 from broker.producer_ids import ProducerIds
 from broker.promise import Promise
@@ -90,6 +91,7 @@ class Node:
         self.driver = PurgatoryDriver(self.loop)
         self.purgatory = self.driver.purgatory
         self.settings: dict[str, Any] = {"fetch.max.bytes": 55 << 20, "barnabas.validate.records": False}
+        self.metrics = Metrics()
         self.random = Random(1)
         self.logs = LogManager(disk or OsDisk(), [data], LogConfig(), now_ms=self.now_ms, random=self.random)
         self.configs: dict[str, LogConfig] = {}

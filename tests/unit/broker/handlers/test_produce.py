@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from broker.connection import Disconnect
+from broker.channel import Waiting
+from broker.connection import Connection, Disconnect
+from broker.dispatch import Dispatcher
 from protocol.api import ApiKey
 from protocol.compression import Compression
 from protocol.errors import ErrorCode
+from protocol.headers import RequestHeader, encode_request_header
 from protocol.messages.produce import ProduceRequest
 from protocol.record import Record
 from protocol.record_batch import ControlType, build_batch, control_record_key
 from storage.log_config import LOG_APPEND_TIME, LogConfig
-from tests.unit.broker.node import Node
+from tests.unit.broker.node import LISTENER, Node
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
 
 VALUE = [(None, b"value")]
 ALL_VERSIONS = range(3, 14)
@@ -402,3 +408,16 @@ class TestAcksAll:
         node.loop.call_later(0.5, node.replicas.acknowledge, node.partition("t"), 2, 1, 0)
         response = node.wait(waiting)
         assert [topic.partition_responses[0].error_code for topic in response.responses] == [0, 0, 3]
+
+    @pytest.mark.parametrize("topics", [("t",), ("t", "none")], ids=["plain", "of another shape"])
+    def test_a_request_that_waits_holds_none_of_its_bytes(self, node: Node, topics: tuple[str, ...]) -> None:
+        """A frame may be a megabyte, and is not counted any more while its answer is waited for."""
+        request = ProduceRequest(
+            acks=-1, timeout_ms=1000, topic_data=[topic_data(name, (0, build())) for name in topics]
+        )
+        header = encode_request_header(RequestHeader(ApiKey.PRODUCE, 12, 7, None))
+        frame = bytearray(header + request.encode(12))
+        with memoryview(frame) as received:
+            waiting = Dispatcher(cast("Broker", node), "broker")(received, Connection(1, LISTENER, "127.0.0.1"))
+        assert isinstance(waiting, Waiting)
+        frame.clear()  # a BufferError as long as there is a view of it
