@@ -35,7 +35,7 @@ from broker.quorum_settings import metadata_log_config, quorum_timing
 from broker.stored_metadata import check_features, read_stored
 from broker.sync_threads import sync_in_thread
 from controller.commands.bootstrap import bootstrap
-from controller.commands.decision import Command
+from controller.commands.decision import Command, Decision
 from controller.image import MetadataImage
 from controller.raft import RaftNode
 from controller.raft_messages import (
@@ -158,8 +158,7 @@ class RaftDriver:
                     await self._until(lambda: self.leads)
                 except InvariantError as error:
                     raise error.__cause__ or error from None
-                log = self._log
-                await self.submit(lambda image: bootstrap(image, log.bootstrap_records()))
+                await self.submit(self._bootstrap)
             else:
                 self._wake()
 
@@ -333,9 +332,8 @@ class RaftDriver:
         """Go on until nothing is left to do."""
         try:
             while True:
-                now_ms = self._monotonic_ms()
                 while self._events:
-                    self._node.step(self._events.popleft(), now_ms)
+                    self._node.step(self._events.popleft(), self._monotonic_ms())
                 if self.leads:
                     self._commands.decide(self._node, self.image)
                     self._commands.applied(self._metadata.next_offset)
@@ -449,11 +447,13 @@ class RaftDriver:
         self._lead(leads, leader_id)
         if began and not self.is_only_voter:
             # Without anybody who waits: it is decided once for a cluster, by its first leader.
-            log = self._log
-            begun = self._commands.submit(lambda image: bootstrap(image, log.bootstrap_records()))
+            begun = self._commands.submit(self._bootstrap)
             begun.add_done_callback(lambda begun: begun.cancelled() or begun.exception())  # the next one does it then
             self._wake()
         self._look_around()
+
+    def _bootstrap(self, image: MetadataImage) -> Decision[None]:
+        return bootstrap(image, self._log.bootstrap_records(), self._settings)
 
     def _lead(self, leads: bool, leader_id: int) -> None:
         self._leadership = (leads, leader_id)

@@ -283,5 +283,5 @@ FEATURES: dict[str, Feature] = {
     "group.version": Feature(0, 0, 0),
     "share.version": Feature(0, 0, 0),
     "streams.version": Feature(0, 0, 0),
-    "eligible.leader.replicas.version": Feature(0, 1, 0),
+    "eligible.leader.replicas.version": Feature(0, 1, 1),
 }

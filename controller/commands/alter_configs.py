@@ -155,7 +155,7 @@ def _alter(
     if resource.type == ResourceType.BROKER:
         given = {change.name: new[change.name] for change in changes if change.name in new}
         _check_broker_configs(image, settings, resource.name, given, records)
-        check_min_isr(image, records)
+        check_min_isr(image, resource.name, {change.name for change in changes} | old.keys() - new.keys(), new)
     else:
         _check_configs(image, settings, resource, new)
     return records

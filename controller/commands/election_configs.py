@@ -9,7 +9,7 @@ all of them when the feature is raised, and cannot be removed there or be anothe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from controller.commands.due_elections import elect_unclean_leaders
 from controller.configs.effective import StaticSettings
@@ -21,18 +21,20 @@ from protocol.records.metadata import ClearElrRecord, ConfigRecord
 from protocol.schema import Message
 
 
-def check_min_isr(image: MetadataImage, records: Iterable[ConfigRecord]) -> None:
-    """Raise KafkaError INVALID_CONFIG if brokers would not agree on min.insync.replicas, and have to."""
-    if not tracks_eligible(image):
+def check_min_isr(image: MetadataImage, broker: str, named: Collection[str], new: Mapping[str, str]) -> None:
+    """Raise KafkaError INVALID_CONFIG if brokers would not agree on min.insync.replicas, and have to.
+
+    A request sets or removes those that are `named`, also such as are not set, of one broker or of all, the empty name;
+    `new` is what is set then.
+    """
+    if MIN_ISR not in named or not tracks_eligible(image):
         return
-    for record in records:
-        if record.name == MIN_ISR and record.resource_type == ResourceType.BROKER:
-            if record.resource_name:
-                problem = "Broker-level min.insync.replicas cannot be altered while ELR is enabled."
-                raise KafkaError(ErrorCode.INVALID_CONFIG, problem)
-            if record.value is None:
-                problem = "Cluster-level min.insync.replicas cannot be removed while ELR is enabled."
-                raise KafkaError(ErrorCode.INVALID_CONFIG, problem)
+    if broker:
+        problem = "Broker-level min.insync.replicas cannot be altered while ELR is enabled."
+        raise KafkaError(ErrorCode.INVALID_CONFIG, problem)
+    if MIN_ISR not in new:
+        problem = "Cluster-level min.insync.replicas cannot be removed while ELR is enabled."
+        raise KafkaError(ErrorCode.INVALID_CONFIG, problem)
 
 
 def consequences(image: MetadataImage, records: Sequence[ConfigRecord], settings: StaticSettings) -> list[Message]:

@@ -60,8 +60,6 @@ class Both:
         if value is None or isinstance(value, int | float | str):
             return value
         names = [name for cls in type(value).__mro__ for name in getattr(cls, "__slots__", ())]
-        if getattr(value, "name", None) == "min.insync.replicas":
-            names.remove("config_source")
         return {name: self._plain(getattr(value, name)) for name in names if name not in NOT_COMPARED}
 
     def create(self, partitions: int = 1, **configs: str) -> str:

@@ -37,9 +37,7 @@ SETTINGS = {
     "log.initial.task.delay.ms": 200,
 }
 # What Barnabas does not have yet, so that it can go on where Kafka stopped.
-FEATURES = dict.fromkeys(
-    ("eligible.leader.replicas.version", "group.version", "share.version", "streams.version", "transaction.version"), 0
-)
+FEATURES = dict.fromkeys(("group.version", "share.version", "streams.version", "transaction.version"), 0)
 SEGMENTS = {"internal.segment.bytes": "4096", "index.interval.bytes": "512"}
 TIMEOUT_S = 60
 

@@ -2,7 +2,7 @@
 
 What differs on purpose is not asked here: two new topics of one request whose names collide are not both created; an
 election of an unknown type is refused as a whole, and more partitions than one batch can hold with POLICY_VIOLATION;
-features that are not built cannot be raised, among them the one for which Kafka sets min.insync.replicas.
+features that are not built cannot be raised.
 """
 
 from __future__ import annotations
@@ -308,6 +308,9 @@ def test_a_broker_that_is_not_known(both: Both) -> None:
         [("metadata.version", 30, 1), ("nonsense", 1, 1)],
         [("nonsense", 0, 1)],
         [("share.version", 9, 1)],
+        [("eligible.leader.replicas.version", 1, 1)],
+        [("eligible.leader.replicas.version", 2, 1)],
+        [("eligible.leader.replicas.version", 0, 1)],
         [("", 1, 1)],
         [],
     ],

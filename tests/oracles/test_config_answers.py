@@ -41,8 +41,7 @@ SETTINGS = {
     "node.id": 1,
 }
 
-# Addresses and directories; what Kafka has to be told; what is read-only here; and the cluster's min.insync.replicas,
-# which Kafka sets where there are eligible leader replicas.
+# Addresses and directories; what Kafka has to be told; and what is read-only here.
 NOT_COMPARED = {
     "advertised.listeners",
     "controller.listener.names",
@@ -50,7 +49,6 @@ NOT_COMPARED = {
     "listener.security.protocol.map",
     "listeners",
     "log.dirs",
-    "min.insync.replicas",
     "node.id",
     "process.roles",
 }
@@ -248,6 +246,10 @@ def test_what_was_altered(both: Both, version: int) -> None:
         (BROKER, "1", [("listener.name.plaintext.max.connections", SET, "x")]),
         (BROKER, "", [("listener.name.plaintext.ssl.keystore.location", SET, "/x")]),
         (BROKER, "1", [("group.consumer.assignment.interval.ms", SET, "50000")]),
+        (BROKER, "1", [("min.insync.replicas", SET, "1")]),
+        (BROKER, "1", [("min.insync.replicas", DELETE, None)]),
+        (BROKER, "", [("min.insync.replicas", DELETE, None)]),
+        (BROKER, "", [("min.insync.replicas", SET, "0")]),
         (BROKER, "7", [("log.retention.ms", SET, "1")]),
         (BROKER, "x", [("log.retention.ms", SET, "1")]),
         (BROKER, "-1", [("log.retention.ms", SET, "1")]),
@@ -298,6 +300,15 @@ def test_a_negative_retention_of_the_broker_is_none(both: Both) -> None:
     assert both.alter(BROKER, "", ("log.retention.ms", SET, "-5")) == (0, None)
     assert both.describe(4, TOPIC, "t", ["retention.ms"])["retention.ms"][0] == "-1"
     assert both.alter(BROKER, "", ("log.retention.ms", DELETE, None)) == (0, None)
+
+
+def test_the_min_isr_on_which_brokers_agree(both: Both) -> None:
+    assert both.alter(BROKER, "", ("min.insync.replicas", SET, "3")) == (0, None)
+    assert both.describe(4, BROKER, "1")["min.insync.replicas"][0] == "3"
+    both.replace(BROKER, "", log_retention_ms="5")
+    both.describe(4, BROKER, "")
+    both.replace(BROKER, "1", min_insync_replicas="5")
+    both.replace(BROKER, "", min_insync_replicas="1")
 
 
 def test_all_settings_replaced(both: Both) -> None:

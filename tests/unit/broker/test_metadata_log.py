@@ -8,6 +8,7 @@ import pytest
 
 from broker.metadata_log import MetadataLog, Retention
 from controller.batches import encode_entry
+from controller.commands.bootstrap import bootstrap_records
 from controller.raft_messages import Entry, QuorumState, Received
 from controller.snapshot import SnapshotId, encode_snapshot
 from controller.topic_names import METADATA_TOPIC_ID
@@ -57,7 +58,7 @@ def test_a_new_log_has_its_bootstrap_records_and_first_voters(tmp_path: Path, pa
     first = log.read_snapshot(SnapshotId(0, 0))
     assert (first.kraft_version, first.records) == (1, ())
     assert first.voters.by_id == VOTERS.by_id
-    assert [record.name for record in log.bootstrap_records()] == ["metadata.version"]
+    assert log.bootstrap_records() == bootstrap_records()
     assert f"topic_id: {uuid_text(METADATA_TOPIC_ID)}" in (path / "partition.metadata").read_text()
 
 

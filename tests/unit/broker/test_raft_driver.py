@@ -56,7 +56,8 @@ def snapshots(node: ControllerNode) -> list[str]:
 
 def test_a_new_cluster_begins_with_its_features(stopped_controller: ControllerNode) -> None:
     stopped_controller.start(join=False)
-    assert stopped_controller.image.features == {"metadata.version": 30}
+    assert stopped_controller.image.features == {"metadata.version": 30, "eligible.leader.replicas.version": 1}
+    assert stopped_controller.image.configs(ResourceType.BROKER, "") == {"min.insync.replicas": "1"}
     assert stopped_controller.image.cluster_id == CLUSTER_ID
     assert stopped_controller.controller.is_only_voter
 

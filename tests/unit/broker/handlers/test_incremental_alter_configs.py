@@ -53,7 +53,7 @@ def test_levels_of_loggers_are_altered_at_once(controlled: ControllerNode, logge
     assert logger.level == logging.DEBUG
     assert alter(controlled, LOGGER, "1", (NAME, DELETE, None)) == (0, None)
     assert logger.level == logging.NOTSET
-    assert controlled.image.configured() == {}
+    assert controlled.image.configs(ResourceType.BROKER, "1") == {}
 
 
 @pytest.mark.parametrize(

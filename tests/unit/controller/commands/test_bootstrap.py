@@ -3,19 +3,40 @@
 from __future__ import annotations
 
 from controller.commands.bootstrap import bootstrap, bootstrap_records
-from protocol.records.metadata import BeginTransactionRecord, EndTransactionRecord
+from controller.image import ResourceType
+from protocol.records.metadata import BeginTransactionRecord, EndTransactionRecord, FeatureLevelRecord
+from protocol.schema import Message
 from tests.unit.controller.cluster import Cluster
+
+METADATA_VERSION = FeatureLevelRecord(name="metadata.version", feature_level=30)
+
+
+def begin(cluster: Cluster, *records: Message) -> None:
+    cluster.apply(lambda image: bootstrap(image, records, cluster.settings))
 
 
 def test_metadata_version_comes_first_and_features_at_0_not_at_all() -> None:
-    assert [(record.name, record.feature_level) for record in bootstrap_records()] == [("metadata.version", 30)]
+    levels = [(record.name, record.feature_level) for record in bootstrap_records()]
+    assert levels == [("metadata.version", 30), ("eligible.leader.replicas.version", 1)]
 
 
 def test_a_cluster_begins_once() -> None:
     cluster = Cluster(brokers=0)
-    cluster.apply(lambda image: bootstrap(image, bootstrap_records()))
+    begin(cluster, *bootstrap_records())
     assert isinstance(cluster.records[0], BeginTransactionRecord)
     assert isinstance(cluster.records[-1], EndTransactionRecord)
-    assert cluster.image.features == {"metadata.version": 30}
-    cluster.apply(lambda image: bootstrap(image, bootstrap_records()))
+    assert cluster.image.features == {"metadata.version": 30, "eligible.leader.replicas.version": 1}
+    begin(cluster, *bootstrap_records())
     assert cluster.records == ()
+
+
+def test_where_eligible_replicas_are_kept_all_brokers_agree_on_the_min_isr_of_the_first_controller() -> None:
+    cluster = Cluster({"min.insync.replicas": "2"}, brokers=0)
+    begin(cluster, *bootstrap_records())
+    assert cluster.image.configs(ResourceType.BROKER, "") == {"min.insync.replicas": "2"}
+
+
+def test_where_they_are_not_each_broker_has_its_own() -> None:
+    cluster = Cluster({"min.insync.replicas": "2"}, brokers=0)
+    begin(cluster, METADATA_VERSION)
+    assert cluster.image.configs(ResourceType.BROKER, "") == {}

@@ -98,8 +98,17 @@ def test_what_is_only_validated_changes_nothing(tracking: Cluster) -> None:
 def test_brokers_have_to_agree_on_min_isr_while_eligible_replicas_are_kept(tracking: Cluster) -> None:
     assert alter(tracking, BROKER, "", MIN_ISR, "2") == ErrorCode.NONE
     assert alter(tracking, BROKER, "1", MIN_ISR, "2") == ErrorCode.INVALID_CONFIG
+    assert alter(tracking, BROKER, "1", MIN_ISR, None, operation=Operation.DELETE) == ErrorCode.INVALID_CONFIG
     assert alter(tracking, BROKER, "", MIN_ISR, None, operation=Operation.DELETE) == ErrorCode.INVALID_CONFIG
     assert tracking.image.configs(BROKER, "") == {MIN_ISR: "2"}
+
+
+def test_a_whole_set_of_configurations_does_not_leave_out_what_they_agree_on(tracking: Cluster) -> None:
+    alter(tracking, BROKER, "", MIN_ISR, "2")
+    resource = AlterConfigsRequest.Resource(resource_type=BROKER, resource_name="", configs=[])
+    request = AlterConfigsRequest(resources=[resource], validate_only=False)
+    [answer] = tracking.apply(partial(alter_configs, request=request, settings=tracking.settings)).responses
+    assert answer.error_code == ErrorCode.INVALID_CONFIG
 
 
 def test_brokers_can_differ_in_min_isr_while_they_are_not(cluster: Cluster) -> None:
