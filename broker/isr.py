@@ -2,9 +2,10 @@
 
     leaves   a member that has been behind the leader's end for longer than `replica.lag.time.max.ms`
     joins    a replica that has all that is committed, and all from before this leader's epoch, so that no leader
-             elected from the ISR can lack a committed record; that would not have to leave again at once, be it that
-             nobody is there any more; and whose broker is alive in the very incarnation that fetches (KIP-903): one
-             that came back with less on its disk says so by another broker epoch
+             elected from the ISR can lack a committed record, and none of what was deleted, so that no such leader
+             can bring that back; that would not have to leave again at once, be it that nobody is there any more;
+             and whose broker is alive in the very incarnation that fetches (KIP-903): one that came back with less
+             on its disk says so by another broker epoch
     awaited  a replica that may join but for a few records: the high watermark waits for it as for a member. Where
              the ISR is the leader alone, that would otherwise always be at the leader's end, and nobody reach it
 
@@ -66,4 +67,7 @@ def is_awaited(partition: Partition, follower: Follower, brokers: Brokers, now_m
 
 
 def _has_all(partition: Partition, follower: Follower) -> bool:
-    return follower.log_end_offset >= max(partition.log.high_watermark, partition.epoch_start_offset)
+    """Say whether a replica has what a leader has to have, and no more than it may."""
+    log = partition.log
+    has_committed = follower.log_end_offset >= max(log.high_watermark, partition.epoch_start_offset)
+    return has_committed and follower.log_start_offset >= log.log_start_offset

@@ -72,6 +72,12 @@ class TestJoining:
         partition.epoch_start_offset = 3
         assert with_joiners(partition, ALIVE, 0, LAG_MS) is None
 
+    def test_who_still_has_records_that_were_deleted_does_not(self, partition: Partition) -> None:
+        partition.log.advance_log_start(1)
+        assert with_joiners(partition, ALIVE, 0, LAG_MS) is None
+        partition.acknowledge(2, 2, 1, 1000, EPOCH)
+        assert with_joiners(partition, ALIVE, 0, LAG_MS) == {1, 2, 3}
+
     def test_who_would_have_to_leave_at_once_does_not(self, partition: Partition) -> None:
         partition.followers[2].caught_up_ms = 1000
         assert with_joiners(partition, ALIVE, 1000 + LAG_MS, LAG_MS) == {1, 2, 3}
