@@ -105,8 +105,11 @@ class ActiveController:
         heard, self._heard = self._heard, self._loop.create_future()
         heard.set_result(None)
 
-    def alive(self) -> frozenset[int]:
-        """Return the brokers whose session lasts."""
+    def alive(self, claimed: int) -> frozenset[int]:
+        """Return the brokers whose session lasts, now that a process claims the id of one."""
+        if self._leads:
+            self.liveness.claimed(claimed, self._now_ms())
+            self._look_after_brokers()
         return frozenset(self.liveness.alive(self._now_ms()))
 
     async def _watch(self) -> None:

@@ -14,6 +14,8 @@ much sooner then, and what hangs or is cut off without a sign after the session.
                            Apache Kafka waits for the end of the session
     a new active           everybody gets a new session: it cannot know when the others were heard; except who it
       controller             knows to be unreachable, from the quorum's own connections
+    another claims the     such a session lasts until now + grace, unless its broker was heard since: whoever lives
+      broker's id            turns to a new controller at once, so this one was killed with the controller before
 
 Time in which the controller itself stood still counts for nobody: if it is told anything much later than somebody was
 due (`_STALL_MS`), everybody gets back what passed since it was told something last, as heartbeats may lie unread.
@@ -36,14 +38,18 @@ _STALL_MS = 300
 
 
 class _Session:
-    """What is known of one registration; `over` from when it is to be fenced, or is, until it is heard again."""
+    """What is known of one registration; `over` from when it is to be fenced, or is, until it is heard again.
 
-    __slots__ = ("broker", "connections", "ends_ms", "metadata_offset", "over", "shutdown_offset")
+    It is `presumed` if it is as old as the leadership of this controller, which has not heard it yet.
+    """
+
+    __slots__ = ("broker", "connections", "ends_ms", "metadata_offset", "over", "presumed", "shutdown_offset")
 
     def __init__(self, broker: BrokerImage, ends_ms: int) -> None:
         self.broker = broker
         self.ends_ms = ends_ms
         self.over = broker.fenced
+        self.presumed = False
         self.metadata_offset = -1
         self.shutdown_offset: int | None = None
         self.connections: set[Hashable] = set()
@@ -63,6 +69,8 @@ class Liveness:
         self._sessions.clear()
         self._awake_ms = now_ms
         self.apply(image, now_ms)
+        for session in self._sessions.values():
+            session.presumed = True
 
     def apply(self, image: MetadataImage, now_ms: int) -> None:
         """Follow the registrations of a newly committed image."""
@@ -94,7 +102,7 @@ class Liveness:
         if session is None or session.broker.epoch != broker_epoch:
             return
         session.ends_ms = now_ms + self._timeout_ms
-        session.over = False
+        session.over = session.presumed = False
         session.metadata_offset = metadata_offset
         if connection is not None:
             session.connections.add(connection)
@@ -125,6 +133,12 @@ class Liveness:
         session = self._sessions.get(broker_id)
         if session is not None and session.broker.epoch == broker_epoch:
             self.unreachable(broker_id, now_ms - self._grace_ms)
+
+    def claimed(self, broker_id: int, now_ms: int) -> None:
+        """Note that a process wants to be this broker; it may once the broker that has the id is not `alive`."""
+        session = self._sessions.get(broker_id)
+        if session is not None and session.presumed:
+            self.unreachable(broker_id, now_ms)
 
     def alive(self, now_ms: int) -> Collection[int]:
         """Return the brokers whose session lasts: nobody else can register with such an id.

@@ -22,5 +22,5 @@ async def handle(
 ) -> BrokerRegistrationResponse:
     """Submit the command."""
     return await broker.controller.submit(
-        lambda image: register_broker(image, request, broker.settings, alive=broker.duties.alive())
+        lambda image: register_broker(image, request, broker.settings, alive=broker.duties.alive(request.broker_id))
     )

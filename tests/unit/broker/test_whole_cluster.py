@@ -75,6 +75,14 @@ def test_what_was_acknowledged_outlives_a_leader_that_stops_and_another_that_is_
     assert three.values(third, "t") == [b"one", b"two", b"three"]
 
 
+def test_when_all_were_killed_at_once_nobody_waits_for_the_session_of_its_last_run(three: WholeCluster) -> None:
+    for node_id in three.hosts:
+        three.kill(node_id)
+    began = three.schedule.now
+    three.start()
+    assert three.schedule.now - began < 2
+
+
 def test_a_broker_with_an_empty_disk_is_refilled_before_it_counts(three: WholeCluster) -> None:
     """Rule 28: an old id with nothing on its disk gets its partitions from the leaders."""
     three.create(three.follower(), "t")

@@ -179,6 +179,26 @@ def test_but_not_to_whom_the_quorum_could_not_reach_before() -> None:
     assert controller.now == 1000 + GRACE
 
 
+def test_who_is_not_heard_by_a_new_active_controller_loses_its_id_after_the_grace_once_another_claims_it() -> None:
+    controller = Controller()
+    controller.now += 100
+    controller.hear(2)
+    for broker_id in (1, 2):
+        controller.liveness.claimed(broker_id, controller.now)
+    controller.now += GRACE
+    assert controller.liveness.alive(controller.now) == {1, 2, 3}
+    controller.now += 1
+    assert controller.liveness.alive(controller.now) == {2, 3}
+
+
+def test_who_registered_with_this_controller_keeps_its_id() -> None:
+    controller = Controller()
+    controller.add_broker(4)
+    controller.commit()
+    controller.liveness.claimed(4, controller.now)
+    assert controller.liveness.alive(controller.now + SESSION) == {1, 2, 3, 4}
+
+
 def test_an_earlier_registration_is_heard_no_more() -> None:
     controller = Controller(brokers=1)
     controller.hear(1)
