@@ -1,8 +1,9 @@
 """Watches over the ISRs of the partitions that a broker leads, and has the controller change them.
 
 Followers are looked at when they fetch while they are not in sync, when the metadata says something new of a broker,
-and all of them every half of `replica.lag.time.max.ms`. Who leaves and joins is `broker.isr`'s, what is under way
-`broker.isr_proposals`'s; here are the clock, the request, and the line in the log.
+when one was refused and the pause is over, and all of them every half of `replica.lag.time.max.ms`.
+Who leaves and joins is `broker.isr`'s, what is under way `broker.isr_proposals`'s; here are the clock, the request, and
+the line in the log.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ class IsrDriver:
 
     def look(self, partition: Partition) -> None:
         """See who is to leave, who may join, and whom nobody waits for."""
-        if not partition.is_leader or not partition.followers:
+        if not partition.is_leader or not partition.followers or partition.unavailable:
             return
         self._note_fenced(partition)
         if len(partition.at_end) == len(partition.followers) == len(partition.isr) - 1:
@@ -123,7 +124,7 @@ class IsrDriver:
     def _grow(self, partition: Partition) -> None:
         now_ms = self._elapsed_ms()
         isr = with_joiners(partition, self._replicas.brokers, now_ms, self._lag_max_ms)
-        if isr is not None and self._proposals.may_grow(partition, now_ms):
+        if isr is not None and self._proposals.may_grow_from_ms(partition) <= now_ms:
             self._propose(partition, isr)
 
     def _propose(self, partition: Partition, isr: frozenset[int]) -> None:
@@ -154,9 +155,13 @@ class IsrDriver:
         response = None if answer.cancelled() or answer.exception() is not None else answer.result()
         if not isinstance(response, AlterPartitionResponse):
             response = None
-        for partition in self._proposals.answered(response, self._elapsed_ms()):
+        now_ms = self._elapsed_ms()
+        for partition in self._proposals.answered(response, now_ms):
             self._replicas.isr_changed(partition)
             self.look(partition)
+            again_ms = self._proposals.may_grow_from_ms(partition)
+            if again_ms > now_ms:
+                self._loop.call_at((again_ms + 1) / 1000, self.look, partition)
         self._turn()
 
 

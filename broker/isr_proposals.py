@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from broker.follower import NO_EPOCH
+from broker.follower import NEVER_MS, NO_EPOCH
 from protocol.errors import ErrorCode
 from protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 
@@ -101,13 +101,9 @@ class IsrProposals:
         proposal = Proposal(partition, isr, partition.leader_epoch, partition.partition_epoch, epochs)
         self._queued[partition.topic_id, partition.index] = proposal
 
-    def may_grow(self, partition: Partition, now_ms: int) -> bool:
-        """Say whether a larger ISR may be proposed: the last one was not refused just now."""
-        until_ms = self._refused.get(partition)
-        if until_ms is None or until_ms > now_ms:
-            return until_ms is None
-        del self._refused[partition]
-        return True
+    def may_grow_from_ms(self, partition: Partition) -> int:
+        """Return from when on a larger ISR may be proposed: not if the last one was refused just now."""
+        return self._refused.get(partition, NEVER_MS)
 
     def request(self, broker_epoch: int, now_ms: int) -> AlterPartitionRequest | None:
         """Return what to send now, to be followed by `answered`; None if there is nothing."""
@@ -124,8 +120,9 @@ class IsrProposals:
         return AlterPartitionRequest(broker_id=self._node_id, broker_epoch=broker_epoch, topics=list(topics.values()))
 
     def answered(self, response: AlterPartitionResponse | None, now_ms: int) -> list[Partition]:
-        """Take the answer to the latest request, None if there is none; return whose ISR is another now."""
+        """Take the answer to the latest request, None if there is none; return whose ISR is another now, or stays."""
         sent, self._sent = self._sent, {}
+        self._refused = {partition: until_ms for partition, until_ms in self._refused.items() if until_ms > now_ms}
         changed: list[Partition] = []
         if response is not None and response.error_code == ErrorCode.NONE:
             for topic in response.topics:

@@ -247,9 +247,9 @@ class Partition:
 
     def advance_high_watermark(self) -> bool:
         """Commit what the whole maximal ISR has; say whether that was more than before."""
-        if len(self.isr) < len(self.replicas) and len(self.isr) < self.min_isr:
+        log, in_sync = self.log, len(self.isr)
+        if in_sync < len(self.replicas) and in_sync < log.config.min_insync_replicas:
             return False
-        log = self.log
         committed = log.recovery_point if log.config.barnabas_fsync == FSYNC_ALWAYS else log.log_end_offset
         for follower in self._counted:
             if follower.log_end_offset < committed:

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from broker.isr_driver import IsrDriver
+from broker.isr_proposals import LONGEST_PAUSE_MS
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from protocol.records.metadata import FenceBrokerRecord
@@ -43,12 +44,15 @@ class Controller:
         self.answers.append(self._node.loop.create_future())
         return self.answers[-1]
 
-    def answer(self, isr: list[int], partition_epoch: int) -> None:
+    def answer(self, isr: list[int], partition_epoch: int, code: ErrorCode = ErrorCode.NONE) -> None:
         one = AlterPartitionResponse.Topic.Partition(
-            partition_index=0, leader_id=1, leader_epoch=0, isr=isr, partition_epoch=partition_epoch
+            partition_index=0, error_code=code, leader_id=1, leader_epoch=0, isr=isr, partition_epoch=partition_epoch
         )
         topic = AlterPartitionResponse.Topic(topic_id=self._node.partition("t").topic_id, partitions=[one])
         self.answers[-1].set_result(AlterPartitionResponse(topics=[topic]))
+
+    def refuse(self) -> None:
+        self.answer([], 0, ErrorCode.INELIGIBLE_REPLICA)
 
 
 @pytest.fixture
@@ -108,6 +112,33 @@ def test_the_high_watermark_waits_for_who_is_about_to_join_and_for_nobody_else(
     node.commit(FenceBrokerRecord(id=2, epoch=2))
     controller.driver.look(partition)
     assert partition.high_watermark == 1
+    controller.driver.stop()
+
+
+def test_who_was_refused_may_join_as_soon_as_the_pause_is_over(node: Node, controller: Controller) -> None:
+    node.pass_time(0.1)
+    node.shrink("t", [1])
+    acknowledge(node, controller, 2, 0)
+    node.pass_time(0.01)
+    controller.refuse()
+    node.pass_time(LONGEST_PAUSE_MS / 1000)
+    assert controller.asked == [[1, 2]]
+    node.pass_time(0.01)
+    assert controller.asked == [[1, 2]] * 2
+    controller.driver.stop()
+
+
+def test_what_waited_for_who_was_refused_is_committed(node: Node, controller: Controller) -> None:
+    node.shrink("t", [1])
+    acknowledge(node, controller, 2, 0)
+    node.pass_time(0.01)
+    node.append("t")
+    node.commit(FenceBrokerRecord(id=2, epoch=2))
+    controller.driver.look(node.partition("t"))
+    assert node.partition("t").high_watermark == 0
+    controller.refuse()
+    node.pass_time(0.01)
+    assert node.partition("t").high_watermark == 1
     controller.driver.stop()
 
 

@@ -166,9 +166,23 @@ def test_an_ineligible_replica_is_let_alone_for_a_while(
     sent(proposals)
     proposals.answered(answer(partition, [], code=ErrorCode.INELIGIBLE_REPLICA), 0)
     assert partition.maximal_isr == {1}
-    assert not proposals.may_grow(partition, LONGEST_PAUSE_MS - 1)
-    assert proposals.may_grow(partition, LONGEST_PAUSE_MS)
-    assert proposals.may_grow(partition, 0)
+    assert proposals.may_grow_from_ms(partition) == LONGEST_PAUSE_MS
+
+
+def test_what_was_refused_is_forgotten_with_the_next_answer_after_the_pause(
+    proposals: IsrProposals, partitions: list[Partition]
+) -> None:
+    refused, other = partitions
+    for at_ms, partition, code in (
+        (0, refused, ErrorCode.INELIGIBLE_REPLICA),
+        (LONGEST_PAUSE_MS - 1, other, ErrorCode.NONE),
+        (LONGEST_PAUSE_MS, other, ErrorCode.NONE),
+    ):
+        assert (refused in proposals._refused) == bool(at_ms)
+        proposals.propose(partition, SMALLER)
+        sent(proposals, at_ms)
+        proposals.answered(answer(partition, [1, 2], code=code), at_ms)
+    assert refused not in proposals._refused
 
 
 def test_an_answer_that_nothing_changed_ends_a_proposal(proposals: IsrProposals, partition: Partition) -> None:
