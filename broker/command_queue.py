@@ -2,7 +2,8 @@
 
 A command waits until the node leads, and is then decided on the image that all commands before it lead to (`pending`),
 though nothing of them may be committed yet: so many become durable with one sync. Its caller goes on when its records
-are committed, applied and told to every subscriber, and so is everything that it was decided on.
+are committed, applied and told to every subscriber, and so is everything that it was decided on; or when his time is
+over and they are committed: being told may take long, as of thousands of new partitions.
 
     submit    waits for the next `decide`
     decide    each in turn: its records are proposed, or its error raised
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from controller.commands.decision import Command, Decision
@@ -86,6 +88,22 @@ class CommandQueue:
             if decided.next_offset > next_offset:
                 break
         return None
+
+    async def outcome(self, answer: asyncio.Future[R], timeout_ms: int | None, committed_end: Callable[[], int]) -> R:
+        """Wait for an answer; when the time is over, return what was decided if all that it rests on is committed.
+
+        KafkaError REQUEST_TIMED_OUT if it is not. The log is committed up to `committed_end`.
+        """
+        try:
+            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+                return await answer
+        except TimeoutError:
+            end_offset = committed_end()
+            for decided in self._decided:
+                if decided.answer is answer and decided.next_offset <= end_offset:
+                    response: R = decided.response
+                    return response
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "The controller is still busy.") from None
 
     def applied(self, next_offset: int) -> None:
         """Answer what was decided on no more than the log before `next_offset`."""

@@ -57,7 +57,8 @@ class MetadataApplier:
         self._log: MetadataLog
         self._stored: StoredMetadata | None = None
         self._recent: deque[Entry] = deque()
-        self._committed = 0
+        self.committed_end = 0
+        """The offset after the last record that is known to be committed."""
         self._subscribers: list[Subscriber] = []
         self._task: asyncio.Task[None] | None = None
 
@@ -65,7 +66,7 @@ class MetadataApplier:
         """Begin with what a start found in the log; nothing but its snapshot is known to be committed."""
         self._log = log
         self._stored = stored
-        self._committed = log.newest_snapshot.end_offset if log.newest_snapshot else 0
+        self.committed_end = log.newest_snapshot.end_offset if log.newest_snapshot else 0
 
     def subscribe(self, subscriber: Subscriber) -> None:
         """Tell `subscriber` of every batch that is applied from now on."""
@@ -84,8 +85,8 @@ class MetadataApplier:
 
     def committed(self, high_watermark: int) -> None:
         """Apply what is below the high watermark, beside the caller."""
-        if high_watermark > self._committed:
-            self._committed = high_watermark
+        if high_watermark > self.committed_end:
+            self.committed_end = high_watermark
             if self._task is None:
                 self._task = self._loop.create_task(self._run())
 
@@ -95,7 +96,7 @@ class MetadataApplier:
         self._recent.clear()
         self._stored = None
         image = read_stored(self._log, self._empty, snapshot.end_offset).image
-        self._committed = snapshot.end_offset
+        self.committed_end = snapshot.end_offset
         await self._take(image, tuple(difference(self.image, image)), snapshot.end_offset)
 
     async def finish(self) -> None:
@@ -123,14 +124,14 @@ class MetadataApplier:
         stored, self._stored = self._stored, None
         if stored is None:
             return
-        if stored.image.offset >= self._committed:
-            stored = read_stored(self._log, self._empty, self._committed)
+        if stored.image.offset >= self.committed_end:
+            stored = read_stored(self._log, self._empty, self.committed_end)
         self.image = stored.image
         self.next_offset = stored.image.offset + 1
 
     def _next(self) -> Entry | None:
         """Return the next entry that is committed and not applied; None if there is none."""
-        if self.next_offset >= self._committed:
+        if self.next_offset >= self.committed_end:
             return None
         while self._recent and self._recent[0].base_offset < self.next_offset:
             self._recent.popleft()

@@ -54,7 +54,7 @@ from controller.raft_messages import (
 )
 from controller.topic_names import CLUSTER_METADATA
 from controller.voters import Voter, VoterSet
-from protocol.errors import ErrorCode, InvariantError, KafkaError
+from protocol.errors import InvariantError, KafkaError
 from protocol.messages.fetch import FetchResponse
 from protocol.records.control import LeaderChangeMessage
 from protocol.schema import Message
@@ -295,8 +295,9 @@ class RaftDriver:
     async def submit(self, command: Command[R], timeout_ms: int | None = None) -> R:
         """Decide a command; return its response once its records are committed, applied and told.
 
-        KafkaError if the command raises it, NOT_CONTROLLER if this node does not lead, or REQUEST_TIMED_OUT. Once
-        called, the command is decided even if nobody waits for it any more.
+        KafkaError if the command raises it, NOT_CONTROLLER if this node does not lead, or REQUEST_TIMED_OUT; but if its
+        records are committed when the time is over, it returns then. Once called, the command is decided even if nobody
+        waits for it any more.
         """
         if self._failure is not None:
             raise self._failure
@@ -304,11 +305,7 @@ class RaftDriver:
             raise not_controller()
         answer = self._commands.submit(command)
         self._wake()
-        try:
-            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
-                return await answer
-        except TimeoutError:
-            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "The controller is still busy.") from None
+        return await self._commands.outcome(answer, timeout_ms, lambda: self._metadata.committed_end)
 
     def ask(self, request: RaftRequest) -> asyncio.Future[Message]:
         """Return the answer of this node of the quorum to another node."""

@@ -37,10 +37,16 @@ async def submit_topics(
         )
     command = partial(create_topics, request=request, settings=broker.settings, random=broker.random)
     begun_s = broker.loop.time()
-    response = await broker.controller.submit(command, timeout_ms)
+    response = await broker.controller.submit(command, patience_ms(broker, timeout_ms))
     if not request.validate_only and any(not topic.error_code for topic in response.topics):
         await until_served(broker, begun_s, timeout_ms)
     return response
+
+
+def patience_ms(broker: Broker, timeout_ms: int | None) -> int:
+    """Return how long who waits for so long, or as long as brokers do, can be let wait for brokers to make replicas."""
+    limit_ms: int = broker.settings["request.timeout.ms"]
+    return int(_PATIENCE * min(limit_ms, limit_ms if timeout_ms is None else timeout_ms))
 
 
 async def until_served(broker: Broker, begun_s: float, timeout_ms: int | None) -> None:
@@ -49,9 +55,8 @@ async def until_served(broker: Broker, begun_s: float, timeout_ms: int | None) -
     They say so at once (`broker.prompt_heartbeats`). Who is paused, cut off or busy is waited for until it is fenced,
     but not until the time is over: what was made is there by then, and nobody would read an answer that comes later.
     """
-    limit_ms = broker.settings["request.timeout.ms"]
-    timeout_s = _PATIENCE * min(limit_ms, limit_ms if timeout_ms is None else timeout_ms) / 1000
-    await broker.duties.until_known(broker.image.offset, begun_s + timeout_s - broker.loop.time())
+    ends_s = begun_s + patience_ms(broker, timeout_ms) / 1000
+    await broker.duties.until_known(broker.image.offset, ends_s - broker.loop.time())
 
 
 async def create_anywhere(broker: Broker, request: CreateTopicsRequest) -> CreateTopicsResponse:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from broker.topic_creation import until_served
+from broker.topic_creation import patience_ms, until_served
 from controller.commands.partitions import create_partitions
 from protocol.errors import KafkaError
 from protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
@@ -39,7 +39,7 @@ async def handle(
         return CreatePartitionsResponse(results=results)
     command = partial(create_partitions, request=request, random=broker.random)
     begun_s = broker.loop.time()
-    response = await broker.controller.submit(command, request.timeout_ms)
+    response = await broker.controller.submit(command, patience_ms(broker, request.timeout_ms))
     if not request.validate_only and any(not result.error_code for result in response.results):
         await until_served(broker, begun_s, request.timeout_ms)
     return response

@@ -176,6 +176,21 @@ def test_who_loses_the_lead_answers_everything_with_that(controller):
     assert again.result() == ["9"], "nothing is left of what was pending"
 
 
+def test_what_is_committed_when_the_time_is_over_is_answered_and_nothing_else(controller):
+    first = controller.submit(ConfigRecord(resource_type=BROKER, resource_name="", name="a", value="1"), response="a")
+    controller.decide()
+    end_offset = controller.node.end_offset
+    second = controller.submit(ConfigRecord(resource_type=BROKER, resource_name="", name="b", value="1"), response="b")
+    third = controller.submit(response="c")
+    controller.decide()
+    wait = controller.loop.run_until_complete
+    assert wait(controller.queue.outcome(first, 10, lambda: end_offset)) == "a"
+    for later in (second, third):
+        with pytest.raises(KafkaError) as late:
+            wait(controller.queue.outcome(later, 10, lambda: end_offset))
+        assert late.value.code is ErrorCode.REQUEST_TIMED_OUT
+
+
 def test_who_does_not_wait_any_more_is_not_answered(controller):
     answers = [controller.submit(setting("2")), controller.submit()]
     for answer in answers:

@@ -167,6 +167,24 @@ def test_whoever_does_not_wait_long_enough_is_told_so_and_the_command_is_decided
     assert controlled.image.topic("t") is not None
 
 
+def test_what_is_committed_when_the_time_is_over_is_answered_though_not_everybody_is_told_yet(
+    controlled: ControllerNode,
+) -> None:
+    loop, answered = controlled.loop, asyncio.Event()
+
+    def slowly(*_: object) -> Iterator[None]:
+        real = loop.time
+        loop.time = lambda: real() + 20  # type: ignore[method-assign]
+        while not answered.is_set():
+            yield
+
+    controlled.controller.subscribe(slowly)
+    response = controlled.wait(controlled.controller.submit(creating(controlled, "t"), timeout_ms=20_000))
+    assert response.topics[0].error_code == ErrorCode.NONE
+    answered.set()
+    assert controlled.image.topic("t") is not None
+
+
 @pytest.mark.parametrize("kind", ["pwrite", "sync"])
 def test_a_log_that_cannot_be_written_stops_the_broker(tmp_path: Path, kind: str) -> None:
     disk = FaultyDisk()
