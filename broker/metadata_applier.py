@@ -1,9 +1,9 @@
 """From committed entries of the metadata log to the image, and to everybody who acts on it.
 
 Entries are noted when they enter the log, and applied, one after the other, when they are committed. Each makes a new
-image; every subscriber is told of the image before, the image after, and the records between them, and only then are
-the commands answered whose records they were. What a start finds in the log is taken over at once, and a snapshot of
-the leader, which this node goes on from when it had fallen far behind, as one large change.
+image; every subscriber is told of the image before, the image after, and the records between them, and only then do
+those go on who wait for it, commands with their answers among them. What a start finds in the log is taken over at
+once, and a snapshot of the leader, which this node goes on from when it had fallen far behind, as one large change.
 """
 
 from __future__ import annotations
@@ -61,6 +61,8 @@ class MetadataApplier:
         """The offset after the last record that is known to be committed."""
         self._subscribers: list[Subscriber] = []
         self._task: asyncio.Task[None] | None = None
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self._failure: Exception | None = None
 
     def begin(self, log: MetadataLog, stored: StoredMetadata) -> None:
         """Begin with what a start found in the log; nothing but its snapshot is known to be committed."""
@@ -99,6 +101,22 @@ class MetadataApplier:
         self.committed_end = snapshot.end_offset
         await self._take(image, tuple(difference(self.image, image)), snapshot.end_offset)
 
+    async def until_applied(self, offset: int) -> None:
+        """Wait until everybody was told of the record at `offset`; raise why, if that will never be."""
+        if self._failure is not None:
+            raise self._failure
+        if offset >= self.next_offset:
+            applied = self._loop.create_future()
+            self._waiting.append((offset, applied))
+            await applied
+
+    def fail(self, error: Exception) -> None:
+        """Have nobody wait any more: nothing is applied after this."""
+        self._failure = error
+        for _, applied in self._waiting:
+            if not applied.done():
+                applied.set_exception(error)
+
     async def finish(self) -> None:
         """Wait until what is committed is applied."""
         if self._task is not None:
@@ -127,7 +145,7 @@ class MetadataApplier:
         if stored.image.offset >= self.committed_end:
             stored = read_stored(self._log, self._empty, self.committed_end)
         self.image = stored.image
-        self.next_offset = stored.image.offset + 1
+        self._applied(stored.image.offset + 1)
 
     def _next(self) -> Entry | None:
         """Return the next entry that is committed and not applied; None if there is none."""
@@ -147,5 +165,14 @@ class MetadataApplier:
                 if self._loop.time() >= slice_ends:
                     await asyncio.sleep(0)
                     slice_ends = self._loop.time() + _SLICE_S
-        self.next_offset = next_offset
+        self._applied(next_offset)
         self._commands.applied(next_offset)
+
+    def _applied(self, next_offset: int) -> None:
+        self.next_offset = next_offset
+        waiting, self._waiting = self._waiting, []
+        for offset, applied in waiting:
+            if offset >= next_offset:
+                self._waiting.append((offset, applied))
+            elif not applied.done():
+                applied.set_result(None)

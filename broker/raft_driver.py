@@ -111,7 +111,6 @@ class RaftDriver:
         self._running: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._failure: InvariantError | None = None
-        self._waiting: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
         self._stopped = False
         voters = [Voter(voter.node_id) for voter in settings.voters]
         self._voters = VoterSet(voters or [Voter(settings.node_id, directory.directory_id)])
@@ -154,10 +153,10 @@ class RaftDriver:
             if self.is_only_voter:
                 self._node.campaign()
                 self._wake()
-                try:
-                    await self._until(lambda: self.leads)
-                except InvariantError as error:
-                    raise error.__cause__ or error from None
+                while not self.leads:
+                    await self._leader_change
+                    if self._failure is not None:
+                        raise self._failure.__cause__ or self._failure
                 await self.submit(self._bootstrap)
             else:
                 self._wake()
@@ -278,7 +277,7 @@ class RaftDriver:
 
     async def until_applied(self, offset: int) -> None:
         """Wait until the record at `offset` is applied; InvariantError if that will never be."""
-        await self._until(lambda: self.applied_offset >= offset)
+        await self._metadata.until_applied(offset)
 
     def unreachable(self) -> dict[int, int]:
         """Return the nodes whose connections are lost, and since when, in ms of the loop's clock."""
@@ -373,7 +372,6 @@ class RaftDriver:
             await self._snapshots.stop()
             await self._in_thread(log.begin_behind, ready.begin_behind)
             await self._metadata.begin_behind(ready.begin_behind)
-            self._look_around()
         flush = None
         try:
             if ready.entries:
@@ -447,7 +445,6 @@ class RaftDriver:
             begun = self._commands.submit(self._bootstrap)
             begun.add_done_callback(lambda begun: begun.cancelled() or begun.exception())  # the next one does it then
             self._wake()
-        self._look_around()
 
     def _bootstrap(self, image: MetadataImage) -> Decision[None]:
         return bootstrap(image, self._log.bootstrap_records(), self._settings)
@@ -459,39 +456,16 @@ class RaftDriver:
 
     def _applied_all(self) -> None:
         self._note_leadership()
-        self._look_around()
         self._snapshots.take_if_due(
             self._log, self.image, self._voters if self._kraft_version > 0 else None, self._appended_ms
         )
         if self._commands:
             self._wake()
 
-    # Waiting and failing
-
-    async def _until(self, condition: Callable[[], bool]) -> None:
-        if self._failure is not None:
-            raise self._failure
-        if not condition():
-            happened = self._loop.create_future()
-            self._waiting.append((condition, happened))
-            await happened
-
-    def _look_around(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        for condition, happened in waiting:
-            if happened.done():
-                continue
-            if condition():
-                happened.set_result(None)
-            else:
-                self._waiting.append((condition, happened))
-
     def _fail(self, error: Exception) -> None:
         self._failure = failure = InvariantError(f"the controller cannot go on: {error}")
         failure.__cause__ = error
         self._commands.fail(failure)
-        for _, happened in self._waiting:
-            if not happened.done():
-                happened.set_exception(failure)
+        self._metadata.fail(failure)
         self._lead(False, NOBODY)
         self._loop.call_exception_handler({"message": "The controller failed", "exception": failure})

@@ -15,6 +15,7 @@ from controller.image import MetadataImage
 from controller.raft_messages import Entry, Received
 from controller.snapshot import SnapshotId, encode_snapshot
 from controller.voters import Voter, VoterSet
+from protocol.errors import InvariantError
 from protocol.records.control import LeaderChangeMessage
 from protocol.records.metadata import ConfigRecord
 from storage.disk import OsDisk
@@ -220,6 +221,37 @@ def test_a_subscriber_takes_its_steps_while_the_loop_goes_on(applied):
     applied.loop.run_until_complete(applied.applier.finish())
     assert taken == [0, 1, 2]
     assert 0 < between[0] < 3
+
+
+def test_who_waits_for_a_record_goes_on_when_it_was_told_though_there_is_more_to_apply(applied):
+    first, given_up, third = (applied.loop.create_task(applied.applier.until_applied(offset)) for offset in (0, 0, 2))
+    seen = []
+
+    def slow(_before, _after, _records):
+        for _ in range(2):
+            applied.loop._jumping.passed_s += 0.02  # longer than a slice of time
+            yield
+        seen.append((applied.value, first.done()))
+
+    applied.loop.call_soon(given_up.cancel)
+    applied.applier.subscribe(slow)
+    applied.append(1)
+    applied.append(2)
+    applied.commit(2)
+    assert seen == [("1", False), ("2", True)]
+    assert not third.done()
+    applied.append(3)
+    applied.commit(3)
+    applied.loop.run_until_complete(third)
+    applied.loop.run_until_complete(applied.applier.until_applied(2))
+
+
+def test_nobody_waits_for_what_will_never_be_applied(applied):
+    waiting = applied.loop.create_task(applied.applier.until_applied(0))
+    applied.loop.call_soon(applied.applier.fail, InvariantError("no more"))
+    for later in (waiting, applied.applier.until_applied(0)):
+        with pytest.raises(InvariantError, match="no more"):
+            applied.loop.run_until_complete(later)
 
 
 def test_a_subscriber_that_fails_is_reported_and_nothing_more_is_applied(applied):
