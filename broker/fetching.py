@@ -19,6 +19,7 @@ What comes back for `asked`, unless that was in an earlier leader epoch, in whic
     OFFSET_OUT_OF_RANGE                                                                          -> lost
     FENCED_LEADER_EPOCH  metadata of a newer epoch is to come                                    -> stopped
     any other error      the leader may not know yet that it leads, or know the topic, or fails  -> pausing
+    a later log start    saved before it is told; if the own disk is full                        -> pausing
 
     lost                 the leader ends before: cut there, as after an unclean election         -> to be named
                          the leader starts behind: dropped, to go on at the leader's start       -> to be named
@@ -170,6 +171,18 @@ class Fetching:
         followed.failures += 1
         heappush(self._pausing, (due_ms, self._pauses, key, followed))
 
+    def _resume(self, now_ms: int) -> None:
+        """Name what has paused for long enough."""
+        unsaved: list[tuple[Key, _Followed]] = []
+        while self._pausing and self._pausing[0][0] <= now_ms:
+            _, _, key, followed = heappop(self._pausing)
+            if self._followed.get(key) is followed:
+                self._name(key, followed)
+                if not followed.copy.start_is_saved:
+                    unsaved.append((key, followed))
+        if unsaved:
+            self._save_starts(unsaved, now_ms)
+
     def _pause_ms(self, failures: int) -> int:
         return min(FIRST_PAUSE_MS << min(failures, 16), self._limits.backoff_ms)
 
@@ -200,10 +213,7 @@ class Fetching:
         """Return what to send now, in this broker's incarnation, to be followed by `answered`; None if nothing is."""
         if not self._may_ask or now_ms < self._not_before_ms:
             return None
-        while self._pausing and self._pausing[0][0] <= now_ms:
-            _, _, key, followed = heappop(self._pausing)
-            if self._followed.get(key) is followed:
-                self._name(key, followed)
+        self._resume(now_ms)
         request: FetchRequest | ListOffsetsRequest | None = None
         if self._lost:
             request = self._ask_for_ends()
@@ -313,7 +323,7 @@ class Fetching:
             self._failures += 1
 
     def _take(self, response: FetchResponse, now_ms: int) -> None:
-        moved = False
+        moved: list[tuple[Key, _Followed]] = []
         for topic in response.responses:
             for fetched in topic.partitions:
                 key = (topic.topic_id, fetched.partition_index)
@@ -321,14 +331,22 @@ class Fetching:
                 if followed is None or followed.asked == NO_OFFSET or followed.asked_in > self._answers:
                     continue  # it is followed no more, or not as it was asked for
                 try:
-                    moved = self._take_one(key, followed, fetched, now_ms) or moved
+                    if self._take_one(key, followed, fetched, now_ms):
+                        moved.append((key, followed))
                 except (KafkaError, DecodeError) as error:
                     self._failed_here(key, followed, error, now_ms)
         if moved:
-            try:
-                self._save_log_starts()
-            except KafkaError as error:
-                self._remark(str(error))
+            self._save_starts(moved, now_ms)
+
+    def _save_starts(self, moved: list[tuple[Key, _Followed]], now_ms: int) -> None:
+        """Save where logs start; the leader is to be told of no start that a crash would take back."""
+        try:
+            self._save_log_starts()
+        except KafkaError as error:
+            self._remark(str(error))
+            for key, followed in moved:
+                if not followed.copy.start_is_saved:
+                    self._stop_or_pause(key, followed, now_ms)
 
     def _take_one(self, key: Key, followed: _Followed, fetched: _Fetched, now_ms: int) -> bool:
         """Take over what the leader says of one partition; say whether its log starts later."""
@@ -370,6 +388,9 @@ class Fetching:
     def _failed_here(self, key: Key, followed: _Followed, error: KafkaError | DecodeError, now_ms: int) -> None:
         """Stop where the own disk has failed; try again where the leader's bytes were no good."""
         self._remark(f"{followed.copy}: {error}")
+        self._stop_or_pause(key, followed, now_ms)
+
+    def _stop_or_pause(self, key: Key, followed: _Followed, now_ms: int) -> None:
         if followed.copy.partition.log.offline:
             self._set_aside(key, followed)
         else:

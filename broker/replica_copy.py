@@ -55,6 +55,11 @@ class ReplicaCopy:
         return self.partition.log.log_start_offset
 
     @property
+    def start_is_saved(self) -> bool:
+        """Say whether a crash would leave the log's start where it is."""
+        return self._logs.log_start_is_saved(self.partition.log)
+
+    @property
     def last_epoch(self) -> int:
         """Return the newest leader epoch of which the log knows, -1 if there is none."""
         latest = self.partition.log.leader_epochs.latest

@@ -126,11 +126,22 @@ class CheckpointFiles:
         self._unsaved.add(directory)
 
     def save_log_starts(self, directories: Iterable[LogDirectory]) -> None:
-        """Write where logs begin, once for many, where that has moved; KafkaError if it cannot be done."""
+        """Write where logs begin, once for many, where that has moved; KafkaError if some cannot be."""
+        failed: KafkaError | None = None
         for directory in directories:
             if directory in self._unsaved:
-                self._write(directory, LOG_STARTS, self._offsets(directory, LOG_STARTS))
-                self._unsaved.discard(directory)
+                try:
+                    self._write(directory, LOG_STARTS, self._offsets(directory, LOG_STARTS))
+                except KafkaError as error:
+                    failed = error
+                else:
+                    self._unsaved.discard(directory)
+        if failed is not None:
+            raise failed
+
+    def log_starts_are_saved(self, directory: LogDirectory) -> bool:
+        """Tell whether `save_log_starts` has told all that there is of a directory."""
+        return directory not in self._unsaved
 
     def _offsets(self, directory: LogDirectory, name: str) -> dict[TopicPartition, int]:
         """Return what the file `name` of a directory has to say."""

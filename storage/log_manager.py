@@ -282,6 +282,10 @@ class LogManager:
         """Make what `delete_records` did last; once for many logs, since a file tells of all. KafkaError if not."""
         self._checkpoints.save_log_starts(self.online)
 
+    def log_start_is_saved(self, log: Log) -> bool:
+        """Tell whether nothing that `delete_records` did to `log` waits for `save_log_starts`."""
+        return self._checkpoints.log_starts_are_saved(self.directory_of(log))
+
     # Upkeep
 
     def due_flushes(self, now_ms: int) -> Iterator[Flush | None]:

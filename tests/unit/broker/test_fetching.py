@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from broker.fetching import FIRST_PAUSE_MS, Fetching, FetchLimits
-from protocol.errors import ErrorCode
+from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from protocol.record_batch import build_batch, place, read_header
@@ -31,6 +31,7 @@ class Follower:
     def __init__(self, node: Node) -> None:
         self.node = node
         self.saved = 0
+        self.full = False
         self.remarks: list[str] = []
         self.machine = Fetching(1, "test", LIMITS, self._save, self.remarks.append)
         for topic in "tu":
@@ -39,6 +40,8 @@ class Follower:
             self.follow(topic)
 
     def _save(self) -> None:
+        if self.full:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "full")
         self.saved += 1
 
     def follow(self, topic: str) -> None:
@@ -234,6 +237,20 @@ class TestAnswers:
         assert follower.saved == 1
         assert node.partition("t").log.log_start_offset == 1
         assert follower.named(follower.ask()) == {"t": 1, "u": 1}
+
+    def test_rule_23_a_start_that_cannot_be_saved_is_not_told_until_it_is(self, follower: Follower) -> None:
+        follower.ask()
+        moved = {"high_watermark": 1, "log_start_offset": 1}
+        follower.full = True
+        follower.tell(t=moved, u={"records": batch(1)})
+        request = follower.ask()
+        assert (follower.named(request), follower.forgotten(request)) == ({"u": 2}, "t")
+        follower.tell(now_ms=FIRST_PAUSE_MS)
+        assert follower.named(follower.ask(FIRST_PAUSE_MS)) == {}
+        follower.full = False
+        follower.tell(now_ms=3 * FIRST_PAUSE_MS)
+        assert follower.named(follower.ask(3 * FIRST_PAUSE_MS)) == {"t": 1}
+        assert (follower.saved, follower.remarks) == (1, ["KAFKA_STORAGE_ERROR: full"] * 2)
 
     def test_a_log_that_parts_from_the_leaders_is_cut(self, follower: Follower, node: Node) -> None:
         node.partition("t").log.append_as_follower(batch(1, epoch=3), 3, 0)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from protocol.errors import KafkaError
 from storage.checkpoint_files import CHECKPOINTS, CheckpointFiles
 from storage.disk import OsDisk
 from storage.log import Log
@@ -112,5 +113,19 @@ def test_log_starts_are_written_only_where_one_has_moved(checkpointing: Checkpoi
     checkpointing.files.save_log_starts([checkpointing.directory])
     assert not (checkpointing.folder / LOG_STARTS).exists()
     checkpointing.files.log_start_moved(checkpointing.directory)
+    assert not checkpointing.files.log_starts_are_saved(checkpointing.directory)
     checkpointing.files.save_log_starts([checkpointing.directory])
+    assert checkpointing.files.log_starts_are_saved(checkpointing.directory)
     assert checkpointing.text(LOG_STARTS) == "0\n1\ntopic 0 2\n"
+
+
+def test_a_directory_that_fails_keeps_no_other_from_being_told_of(tmp_path: Path) -> None:
+    first, second = (LogDirectory(OsDisk(), str(tmp_path / name)) for name in ("a", "b"))
+    (tmp_path / "b").mkdir()
+    files = CheckpointFiles(lambda _: {}, [])
+    for directory in (first, second):
+        files.log_start_moved(directory)
+    first.give_up(OSError("no luck"))
+    with pytest.raises(KafkaError):
+        files.save_log_starts([first, second])
+    assert [files.log_starts_are_saved(directory) for directory in (first, second)] == [False, True]
