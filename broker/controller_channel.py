@@ -69,6 +69,11 @@ class Leadership(Protocol):
         """Return the node that leads the quorum, -1 if none is known."""
         ...
 
+    @property
+    def is_stranger(self) -> bool:
+        """Say whether most voters are of another cluster."""
+        ...
+
     def leader_change(self) -> asyncio.Future[None]:
         """Return a future that is done when the leader is another, or none."""
         ...
@@ -106,7 +111,11 @@ class ControllerChannel:
             peer.close()
 
     async def call(self, request: Message, timeout_s: float) -> Any:
-        """Return the controller's answer to this node; KafkaError REQUEST_TIMED_OUT if there is none in time."""
+        """Return the controller's answer to this node.
+
+        KafkaError REQUEST_TIMED_OUT if there is none in time, INCONSISTENT_CLUSTER_ID if there will be none, as the
+        controllers are of another cluster.
+        """
 
         async def there(peer: Peer) -> Message | None:
             answer = await peer.call(request)
@@ -171,6 +180,8 @@ class ControllerChannel:
                                 raise
                     elif leader >= 0:
                         answer = await self._exchange(leader, there)
+                    elif self._quorum.is_stranger:
+                        raise KafkaError(ErrorCode.INCONSISTENT_CLUSTER_ID, "The controllers are of another cluster.")
                     if answer is not None:
                         return answer
                     either = (changed, self._closing)

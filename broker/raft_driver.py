@@ -262,6 +262,11 @@ class RaftDriver:
         return self._leadership[1]
 
     @property
+    def is_stranger(self) -> bool:
+        """Say whether most voters are of another cluster."""
+        return self._node.is_stranger
+
+    @property
     def epoch(self) -> int:
         """Return the quorum's epoch."""
         return self._node.epoch

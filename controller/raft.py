@@ -127,6 +127,12 @@ class RaftNode(Answering):
             random=random,
             now_ms=now_ms,
         )
+        self._strangers: set[int] = set()
+
+    @property
+    def is_stranger(self) -> bool:
+        """Say whether most voters, when they answered last, were of another cluster: nobody leads this node then."""
+        return self.voters.has_majority(self._strangers)
 
     @property
     def end_offset(self) -> int:
@@ -230,6 +236,10 @@ class RaftNode(Answering):
 
     def _answered(self, request: Request, response: Message | None) -> None:
         told = None if response is None else told_by(response)
+        if told is not None and told.error == ErrorCode.INCONSISTENT_CLUSTER_ID:
+            self._strangers.add(request.to)
+        elif told is not None:
+            self._strangers.discard(request.to)
         if isinstance(request.message, VoteRequest):
             self._answered_vote(request, told)
         elif isinstance(request.message, BeginQuorumEpochRequest):

@@ -33,6 +33,7 @@ class Quorum:
         self.loop = loop
         self.leads = False
         self.leader_id = -1
+        self.is_stranger = False
         self._changed = loop.create_future()
 
     def leader_change(self):
@@ -184,6 +185,14 @@ def test_a_leader_that_is_replaced_while_its_answer_is_awaited_is_waited_for_no_
     assert broker.run(asking).is_caught_up
     assert broker.network.time() < 1
     assert broker.connected == [2, 3]
+
+
+def test_where_the_controllers_are_of_another_cluster_nobody_waits_for_them(broker):
+    broker.network.call_later(1, setattr, broker.quorum, "is_stranger", True)
+    with pytest.raises(KafkaError) as refused:
+        broker.run(broker.channel.call(HEARTBEAT, 60))
+    assert refused.value.code == ErrorCode.INCONSISTENT_CLUSTER_ID
+    assert broker.network.time() < 2
 
 
 def test_who_sends_is_told_nothing_where_there_is_no_answer_in_good_time(broker):

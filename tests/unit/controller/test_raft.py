@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
 from controller.raft import Entry, QuorumState, RaftNode, Ready
-from controller.raft_messages import Replica
+from controller.raft_messages import Answered, Replica, Request
+from controller.raft_wire import Known, vote_response
 from controller.voters import NO_DIRECTORY, Voter, VoterSet
 from protocol.errors import ErrorCode, InvariantError, KafkaError
+from protocol.messages.vote import VoteRequest
 from protocol.records.metadata import NoOpRecord
 
 
@@ -27,6 +31,21 @@ def leader() -> RaftNode:
 def test_a_node_that_has_no_vote_does_not_stand_for_election() -> None:
     with pytest.raises(InvariantError, match="node 2 is not one of the voters"):
         voter(2).campaign()
+
+
+def test_a_node_is_a_stranger_while_most_voters_say_that_they_are_of_another_cluster() -> None:
+    voters = VoterSet([Voter(number) for number in (1, 2, 3)])
+    node = RaftNode(4, voters, QuorumState(), kraft_version=0, end_offset=0, end_epoch=0, random=Random(1))
+
+    def answered(by: int, error: ErrorCode) -> bool:
+        request = Request(by, VoteRequest(topics=[]))
+        node.step(Answered(request, vote_response(Known(-1, 1), granted=False, error=error)), now_ms=0)
+        return node.is_stranger
+
+    assert not answered(1, ErrorCode.INCONSISTENT_CLUSTER_ID)
+    assert not answered(1, ErrorCode.INCONSISTENT_CLUSTER_ID)
+    assert answered(3, ErrorCode.INCONSISTENT_CLUSTER_ID)
+    assert not answered(1, ErrorCode.NONE)
 
 
 def test_only_a_leader_proposes() -> None:
