@@ -23,6 +23,7 @@ _CLUSTER_ID = "WV5yoIVIQ7q2wIB0pOwZQg"
 _METADATA_VERSION = 12
 _POLL_S = 0.01
 _PARTITIONS_POLL_S = 0.05  # an answer may tell of thousands
+_IN_SYNC_POLL_S = 0.05
 
 
 class Ports(NamedTuple):
@@ -71,12 +72,60 @@ def apache_kafka(directory: Path, node: int, ports: Mapping[int, Ports]) -> Sequ
 CLUSTERS: Mapping[str, Command] = {BARNABAS: barnabas, KAFKA: apache_kafka}
 
 
-class Cluster(NamedTuple):
-    """Three processes, by node."""
+class Cluster:
+    """Three processes, by node; each may be stopped, killed and started again."""
 
-    nodes: Mapping[int, Server]
-    ready_s: float
-    """How long it took them, from nothing, until each of them knew of all three."""
+    def __init__(self, lines: Mapping[int, Sequence[str]], ports: Mapping[int, Ports], stack: contextlib.ExitStack):
+        self._lines = lines
+        self._ports = ports
+        self._stack = stack
+        self.nodes: dict[int, Server] = {}
+        begun = time.perf_counter()
+        for node in lines:
+            self.start(node)
+        for server in self.nodes.values():
+            wait_until(lambda at=server: len(metadata(at).brokers) == len(NODES), f"all brokers known to {server.port}")
+        self.ready_s = time.perf_counter() - begun
+        """How long it took them, from nothing, until each of them knew of all three."""
+
+    def start(self, node: int) -> None:
+        """Start a node that does not run."""
+        process = self._stack.enter_context(started(self._lines[node]))
+        self._stack.callback(process.kill)  # the last ones would wait long for a quorum to let them go
+        self.nodes[node] = Server(process, self._ports[node].broker)
+
+    def stop(self, node: int) -> None:
+        """Stop a node in order."""
+        self.nodes[node].process.terminate()
+        self.nodes[node].process.wait(TIMEOUT_S)
+
+    def kill(self, node: int) -> None:
+        """End a node with SIGKILL."""
+        self.nodes[node].process.kill()
+        self.nodes[node].process.wait(TIMEOUT_S)
+
+    def wait_until_in_sync(self, topic: str) -> None:
+        """Return once every broker says that all replicas of a topic are in sync."""
+
+        def in_sync(server: Server) -> bool:
+            partitions = metadata(server, [topic]).topics[0].partitions
+            return bool(partitions) and all(len(one.isr_nodes) == len(NODES) for one in partitions)
+
+        for server in self.nodes.values():
+            wait_until(
+                lambda at=server: in_sync(at), f"{topic} in sync, as {server.port} knows", poll_s=_IN_SYNC_POLL_S
+            )
+
+    @property
+    def controller(self) -> int:
+        """Return the node that is the active controller."""
+        request = request_class(ApiKey.DESCRIBE_QUORUM)
+        partition = request.Topic.Partition(partition_index=0)
+        asked = request(topics=[request.Topic(topic_name="__cluster_metadata", partitions=[partition])])
+        client = Client(self.nodes[1].port)
+        leader: int = client.call(ApiKey.DESCRIBE_QUORUM, 1, asked).topics[0].partitions[0].leader_id
+        client.close()
+        return leader
 
     @property
     def bootstrap(self) -> str:
@@ -103,11 +152,7 @@ def running(command: Command) -> Iterator[Cluster]:
             own = Path(directory) / str(node)
             own.mkdir()
             lines[node] = command(own, node, ports)
-        begun = time.perf_counter()
-        nodes = {node: Server(stack.enter_context(started(lines[node])), ports[node].broker) for node in NODES}
-        for server in nodes.values():
-            wait_until(lambda at=server: len(metadata(at).brokers) == len(NODES), f"all brokers known to {server.port}")
-        yield Cluster(nodes, time.perf_counter() - begun)
+        yield Cluster(lines, ports, stack)
 
 
 def metadata(server: Server, topics: Sequence[str] = ()) -> Any:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import os
 import platform
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -21,12 +20,11 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import NamedTuple
 
 from benchmarks import (
+    _cluster_rows,
     _loads,
     compaction,
-    failover,
     fetch_cpu,
     fsync,
     idle_connections,
@@ -39,35 +37,10 @@ from benchmarks import (
     while_compacting,
 )
 from benchmarks._loopback import BARE_LOOP, BROKER, Costs, running
+from benchmarks._rows import HEADINGS, KAFKA, Asked, Row, at_least, at_most
 
 RESULTS = Path(__file__).parent / "results"
-KAFKA = "Apache Kafka"
 BROKERS = {BROKER: start.barnabas, KAFKA: start.apache_kafka}
-
-
-class Asked(NamedTuple):
-    """What a figure has to be: at least, or at most, `bound` times the other's; without another, `bound` itself."""
-
-    at_least: bool
-    bound: float
-
-    def __str__(self) -> str:
-        return f"{'>=' if self.at_least else '<='} {self.bound:g}"
-
-    def holds(self, ours: float, theirs: float | None) -> bool:
-        """Say whether it is so."""
-        limit = self.bound * (1 if theirs is None else theirs)
-        return ours >= limit if self.at_least else ours <= limit
-
-
-def at_least(bound: float) -> Asked:
-    """Ask for more."""
-    return Asked(True, bound)
-
-
-def at_most(bound: float) -> Asked:
-    """Ask for less."""
-    return Asked(False, bound)
 
 
 ASKED: Mapping[str, Asked] = {
@@ -87,27 +60,6 @@ ASKED: Mapping[str, Asked] = {
     "first answer after the start, s": at_most(0.15),
     "idle memory, MB": at_most(0.15),
 }
-
-
-class Row(NamedTuple):
-    """A line of the table: our figures and the other's, one for each run."""
-
-    name: str
-    asked: Asked
-    ours: Sequence[float]
-    theirs: Sequence[float] = ()
-    other: str = KAFKA
-
-    def __str__(self) -> str:
-        ours = statistics.median(self.ours)
-        theirs = statistics.median(self.theirs) if self.theirs else None
-        beside = "" if theirs is None else f"{theirs:.3g} ({self.other})"
-        ratio = "" if not theirs else f"{ours / theirs:.2f}"
-        holds = "yes" if self.asked.holds(ours, theirs) else "NO"
-        return f"| {self.name} | {ours:.3g} | {beside} | {ratio} | {self.asked} | {holds} |"
-
-
-HEADINGS = "| | Barnabas | beside | ratio | asked | holds |\n|---|---|---|---|---|---|"
 
 
 def beside_kafka(pairs: int, rest_s: float) -> list[Row]:
@@ -154,7 +106,7 @@ def by_itself(runs: int) -> list[Row]:
     rows.append(Row("the same, user s/GB", at_most(0.25), [cost.user_s_per_gb for cost in produced[BROKER]]))
     fetched = fetch_cpu.measure(runs, fetch_cpu.LARGE_BYTES, 5000)
     rows.append(_beside_bare_loop("fetch, 1-MB answers, MB/s", 0.8, fetched))
-    return rows + log_by_itself(runs) + compacting(runs) + durability_and_scale(runs) + failing_over(runs)
+    return rows + log_by_itself(runs) + compacting(runs) + durability_and_scale(runs)
 
 
 def compacting(runs: int) -> list[Row]:
@@ -195,17 +147,6 @@ def durability_and_scale(runs: int) -> list[Row]:
         Row("the same: descriptors", at_most(1500), [one.descriptors for one in clean]),
         Row("the same after a kill: first answer, s", at_most(60), [one.seconds for one in killed]),
     ]
-
-
-def failing_over(runs: int) -> list[Row]:
-    """Measure what a producer notices when brokers of a cluster are killed or restarted."""
-    bounds_s = {failover.KILL_OTHER: 1.5, failover.KILL_CONTROLLER: 1.5, failover.ROLL: 1}
-    rows = []
-    for name, found in failover.measure(runs).items():
-        rows.append(Row(f"{name}: longest gap, s", at_most(bounds_s[name]), [one.longest_gap_s for one in found]))
-        wrong = [one.refused + one.lost + one.doubled for one in found]
-        rows.append(Row("the same: records refused, lost or twice there", at_most(0), wrong))
-    return rows
 
 
 def log_by_itself(runs: int) -> list[Row]:
@@ -261,9 +202,15 @@ def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="beside_kafka", description=__doc__)
     parser.add_argument("--pairs", type=int, default=3, metavar="N", help="how often each broker gets every load")
     parser.add_argument("--rest", type=float, default=30, metavar="SECONDS", help="how long the machine rests before")
+    parser.add_argument("--only", choices=("broker", "cluster"), help="measure one broker, or clusters of three")
     options = parser.parse_args(arguments)
     when = datetime.now(UTC)
-    page = report(beside_kafka(options.pairs, options.rest) + by_itself(options.pairs), when, arguments)
+    rows = []
+    if options.only != "cluster":
+        rows += beside_kafka(options.pairs, options.rest) + by_itself(options.pairs)
+    if options.only != "broker":
+        rows += _cluster_rows.rows(options.pairs, options.rest)
+    page = report(rows, when, arguments)
     RESULTS.mkdir(exist_ok=True)
     kept = RESULTS / f"{when:%Y-%m-%dT%H%M}.md"
     kept.write_text(page)

@@ -11,23 +11,21 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
-import tempfile
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import count, pairwise
-from pathlib import Path
 from typing import NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.chaos.cluster import DEADLINE_S, IDS, Cluster, Description, wait_until
+from benchmarks._cluster import BARNABAS, CLUSTERS, NODES, Cluster, Command, running
 
-SETTINGS = {"default.replication.factor": 3, "min.insync.replicas": 2}
 SILENT = {"log_level": 0}
+DEADLINE_S = 60.0
 PAUSE_S = 0.004
 STEADY = 500
 
@@ -43,14 +41,6 @@ class Interruption(NamedTuple):
     refused: int
     lost: int
     doubled: int
-
-
-class Direct:
-    """No gates: every address is reached as it is."""
-
-    def gate(self, _node: int, address: tuple[str, int]) -> int:
-        """Return the port itself."""
-        return address[1]
 
 
 class SteadyProducer:
@@ -127,9 +117,10 @@ def stored(bootstrap: str, topic: str) -> Counter[int]:
 
 def interruption(cluster: Cluster, topic: str, leader: int, event: Callable[[], None]) -> Interruption:
     """Let something happen to a cluster while a producer sends to a partition that begins with this leader."""
-    replicas = [leader, *(id_ for id_ in IDS if id_ != leader)]
+    replicas = [leader, *(node for node in NODES if node != leader)]
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap} | SILENT)
     admin.create_topics([NewTopic(topic, 1, replica_assignment=[replicas])])[topic].result(DEADLINE_S)
+    cluster.wait_until_in_sync(topic)
     producer = SteadyProducer(cluster.bootstrap, topic)
     producer.wait_for_more()
     since_s = time.monotonic()
@@ -145,35 +136,27 @@ def interruption(cluster: Cluster, topic: str, leader: int, event: Callable[[], 
     )
 
 
-def _roll(cluster: Cluster) -> None:
-    for node in cluster.nodes.values():
-        node.stop()
-        node.start()
-        cluster.wait_until_whole()
+def _roll(cluster: Cluster, topic: str) -> None:
+    for node in NODES:
+        cluster.stop(node)
+        cluster.start(node)
+        cluster.wait_until_in_sync(topic)
 
 
-def _described(cluster: Cluster) -> Description:
-    cluster.wait_until_whole()
-    found = cluster.describe()
-    if found is None:
-        raise RuntimeError("nobody knows the active controller")
-    return found
-
-
-def measure(runs: int) -> Mapping[str, list[Interruption]]:
+def measure(command: Command, runs: int) -> Mapping[str, list[Interruption]]:
     """Interrupt one cluster so many times in each way."""
     found: dict[str, list[Interruption]] = {KILL_OTHER: [], KILL_CONTROLLER: [], ROLL: []}
-    with tempfile.TemporaryDirectory() as directory, Cluster(Path(directory), Direct(), SETTINGS) as cluster:
-        wait_until(lambda: all(node.is_ready for node in cluster.nodes.values()), "all brokers ready")
+    with running(command) as cluster:
         for run in range(runs):
             for number, name in enumerate(found):
-                controller = _described(cluster).controller
-                leader = next(id_ for id_ in IDS if (id_ == controller) is not (name == KILL_OTHER))
-                victim = cluster.nodes[leader]
-                event = partial(_roll, cluster) if name == ROLL else victim.kill
-                found[name].append(interruption(cluster, f"interrupted-{run}-{number}", leader, event))
+                topic = f"interrupted-{run}-{number}"
+                controller = cluster.controller
+                leader = next(node for node in NODES if (node == controller) is not (name == KILL_OTHER))
+                event = partial(_roll, cluster, topic) if name == ROLL else partial(cluster.kill, leader)
+                found[name].append(interruption(cluster, topic, leader, event))
                 if name != ROLL:
-                    victim.start()
+                    cluster.start(leader)
+                    cluster.wait_until_in_sync(topic)
     return found
 
 
@@ -181,16 +164,17 @@ def main(arguments: Sequence[str]) -> None:
     """Print what each event comes to: gaps as median and longest, all else in total."""
     parser = argparse.ArgumentParser(prog="failover", description=__doc__)
     parser.add_argument("--runs", type=int, default=3, metavar="N")
+    parser.add_argument("--beside-kafka", action="store_true", help="measure Apache Kafka too (needs Java and Maven)")
     options = parser.parse_args(arguments)
-    print(
-        f"{'runs of each: ' + str(options.runs):<40}{'median gap':>12}{'longest':>10}"
-        f"{'refused':>9}{'lost':>6}{'twice':>7}"
-    )
-    for name, runs in measure(options.runs).items():
-        gaps_s = [one.longest_gap_s for one in runs]
-        totals = (sum(column) for column in zip(*(one[1:] for one in runs), strict=True))
-        refused, lost, doubled = totals
-        print(f"{name:<40}{statistics.median(gaps_s):>10.2f} s{max(gaps_s):>8.2f} s{refused:>9}{lost:>6}{doubled:>7}")
+    clusters = CLUSTERS if options.beside_kafka else {BARNABAS: CLUSTERS[BARNABAS]}
+    for cluster, command in clusters.items():
+        print(f"{cluster + ', runs of each: ' + str(options.runs):<40}", end="")
+        print(f"{'median gap':>12}{'longest':>10}{'refused':>9}{'lost':>6}{'twice':>7}")
+        for name, runs in measure(command, options.runs).items():
+            gaps_s = [one.longest_gap_s for one in runs]
+            refused, lost, doubled = (sum(column) for column in zip(*(one[1:] for one in runs), strict=True))
+            print(f"{name:<40}{statistics.median(gaps_s):>10.2f} s{max(gaps_s):>8.2f} s", end="")
+            print(f"{refused:>9}{lost:>6}{doubled:>7}", flush=True)
 
 
 if __name__ == "__main__":

@@ -15,8 +15,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from benchmarks._cluster import BARNABAS, CLUSTERS, Command, create_topics, metadata, running, wait_until
-from benchmarks._loopback import Client, Server
-from protocol.api import ApiKey, request_class
+from benchmarks._loopback import Server
 
 TOPICS = 30
 PARTITIONS = 100
@@ -40,7 +39,7 @@ def measure(command: Command, of_controller: bool = False) -> Killed:
         memory_mb = cluster.resident_mb
         found = metadata(next(iter(cluster.nodes.values())), names)
         leaders = [one.leader_id for topic in found.topics for one in topic.partitions]
-        active = _active_controller(cluster.nodes[1])
+        active = cluster.controller
         victim = active if of_controller else next(node for node in cluster.nodes if node != active)
         begun = time.perf_counter()
         cluster.nodes[victim].process.kill()
@@ -55,16 +54,6 @@ def measure(command: Command, of_controller: bool = False) -> Killed:
                     lambda at=server: moved(at), f"every partition led by another, as {node} knows", poll_s=_POLL_S
                 )
         return Killed(create_s, leaders.count(victim), time.perf_counter() - begun, memory_mb)
-
-
-def _active_controller(server: Server) -> int:
-    request = request_class(ApiKey.DESCRIBE_QUORUM)
-    partition = request.Topic.Partition(partition_index=0)
-    client = Client(server.port)
-    asked = request(topics=[request.Topic(topic_name="__cluster_metadata", partitions=[partition])])
-    leader: int = client.call(ApiKey.DESCRIBE_QUORUM, 1, asked).topics[0].partitions[0].leader_id
-    client.close()
-    return leader
 
 
 def main(arguments: Sequence[str]) -> None:
