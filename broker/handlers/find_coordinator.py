@@ -3,6 +3,8 @@
 Behaviour
 - The leader of the group's partition of `__consumer_offsets`, with its address on the listener that is asked. The topic
   is created if it is not there yet, and the answer waits for that; Kafka has the client ask again.
+- Who would be told of a leader whose connection to this broker just broke waits until it is known what became of it
+  (`broker.suspects`), as with Metadata.
 - COORDINATOR_NOT_AVAILABLE while that partition has no leader that can be reached.
 - Transactions have no coordinator yet: TRANSACTIONAL_ID_AUTHORIZATION_FAILED, on which every client gives up at once;
   librdkafka asks on after others, INVALID_REQUEST too, until its time is up. As some clients do not show what is said
@@ -18,7 +20,7 @@ Version notes
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Set
 from typing import TYPE_CHECKING, NamedTuple
 
 from broker.groups.coordinator import OFFSETS_TOPIC
@@ -52,7 +54,7 @@ class _Found(NamedTuple):
 def handle(
     broker: Broker, context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
-    """Look up each key; wait only where the topic has to be created first."""
+    """Look up each key; wait only where the topic has to be created first, or a coordinator is being lost."""
     if request.key_type != _GROUP:
         refusal = _REFUSALS.get(request.key_type, f"There are no coordinators of type {request.key_type}")
         code = ErrorCode.INVALID_REQUEST
@@ -63,6 +65,21 @@ def handle(
         return _response(context, request, [refused] * len(_keys(context, request)))
     if broker.image.topic(OFFSETS_TOPIC) is None:
         return _create_and_find(broker, context, request)
+    suspects = broker.neighbours.suspects.ids
+    if suspects and (lost := suspects & _leaders(broker, context, request)):
+        return _find_once_settled(broker, context, request, lost)
+    return _find_all(broker, context, request)
+
+
+def _leaders(broker: Broker, context: RequestContext, request: FindCoordinatorRequest) -> set[int]:
+    indexes = map(broker.groups.partition_of, _keys(context, request))
+    return {current_leader(broker.image, OFFSETS_TOPIC, index, context.listener).leader for index in indexes}
+
+
+async def _find_once_settled(
+    broker: Broker, context: RequestContext, request: FindCoordinatorRequest, suspects: Set[int]
+) -> FindCoordinatorResponse:
+    await broker.neighbours.suspects.settled(suspects)
     return _find_all(broker, context, request)
 
 

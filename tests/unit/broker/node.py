@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import partial
 from importlib import import_module
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 from broker.connection import Connection, RequestContext
@@ -23,6 +24,7 @@ from broker.promise import Promise
 from broker.purgatory_driver import PurgatoryDriver
 from broker.replica_manager import ReplicaManager
 from broker.said_once import SaidOnce
+from broker.suspects import Suspects
 from broker.telemetry.telemetry import Telemetry
 from controller.image import Endpoint, MetadataImage
 from controller.image_builder import apply_records
@@ -97,6 +99,7 @@ class Node:
         self.configs: dict[str, LogConfig] = {}
         self.image = MetadataImage(cluster_id="test")
         self._opened = False
+        self.neighbours = SimpleNamespace(suspects=Suspects(self.loop, 0.5))
         self.refused_transactions = SaidOnce()
         self.telemetry = Telemetry(self.random, 1 << 20)
         self.allocated = 0

@@ -97,3 +97,24 @@ class TestFirstGroup:
     def test_while_no_broker_can_hold_it_there_is_no_coordinator(self, asking: ControllerNode):
         [one] = asking.ask(KEY, 4, coordinator_keys=["g"]).coordinators
         assert one.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_who_would_be_told_of_a_coordinator_that_is_being_lost_is_told_the_next_one(hosting: GroupNode):
+    hosting.node.elect(OFFSETS_TOPIC, 2, index=hosting.groups.partition_of("g"))
+    suspects = hosting.node.neighbours.suspects
+    suspects.lost(2)
+
+    def replace() -> None:
+        hosting.node.elect(OFFSETS_TOPIC, 1, index=hosting.groups.partition_of("g"))
+        suspects.reached(2)
+
+    hosting.node.loop.call_later(0.01, replace)
+    [one] = hosting.answer(KEY, 4, coordinator_keys=["g"]).coordinators
+    assert one.node_id == 1
+
+
+def test_who_asks_for_a_coordinator_that_is_not_lost_does_not_wait_for_others(hosting: GroupNode):
+    hosting.node.neighbours.suspects.lost(2)
+    [one] = hosting.answer(KEY, 4, coordinator_keys=["g"]).coordinators
+    assert one.node_id == 1
+    assert hosting.node.neighbours.suspects.ids == {2}
