@@ -6,7 +6,8 @@ whoever leads by then, until its time is over: a request whose connection broke 
 again all the same, as Kafka's brokers do.
 
 Each request has a connection to itself while it waits, since answers come in the order of their requests: a heartbeat
-must not wait behind the creation of a topic. Who leads is the raft driver's knowledge; the other end of an Envelope is
+must not wait behind the creation of a topic. What clients ask takes turns, so that they cannot make a broker open any
+number of connections. Who leads is the raft driver's knowledge; the other end of an Envelope is
 `broker.handlers.envelope`.
 """
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -49,6 +51,9 @@ FORWARDED = frozenset(
     }
 )
 """What clients ask any broker, and only the controller decides."""
+
+MOST_FORWARDED = 16
+"""How many requests of clients wait for the controller at a time."""
 
 _log = logging.getLogger("broker.controller")
 
@@ -97,6 +102,7 @@ class ControllerChannel:
         self._peers: dict[Peer, None] = {}  # in the order in which they were made
         self._closing: asyncio.Future[None] = loop.create_future()
         self._idle: list[Peer] = []
+        self._forwarding = asyncio.Semaphore(MOST_FORWARDED)
         self._peer_id = NOBODY
 
     def close(self) -> None:
@@ -158,16 +164,17 @@ class ControllerChannel:
                 raise KafkaError(code, "The controller did not take the request from this broker.")
             return [len(answer.response_data).to_bytes(4, "big") + answer.response_data]
 
-        return await self._try(here, there, timeout_s)
+        return await self._try(here, there, timeout_s, self._forwarding)
 
     async def _try(
         self,
         here: Callable[[], Awaitable[Any]],
         there: Callable[[Peer], Awaitable[T | None]],
         timeout_s: float,
+        turn: AbstractAsyncContextManager[object] = nullcontext(),  # noqa: B008 - it has no state
     ) -> Any:
         try:
-            async with asyncio.timeout(timeout_s):
+            async with asyncio.timeout(timeout_s), turn:
                 while not self._closing.done():
                     changed = self._quorum.leader_change()
                     leader = self._quorum.leader_id

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from broker.connection import RequestContext
-from broker.controller_channel import ControllerChannel
+from broker.controller_channel import MOST_FORWARDED, ControllerChannel
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode, KafkaError
 from protocol.headers import decode_request_header
@@ -88,6 +88,7 @@ def broker():
     made = Broker()
     yield made
     made.channel.close()
+    made.let_pass(60)  # whoever still waits is told that nothing is asked any more
     made.network.close()
 
 
@@ -259,6 +260,18 @@ def test_no_request_waits_behind_another(broker):
     assert not forwarding.done()
     assert broker.connected == [2, 2]
     forwarding.cancel()
+    broker.let_pass(0.1)
+
+
+def test_what_is_forwarded_for_clients_takes_turns_on_a_few_connections(broker):
+    broker.quorum.elect(2)
+    broker.network.node.reply = lambda *_: []
+    several = [broker.start(broker.forward()) for _ in range(3 * MOST_FORWARDED)]
+    broker.let_pass(1)
+    assert len(broker.asked) == len(broker.connected) == MOST_FORWARDED
+    broker.network.node.reply = lambda *_: EnvelopeResponse(response_data=b"x")
+    broker.let_pass(3)
+    assert all(read_parts(answered.result())[4:] == b"x" for answered in several)
 
 
 def test_nothing_is_asked_behind_what_nobody_waits_for_any_more(broker):
