@@ -61,8 +61,6 @@ async def until_served(broker: Broker, begun_s: float, timeout_ms: int | None) -
 
 async def create_anywhere(broker: Broker, request: CreateTopicsRequest) -> CreateTopicsResponse:
     """Create topics for this broker itself, wherever the active controller is; KafkaError if none answers."""
-    if broker.controller.leads:
-        return await submit_topics(broker, request)
     created: CreateTopicsResponse = await broker.to_controller.call(
         request, broker.settings["request.timeout.ms"] / 1000
     )

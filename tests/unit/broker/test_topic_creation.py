@@ -12,6 +12,7 @@ from controller.topic_names import CONSUMER_OFFSETS
 from protocol.errors import ErrorCode, KafkaError
 from tests.disks import FaultyDisk
 from tests.unit.broker.controller_node import ControllerNode
+from tests.unit.broker.whole_cluster import WholeCluster
 
 
 def test_no_topic_is_created_on_demand_where_there_is_no_space(tmp_path: Path) -> None:
@@ -35,6 +36,23 @@ def test_a_topic_is_created_once(controlled: ControllerNode) -> None:
     controlled.wait(create_if_missing(controlled, "t", 3))  # type: ignore[arg-type]
     controlled.wait(create_if_missing(controlled, "t", 5))  # type: ignore[arg-type]
     assert len(controlled.image.topic("t").partitions) == 3  # type: ignore[union-attr]
+
+
+def test_who_loses_the_lead_meanwhile_has_its_successor_create_the_topic() -> None:
+    cluster = WholeCluster()
+    cluster.start()
+    active = cluster.active
+    broker = cluster.broker(active)
+    for other in {1, 2, 3} - {active}:
+        cluster.cut(active, other)
+    creating = broker.loop.create_task(create_if_missing(broker, "t", 1))
+    cluster.until(lambda: not broker.controller.leads)
+    for other in {1, 2, 3} - {active}:
+        cluster.cut(active, other, up=True)
+    cluster.until(creating.done)
+    creating.result()
+    assert cluster.partition(active, "t") is not None
+    cluster.close()
 
 
 def test_one_that_cannot_be_created_says_why(controlled: ControllerNode) -> None:
