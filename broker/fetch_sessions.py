@@ -32,6 +32,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING, Protocol
 
+from broker.follower import NO_EPOCH, NO_OFFSET
 from broker.purgatory import Purgatory
 from protocol.errors import ErrorCode, KafkaError
 
@@ -75,11 +76,19 @@ class FetchPartition:
         self.index = index
         self.hosted: Partition | None = None
         self.watched = False
+        self.current_leader_epoch = NO_EPOCH
         self.sent_high_watermark = _NEVER_SENT
         self.sent_log_start_offset = _NEVER_SENT
 
     def ask(self, wanted: FetchRequest.Topic.Partition) -> None:
-        """Take over what a request says of this partition."""
+        """Take over what a request says of this partition, also of what the fetcher knows.
+
+        A follower drops what it is told in an earlier leader epoch than it has learned of meanwhile.
+        """
+        if wanted.current_leader_epoch != self.current_leader_epoch:
+            self.sent_high_watermark = self.sent_log_start_offset = _NEVER_SENT
+        if wanted.log_start_offset != NO_OFFSET:
+            self.sent_log_start_offset = wanted.log_start_offset
         self.fetch_offset = wanted.fetch_offset
         self.max_bytes = wanted.partition_max_bytes
         self.current_leader_epoch = wanted.current_leader_epoch

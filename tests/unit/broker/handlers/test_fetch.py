@@ -458,6 +458,23 @@ class TestIsolation:
         assert node.wait(waiting).responses[0].partitions[0].log_start_offset == 1
         assert node.loop.time() == pytest.approx(0.1, abs=0.01)
 
+    def test_a_replica_that_has_them_still_is_told_again_at_once(self, node: Node) -> None:
+        request = wanted(offset=2, log_start_offset=0)
+        session = node.wait(ask(node, {"t": [request]}, session_epoch=0, max_wait_ms=0, replica_id=2)).session_id
+        node.replicas.delete_records(node.partition("t"), 1)
+        for epoch in (1, 2):  # the first answer is dropped, as by one that has learned of a newer leader epoch
+            again = ask(node, {"t": [request]}, session_id=session, session_epoch=epoch, max_wait_ms=500, replica_id=2)
+            assert node.wait(again).responses[0].partitions[0].log_start_offset == 1
+        assert node.loop.time() == pytest.approx(0, abs=0.01)
+
+    def test_a_replica_is_told_again_what_it_was_told_in_an_earlier_leader_epoch(self, node: Node) -> None:
+        [before, after] = [wanted(offset=2, current_leader_epoch=epoch) for epoch in (0, 1)]
+        session = node.wait(ask(node, {"t": [before]}, session_epoch=0, replica_id=2)).session_id
+        assert node.wait(ask(node, {"t": [before]}, session_id=session, session_epoch=1, replica_id=2)).responses == []
+        node.elect("t", 1)
+        again = node.wait(ask(node, {"t": [after]}, session_id=session, session_epoch=2, replica_id=2))
+        assert again.responses[0].partitions[0].high_watermark == 2
+
     @pytest.mark.parametrize(("epoch", "code"), [(1, 6), (2, 0), (3, 0), (-1, 0)])
     def test_rule_8_a_replica_whose_broker_was_registered_anew_since_is_refused(
         self, node: Node, epoch: int, code: int
