@@ -1,8 +1,8 @@
 """What is done to a cluster, one after the other: an endless plan from a seed, and how each fault is dealt.
 
-Every fault leaves a majority of the controllers and one replica in sync alone: it strikes one broker at a time, or one
-link, and the next waits until all replicas are in sync again. It lasts until the rest of the cluster has gone on
-without what it took away, and is then healed.
+Every fault but the last leaves a majority of the controllers and one replica in sync alone: it strikes one broker at a
+time, or one link, and the next waits until all replicas are in sync again. It lasts until the rest of the cluster has
+gone on without what it took away, and is then healed.
 
     kill         SIGKILL; the broker comes back once it is missed, or at once
     wipe         likewise, and its disk comes back empty
@@ -14,6 +14,7 @@ without what it took away, and is then healed.
     slow         everything between the brokers takes longer
     reset        a broker's connections break, and may be opened again
     roll         every broker in turn is stopped in good order and started again
+    outage       SIGKILL of all brokers at once, which come back in any order; the machines they run on go on
 
 Where a fault concerns one broker, the plan names it by its role: who leads a partition, the active controller, or an
 id. So a seed always gives the same plan, though elections depend on time.
@@ -145,6 +146,13 @@ class Dealer:
             node.start()
             self._cluster.wait_until_whole()
 
+    def _outage(self, fault: Fault, victim: int) -> None:
+        nodes = self._cluster.nodes
+        for node in nodes.values():
+            node.kill()
+        for id_ in sorted(IDS, key=lambda id_: id_ == victim, reverse=bool(fault.way)):
+            nodes[id_].start()
+
 
 KINDS: dict[str, Callable[[Dealer, Fault, int], None]] = {
     "kill": Dealer._kill,
@@ -158,6 +166,7 @@ KINDS: dict[str, Callable[[Dealer, Fault, int], None]] = {
     "slow": Dealer._slow,
     "reset": Dealer._reset,
     "roll": Dealer._roll,
+    "outage": Dealer._outage,
 }
 # Twice as often: what happens most.
 DECK = (*KINDS, "kill", "pause", "isolate")
