@@ -114,10 +114,11 @@ class Answering(Member):
             error = error or ErrorCode.NOT_LEADER_OR_FOLLOWER
             self._outbox.answers.append(Answer(token, error_response(request, error, self._known())))
         elif isinstance(request, FetchRequest):
-            self._outbox.answers += self._leadership.fetch(token, request, asked, self._now_ms)
+            self._outbox.answers += self._leadership.fetch(token, request, asked, self.voters, self._now_ms)
             self._commit()
         else:
-            self._outbox.answers.append(self._leadership.fetch_snapshot(token, request, asked, self._now_ms))
+            answer = self._leadership.fetch_snapshot(token, request, asked, self.voters, self._now_ms)
+            self._outbox.answers.append(answer)
 
     def _not_for_us(self, request: VoteRequest | BeginQuorumEpochRequest, asked: Any) -> ErrorCode | None:
         own = self._me.directory_id

@@ -26,8 +26,12 @@ if TYPE_CHECKING:
     from protocol.messages.fetch import FetchRequest
     from protocol.messages.fetch_snapshot import FetchSnapshotRequest
 
-# Who has no vote and did not fetch for so long is forgotten.
+# Who has no vote and did not fetch for so long is forgotten; so is who fetched longest ago, if there are more than these.
 _OBSERVER_EXPIRES_MS = 300_000
+_MOST_OBSERVERS = 1000
+
+# However long a Fetch may be held, as far as its sender is concerned, who may have gone.
+_MOST_WAIT_MS = 5000
 
 
 class HeldFetch(NamedTuple):
@@ -111,7 +115,7 @@ class Leadership:
         """Return when the next Fetch that is held has to be answered."""
         return min((held.due_ms for held in self._held), default=None)
 
-    def fetch(self, token: object, request: FetchRequest, asked: Any, now_ms: int) -> list[Answer]:
+    def fetch(self, token: object, request: FetchRequest, asked: Any, voters: VoterSet, now_ms: int) -> list[Answer]:
         """Answer a Fetch, or hold it."""
         log = self._log
         replica_id = request.replica_state.replica_id if request.replica_id < 0 else request.replica_id
@@ -119,7 +123,7 @@ class Leadership:
         # A follower has one Fetch under way: the one before is given up.
         answers = [self._empty(held) for held in self._take_held(lambda held: held.replica_id == replica_id >= 0)]
         if replica_id >= 0:
-            progress = self._progress_of(replica_id, asked.replica_directory_id)
+            progress = self._progress_of(replica_id, asked.replica_directory_id, voters)
             if instead is None:
                 progress.fetched(asked.fetch_offset, log.end_offset, now_ms)
             else:
@@ -129,27 +133,40 @@ class Leadership:
         max_bytes = max(0, min(request.max_bytes, asked.partition_max_bytes))
         if asked.fetch_offset < log.end_offset:
             return [*answers, Answer(token, self._response(), LogRead(asked.fetch_offset, max_bytes))]
-        held = HeldFetch(token, replica_id, asked.high_watermark, max_bytes, now_ms + max(0, request.max_wait_ms))
-        if asked.high_watermark < log.high_watermark or request.max_wait_ms <= 0:
+        due_ms = now_ms + min(request.max_wait_ms, _MOST_WAIT_MS)
+        held = HeldFetch(token, replica_id, asked.high_watermark, max_bytes, due_ms)
+        if asked.high_watermark < log.high_watermark or due_ms <= now_ms:
             return [*answers, self._empty(held)]
         self._held.append(held)
         return answers
 
-    def fetch_snapshot(self, token: object, request: FetchSnapshotRequest, asked: Any, now_ms: int) -> Answer:
+    def fetch_snapshot(
+        self, token: object, request: FetchSnapshotRequest, asked: Any, voters: VoterSet, now_ms: int
+    ) -> Answer:
         """Answer a FetchSnapshot."""
         snapshot = SnapshotId(asked.snapshot_id.end_offset, asked.snapshot_id.epoch)
         if asked.position < 0:
             return Answer(token, snapshot_response(self._known, snapshot, error=ErrorCode.POSITION_OUT_OF_RANGE))
         if request.replica_id >= 0:
-            self._progress_of(request.replica_id, asked.replica_directory_id).fetched_ms = now_ms
+            self._progress_of(request.replica_id, asked.replica_directory_id, voters).fetched_ms = now_ms
         response = snapshot_response(self._known, snapshot, position=asked.position)
         return Answer(token, response, SnapshotRead(snapshot, asked.position, max(0, request.max_bytes)))
 
-    def _progress_of(self, replica_id: int, directory_id: bytes) -> Progress:
+    def _progress_of(self, replica_id: int, directory_id: bytes, voters: VoterSet) -> Progress:
         progress = self._progress.get(replica_id)
+        if progress is None and replica_id not in voters:
+            self._make_room(voters)
         if progress is None or progress.directory_id != directory_id:
             progress = self._progress[replica_id] = Progress(directory_id)
         return progress
+
+    def _make_room(self, voters: VoterSet) -> None:
+        """Forget an observer if there are too many: their ids are their own say."""
+        observers = {
+            node_id: progress.fetched_ms or 0 for node_id, progress in self._progress.items() if node_id not in voters
+        }
+        if len(observers) >= _MOST_OBSERVERS:
+            del self._progress[min(observers, key=observers.__getitem__)]
 
     def _response(self, instead: Any = None) -> Any:
         log = self._log

@@ -47,6 +47,18 @@ def test_a_fetch_is_held_no_longer_than_it_says() -> None:
     assert answer.read is None
 
 
+def test_nor_longer_than_a_few_seconds_however_long_it_says() -> None:
+    at = leader()
+    patient = fetch(4, 2, 2, END, high_watermark=END)
+    patient.max_wait_ms = 1 << 30
+    at.asked(patient, token="patient")
+    for _ in range(4):
+        at.asked(fetch(2, 2, 2, END), token="voter")
+        at.wait(1250)
+    assert [answer.token for answer in at.answers] == ["voter", "patient"]
+    assert at.now_ms == 5000
+
+
 def test_a_held_fetch_is_answered_when_more_is_committed_than_its_sender_knows() -> None:
     at = leader()
     assert not at.asked(fetch(4, 2, 2, END), token="observer")
@@ -155,6 +167,18 @@ def test_who_has_what_there_was_at_its_last_fetch_had_caught_up_then() -> None:
     at.node.propose([NoOpRecord()])
     at.asked(fetch(4, 2, 2, END))
     assert at.node.quorum(at.now_ms).observers[0].caught_up_age_ms == 40
+
+
+def test_of_more_observers_than_a_cluster_has_those_heard_last_are_remembered() -> None:
+    at = leader()
+    at.asked(fetch(2, 2, 2, END))
+    for replica_id in range(10, 1012):
+        at.wait(1)
+        at.asked(fetch(replica_id, 2, 2, END))
+    at.asked(fetch(12, 2, 2, END))
+    quorum = at.node.quorum(at.now_ms)
+    assert [replica.node_id for replica in quorum.observers] == list(range(12, 1012))
+    assert quorum.voters[1].end_offset == END
 
 
 def test_observers_that_stay_away_are_forgotten() -> None:
