@@ -47,11 +47,12 @@ EXAMPLES = """
 DATA_DIR = "./barnabas-cluster"
 LISTEN = Address("127.0.0.1", 9092)
 MOST_PORT = 65535
+MOST_BROKERS = 64  # each of them a process that begins at the same moment
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("--brokers", type=positive, default=3, metavar="N", help="how many (default: %(default)s)")
+    parser.add_argument("--brokers", type=_brokers, default=3, metavar="N", help="how many (default: %(default)s)")
     place = parser.add_mutually_exclusive_group()
     place.add_argument("--data-dir", metavar="DIR", default=DATA_DIR, help="where the data lies (default: %(default)s)")
     place.add_argument("--ephemeral", action="store_true", help="keep the data in a temporary directory")
@@ -207,6 +208,15 @@ def _say_ended(broker: Broker, command: str) -> None:
         again = shlex.join(["barnabas", "serve", "--config", broker.node.settings_file])
         said += f"; the others go on. To start it again: {again}"
     complain(command, said)
+
+
+def _brokers(text: str) -> int:
+    number = positive(text)
+    if number > MOST_BROKERS:
+        raise argparse.ArgumentTypeError(
+            f"{number} brokers, each of them a process, are too many: {MOST_BROKERS} at most"
+        )
+    return number
 
 
 def _listen(text: str) -> Address:

@@ -267,6 +267,7 @@ def test_a_directory_with_something_else_in_it_is_refused(call, tmp_path):
     [
         (["--brokers", "0"], "'0' is not a number of at least 1"),
         (["--brokers", "-1"], "'-1' is not a number of at least 1"),
+        (["--brokers", "65"], "65 brokers, each of them a process, are too many: 64 at most"),
         (["--ready-fd", "999"], "'999' is not a descriptor that is open"),
         (["--ready-fd", "x"], "'x' is not a descriptor that is open"),
         (["--listen", "127.0.0.1"], "'127.0.0.1': write it as HOST:PORT"),
