@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from protocol.messages.fetch import FetchRequest
     from protocol.messages.fetch_snapshot import FetchSnapshotRequest
 
-# Who has no vote and did not fetch for so long is forgotten; so is who fetched longest ago, if there are more than these.
+# Who has no vote and did not fetch for so long is forgotten; so is who fetched longest ago, where there are too many.
 _OBSERVER_EXPIRES_MS = 300_000
 _MOST_OBSERVERS = 1000
 
@@ -162,11 +162,11 @@ class Leadership:
 
     def _make_room(self, voters: VoterSet) -> None:
         """Forget an observer if there are too many: their ids are their own say."""
-        observers = {
-            node_id: progress.fetched_ms or 0 for node_id, progress in self._progress.items() if node_id not in voters
-        }
+        observers = [
+            (progress.fetched_ms or 0, node_id) for node_id, progress in self._progress.items() if node_id not in voters
+        ]
         if len(observers) >= _MOST_OBSERVERS:
-            del self._progress[min(observers, key=observers.__getitem__)]
+            del self._progress[min(observers)[1]]
 
     def _response(self, instead: Any = None) -> Any:
         log = self._log
