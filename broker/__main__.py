@@ -114,6 +114,8 @@ async def _serve(settings: Settings, disk: Disk, asked: Asked) -> int:
     joining = loop.create_task(_join(broker, asked.topics))
     await asyncio.wait((joining, stop), return_when=asyncio.FIRST_COMPLETED)
     if joining.done():
+        if isinstance(joining.exception(), CannotStart):
+            await broker.stop()
         joining.result()
         sys.stdout.write(f"ready: {broker.bootstrap}\n")
         sys.stdout.flush()

@@ -164,7 +164,7 @@ def leave_directories(directories: list[LogDirectory]) -> None:
     """Close directories whose logs were not opened, as they were found."""
     for directory in directories:
         if directory.failure is None:
-            directory.close(clean=directory.clean, broker_epoch=directory.previous_broker_epoch)
+            directory.close(clean=directory.clean)
 
 
 def shared_cluster_id(voters: Sequence[object]) -> str:

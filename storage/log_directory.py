@@ -128,9 +128,13 @@ class LogDirectory:
         self.meta = meta
 
     def close(self, *, clean: bool, broker_epoch: int = -1) -> None:
-        """Unlock; with `clean`, leave the mark which says that every log was closed in order."""
+        """Unlock; with `clean`, leave the mark which says that every log was closed in order, and in which epoch.
+
+        Without an epoch, nothing was written since the stop before, and what that said of it still holds.
+        """
         if clean and self.failure is None:
-            mark = format_clean_shutdown(broker_epoch).encode()
+            epoch = self.previous_broker_epoch if broker_epoch < 0 else broker_epoch
+            mark = format_clean_shutdown(epoch).encode()
             self._disk.replace_file(f"{self.path}/{_CLEAN_SHUTDOWN}", mark)
         if self._lock is not None:
             self._lock.release()

@@ -131,6 +131,24 @@ def test_a_node_that_waits_for_the_others_stops_when_told(place):
         assert stopped(process)[:2] == (0, "")
 
 
+def test_one_that_has_not_joined_its_cluster_leaves_the_data_as_after_the_stop_before(place, tmp_path):
+    with serve(*place) as process:
+        ready_port(process)
+        stopped(process)
+    mark = tmp_path / "data" / ".kafka_cleanshutdown"
+    left = mark.read_text()
+    with socket.create_server(("127.0.0.1", 0)) as controller:
+        voters = f"-Dcontroller.quorum.voters=2@127.0.0.1:{controller.getsockname()[1]}"
+        options = (*place, "-Dprocess.roles=broker", "-Dnode.id=1", voters)
+        with serve(*options) as process:
+            controller.accept()[0].close()
+            assert stopped(process)[0] == 0
+        assert mark.read_text() == left
+        status, _, log = run_to_its_end(*options, "-Dinitial.broker.registration.timeout.ms=200")
+    assert (status, mark.read_text()) == (2, left)
+    assert "no controller answered" in log.splitlines()[-1]
+
+
 def test_it_runs_on_the_asyncio_loop_too(place):
     for arguments, environment in (((), {"BARNABAS_LOOP": "asyncio"}), (("--loop", "asyncio"), {})):
         with serve(*place, *arguments, **environment) as process:

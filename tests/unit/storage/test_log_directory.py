@@ -68,6 +68,16 @@ def test_the_mark_of_a_clean_stop_counts_once(tmp_path: Path) -> None:
     assert not opened(tmp_path).clean
 
 
+def test_who_was_no_broker_this_time_leaves_the_epoch_of_the_run_before(tmp_path: Path) -> None:
+    opened(tmp_path).close(clean=True, broker_epoch=42)
+    opened(tmp_path).close(clean=True)
+    directory = opened(tmp_path)
+    assert directory.previous_broker_epoch == 42
+    directory.close(clean=False)
+    opened(tmp_path).close(clean=True)
+    assert opened(tmp_path).previous_broker_epoch == -1
+
+
 def test_the_mark_of_a_clean_stop_is_gone_for_good_before_anything_is_written(tmp_path: Path) -> None:
     disk = FaultyDisk()
     directory = LogDirectory(disk, str(tmp_path))
