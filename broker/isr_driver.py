@@ -55,12 +55,12 @@ class IsrDriver:
         self._unreported: dict[str, list[str]] = {}
         self._soon: asyncio.Handle | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._rounds: asyncio.TimerHandle | None = None
+        self._rounds: asyncio.Handle | None = None
         self._stopped = False
 
     def start(self) -> None:
         """Look at everybody from time to time."""
-        self._rounds = self._loop.call_later(self._lag_max_ms / 2000, self._round)
+        self._rounds = self._loop.call_later(self._lag_max_ms / 2000, self._go_round, self.look_at_all())
 
     def stop(self) -> None:
         """Propose nothing more."""
@@ -95,10 +95,12 @@ class IsrDriver:
             if number % _PARTITIONS_A_STEP == 0:
                 yield
 
-    def _round(self) -> None:
+    def _go_round(self, steps: Iterator[None]) -> None:
+        """Take a step, and the next one in another turn of the loop."""
+        for _ in steps:
+            self._rounds = self._loop.call_soon(self._go_round, steps)
+            return
         self.start()
-        for _ in self.look_at_all():
-            pass
 
     def _elapsed_ms(self) -> int:
         return int(self._loop.time() * 1000)

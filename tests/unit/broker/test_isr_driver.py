@@ -169,3 +169,15 @@ def test_many_partitions_are_looked_at_in_steps(node: Node, controller: Controll
     node.create("many", partitions=600)
     assert len(list(controller.driver.look_at_all())) == 2
     controller.driver.stop()
+
+
+def test_the_rounds_of_many_partitions_let_others_have_their_turns(node: Node, controller: Controller) -> None:
+    node.create("many", partitions=600, replicas=(1, 2), config=node.configs["t"])
+    for index in range(600):
+        node.append("many", index=index)
+    node.pass_time(1.6 * LAG_MS / 1000)
+    assert 0 < len(controller.asked) < 600, "the first request left before all were looked at"
+    controller.answers[-1].set_result(None)
+    node.pass_time(0.1)
+    assert len(controller.asked) > 600
+    controller.driver.stop()
