@@ -60,7 +60,6 @@ class ControllerLife:
             await asyncio.wait([self._task])
 
     async def _register(self, request: ControllerRegistrationRequest) -> None:
-        trouble = ErrorCode.NONE
         while not self._is_known(request):
             changed = self._quorum.leader_change()
             try:
@@ -68,8 +67,7 @@ class ControllerLife:
                 code = ErrorCode(answer.error_code)
             except KafkaError as error:
                 code = error.code
-            if code not in (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT, trouble):
-                trouble = code
+            if code not in (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT):
                 _log.warning("The active controller does not register this one: %s", code.name)
             if not self._is_known(request):
                 await asyncio.wait([changed], timeout=_RETRY_S)

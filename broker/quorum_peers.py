@@ -55,7 +55,6 @@ class QuorumPeers:
         self._peers: dict[tuple[int, bool], Peer] = {}
         self._graces: dict[int, asyncio.TimerHandle] = {}
         self._lost_at_s: dict[int, float] = {}
-        self._strange: set[int] = set()
 
     def send(self, request: Request) -> None:
         """Send a request to its node."""
@@ -81,12 +80,10 @@ class QuorumPeers:
         if response.cancelled():
             return
         error = response.exception()
-        if error is not None and request.to not in self._strange:
+        if error is not None:
             # It speaks no version of this: another program, or a much older one.
-            self._strange.add(request.to)
             _log.warning("Node %d cannot be asked: %s", request.to, error)
-        elif error is None and response.result() is not None:
-            self._strange.discard(request.to)
+        elif response.result() is not None:
             self._lost_at_s.pop(request.to, None)
         self._answered(request, None if error is not None else response.result())
 
