@@ -60,6 +60,7 @@ class ControllerLife:
             await asyncio.wait([self._task])
 
     async def _register(self, request: ControllerRegistrationRequest) -> None:
+        trouble = ErrorCode.NONE
         while not self._is_known(request):
             changed = self._quorum.leader_change()
             try:
@@ -67,7 +68,8 @@ class ControllerLife:
                 code = ErrorCode(answer.error_code)
             except KafkaError as error:
                 code = error.code
-            if code not in (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT):
+            if code not in (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT, trouble):
+                trouble = code
                 _log.warning("The active controller does not register this one: %s", code.name)
             if not self._is_known(request):
                 await asyncio.wait([changed], timeout=_RETRY_S)

@@ -55,6 +55,7 @@ class QuorumPeers:
         self._peers: dict[tuple[int, bool], Peer] = {}
         self._graces: dict[int, asyncio.TimerHandle] = {}
         self._lost_at_s: dict[int, float] = {}
+        self._strange: set[int] = set()
 
     def send(self, request: Request) -> None:
         """Send a request to its node."""
@@ -80,10 +81,12 @@ class QuorumPeers:
         if response.cancelled():
             return
         error = response.exception()
-        if error is not None:
+        if error is not None and request.to not in self._strange:
             # It speaks no version of this: another program, or a much older one.
+            self._strange.add(request.to)
             _log.warning("Node %d cannot be asked: %s", request.to, error)
-        elif response.result() is not None:
+        elif error is None and response.result() is not None:
+            self._strange.discard(request.to)
             self._lost_at_s.pop(request.to, None)
         self._answered(request, None if error is not None else response.result())
 

@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 # A first election, and one for which a leader was reported gone, need not wait for anybody to be patient with.
 _SOON_PART = 10
 
+_MOST_WARNINGS = 100
+
 
 class Member:
     """A node in its role."""
@@ -335,7 +337,7 @@ class Member:
             self._outbox.answers += self._leadership.committed()
 
     def _warn(self, warning: str) -> None:
-        """Say something once."""
-        if warning not in self._warned:
+        """Say something once, unless others had a hand in more than an operator would read."""
+        if warning not in self._warned and len(self._warned) < _MOST_WARNINGS:
             self._warned.add(warning)
             self._outbox.warnings.append(warning)

@@ -111,8 +111,9 @@ def test_a_new_leader_is_asked_at_once(alone):
     assert alone.asked == 2
 
 
-def test_a_refusal_is_said(alone, caplog):
-    alone.answers = [ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NONE]
+def test_a_refusal_is_said_once(alone, caplog):
+    alone.answers = [ErrorCode.UNKNOWN_SERVER_ERROR] * 3 + [ErrorCode.INVALID_REGISTRATION, ErrorCode.NONE]
     alone.life.begin(REQUEST)
-    alone.let_pass(5)
-    assert "The active controller does not register this one: UNKNOWN_SERVER_ERROR" in caplog.text
+    alone.let_pass(10)
+    said = "The active controller does not register this one: "
+    assert caplog.messages == [f"{said}UNKNOWN_SERVER_ERROR", f"{said}INVALID_REGISTRATION"]

@@ -26,6 +26,15 @@ def test_another_cluster_is_refused_and_told_of_once(request_: Any) -> None:
     assert at.node.epoch == 1
 
 
+def test_who_makes_up_clusters_is_told_of_a_few_times_only() -> None:
+    at = LoneVoter(1)
+    for number in range(1000):
+        request = vote(2, 3)
+        request.cluster_id = str(number)
+        at.asked(request)
+    assert len(at.warnings) == 100
+
+
 @pytest.mark.parametrize("request_", [vote(2, 3), begin(2, 3), end(2, 3, 1), fetch(2, 3, 1, 1)])
 def test_what_is_not_about_the_metadata_log_is_refused(request_: Any) -> None:
     request_.topics = request_.topics * 2
