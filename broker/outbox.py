@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 READ_AHEAD_BYTES = 1024 * 1024
 _CHUNK_BYTES = READ_AHEAD_BYTES // 2
 _SMALL_BYTES = 16 * 1024  # cheaper to copy than to send piece by piece
-_FILE_BYTES = 16 * _SMALL_BYTES  # of a slice: fewer are cheaper to copy than to send from the file
+_FILE_BYTES = 4 * _SMALL_BYTES  # of a slice: fewer are cheaper to copy than to send from the file
 _TURN_BYTES = 4 * READ_AHEAD_BYTES  # a reader that keeps up lets others have the loop after this much
 
 _log = logging.getLogger("broker.outbox")
