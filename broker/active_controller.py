@@ -62,20 +62,20 @@ class ActiveController:
         self._heard: asyncio.Future[None] = loop.create_future()
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._watching: asyncio.Task[None] | None = None
+        self._change: asyncio.Future[None] = loop.create_future()
 
     def begin(self) -> None:
         """Take up the duties whenever this node leads."""
         self._quorum.subscribe(self._apply)
-        self._watching = self._loop.create_task(self._watch())
+        self._follow()
 
     async def stop(self) -> None:
         """Lay them down."""
-        tasks = [*self._tasks, *filter(None, [self._watching])]
-        for task in tasks:
+        self._change.remove_done_callback(self._follow)
+        for task in self._tasks:
             task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        if self._tasks:
+            await asyncio.wait(self._tasks)
         self._lay_down()
 
     def heard_from(
@@ -112,14 +112,14 @@ class ActiveController:
             self._look_after_brokers()
         return frozenset(self.liveness.alive(self._now_ms()))
 
-    async def _watch(self) -> None:
-        while True:
-            changed = self._quorum.leader_change()
-            if self._quorum.leads and not self._leads:
-                self._take_up()
-            elif self._leads and not self._quorum.leads:
-                self._lay_down()
-            await asyncio.wait([changed])  # which, unlike this task, is not to be cancelled
+    def _follow(self, _changed: asyncio.Future[None] | None = None) -> None:
+        """Take up or lay down the duties as the quorum has it, now and with every change."""
+        self._change = self._quorum.leader_change()
+        self._change.add_done_callback(self._follow)
+        if self._quorum.leads and not self._leads:
+            self._take_up()
+        elif self._leads and not self._quorum.leads:
+            self._lay_down()
 
     def _take_up(self) -> None:
         if not self._quorum.is_only_voter:

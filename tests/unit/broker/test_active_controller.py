@@ -2,14 +2,38 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 
 import pytest
 
+from broker.active_controller import ActiveController
+from broker.settings import check_settings
+from tests.unit.broker.node import VirtualLoop
 from tests.unit.broker.whole_cluster import BOTH, BROKER, CONTROLLER, WholeCluster
 
 GRACE_S, SESSION_S = 0.3, 9.0
 APART = dict.fromkeys((1, 2, 3), CONTROLLER) | dict.fromkeys((4, 5), BROKER)
+
+
+class Broken:
+    """A quorum that this node comes to lead, and of which nothing can be learned."""
+
+    leads = is_only_voter = False
+    epoch = 1
+
+    def __init__(self, loop):
+        self.changed = loop.create_future()
+
+    def subscribe(self, _subscriber):
+        pass
+
+    def leader_change(self):
+        return self.changed
+
+    @property
+    def image(self):
+        raise RuntimeError("no image")
 
 
 @pytest.fixture
@@ -138,3 +162,19 @@ def test_a_controller_that_was_killed_waits_for_no_session_of_its_own_last_run(m
     begin = cluster.schedule.now
     cluster.start(1)
     assert cluster.schedule.now - begin < SESSION_S / 2
+
+
+def test_what_goes_wrong_with_its_duties_is_told_at_once():
+    loop = VirtualLoop()
+    told = []
+    loop.set_exception_handler(lambda _, context: told.append(str(context["exception"])))
+    quorum = Broken(loop)
+    duties = ActiveController(quorum, check_settings({}), loop, broker_epoch=lambda: -1, has_ended=None)
+    duties.begin()
+    quorum.leads = True
+    quorum.changed.set_result(None)
+    quorum.changed = loop.create_future()
+    loop.run_until_complete(asyncio.sleep(1))
+    assert told == ["no image"]
+    loop.run_until_complete(duties.stop())
+    loop.close()
