@@ -153,17 +153,8 @@ class Lifecycle:
             await asyncio.wait([self._hurried, changed], timeout=interval_s, return_when=asyncio.FIRST_COMPLETED)
 
     async def _send(self) -> None:
-        request = BrokerHeartbeatRequest(
-            broker_id=self._broker_id,
-            broker_epoch=self.broker_epoch,
-            current_metadata_offset=self._applied_offset(),
-            want_fence=False,
-            want_shut_down=self._shutting_down,
-            offline_log_dirs=list(self._offline_directories()),
-            cordoned_log_dirs=list(self._cordoned_directories()),
-        )
         try:
-            answer: BrokerHeartbeatResponse = await self._call(request, self._timeout_s)
+            answer: BrokerHeartbeatResponse = await self._call(self._heartbeat(), self._timeout_s)
             code = ErrorCode(answer.error_code)
         except KafkaError as error:
             code = error.code
@@ -178,6 +169,17 @@ class Lifecycle:
             self._heard(answer)
         elif self._shutting_down and code is ErrorCode.REQUEST_TIMED_OUT and not self._may_go.done():
             self._may_go.set_result(False)
+
+    def _heartbeat(self) -> BrokerHeartbeatRequest:
+        return BrokerHeartbeatRequest(
+            broker_id=self._broker_id,
+            broker_epoch=self.broker_epoch,
+            current_metadata_offset=self._applied_offset(),
+            want_fence=False,
+            want_shut_down=self._shutting_down,
+            offline_log_dirs=list(self._offline_directories()),
+            cordoned_log_dirs=list(self._cordoned_directories()),
+        )
 
     def _heard(self, answer: BrokerHeartbeatResponse) -> None:
         if answer.is_fenced != self.fenced and self._active.done() and not self._shutting_down:

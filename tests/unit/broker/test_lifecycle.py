@@ -175,6 +175,16 @@ def test_that_heartbeats_are_refused_is_said_once(controller, caplog):
     ]
 
 
+def test_heartbeats_go_on_where_one_cannot_even_be_made(controller, caplog):
+    controller.lifecycle.begin()
+    controller.offline = None
+    controller.let_pass(INTERVAL_S)
+    assert "A heartbeat failed" in caplog.text
+    controller.offline = []
+    controller.let_pass(INTERVAL_S)
+    assert controller.asked
+
+
 def test_that_a_broker_was_fenced_and_unfenced_is_said(controller, caplog):
     controller.lifecycle.begin()
     controller.run(controller.lifecycle.until_active())
