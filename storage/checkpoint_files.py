@@ -116,10 +116,15 @@ class CheckpointFiles:
                 self._write(directory, name, {**self._offsets(directory, name), key: offset})
 
     def cut(self, log: Log, directory: LogDirectory, offset: int) -> None:
-        """Durably say no more of a log than holds once it ends at `offset`; KafkaError if that cannot be written."""
+        """Durably say no more of a log than holds once it ends at `offset`; KafkaError if that cannot be written.
+
+        What the files may say is seldom that much: of records at the end of the last segment, they say nothing.
+        """
         log.recovery_point = min(log.recovery_point, offset)
+        key = (log.topic, log.partition)
         for name in (RECOVERY_POINTS, LOG_STARTS, CLEANED_TO):
-            self._write(directory, name, self._offsets(directory, name), sync=True)
+            if directory.may_say_more(name, key, _offset(name, log)):
+                self._write(directory, name, self._offsets(directory, name), sync=True)
 
     def log_start_moved(self, directory: LogDirectory) -> None:
         """Take note that `save_log_starts` has something to tell."""
@@ -146,13 +151,7 @@ class CheckpointFiles:
     def _offsets(self, directory: LogDirectory, name: str) -> dict[TopicPartition, int]:
         """Return what the file `name` of a directory has to say."""
         logs = self._logs_in(directory).items()
-        if name == RECOVERY_POINTS:
-            return {key: _recovery_point(log) for key, log in logs}
-        if name == LOG_STARTS:
-            return {key: log.log_start_offset for key, log in logs if log.log_start_offset > _first_offset(log)}
-        if name == CLEANED_TO:
-            return {key: log.cleaned_to for key, log in logs if log.cleaned_to is not None}
-        return {key: log.high_watermark for key, log in logs}
+        return {key: offset for key, log in logs if (offset := _offset(name, log)) is not None}
 
     def _write(
         self, directory: LogDirectory, name: str, offsets: Mapping[TopicPartition, int], *, sync: bool = False
@@ -165,8 +164,13 @@ class CheckpointFiles:
         directory.write_offsets(name, {**kept, **offsets}, sync)
 
 
-def _first_offset(log: Log) -> int:
-    return log.segments[0].base_offset
+def _offset(name: str, log: Log) -> int | None:
+    """Return what the file `name` has to say of a log; None if that is nothing."""
+    if name == RECOVERY_POINTS:
+        return _recovery_point(log)
+    if name == LOG_STARTS:
+        return log.log_start_offset if log.log_start_offset > log.segments[0].base_offset else None
+    return log.cleaned_to if name == CLEANED_TO else log.high_watermark
 
 
 def _recovery_point(log: Log) -> int:

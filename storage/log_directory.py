@@ -63,7 +63,7 @@ class LogDirectory:
     """A data directory, locked from `open` to `close`."""
 
     __slots__ = (
-        "_disk", "_lock", "_written", "clean", "failure", "full", "meta", "path", "previous_broker_epoch",
+        "_claimed", "_disk", "_lock", "_written", "clean", "failure", "full", "meta", "path", "previous_broker_epoch",
         "refused_writes",
     )  # fmt: skip
 
@@ -71,6 +71,8 @@ class LogDirectory:
         self._disk = disk
         self._lock: Lock | None = None
         self._written: dict[str, Mapping[TopicPartition, int]] = {}
+        # By file, the largest offsets that it may say after a power cut; of those that were synced since the start.
+        self._claimed: dict[str, Mapping[TopicPartition, int]] = {}
         self.path = path
         self.meta: MetaProperties | None = None
         self.failure: OSError | None = None
@@ -154,13 +156,32 @@ class LogDirectory:
         What says which logs are compacted is always durable: of others, gaps are taken for losses after a crash.
         """
         if sync or self._written.get(name) != offsets:
+            sync = sync or name == CLEANED_TO
+            # Not known while it is being written, nor if that fails.
+            claimed = self._claimed.pop(name, None)
             with self.storage_errors():
                 path, text = f"{self.path}/{name}", format_offsets(offsets).encode()
                 if name not in self._written:
                     # A crash may have left one, and a power cut would bring back what it says in the place of `text`.
                     self._disk.remove(f"{path}.tmp")
-                self._disk.replace_file(path, text, sync or name == CLEANED_TO)
+                self._disk.replace_file(path, text, sync)
             self._written[name] = offsets
+            if sync:
+                self._claimed[name] = offsets
+            elif claimed is not None:
+                more = {key: offset for key, offset in offsets.items() if offset > claimed.get(key, -1)}
+                self._claimed[name] = {**claimed, **more}
+
+    def may_say_more(self, name: str, key: TopicPartition, offset: int | None) -> bool:
+        """Tell whether a checkpoint file, or what a power cut may bring back of it, says more of a log than `offset`.
+
+        With None, whether it says anything.
+        """
+        claimed = self._claimed.get(name)
+        if claimed is None:
+            return True
+        known = claimed.get(key)
+        return known is not None and (offset is None or known > offset)
 
     def fail(self, error: OSError) -> KafkaError:
         """Return what callers raise for `error`, and give the directory up unless it is only full, or files are out."""

@@ -174,6 +174,8 @@ def recover_segments(
         disk.sync_dir(directory)
     epochs.truncate_from_start(log_start_offset)
     epochs.truncate_from_end(next_offset)
+    if not clean and not any(segment.size_bytes for segment in segments):
+        epochs.clear()  # the power went while the log was emptied, to begin where the last segment does
     if not clean:
         _find_first_epochs(segments, epochs, log_start_offset)
     report = RecoveryReport(scanned_bytes, truncated, removed, rebuilt, first_cut)

@@ -140,7 +140,7 @@ FAULTS: list[tuple[Plant, int, int]] = [
     (a_recovery_point_within_the_segment_that_is_appended_to, 1, 248),
     (no_sync_after_a_truncation, 1, 18),
     (checksums_unread, 1, 45),
-    (snapshots_believed_past_the_recovery_point, 4, 10584),
+    (snapshots_believed_past_the_recovery_point, 2, 2304),
     (a_mark_of_a_clean_stop_that_may_come_back, 1, 111),
     (closing_without_a_sync, 1, 0),
     (syncs_that_do_nothing, 1, 0),

@@ -131,6 +131,29 @@ def test_which_logs_are_compacted_is_durable_whenever_it_is_written(name: str, d
     assert bool(disk.called("sync_dir")) is durable
 
 
+def test_what_a_checkpoint_may_say_after_a_power_cut_is_known_once_it_was_synced(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    directory, log = LogDirectory(disk, str(tmp_path)), ("t", 0)
+
+    def may_say_more(offset: int | None) -> bool:
+        return directory.may_say_more(LOG_STARTS, log, offset)
+
+    directory.write_offsets(LOG_STARTS, {log: 1})
+    assert may_say_more(9), "an earlier process may have written anything"
+    directory.write_offsets(LOG_STARTS, {log: 5}, sync=True)
+    assert (may_say_more(4), may_say_more(5), may_say_more(None)) == (True, False, True)
+    assert not directory.may_say_more(LOG_STARTS, ("t", 1), None)
+    directory.write_offsets(LOG_STARTS, {log: 7})
+    directory.write_offsets(LOG_STARTS, {log: 6})
+    assert (may_say_more(6), may_say_more(7)) == (True, False)
+    directory.write_offsets(LOG_STARTS, {}, sync=True)
+    assert not may_say_more(None)
+    disk.arm("replace", errno.ENOSPC)
+    with pytest.raises(KafkaError):
+        directory.write_offsets(LOG_STARTS, {log: 8})
+    assert may_say_more(9)
+
+
 def test_a_damaged_checkpoint_is_told_not_guessed(tmp_path: Path) -> None:
     (tmp_path / RECOVERY_POINTS).write_bytes(b"0\n1\n\xff 0 1\nx")
     with pytest.raises(CheckpointError):

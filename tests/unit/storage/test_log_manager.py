@@ -289,6 +289,26 @@ def test_a_truncation_is_durable_and_told_by_the_checkpoints(tmp_path: Path) -> 
     manager.crash()
 
 
+def test_only_what_the_checkpoints_may_say_too_much_of_is_written_for_a_truncation(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    manager = Manager(tmp_path, disk=disk)
+    manager.start()
+    logs = [manager.create("topic", TOPIC_ID, index, CONFIG) for index in range(3)]
+    for log in logs:
+        fill(log, 3)
+        log.roll(NOW_MS)
+        fill(log, 3)
+        log.flush(NOW_MS)
+    manager.truncate_to(logs[0], 5)
+    disk.calls.clear()
+    for log in logs:
+        manager.truncate_to(log, 4)
+        assert log.log_end_offset == 4
+    assert not set(disk.called("replace")) & set(CHECKPOINTS)
+    manager.truncate_to(logs[1], 2)
+    assert disk.called("replace").count(RECOVERY_POINTS) == 1
+
+
 def test_a_crash_amid_a_truncation_leaves_no_recovery_point_within_what_is_appended_to_then(tmp_path: Path) -> None:
     disk = FaultyDisk()
     manager = Manager(tmp_path, disk=disk)

@@ -100,3 +100,15 @@ def test_small_files_that_are_begun_anew_are_told(tmp_path: Path, name: str) -> 
     assert f"{name} could not be read, and is begun anew" in str(again.recovery)
     assert again.recovery.changed
     assert again.recovery.lost
+
+
+def test_a_compacted_log_that_was_being_emptied_when_the_power_went_knows_no_epochs(tmp_path: Path) -> None:
+    log = open_log(tmp_path, CONFIG)
+    fill(log, 3, epoch=1)
+    log.close(NOW_MS)
+    folder = tmp_path / "topic-0"
+    (folder / "00000000000000000000.log").write_bytes(b"")
+    for suffix in (".log", ".index", ".timeindex"):
+        (folder / f"00000000000000000053{suffix}").touch()
+    again = open_log(tmp_path, CONFIG, clean=False, compacted=True)
+    assert (again.log_end_offset, again.leader_epochs.entries) == (53, ())
