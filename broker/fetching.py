@@ -80,7 +80,7 @@ class FetchLimits(NamedTuple):
 class _Followed:
     """One partition of the leader."""
 
-    __slots__ = ("asked", "asked_in", "copy", "failures", "lost")
+    __slots__ = ("asked", "asked_in", "complaint", "copy", "failures", "lost")
 
     def __init__(self, copy: ReplicaCopy) -> None:
         self.copy = copy
@@ -89,6 +89,8 @@ class _Followed:
         self.asked_in = 0
         """The number of the request that said so; an answer to an earlier one is not to it."""
         self.failures = 0
+        self.complaint = ""
+        """What was said of the last failure here; each try may fail with the same."""
         self.lost = _LATEST
         """Which end of the leader's log is to be asked for next, as a timestamp of ListOffsets."""
 
@@ -343,7 +345,7 @@ class Fetching:
         try:
             self._save_log_starts()
         except KafkaError as error:
-            self._remark(str(error))
+            self._complain(moved[0][1], str(error))
             for key, followed in moved:
                 if not followed.copy.start_is_saved:
                     self._stop_or_pause(key, followed, now_ms)
@@ -369,7 +371,7 @@ class Fetching:
         whole = copy.append(cast("Buffer", fetched.records or b""))
         moved = copy.learn(fetched.high_watermark, fetched.log_start_offset)
         if whole or copy.start_offset != start:
-            followed.failures = 0
+            followed.failures, followed.complaint = 0, ""
             self._name(key, followed)
         elif fetched.records:
             self._pause(key, followed, now_ms)  # of a newer epoch than is known here, or not even one batch
@@ -387,8 +389,13 @@ class Fetching:
 
     def _failed_here(self, key: Key, followed: _Followed, error: KafkaError | DecodeError, now_ms: int) -> None:
         """Stop where the own disk has failed; try again where the leader's bytes were no good."""
-        self._remark(f"{followed.copy}: {error}")
+        self._complain(followed, f"{followed.copy}: {error}")
         self._stop_or_pause(key, followed, now_ms)
+
+    def _complain(self, followed: _Followed, complaint: str) -> None:
+        if complaint != followed.complaint:
+            followed.complaint = complaint
+            self._remark(complaint)
 
     def _stop_or_pause(self, key: Key, followed: _Followed, now_ms: int) -> None:
         if followed.copy.partition.log.offline:

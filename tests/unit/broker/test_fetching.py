@@ -250,7 +250,7 @@ class TestAnswers:
         follower.full = False
         follower.tell(now_ms=3 * FIRST_PAUSE_MS)
         assert follower.named(follower.ask(3 * FIRST_PAUSE_MS)) == {"t": 1}
-        assert (follower.saved, follower.remarks) == (1, ["KAFKA_STORAGE_ERROR: full"] * 2)
+        assert (follower.saved, follower.remarks) == (1, ["KAFKA_STORAGE_ERROR: full"])
 
     def test_a_log_that_parts_from_the_leaders_is_cut(self, follower: Follower, node: Node) -> None:
         node.partition("t").log.append_as_follower(batch(1, epoch=3), 3, 0)
@@ -313,6 +313,16 @@ class TestAnswers:
         follower.tell(t={"records": bytes(damaged)})
         assert (follower.end(), len(follower.remarks)) == (1, 1)
         assert follower.named(follower.ask(FIRST_PAUSE_MS)) == {"t": 1}
+
+    def test_what_fails_again_and_again_is_said_once_until_it_succeeds(self, follower: Follower) -> None:
+        said = []
+        for number, (offset, sound) in enumerate([(1, False), (1, False), (1, True), (2, False)]):
+            records = bytearray(batch(offset))
+            records[-1] ^= not sound
+            follower.ask(1000 * number)
+            follower.tell(t={"records": bytes(records)}, now_ms=1000 * number)
+            said.append(len(follower.remarks))
+        assert said == [1, 1, 1, 2]
 
     def test_records_of_a_newer_epoch_than_is_known_wait_for_the_metadata(self, follower: Follower) -> None:
         follower.ask()
