@@ -52,6 +52,9 @@ FORWARDED = frozenset(
 )
 """What clients ask any broker, and only the controller decides."""
 
+LEADS_NO_MORE = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.NOT_LEADER_OR_FOLLOWER})
+"""With what a controller refuses, of what is in `FORWARDED`, once another leads: then that one is asked."""
+
 MOST_FORWARDED = 16
 """How many requests of clients wait for the controller at a time."""
 
@@ -157,7 +160,7 @@ class ControllerChannel:
 
         async def there(peer: Peer) -> list[Part] | None:
             answer = await peer.call(envelope)
-            if not isinstance(answer, EnvelopeResponse) or answer.error_code == ErrorCode.NOT_CONTROLLER:
+            if not isinstance(answer, EnvelopeResponse) or answer.error_code in LEADS_NO_MORE:
                 return None
             if answer.error_code or answer.response_data is None:
                 code = ErrorCode(answer.error_code) if answer.error_code else ErrorCode.UNKNOWN_SERVER_ERROR
@@ -183,7 +186,7 @@ class ControllerChannel:
                         try:
                             answer = await here()
                         except KafkaError as error:
-                            if error.code is not ErrorCode.NOT_CONTROLLER:
+                            if error.code not in LEADS_NO_MORE:
                                 raise
                     elif leader >= 0:
                         answer = await self._exchange(leader, there)

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from broker import handlers
 from broker.channel import Waiting
 from broker.connection import Connection, Disconnect, RequestContext, context_of
-from broker.controller_channel import FORWARDED
+from broker.controller_channel import FORWARDED, LEADS_NO_MORE
 from broker.error_responses import error_response
 from broker.promise import Promise
 from protocol.api import APIS, Api, ApiKey, request_class
@@ -130,7 +130,7 @@ class Dispatcher:
         return found
 
     async def embedded(self, frame: memoryview, connection: Connection) -> list[Part]:
-        """Answer a request that came inside of another, with a frame; KafkaError NOT_CONTROLLER is the caller's."""
+        """Answer a request that came inside of another, with a frame; a KafkaError of `LEADS_NO_MORE` is raised."""
         header, body_at = decode_request_header(frame)
         versions, requests, handle, _ = self._handlers.get(header.api_key) or self._find(header.api_key)
         if header.api_version not in versions:
@@ -140,7 +140,7 @@ class Dispatcher:
             answer = await _handled(handle, self._broker, context_of(header, connection), request)
             return _encode_answer(header, answer) or []
         except Exception as error:
-            if isinstance(error, KafkaError) and error.code is ErrorCode.NOT_CONTROLLER:
+            if isinstance(error, KafkaError) and error.code in LEADS_NO_MORE:
                 raise
             return self._failed(header, request, error)
 

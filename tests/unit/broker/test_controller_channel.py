@@ -148,8 +148,9 @@ def test_another_error_is_the_answer(broker):
     assert broker.run(broker.channel.call(HEARTBEAT, 5)).error_code == ErrorCode.STALE_BROKER_EPOCH
 
 
-def test_who_lost_the_lead_meanwhile_asks_its_successor(broker):
-    broker.refusals = [not_controller()]
+@pytest.mark.parametrize("code", [ErrorCode.NOT_CONTROLLER, ErrorCode.NOT_LEADER_OR_FOLLOWER])
+def test_who_lost_the_lead_meanwhile_asks_its_successor(broker, code):
+    broker.refusals = [KafkaError(code, "another leads")]
     broker.quorum.elect(1, leads=True)
     asking = broker.start(broker.channel.call(HEARTBEAT, 5))
     broker.let_pass(0.01)
@@ -227,8 +228,9 @@ def test_it_is_answered_by_who_leads_itself(broker):
     assert broker.run(broker.forward()) == HERE
 
 
-def test_an_envelope_that_comes_back_closed_is_sent_to_the_next_leader(broker):
-    answers = [EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER), EnvelopeResponse(response_data=b"x")]
+@pytest.mark.parametrize("code", [ErrorCode.NOT_CONTROLLER, ErrorCode.NOT_LEADER_OR_FOLLOWER])
+def test_an_envelope_that_comes_back_closed_is_sent_to_the_next_leader(broker, code):
+    answers = [EnvelopeResponse(error_code=code), EnvelopeResponse(response_data=b"x")]
     broker.network.node.reply = lambda *_: answers.pop(0)
     broker.quorum.elect(2)
     assert read_parts(broker.run(broker.forward()))[4:] == b"x"

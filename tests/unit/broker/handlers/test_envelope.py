@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
+from broker.connection import RequestContext
+from broker.controller_channel import LEADS_NO_MORE
+from broker.handlers.envelope import handle
+from controller.topic_names import CLUSTER_METADATA
 from protocol.api import ApiKey, request_class
 from protocol.errors import ErrorCode
 from protocol.headers import RequestHeader, decode_response_header, encode_request_header
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from protocol.messages.describe_quorum import DescribeQuorumRequest
+from protocol.messages.envelope import EnvelopeRequest
 from protocol.messages.metadata import MetadataRequest
 from protocol.messages.vote import VoteRequest
 from protocol.records.principal import encode_principal
@@ -56,6 +64,30 @@ def test_an_error_of_the_request_is_inside_of_the_answer_too(three):
 def test_who_does_not_lead_opens_none(three):
     answer = send(three, node=three.follower())
     assert (answer.error_code, answer.response_data) == (ErrorCode.NOT_CONTROLLER, None)
+
+
+def test_what_only_the_leader_knows_is_asked_again_of_the_next_where_this_one_resigns(three):
+    broker = three.broker(three.active)
+    topic = DescribeQuorumRequest.Topic
+    describe = DescribeQuorumRequest(
+        topics=[topic(topic_name=CLUSTER_METADATA, partitions=[topic.Partition(partition_index=0)])]
+    )
+    envelope = EnvelopeRequest(
+        request_data=embedded(describe, 2), request_principal=ALICE, client_host_address=bytes([10, 0, 0, 9])
+    )
+    context = RequestContext(ApiKey.ENVELOPE, 0, 5, "b", 1, "CONTROLLER", "b9", "User:ANONYMOUS")
+
+    async def ask_while_it_resigns():
+        resigning = broker.loop.create_task(broker.controller.resign())
+        await asyncio.sleep(0)
+        assert broker.controller.leads
+        answer = await handle(broker, context, envelope)
+        await resigning
+        return answer
+
+    asking = broker.loop.create_task(ask_while_it_resigns())
+    three.until(asking.done)
+    assert asking.result().error_code in LEADS_NO_MORE
 
 
 @pytest.mark.parametrize(
