@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from protocol.schema import Message
 
 _NOWHERE = ("", 0)
+
+# Of controllers, nothing comes near it. A broker sends at least one whole batch, and topics say how large those are.
+_MOST_BYTES = 100 << 20
+_LARGEST_FRAME = (1 << 31) - 1
 _DECIDING_S = 0.2  # a new leader of the quorum, and what it commits
 
 
@@ -61,7 +65,8 @@ class Neighbours:
     def broker(self, broker_id: int) -> Peer:
         """Return a connection to a broker, which goes to where the broker registers, should that be elsewhere."""
         address = self._addresses.get(broker_id, _NOWHERE)
-        peer = self._peer(broker_id, address, self._settings["replica.socket.timeout.ms"])
+        timeout_ms = self._settings["replica.socket.timeout.ms"]
+        peer = self._peer(broker_id, address, timeout_ms, max_response_bytes=_LARGEST_FRAME)
         self._to_brokers.append((broker_id, weakref.ref(peer)))
         return peer
 
@@ -119,6 +124,7 @@ class Neighbours:
         on_ready: Callable[[], None] = _ignore,
         on_lost: Callable[[], None] = _ignore,
         on_refused: Callable[[], None] = _ignore,
+        max_response_bytes: int = _MOST_BYTES,
     ) -> Peer:
         def ready() -> None:
             self.suspects.reached(node_id)
@@ -133,6 +139,7 @@ class Neighbours:
             connect_timeout_ms=min(timeout_ms, self._settings["socket.connection.setup.timeout.ms"]),
             backoff_ms=20,
             max_backoff_ms=200,
+            max_response_bytes=max_response_bytes,
         )
         return Peer(
             self._loop, address, self._name, self._random, limits, on_ready=ready, on_lost=lost, on_refused=on_refused

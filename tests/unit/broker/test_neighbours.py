@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from random import Random
 
 import pytest
@@ -145,3 +146,14 @@ def test_a_broker_that_is_fenced_is_suspected_no_more(network):
     known.suspects.lost(2)
     known.apply(EMPTY, before, ())  # fenced, as it has just registered
     assert not known.suspects.ids
+
+
+@pytest.mark.parametrize(("of_brokers", "taken"), [(True, True), (False, False)])
+def test_what_brokers_answer_may_be_as_large_as_a_batch_can_be(network, of_brokers, taken):
+    known = neighbours(network)
+    network.node.reply = lambda *_: [((1 << 31) - 1).to_bytes(4, "big") + bytes(100)]
+    peer = known.broker(2) if of_brokers else known.controller(2, ignore)
+    peer.call(vote())
+    network.run_until_complete(asyncio.sleep(1))
+    assert peer.ready is taken
+    peer.close()
