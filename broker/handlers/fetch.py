@@ -91,6 +91,7 @@ class _Fetch:
         "_replica_id",
         "_response",
         "_session",
+        "_waited",
     )
 
     _response: Promise[Answer]
@@ -117,6 +118,7 @@ class _Fetch:
         self._max_bytes = min(request.max_bytes, broker.settings["fetch.max.bytes"])
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._missing_bytes = 0
+        self._waited = False
 
     # Waiting.
 
@@ -124,6 +126,7 @@ class _Fetch:
         """Wait for more to read, and return the answer to come."""
         loop = self._broker.loop
         self._response = Promise(loop)
+        self._waited = True
         self._response.add_done_callback(self._dropped)
         self._session.park(self)
         self._broker.purgatory.expire_at(self, loop.time() + wait_s)
@@ -233,7 +236,8 @@ class _Fetch:
         version = self._context.api_version
         if version < _ZSTD_FROM_VERSION and hosted.log.config.compression_type == "zstd":
             raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs version 10 of Fetch")
-        if self._replica_id >= 0 and result.diverging_epoch is None:
+        # What a replica has was said when its request came, in the leader epoch of then.
+        if self._replica_id >= 0 and result.diverging_epoch is None and not self._waited:
             self._broker.replicas.acknowledge(
                 hosted, self._replica_id, wanted.fetch_offset, wanted.log_start_offset, self._replica_epoch
             )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from broker.connection import RequestContext
+from broker.follower import NO_OFFSET
 from broker.handlers.fetch import handle
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
@@ -449,6 +450,12 @@ class TestIsolation:
         node.loop.call_later(0.1, node.replicas.acknowledge, node.partition("t3"), 3, 1, 0)
         assert node.wait(waiting).responses[0].partitions[0].high_watermark == 1
         assert node.loop.time() == pytest.approx(0.5, abs=0.01)
+
+    def test_rule_3_what_a_replica_said_before_an_election_counts_no_more_when_its_wait_ends(self, node: Node) -> None:
+        waiting = ask(node, {"t": [wanted(offset=2)]}, max_wait_ms=500, replica_id=2)
+        node.elect("t", 1)
+        node.wait(waiting)
+        assert node.partition("t").followers[2].log_end_offset == NO_OFFSET
 
     def test_records_that_are_to_be_deleted_end_a_replicas_wait(self, node: Node) -> None:
         request = {"t": [wanted(offset=2)]}
