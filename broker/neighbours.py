@@ -142,5 +142,13 @@ class Neighbours:
             max_response_bytes=max_response_bytes,
         )
         return Peer(
-            self._loop, address, self._name, self._random, limits, on_ready=ready, on_lost=lost, on_refused=on_refused
+            self._loop,
+            address,
+            self._name,
+            self._random,
+            limits,
+            node_id=node_id,
+            on_ready=ready,
+            on_lost=lost,
+            on_refused=on_refused,
         )

@@ -97,6 +97,7 @@ class Peer:
         random: Random,
         limits: PeerLimits,
         *,
+        node_id: int | None = None,
         on_ready: Callable[[], None] | None = None,
         on_lost: Callable[[], None] | None = None,
         on_refused: Callable[[], None] | None = None,
@@ -104,6 +105,7 @@ class Peer:
         """`on_lost` is called when a connection breaks that was ready, unless this side gave it up."""
         self._loop = loop
         self._address = address
+        self._node_id = node_id
         self._client_id = client_id
         self._random = random
         self._limits = limits
@@ -120,6 +122,10 @@ class Peer:
         self._in_flight: deque[_Call] = deque()
         self._failures = 0
         self._retry_at = 0.0
+
+    def __str__(self) -> str:
+        host, port = self._address
+        return f"{host}:{port}" if self._node_id is None else f"node {self._node_id} at {host}:{port}"
 
     @property
     def address(self) -> Address:
@@ -253,9 +259,7 @@ class Peer:
         api = APIS[call.key]
         ours = range(max(api.min_version, call.min_version), api.max_version + 1)
         found = f"speaks {_span(theirs[call.key])}" if call.key in theirs else "does not serve it"
-        return KafkaError(
-            ErrorCode.UNSUPPORTED_VERSION, f"{api.name}: this node speaks {_span(ours)}, {_text(self._address)} {found}"
-        )
+        return KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{api.name}: this node speaks {_span(ours)}, {self} {found}")
 
     def _write(self, call: _Call, version: int, body: bytes) -> None:
         call.version, call.correlation_id = version, self._correlation_id
@@ -278,7 +282,7 @@ class Peer:
         if self._versions is None:
             self._failed(why)
             return
-        _log.log(level, "Lost the connection to %s: %s", _text(self._address), why)
+        _log.log(level, "Lost the connection to %s: %s", self, why)
         self._drop()
         self._back_off()
         if self._on_lost is not None:
@@ -287,7 +291,7 @@ class Peer:
     def _failed(self, why: str) -> None:
         """Give up an attempt to connect; it is said of the first in a row."""
         level = logging.DEBUG if self._failures else logging.WARNING
-        _log.log(level, "Cannot talk to %s: %s", _text(self._address), why)
+        _log.log(level, "Cannot talk to %s: %s", self, why)
         self._drop()
         self._back_off()
         self._failures += 1
@@ -381,7 +385,3 @@ def _common(key: int, theirs: dict[int, range], min_version: int = 0) -> range:
 
 def _span(versions: range) -> str:
     return f"{versions[0]} to {versions[-1]}" if versions else "none"
-
-
-def _text(address: Address) -> str:
-    return f"{address[0]}:{address[1]}"

@@ -71,6 +71,18 @@ def test_a_broker_of_another_cluster_is_told_so(make, said):
     assert f"Another node of the quorum is not in cluster {OTHER}" in said()
 
 
+def test_an_advertised_address_that_nobody_reaches_is_named_by_who_tries_and_keeps_nobody_in_sync_there(make, said):
+    cluster = make()
+    cluster.add(3, advertised_listeners=f"PLAINTEXT://nowhere:{PORT},CONTROLLER://b3:{CONTROLLER_PORT}")
+    cluster.start()
+    assert cluster.create(1, "t", 3).error_code == ErrorCode.NONE
+    led = {cluster.partition(1, "t", index).leader: index for index in range(3)}
+    assert cluster.produce(1, "t", b"one", led[1]) == ErrorCode.NONE
+    cluster.until(lambda: set(cluster.partition(1, "t", led[3]).isr) == {3})
+    assert set(cluster.partition(1, "t", led[1]).isr) == {1, 2, 3}
+    assert f"Cannot talk to node 3 at nowhere:{PORT}" in said()
+
+
 def test_a_data_directory_of_another_node_is_not_taken(make):
     cluster = make(APART)
     cluster.start()
