@@ -62,10 +62,21 @@ class Client:
     def call(self, key: ApiKey, version: int, request: Any) -> Any:
         """Send a request and return its response."""
         self._socket.sendall(request_frame(key, version, request))
-        (size,) = struct.unpack(">i", self._socket.recv(4, socket.MSG_WAITALL))
-        answer = self._socket.recv(size, socket.MSG_WAITALL)
+        (size,) = struct.unpack(">i", self._receive(4))
+        answer = self._receive(size)
         _, body_at = decode_response_header(key, version, answer)
         return response_class(key).decode(answer, version, body_at)
+
+    def _receive(self, size: int) -> bytes:
+        """Return the next `size` bytes: with a time-out, MSG_WAITALL gives what is there."""
+        data = bytearray(size)
+        missing = memoryview(data)
+        while missing:
+            received = self._socket.recv_into(missing)
+            if not received:
+                raise EOFError("the broker hung up")
+            missing = missing[received:]
+        return bytes(data)
 
     def pipeline(self, frames: Sequence[bytes], count: int, in_flight: int) -> int:
         """Send `count` frames in turn, with so many in flight, and return the bytes of the answers."""
