@@ -142,29 +142,59 @@ def test_all_may_be_killed_and_go_on(three):
     three.until(lambda: values(three) == {"6"})
 
 
+FORGETFUL = {
+    "metadata_log_max_record_bytes_between_snapshots": "300",
+    "metadata_log_segment_bytes": str(8 << 20),
+    "metadata_max_retention_bytes": "1",
+}
+
+
+def leave_behind(three: WholeCluster) -> int:
+    """Decide until the leader's log begins behind a snapshot; return what was set last."""
+    leader, number = three.active, 0
+    while three.broker(leader).controller._log.start_offset == 0:
+        number += 1
+        assert outcome(three, submit(three, leader, number)) == number
+        three.let_pass(0.01)
+        assert number < 200
+    return number
+
+
 @pytest.mark.parametrize("wipe", [False, True])
 def test_who_missed_what_is_only_in_a_snapshot_by_now_begins_with_that(make, wipe):
-    settings = {
-        "metadata_log_max_record_bytes_between_snapshots": "300",
-        "metadata_log_segment_bytes": str(8 << 20),
-        "metadata_max_retention_bytes": "1",
-    }
-    three = make(**settings)
+    three = make(**FORGETFUL)
     behind = next(node for node in three.running if node != three.active)
     three.kill(behind)
     if wipe:
         three.wipe(behind)
     leader = three.active
-    log = three.broker(leader).controller._log
-    number = 0
-    while log.start_offset == 0:
-        number += 1
-        assert outcome(three, submit(three, leader, number)) == number
-        three.let_pass(0.01)
-        assert number < 200
+    number = leave_behind(three)
     three.start(behind)
     controller, loop = three.broker(behind).controller, three.hosts[behind].loop
     applied = loop.create_task(controller.until_applied(three.broker(leader).controller.applied_offset))
     three.until(applied.done)
     assert values(three) == {str(number)}
+    assert controller._log.start_offset > 0
+
+
+def test_who_takes_a_snapshot_itself_begins_behind_the_leaders_when_that_is_done(make):
+    three = make(**FORGETFUL)
+    behind = next(node for node in three.running if node != three.active)
+    for other in {1, 2, 3} - {behind}:
+        three.cut(behind, other)
+    number = leave_behind(three)
+    controller, loop = three.broker(behind).controller, three.hosts[behind].loop
+    written = loop.create_future()
+
+    async def take():
+        await written
+        controller._snapshots._task = None
+
+    controller._snapshots._task = loop.create_task(take())
+    for other in {1, 2, 3} - {behind}:
+        three.cut(behind, other, up=True)
+    three.let_pass(5)
+    assert controller._log.start_offset == 0
+    written.set_result(None)
+    three.until(lambda: values(three) == {str(number)})
     assert controller._log.start_offset > 0
