@@ -286,9 +286,10 @@ class _Fetch:
                 wanted.sent_high_watermark = NO_OFFSET
                 plain = False
                 continue
-            wanted.sent_high_watermark = found.high_watermark
+            parted = found.diverging_epoch is not None  # then the reader looks at nothing else
+            wanted.sent_high_watermark = NO_OFFSET if parted else found.high_watermark
             wanted.sent_log_start_offset = found.log_start_offset
-            plain = plain and found.diverging_epoch is None and not found.aborted
+            plain = plain and not parted and not found.aborted
             if wanted.hosted is not None and self._replica_id < 0:
                 wanted.hosted.traffic.bytes_out += found.size_bytes
             if found.caught_up:

@@ -368,6 +368,12 @@ class TestLeaderEpochs:
         assert (partition.diverging_epoch.epoch, partition.diverging_epoch.end_offset) == diverging
         assert (offsets(partition) == []) == (diverging != (-1, -1) or offset == 3)
 
+    def test_a_reader_whose_log_parted_is_told_all_else_once_it_has_been_cut(self, node: Node) -> None:
+        parted, cut = (wanted(offset=3, last_fetched_epoch=epoch) for epoch in (1, 2))
+        session = node.wait(ask(node, {"t": [parted]}, session_epoch=0)).session_id
+        told = node.wait(ask(node, {"t": [cut]}, session_id=session, session_epoch=1))
+        assert told.responses[0].partitions[0].high_watermark == 3
+
     def test_a_last_epoch_that_this_log_never_had_is_out_of_range(self, node: Node) -> None:
         partition = fetched(node, wanted(offset=3, last_fetched_epoch=9))
         assert partition.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
