@@ -266,13 +266,18 @@ class ReplicaManager:
                 callback(index, partition.leader_epoch)
 
     def load(self, image: MetadataImage) -> None:
-        """Begin to serve what `image` places here; set aside the logs that it does not know."""
+        """Begin to serve what `image` places here; set aside the logs that it does not know.
+
+        A log whose topic id was not on the disk yet when the power went may be that of a former topic of the same
+        name: it counts only where nobody else has the partition's records.
+        """
         self._image = image
         for log in self._logs:
             topic = image.topic(log.topic)
             state = image.partition(log.topic, log.partition)
             try:
-                if topic is not None and log.topic_id == ZERO_UUID:
+                may_be_last = state is not None and {*state.isr, *state.eligible_leader_replicas} <= {self._node_id}
+                if topic is not None and may_be_last and log.topic_id == ZERO_UUID:
                     log.adopt(topic.topic_id)
                 if (
                     topic is None

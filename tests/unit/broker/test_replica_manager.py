@@ -202,6 +202,17 @@ class TestRestart:
         assert (tmp_path / "data/t-0/partition.metadata").exists()
         again.stop()
 
+    def test_one_that_others_have_begins_anew_since_it_may_be_a_former_topics(self, node: Node, tmp_path: Path) -> None:
+        node.create("t", replicas=(1, 2))
+        node.append("t")
+        again = restarted(node, tmp_path)
+        again.elect("t", 2, isr=[2])
+        (tmp_path / "data/t-0/partition.metadata").unlink()
+        again.start()
+        assert again.stored("t") == []
+        assert sorted(name.endswith("-stray") for name in directories(tmp_path)) == [False, True]
+        again.stop()
+
     def test_replicas_that_were_moved_away_meanwhile_are_set_aside(self, node: Node, tmp_path: Path) -> None:
         topic_id = node.create("t", replicas=(1, 2))
         again = restarted(node, tmp_path)
