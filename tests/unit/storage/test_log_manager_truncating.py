@@ -1,0 +1,75 @@
+"""What a truncation of a log leaves in the checkpoint files of its directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from protocol.errors import KafkaError
+from storage.checkpoint_files import CHECKPOINTS
+from storage.log_directory import RECOVERY_POINTS
+from tests.disks import FaultyDisk
+from tests.logs import NOW_MS, TOPIC_ID, fill
+from tests.unit.storage.test_log_manager import CONFIG, Manager, _closed, create
+
+__all__ = ["_closed"]
+
+
+def test_a_truncation_is_durable_and_told_by_the_checkpoints(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    manager = Manager(tmp_path, disk=disk)
+    manager.start()
+    log = create(manager)
+    for _ in range(3):
+        fill(log, 2)
+        log.roll(NOW_MS)
+    log.flush(NOW_MS)
+    manager.checkpoint()
+    checkpoint = Path(manager.directories[0].path) / RECOVERY_POINTS
+    assert checkpoint.read_text() == "0\n1\ntopic 0 6\n"
+    disk.calls.clear()
+    assert manager.truncate_to(log, 3)
+    assert disk.called("sync") == ["00000000000000000002.log"]
+    assert "topic-0" in disk.called("sync_dir")
+    assert checkpoint.read_text() == "0\n1\ntopic 0 2\n"
+    manager.truncate_fully_and_start_at(log, 0)
+    assert checkpoint.read_text() == "0\n1\ntopic 0 0\n"
+    manager.crash()
+
+
+def test_only_what_the_checkpoints_may_say_too_much_of_is_written_for_a_truncation(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    manager = Manager(tmp_path, disk=disk)
+    manager.start()
+    logs = [manager.create("topic", TOPIC_ID, index, CONFIG) for index in range(3)]
+    for log in logs:
+        fill(log, 3)
+        log.roll(NOW_MS)
+        fill(log, 3)
+        log.flush(NOW_MS)
+    manager.truncate_to(logs[0], 5)
+    disk.calls.clear()
+    for log in logs:
+        manager.truncate_to(log, 4)
+        assert log.log_end_offset == 4
+    assert not set(disk.called("replace")) & set(CHECKPOINTS)
+    manager.truncate_to(logs[1], 2)
+    assert disk.called("replace").count(RECOVERY_POINTS) == 1
+
+
+def test_a_crash_amid_a_truncation_leaves_no_recovery_point_within_what_is_appended_to_then(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    manager = Manager(tmp_path, disk=disk)
+    manager.start()
+    log = create(manager)
+    for _ in range(2):
+        fill(log, 3)
+        log.roll(NOW_MS)
+    log.flush(NOW_MS)
+    manager.checkpoint()
+    disk.arm("truncate")
+    with pytest.raises(KafkaError):
+        manager.truncate_to(log, 5)
+    # At 5, the segment that begins at 3 would pass for synced as soon as one began behind it.
+    assert (Path(manager.directories[0].path) / RECOVERY_POINTS).read_text() == "0\n1\ntopic 0 3\n"
