@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Subscriber: TypeAlias = Callable[[MetadataImage, MetadataImage, tuple[Message, ...]], Iterable[None] | None]
 
 # How long the steps of a subscriber may hold the loop at once.
-_SLICE_S = 0.01
+_SLICE_S = 0.005
 
 
 class MetadataApplier:
