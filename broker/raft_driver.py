@@ -1,4 +1,4 @@
-"""The quorum's node at work: performs what `RaftNode` asks for, and keeps the image of what is committed.
+"""The quorum's node at work: what happens is told to `RaftNode`, and what others ask of the metadata is answered.
 
 Events (requests and answers of other nodes, time, lost connections) wait in one queue, commands in
 `broker.command_queue`. A run takes all events, decides all commands if this node leads, and performs one Ready after
@@ -10,74 +10,48 @@ A node leads once it has applied the first entry of its own epoch: then it knows
 One that does not lead refuses commands with NOT_CONTROLLER; those that it had decided when it lost the lead may or may
 not come to be.
 
-Commands for whose records the disk has no space are refused with KAFKA_STORAGE_ERROR where this node is the whole
-quorum. If the metadata log cannot be written otherwise, or a subscriber fails, this node can no longer say what the
-cluster is: the loop's exception handler is told, which stops it.
+If the metadata log cannot be written, or a subscriber fails, this node can no longer say what the cluster is: the
+loop's exception handler is told, which stops it.
 
-Files are `broker.metadata_log`'s, connections `broker.quorum_peers`', snapshots `broker.metadata_snapshots`'.
+What a start finds is `broker.stored_node`'s, what is done of what the node asks for `broker.raft_effects`'; files are
+`broker.metadata_log`'s, connections `broker.quorum_peers`', snapshots `broker.metadata_snapshots`'.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from broker.command_queue import CommandQueue, not_controller
 from broker.metadata_applier import MetadataApplier, Subscriber
-from broker.metadata_log import MetadataLog
 from broker.metadata_snapshots import MetadataSnapshots
-from broker.quorum_answers import fill_in
-from broker.quorum_settings import metadata_log_config, quorum_timing
-from broker.stored_metadata import check_features, read_stored
-from broker.sync_threads import sync_in_thread
+from broker.raft_effects import RaftEffects
+from broker.stored_node import open_stored_node
 from controller.commands.bootstrap import bootstrap
 from controller.commands.decision import Command, Decision
 from controller.image import MetadataImage
-from controller.raft import RaftNode
-from controller.raft_messages import (
-    NOBODY,
-    Answer,
-    Answered,
-    Asked,
-    Disconnected,
-    Entry,
-    Event,
-    Quorum,
-    Ready,
-    Received,
-    Role,
-    Tick,
-)
-from controller.topic_names import CLUSTER_METADATA
-from controller.voters import Voter, VoterSet
+from controller.raft_messages import NOBODY, Answered, Asked, Disconnected, Event, Quorum, Tick
 from protocol.errors import InvariantError, KafkaError
-from protocol.messages.fetch import FetchResponse
-from protocol.records.control import LeaderChangeMessage
 from protocol.schema import Message
 
 if TYPE_CHECKING:
     from random import Random
 
+    from broker.metadata_log import MetadataLog
     from broker.peer import Peer
     from broker.settings import Settings
+    from controller.raft import RaftNode
+    from controller.raft_messages import Request
     from controller.raft_wire import RaftRequest
     from storage.disk import Disk
-    from storage.flush import Flush
     from storage.log_directory import LogDirectory
 
 R = TypeVar("R")
 
 Connect: TypeAlias = "Callable[[int, Callable[[], None], Callable[[], None]], Peer]"
-
-_logger = logging.getLogger("broker.controller")
-
-
-class _NoSpaceError(KafkaError):
-    """The metadata log is full; nothing of what was proposed is in it."""
 
 
 class RaftDriver:
@@ -86,6 +60,7 @@ class RaftDriver:
     _log: MetadataLog
     _node: RaftNode
     _snapshots: MetadataSnapshots
+    _effects: RaftEffects
 
     def __init__(
         self,
@@ -112,14 +87,9 @@ class RaftDriver:
         self._timer: asyncio.TimerHandle | None = None
         self._failure: InvariantError | None = None
         self._stopped = False
-        voters = [Voter(voter.node_id) for voter in settings.voters]
-        self._voters = VoterSet(voters or [Voter(settings.node_id, directory.directory_id)])
-        self._kraft_version = 0
         self._metadata = MetadataApplier(cluster_id, self._commands, loop, applied=self._applied_all, failed=self._fail)
-        self._epoch_start: int | None = None
         self._leadership = (False, NOBODY)
         self._leader_change: asyncio.Future[None] = loop.create_future()
-        self._appended_ms = now_ms()
         self._peers = None
         if connect is not None:
             from broker.quorum_peers import QuorumPeers
@@ -193,46 +163,30 @@ class RaftDriver:
             raise InvariantError(f"the metadata log in {self._directory.path} cannot be used: {error}") from error
 
     def _read(self) -> None:
-        settings = self._settings
-        static_voters = bool(settings.voters)
-        self._log = log = MetadataLog.open(
+        self._log, stored, self._node = open_stored_node(
             self._disk,
             self._directory,
-            None if static_voters else self._voters,
-            config=metadata_log_config(settings),
-            now_ms=self._now_ms(),
-        )
-        if log.cut_bytes:
-            cut = "Cut %d bytes that were no whole batches off the metadata log in %s: it ends at offset %d now"
-            _logger.warning(cut, log.cut_bytes, self._directory.path, log.end_offset)
-        stored = read_stored(log, self.image)
-        if not static_voters:
-            self._voters = stored.voters or self._voters
-        self._kraft_version = stored.kraft_version
-        check_features(stored.image, stored.kraft_version, f"{self._directory.path}/{CLUSTER_METADATA}-0")
-        snapshot = log.newest_snapshot
-        self._node = RaftNode(
-            settings.node_id,
-            self._voters,
-            log.read_quorum_state(),
-            kraft_version=self._kraft_version,
-            end_offset=log.end_offset,
-            end_epoch=log.end_epoch,
-            high_watermark=snapshot.end_offset if snapshot else 0,
-            voters_in_log=stored.voters is not None,
-            epochs=log.epochs,
-            oldest_snapshot=log.oldest_snapshot,
-            newest_snapshot=snapshot,
-            cluster_id=self.image.cluster_id,
-            directory_id=self._directory.directory_id,
-            timing=quorum_timing(settings),
+            self._settings,
+            self.image,
             random=self._random,
+            wall_clock_ms=self._now_ms(),
             now_ms=self._monotonic_ms(),
         )
-        noted = self._node.snapshotted
-        self._snapshots = MetadataSnapshots(settings, self._loop, self._now_ms, stored=noted, failed=self._fail)
-        log.bootstrap_records()  # are asked for when the cluster begins, and must be right by now
-        self._metadata.begin(log, stored)
+        self._snapshots = MetadataSnapshots(
+            self._settings, self._loop, self._now_ms, stored=self._node.snapshotted, failed=self._fail
+        )
+        self._effects = RaftEffects(
+            self._node,
+            self._log,
+            self._directory,
+            metadata=self._metadata,
+            snapshots=self._snapshots,
+            commands=self._commands,
+            send=self._send,
+            loop=self._loop,
+            now_ms=self._now_ms,
+        )
+        self._metadata.begin(self._log, stored)
 
     # What others ask
 
@@ -244,12 +198,12 @@ class RaftDriver:
     @property
     def is_only_voter(self) -> bool:
         """Say whether this node is the whole quorum."""
-        return self._settings.node_id in self._voters and len(self._voters.by_id) == 1
+        return self._node.is_voter and len(self._node.voters.by_id) == 1
 
     @property
     def kraft_version(self) -> int:
         """Return the level of the feature by which the quorum's voters can change."""
-        return self._kraft_version
+        return self._node.kraft_version
 
     @property
     def leads(self) -> bool:
@@ -341,7 +295,7 @@ class RaftDriver:
                 ready = self._node.ready()
                 if ready is None:
                     break
-                await self._perform(ready)
+                await self._effects.perform(ready)
                 self._note_leadership()
             self._set_timer()
         except Exception as error:
@@ -360,85 +314,16 @@ class RaftDriver:
         if due_ms is not None and not self._stopped:
             self._timer = self._loop.call_at((due_ms + 1) / 1000, self._tell, Tick())
 
-    async def _perform(self, ready: Ready) -> None:
-        """Do what `ready` asks for, in its order."""
-        log = self._log
-        for warning in ready.warnings:
-            _logger.warning("%s", warning)
-        if ready.quorum_state is not None:
-            await self._in_thread(log.write_quorum_state, ready.quorum_state, self._voters, self._kraft_version)
-        if ready.truncate_to is not None:
-            log.truncate(ready.truncate_to)
-            self._metadata.truncate(ready.truncate_to)
-        for part in ready.snapshot_parts:
-            await self._in_thread(log.write_snapshot_part, *part)
-        if ready.begin_behind is not None:
-            await self._metadata.finish()
-            await self._snapshots.stop()
-            await self._in_thread(log.begin_behind, ready.begin_behind)
-            await self._metadata.begin_behind(ready.begin_behind)
-        flush = None
-        try:
-            if ready.entries:
-                flush = self._append(ready.entries)
-            elif ready.received is not None:
-                flush = self._receive(ready.received)
-        except _NoSpaceError as error:
-            self._commands.refuse(error, ready.entries[0].base_offset)
-            ready = ready._replace(entries=())
-        self._answer(answer for answer in ready.answers if isinstance(answer.response, FetchResponse))
-        if flush is not None:
-            await sync_in_thread(self._loop, [flush])
-            flush.finish()
+    def _send(self, request: Request) -> None:
         if self._peers is not None:
-            for request in ready.requests:
-                self._peers.send(request)
-        self._answer(answer for answer in ready.answers if not isinstance(answer.response, FetchResponse))
-        self._node.advance(ready, self._monotonic_ms())
-        log.committed(ready.high_watermark)
-        self._metadata.committed(ready.high_watermark)
-
-    async def _in_thread(self, function: Callable[..., R], *arguments: Any) -> R:
-        return await self._loop.run_in_executor(None, function, *arguments)
-
-    def _append(self, entries: Sequence[Entry]) -> Flush | None:
-        self._appended_ms = self._now_ms()
-        refused_writes = self._directory.refused_writes
-        end_offset = self._log.end_offset
-        try:
-            flush = self._log.append(entries, self._appended_ms)
-        except KafkaError as error:
-            full = self._directory.refused_writes > refused_writes and self._directory.failure is None
-            if full and self._log.end_offset == end_offset and self._node.withdraw(entries):
-                raise _NoSpaceError(error.code, error.message) from error
-            raise
-        for entry in entries:
-            if isinstance(entry.records[0], LeaderChangeMessage):
-                self._epoch_start = entry.base_offset
-        self._metadata.note(entries)
-        return flush
-
-    def _receive(self, received: Received) -> Flush | None:
-        self._appended_ms = self._now_ms()
-        entries, flush = self._log.receive(received, self._appended_ms)
-        self._metadata.note(entries)
-        return flush
-
-    def _answer(self, answers: Iterable[Answer]) -> None:
-        for answer in answers:
-            token = cast("asyncio.Future[Message]", answer.token)
-            if not token.done():
-                fill_in(self._log, answer)
-                token.set_result(answer.response)
+            self._peers.send(request)
 
     # Who leads
 
     def _note_leadership(self) -> None:
         """See whether somebody else leads by now, or this node does."""
-        leader_id = self._node.leader_id
-        if self._node.role is not Role.LEADER:
-            self._epoch_start = None
-        leads = self._epoch_start is not None and self.applied_offset >= self._epoch_start
+        leader_id, epoch_start = self._node.leader_id, self._node.epoch_start
+        leads = epoch_start is not None and self.applied_offset >= epoch_start
         if (leads, leader_id) == self._leadership:
             return
         if self.leads and not leads:
@@ -461,9 +346,8 @@ class RaftDriver:
 
     def _applied_all(self) -> None:
         self._note_leadership()
-        self._snapshots.take_if_due(
-            self._log, self.image, self._voters if self._kraft_version > 0 else None, self._appended_ms
-        )
+        voters = self._node.voters if self.kraft_version > 0 else None
+        self._snapshots.take_if_due(self._log, self.image, voters, self._effects.appended_ms)
         if self._commands:
             self._wake()
 

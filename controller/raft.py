@@ -135,6 +135,16 @@ class RaftNode(Answering):
         return self.voters.has_majority(self._strangers)
 
     @property
+    def kraft_version(self) -> int:
+        """Return the level of the feature by which the voters can change."""
+        return self._kraft_version
+
+    @property
+    def epoch_start(self) -> int | None:
+        """Return the offset of the first entry of the epoch that this node leads; None if it leads none."""
+        return None if self._leadership is None else self._leadership.epoch_start
+
+    @property
     def end_offset(self) -> int:
         """Return the offset that the next record gets."""
         return self._log.end_offset
