@@ -61,7 +61,9 @@ class BrokerImage(NamedTuple):
     @property
     def open_directories(self) -> tuple[bytes, ...]:
         """The directories that take new replicas: all but those that are cordoned (KIP-1066)."""
-        cordoned = self.cordoned_directories or ()
+        cordoned = self.cordoned_directories
+        if not cordoned:
+            return self.directories
         return tuple(directory for directory in self.directories if directory not in cordoned)
 
 

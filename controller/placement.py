@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import cache
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -66,14 +67,17 @@ def place_replicas(
     ring = _alternate_racks(broker for broker in brokers if not broker.fenced)
     reserve = _alternate_racks(broker for broker in brokers if broker.fenced)
     start, shift = random.randrange(len(ring)), random.randrange(len(ring))
-    placed = []
-    for partition in range(first_partition, first_partition + partitions):
-        leader = (start + partition) % len(ring)
-        others = ring[leader + 1 :] + ring[:leader]
-        turn = shift + partition // len(ring)
-        candidates = [ring[leader], *_turned(others, turn), *_turned(reserve, start + partition)]
-        placed.append(_spread_over_racks(candidates)[:replication_factor])
-    return placed
+    leaders, others, fenced = len(ring), max(len(ring) - 1, 1), max(len(reserve), 1)
+
+    @cache  # brokers are few beside partitions
+    def replicas(leader: int, turn: int, fenced_turn: int) -> tuple[int, ...]:
+        behind = _turned(ring[leader + 1 :] + ring[:leader], turn)
+        return _spread_over_racks([ring[leader], *behind, *_turned(reserve, fenced_turn)])[:replication_factor]
+
+    return [
+        replicas((start + partition) % leaders, (shift + partition // leaders) % others, (start + partition) % fenced)
+        for partition in range(first_partition, first_partition + partitions)
+    ]
 
 
 def _alternate_racks(brokers: Iterable[UsableBroker]) -> list[UsableBroker]:
