@@ -173,18 +173,14 @@ class Log:
         last, start = self.log_end_offset - 1, self.log_start_offset
         return append_info((base_offset, last, header.max_timestamp, append_time_ms, start, leader_epoch, False))
 
-    def append_as_follower(self, records: bytes | bytearray | memoryview, leader_epoch: int, now_ms: int) -> AppendInfo:
+    def append_as_follower(self, records: bytes | bytearray | memoryview, leader_epoch: int, now_ms: int) -> None:
         """Append batches as the leader of `leader_epoch` sent them, offsets and epochs kept.
 
         What is left out, and what is refused with nothing appended, is in `admission.take_batches`.
         """
         headers, end = take_batches(records, self.log_end_offset, leader_epoch)
-        base_offset = headers[0].base_offset if headers else self.log_end_offset
         if headers:
             self._write(memoryview(records)[:end], headers, now_ms)
-        last_offset = self.log_end_offset - 1
-        max_timestamp = max((header.max_timestamp for header in headers), default=-1)
-        return AppendInfo(base_offset, last_offset, max_timestamp, -1, self.log_start_offset, leader_epoch, False)
 
     def _write(self, records: bytearray | memoryview, headers: Sequence[HeaderFields], now_ms: int) -> None:
         """Append whole batches and count them; the log is unchanged if it raises KafkaError."""

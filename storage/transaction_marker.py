@@ -56,4 +56,8 @@ def append_marker(
         set_log_append_time(records, now_ms)
     log.producers.check_marker(read_header(records), marker, transaction_version)
     assign(records, log.log_end_offset, leader_epoch)
-    return log.append_as_follower(records, leader_epoch, now_ms)._replace(log_append_time_ms=append_time_ms)
+    log.append_as_follower(records, leader_epoch, now_ms)
+    header, start = read_header(records), log.log_start_offset
+    return AppendInfo(
+        header.base_offset, header.last_offset, header.max_timestamp, append_time_ms, start, leader_epoch, False
+    )

@@ -94,8 +94,8 @@ def test_a_follower_keeps_offsets_and_epochs(tmp_path: Path) -> None:
     leader, follower = open_log(tmp_path / "a"), open_log(tmp_path / "b")
     fill(leader, 2, count=3, epoch=1)
     fill(leader, 2, count=3, epoch=4)
-    info = follower.append_as_follower(content(leader), 4, NOW_MS)
-    assert (info.base_offset, info.last_offset) == (0, 11)
+    follower.append_as_follower(content(leader), 4, NOW_MS)
+    assert follower.log_end_offset == 12
     assert content(follower) == content(leader)
     assert follower.leader_epochs.entries == leader.leader_epochs.entries
 
@@ -113,9 +113,9 @@ def test_a_follower_leaves_out_a_partial_batch_and_newer_epochs(tmp_path: Path) 
     leader, follower = open_log(tmp_path / "a"), open_log(tmp_path / "b")
     fill(leader, 2, epoch=1)
     fill(leader, 2, epoch=4)
-    assert follower.append_as_follower(content(leader), 3, NOW_MS).last_offset == 1
-    assert follower.append_as_follower(content(leader, 2)[:-1], 4, NOW_MS).last_offset == 2
-    assert follower.append_as_follower(content(leader, 3)[:-1], 4, NOW_MS).last_offset == 2
+    for offset, sent, epoch, end_offset in ((0, SIZE * 4, 3, 2), (2, SIZE * 2 - 1, 4, 3), (3, SIZE - 1, 4, 3)):
+        follower.append_as_follower(content(leader, offset)[:sent], epoch, NOW_MS)
+        assert follower.log_end_offset == end_offset
     assert content(follower) == content(leader)[: 3 * SIZE]
 
 

@@ -23,8 +23,10 @@ def end(log: Log, producer: int, *, commit: bool = False) -> int:
     kind = ControlType.COMMIT if commit else ControlType.ABORT
     fields = {"producer_id": producer, "producer_epoch": 0, "is_control": True, "is_transactional": True}
     marker = build_batch([(control_record_key(kind), bytes(6))], timestamp_ms=NOW_MS, **fields)
-    assign(marker, log.log_end_offset, 0)
-    return log.append_as_follower(marker, 0, NOW_MS).base_offset
+    offset = log.log_end_offset
+    assign(marker, offset, 0)
+    log.append_as_follower(marker, 0, NOW_MS)
+    return offset
 
 
 def indexes(log: Log) -> dict[int, list[AbortedTxn]]:
