@@ -139,7 +139,7 @@ class Broker:
         self.refused_transactions = SaidOnce()
         self.producer_ids = ProducerIds(partial(allocate_block, self))
         self.neighbours = Neighbours(settings, loop, self.random)
-        self.lately_lost = LatelyLost(settings["broker.session.timeout.ms"] / 1000, loop.time)
+        self.lately_lost = LatelyLost(loop.time)
         self.controller: RaftDriver
         self.duties: ActiveController
         self.to_controller: ControllerChannel

@@ -1,10 +1,10 @@
 """The leaders that were lost a moment ago: clients are still told that there are such brokers.
 
 A broker that crashes is known to be gone in a moment, and others lead its partitions at once. Its address stays in the
-answers to Metadata for as long as it would have stayed there had only its session told that it is gone,
-`broker.session.timeout.ms`, as clients know it from Apache Kafka. librdkafka needs that: it moves a partition to a new
-leader at once if it is still told of the old one, but forgets a broker that it is told of no more together with the
-partitions that it sent there, and asks for their leaders again only after a second.
+answers to Metadata for `TOLD_FOR_S`; with Apache Kafka clients are told of it for the whole of its session, 9 seconds.
+librdkafka needs that: it moves a partition to a new leader at once if it is still told of the old one, but forgets a
+broker that it is told of no more together with the partitions that it sent there, and asks for their leaders again only
+after a second. No longer than that takes, for others may choose it for what any broker can answer.
 
 Nobody is told of a broker that led nothing when it was fenced, as one that stopped in good order, or that is
 unregistered. What leads or can be reached is not asked here: `topic_view` knows. Pure: seconds of a clock that never
@@ -23,11 +23,14 @@ if TYPE_CHECKING:
     from protocol.schema import Message
 
 
+# librdkafka looks for lost leaders at once, and then every second.
+TOLD_FOR_S = 3.0
+
+
 class LatelyLost:
     """Brokers that led something when they were fenced."""
 
-    def __init__(self, told_for_s: float, now_s: Callable[[], float]) -> None:
-        self._told_for_s = told_for_s
+    def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s
         self._until_s: dict[int, float] = {}
 
@@ -38,7 +41,7 @@ class LatelyLost:
         for broker_id, broker in before.brokers.items():
             now = image.brokers.get(broker_id)
             if now is not None and now.fenced and not broker.fenced and leads_any(before, broker_id):
-                self._until_s[broker_id] = self._now_s() + self._told_for_s
+                self._until_s[broker_id] = self._now_s() + TOLD_FOR_S
 
     def ids(self, image: MetadataImage) -> frozenset[int]:
         """Return those of the image's brokers who are fenced since a moment ago only."""

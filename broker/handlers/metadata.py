@@ -8,7 +8,7 @@ Behaviour
   that (`broker.suspects`): beyond Kafka, so that clients find the next leader at their first look.
 - The controller is any live broker: it passes on what is the controller's to decide.
 - Brokers and leaders are those that can be reached on the listener which the request came by; other leaders are -1.
-  A leader that crashed stays among the brokers for the time of a session (`broker.lately_lost`), and leads nothing.
+  A leader that crashed stays among the brokers for a moment (`broker.lately_lost`), and leads nothing.
 - The same image gives the same answer, and answers for it are remembered: a client of ten thousand partitions asks
   often, the image changes rarely.
 

@@ -91,7 +91,7 @@ class ControllerNode:
             self.controller, _nobody, lambda request: answer_here(self, request), self.loop
         )
         self.neighbours = Neighbours(self.settings, self.loop, self.random)
-        self.lately_lost = LatelyLost(9, self.loop.time)
+        self.lately_lost = LatelyLost(self.loop.time)
         self.duties = ActiveController(
             self.controller,
             self.settings,

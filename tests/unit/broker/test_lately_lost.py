@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from broker.lately_lost import LatelyLost
+from broker.lately_lost import TOLD_FOR_S, LatelyLost
 from controller.image import BrokerImage, Endpoint, MetadataImage, PartitionImage, TopicImage
-
-TOLD_FOR_S = 9.0
 
 
 def image(*, leader: int = -1, **brokers: str) -> MetadataImage:
@@ -39,7 +37,7 @@ class Told:
     def __init__(self):
         self.now_s = 100.0
         self.image = image(b1="active", b2="active", leader=2)
-        self.lost = LatelyLost(TOLD_FOR_S, lambda: self.now_s)
+        self.lost = LatelyLost(lambda: self.now_s)
 
     def become(self, *, leader=1, **brokers):
         before, self.image = self.image, image(leader=leader, **brokers)
@@ -59,7 +57,7 @@ def test_nobody_is_lost_at_first(told):
     assert told.ids == set()
 
 
-def test_a_leader_that_is_fenced_is_told_of_for_the_time_of_a_session(told):
+def test_a_leader_that_is_fenced_is_told_of_for_a_moment(told):
     told.become(b1="active", b2="fenced")
     assert told.ids == {2}
     told.now_s += TOLD_FOR_S - 0.1

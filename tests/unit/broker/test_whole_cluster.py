@@ -198,3 +198,48 @@ def test_groups_wait_for_brokers_rather_than_make_do_with_fewer_replicas(make: C
     answer = cluster.ask(2, ApiKey.FIND_COORDINATOR, 4, key_type=0, coordinator_keys=["g"])
     assert answer.coordinators[0].error_code == NONE
     assert len(cluster.partition(1, "__consumer_offsets").replicas) == 3
+
+
+@pytest.fixture
+def asked_after_a_kill(three: WholeCluster) -> Callable[[int], Any]:
+    """Kill a broker which leads, and ask another one as soon as the end of its connections has arrived."""
+    three.create(three.follower(), "t", partitions=6)
+
+    def ask(killed: int) -> Any:
+        other = next(node_id for node_id in three.running if node_id != killed)
+        assert any(state.leader == killed for state in three.broker(other).image.topic("t").partitions.values())
+        three.kill(killed)
+        three.let_pass(0.003)
+        begun = three.schedule.now
+        topic = request_class(ApiKey.METADATA).Topic(name="t")  # type: ignore[attr-defined]
+        answer = three.ask(other, ApiKey.METADATA, 12, topics=[topic])
+        assert three.schedule.now - begun < 0.5
+        return answer
+
+    return ask
+
+
+@pytest.mark.parametrize("of_controller", [False, True])
+def test_who_asks_right_after_a_kill_who_leads_is_told_the_next_leader(
+    three: WholeCluster, asked_after_a_kill: Callable[[int], Any], of_controller: bool
+) -> None:
+    killed = three.active if of_controller else three.follower()
+    answer = asked_after_a_kill(killed)
+    assert {partition.leader_id for partition in answer.topics[0].partitions} == {1, 2, 3} - {killed}
+
+
+def test_a_broker_that_was_killed_is_told_of_for_a_moment_and_one_that_stopped_is_not(
+    three: WholeCluster, asked_after_a_kill: Callable[[int], Any]
+) -> None:
+    def told(answer: Any) -> set[int]:
+        return {broker.node_id for broker in answer.brokers}
+
+    killed = three.follower()
+    assert told(asked_after_a_kill(killed)) == {1, 2, 3}
+    other = three.active
+    three.let_pass(3.5)
+    assert told(three.ask(other, ApiKey.METADATA, 12, topics=[])) == {1, 2, 3} - {killed}
+    three.start(killed)
+    three.stop(killed)
+    three.let_pass(0.5)
+    assert told(three.ask(other, ApiKey.METADATA, 12, topics=[])) == {1, 2, 3} - {killed}
