@@ -33,13 +33,13 @@ from broker.cordons import cordoned_ids
 from broker.data_directories import (
     CannotStart,
     claim_directories,
-    foreign_names,
     leave_directories,
     mark_directories,
     saying_what_is_full,
 )
 from broker.dispatch import Dispatcher, answer_here
 from broker.fetch_sessions import FetchSessions
+from broker.found_logs import open_found_logs
 from broker.lately_lost import LatelyLost
 from broker.lifecycle import Lifecycle, RegistrationError
 from broker.listeners import join_host_port, split_host_port
@@ -323,29 +323,10 @@ class Broker:
         """Read what is stored. Until that is done nothing is written that a later start could miss."""
         try:
             self.controller.read()
-            await self._load_logs(is_new)
+            await open_found_logs(self.logs, is_new=is_new)
         except (InvariantError, LogRefused) as error:
             leave_directories(self.logs.directories)
             raise CannotStart(str(error)) from error
-
-    async def _load_logs(self, is_new: bool) -> None:
-        """Open every log; after an unclean stop, with recovery."""
-        scanned_bytes = dropped_bytes = 0
-        if foreign := foreign_names(self.logs):
-            _log.warning("Ignored, being nothing that a broker makes: %s", ", ".join(foreign))
-        if not (is_new or self.logs.clean):
-            _log.warning("The last stop was unclean: checking the logs from their recovery points on")
-        for log in self.logs.load():
-            scanned_bytes += log.recovery.scanned_bytes
-            dropped_bytes += log.recovery.truncated_bytes
-            if log.recovery.changed:
-                _log.log(logging.WARNING if log.recovery.lost else logging.INFO, "Recovered %s: %s", log, log.recovery)
-            await asyncio.sleep(0)
-        if not (is_new or self.logs.clean):
-            _log.warning("Checked %d bytes, cut off %d", scanned_bytes, dropped_bytes)
-        if dropped_bytes:
-            _log.warning("`barnabas log repair`, before a start, keeps valid batches that are behind a damaged one")
-        housekeeping.report_problems(self.logs)
 
     async def _join(self) -> None:
         """Register with the controller, take over what it places here, and say from then on that this broker lives."""
