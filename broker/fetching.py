@@ -15,7 +15,8 @@ one waits at the leader for records while there are partitions to be named: the 
 What comes back for `asked`, unless that was in an earlier leader epoch, in which case it is dropped:
 
     records              appended, unless another answer has brought them already               -> to be named
-    a diverging epoch    the log is cut where it parts from the leader's (KIP-595)               -> to be named
+    a diverging epoch    the log is cut where it parts from the leader's (KIP-595), unless
+                         many were with the same answer                                          -> to be named
     OFFSET_OUT_OF_RANGE                                                                          -> lost
     FENCED_LEADER_EPOCH  metadata of a newer epoch is to come                                    -> stopped
     any other error      the leader may not know yet that it leads, or know the topic, or fails  -> pausing
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
     from protocol.schema import Message
 
 FIRST_PAUSE_MS = 20
+CUTS_AN_ANSWER = 16
+"""How many logs are cut in the turn of the loop that an answer takes; each is synced."""
 FETCH_FROM_VERSION = 17
 
 _LATEST, _EARLIEST = -1, -2
@@ -122,6 +125,7 @@ class Fetching:
         self._session_epoch = _NEW_SESSION
         self._under_way: deque[FetchRequest | ListOffsetsRequest] = deque()
         self._answers = 0
+        self._cuts_left = 0
         self._failures = 0
         self._not_before_ms = 0
 
@@ -303,6 +307,10 @@ class Fetching:
             self._take(response, now_ms)
         elif not self._under_way:  # else it is ended by the one that follows, or that fails likewise
             self._begin_anew(response, now_ms)
+        elif isinstance(response, FetchResponse) and response.error_code not in _SESSION_ERRORS:
+            for key, followed in self._followed.items():  # the leader may take it for told
+                if followed.asked != NO_OFFSET:
+                    self._name(key, followed)
 
     def _go_on(self, session_id: int) -> None:
         """Go on in the session that the leader says it has, if it has one."""
@@ -326,6 +334,7 @@ class Fetching:
 
     def _take(self, response: FetchResponse, now_ms: int) -> None:
         moved: list[tuple[Key, _Followed]] = []
+        self._cuts_left = CUTS_AN_ANSWER
         for topic in response.responses:
             for fetched in topic.partitions:
                 key = (topic.topic_id, fetched.partition_index)
@@ -360,6 +369,10 @@ class Fetching:
             before = copy.end_offset
             if followed.asked != before:
                 return False
+            if not self._cuts_left:  # it is said again when it is named again
+                self._name(key, followed)
+                return False
+            self._cuts_left -= 1
             end_offset = copy.part(diverging.epoch, diverging.end_offset)
             if end_offset < before:
                 self._remark(f"{copy} is cut from {before} to {end_offset}, where it parts from its leader's log")

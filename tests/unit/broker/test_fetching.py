@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.fetching import FIRST_PAUSE_MS, Fetching, FetchLimits
+from broker.fetching import CUTS_AN_ANSWER, FIRST_PAUSE_MS, Fetching, FetchLimits
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
@@ -176,6 +176,18 @@ class TestFollowing:
         request = follower.ask()
         assert (follower.named(request), request.session_epoch) == ({"v": 1}, 3)
 
+    def test_what_a_fetch_failed_to_bring_is_asked_for_again_though_another_has_followed_it(
+        self, follower: Follower, node: Node
+    ) -> None:
+        follower.settle()
+        follower.ask()
+        node.create("v", replicas=(1, 2), leader=2)
+        follower.follow("v")
+        follower.ask()
+        follower.tell(code=ErrorCode.UNKNOWN_SERVER_ERROR)
+        request = follower.ask()
+        assert (follower.named(request), request.session_epoch) == ({"t": 1, "u": 1, "v": 0}, 3)
+
     def test_an_answer_of_another_leader_epoch_is_dropped(self, follower: Follower, node: Node) -> None:
         follower.settle()
         follower.ask()
@@ -262,6 +274,25 @@ class TestAnswers:
         assert follower.remarks == ["t-0 is cut from 2 to 1, where it parts from its leader's log"]
         (wanted,) = follower.ask().topics[0].partitions
         assert (wanted.fetch_offset, wanted.last_fetched_epoch) == (1, 0)
+
+    def test_many_that_part_are_cut_some_with_each_answer(self, follower: Follower, node: Node) -> None:
+        names = [chr(ord("a") + number) for number in range(CUTS_AN_ANSWER)]
+        parted = {"diverging_epoch": _Fetched.DivergingEpoch(epoch=0, end_offset=1)}
+        for name in dict.fromkeys([*names, "t", "u"]):
+            if name not in "tu":
+                node.create(name, replicas=(1, 2), leader=2)
+                node.partition(name).log.append_as_follower(batch(0), 0, 0)
+            node.partition(name).log.append_as_follower(batch(1, epoch=3), 3, 0)
+            node.elect(name, 2)
+            follower.follow(name)
+        everybody = list(follower.named(follower.ask()))
+        assert len(everybody) > CUTS_AN_ANSWER
+        follower.tell(**dict.fromkeys(everybody, parted))
+        assert sum(follower.end(name) == 1 for name in everybody) == CUTS_AN_ANSWER
+        left = [name for name, offset in follower.named(follower.ask()).items() if offset == 2]
+        assert len(left) == len(everybody) - CUTS_AN_ANSWER
+        follower.tell(**dict.fromkeys(left, parted))
+        assert {follower.end(name) for name in everybody} == {1}
 
     @pytest.mark.parametrize(
         "code",
