@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from controller.image import NO_LEADER
 from protocol.errors import ErrorCode, KafkaError
-from protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from protocol.records.metadata import PartitionChangeRecord, PartitionRecord
 
 if TYPE_CHECKING:
@@ -104,10 +103,11 @@ class ReplicaHomes:
             self._telling = None
 
     async def _ask(self, homes: Mapping[Key, bytes]) -> ErrorCode:
+        from protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest as asked  # noqa: N813
+
         found: dict[bytes, dict[bytes, list[int]]] = {}
         for (topic_id, index), directory_id in homes.items():
             found.setdefault(directory_id, {}).setdefault(topic_id, []).append(index)
-        asked = AssignReplicasToDirsRequest
         request = asked(
             broker_id=self._node_id,
             broker_epoch=self._broker_epoch,
