@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from controller.partition_change import ELR_VERSION
@@ -23,6 +24,7 @@ from tests.simulation.history import History
 from tests.simulation.workload import PATIENCE, Topic
 
 _TOPIC_RESOURCE = 2
+_UPGRADE, _SAFE_DOWNGRADE = 1, 2
 _GONE = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 # What a disk that fails does to a topic that is being made there.
 _HARD = PATIENCE - {ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
@@ -55,9 +57,11 @@ async def create_topic(client: Client, name: str, partitions: int, replicas: int
         await client.pause(0.3)
 
 
-async def keep_eligible_replicas(client: Client) -> None:
-    """Let the cluster remember who had everything when too few were in sync (KIP-966)."""
-    update = UpdateFeaturesRequest.Update(feature=ELR_VERSION, max_version_level=1)
+async def keep_eligible_replicas(client: Client, keep: bool) -> None:
+    """Let the cluster remember who had everything when too few were in sync (KIP-966), or not."""
+    update = UpdateFeaturesRequest.Update(
+        feature=ELR_VERSION, max_version_level=int(keep), upgrade_type=_UPGRADE if keep else _SAFE_DOWNGRADE
+    )
     while True:
         try:
             answer = await client.call(
@@ -97,6 +101,8 @@ class TopicAdministrator:
         self._replicas = replicas
         self._name = f"{client.name}-topic"
         self._former: set[bytes] = set()
+        self._perhaps_set: list[str] = []
+        """Values of a setting of which no answer came: they may come to be set at any time."""
 
     async def run(self) -> None:
         while not self.client.world.stopping:
@@ -108,6 +114,8 @@ class TopicAdministrator:
         topic = await create_topic(client, self._name, random.randint(1, 3), self._replicas, {})
         check(topic.topic_id not in self._former, f"{self._name} is created anew with the id that it had")
         world.count("topics created")
+        if world.clustered and self._former:
+            await self._use_former(random.choice(sorted(self._former)))
         values = {index: await self._write(topic, index) for index in range(topic.partitions)}
         changes = [self._grow, self._set, self._look]
         for change in random.sample(changes, random.randint(0, len(changes))):
@@ -119,6 +127,33 @@ class TopicAdministrator:
         await self._delete(topic)
         self._former.add(topic.topic_id)
         await client.pause()
+
+    async def serve_at_once(self) -> None:
+        """Make a topic, when everything works, that can be used as soon as that is answered (rule 26)."""
+        self.client.loop = asyncio.get_running_loop()
+        self.client.drop_links()
+        topic = await create_topic(self.client, f"{self._name}-at-once", 3, self._replicas, {})
+        for index in range(topic.partitions):
+            value = await self._write(topic, index)
+            self.client.world.check(value is not None, f"{topic.name}-{index} was created, and cannot be written to")
+
+    async def _use_former(self, topic_id: bytes) -> None:
+        """Write to a topic that was deleted, and read it, by its id, which nobody has any more."""
+        client, batch = self.client, build_batch([(None, b"former")], timestamp_ms=0)
+        written = ProduceRequest.Topic.Partition(index=0, records=memoryview(batch))
+        read = FetchRequest.Topic.Partition(partition=0, fetch_offset=0, partition_max_bytes=10_000)
+        try:
+            address = await self._leader(Topic(self._name, topic_id, 1), 0)
+            topics = [ProduceRequest.Topic(topic_id=topic_id, partition_data=[written])]
+            answer = await client.call(address, ApiKey.PRODUCE, 13, acks=-1, timeout_ms=1000, topic_data=topics)
+            [[one]] = [topic.partition_responses for topic in answer.responses]
+            client.world.check(one.error_code, f"{self._name} takes records for the topic that was deleted")
+            wanted = [FetchRequest.Topic(topic_id=topic_id, partitions=[read])]
+            answer = await client.call(address, ApiKey.FETCH, 13, max_wait_ms=0, min_bytes=0, topics=wanted)
+            [[one]] = [topic.partitions for topic in answer.responses]
+            client.world.check(one.error_code, f"{self._name} is read for the topic that was deleted")
+        except Lost:
+            client.forget()
 
     async def _surely(self, work: Any, *args: Any) -> None:
         """Do it again until no answer is lost."""
@@ -203,10 +238,13 @@ class TopicAdministrator:
         resource = IncrementalAlterConfigsRequest.Resource(
             resource_type=_TOPIC_RESOURCE, resource_name=topic.name, configs=[config]
         )
+        self._perhaps_set.append(value)
         answer = await client.call(
             client.any_broker(), ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource], validate_only=False
         )
         code = ErrorCode(answer.responses[0].error_code)
+        if code is ErrorCode.NONE:
+            self._perhaps_set.remove(value)
         client.world.check(code is ErrorCode.NONE or code in _HARD, f"{topic.name}: {code.name}")
         if code is ErrorCode.NONE:
             await self._surely(self._get, topic, value)
@@ -218,7 +256,8 @@ class TopicAdministrator:
         answer = await self.client.call(self.client.fresh_broker(), ApiKey.DESCRIBE_CONFIGS, 4, resources=[asked])
         found = answer.results[0]
         said = [config.value for config in found.configs]
-        self.client.world.check(said == [value], f"retention.ms of {topic.name} is {said}, and was set to {value}")
+        known = len(said) == 1 and said[0] in (value, *self._perhaps_set)
+        self.client.world.check(known, f"retention.ms of {topic.name} is {said}, and was set to {value}")
 
     async def _look(self, topic: Topic) -> None:
         found = await describe(self.client, topic.name)
@@ -266,7 +305,7 @@ class RecordsAdministrator:
 
     async def run(self) -> None:
         while not self.client.world.stopping:
-            await self.client.pause(0.5)
+            await self.client.pause(0.1 if self.client.world.clustered else 0.5)
             await self.delete(self.client.random.randrange(self.topic.partitions))
 
     async def delete(self, index: int) -> None:

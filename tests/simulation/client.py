@@ -19,6 +19,7 @@ from tests.simulation.loop import Loop
 
 _SIZE = Struct(">i")
 _METADATA_VERSION = 12
+_LONGER = 3
 
 Address = tuple[str, int]
 
@@ -151,8 +152,8 @@ class Client:
             raise Lost("no answer in time") from None
 
     async def pause(self, usual_s: float = 0.05) -> None:
-        """Wait for a while, about `usual_s`."""
-        await asyncio.sleep(self.random.expovariate(1 / usual_s))
+        """Wait for a while, about `usual_s`; longer in a cluster, where more happens meanwhile."""
+        await asyncio.sleep(self.random.expovariate(1 / usual_s) * (_LONGER if self.world.clustered else 1))
 
     # Where to go
 

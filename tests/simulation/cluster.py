@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from controller.image import MetadataImage
-    from protocol.schema import Message
     from tests.simulation.network import Network
 
 PORT = 9092
@@ -56,7 +54,6 @@ class World:
         self.power_cuts = 0
         self.newest: MetadataImage | None = None
         """The newest metadata that any broker has applied."""
-        self.applied: Callable[[Host, MetadataImage, MetadataImage, tuple[Message, ...]], None] = lambda *_: None
         self.stopping = False
         """Whether clients are to come to their end, and no more faults to begin."""
         self._producer_ids: dict[int, str] = {}
@@ -201,7 +198,6 @@ class Host:
     async def _serve(self, broker: Broker) -> None:
         try:
             await broker.open()
-            broker.controller.subscribe(partial(self.world.applied, self))
             await broker.join()
         except (CannotStart, InvariantError) as error:
             if not self.faulty:

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
 
-from broker import isr
+from broker import isr, topic_creation
 from broker.follower import NO_EPOCH, Follower
+from broker.groups.host import ShardHost
+from broker.metadata_log import MetadataLog
 from broker.partition import Partition
 from broker.replica_copy import ReplicaCopy
 from broker.replica_manager import ReplicaManager
 from controller.commands import alter_partition, registration
+from controller.image import MetadataImage
+from controller.raft_leader import Leadership
+from controller.voters import VoterSet
+from protocol.errors import ErrorCode
+from storage.log import Log
+from storage.producer_state import ProducerState
 
 
 def cuts_to_its_own_high_watermark(plant: pytest.MonkeyPatch) -> None:
@@ -30,6 +40,16 @@ def counts_only_who_is_surely_in_sync(plant: pytest.MonkeyPatch) -> None:
 
 
 def commits_with_too_few_in_sync(plant: pytest.MonkeyPatch) -> None:
+    advance = Partition.advance_high_watermark
+
+    def advance_with_anybody(self: Partition) -> bool:
+        isr, self.isr = self.isr, frozenset(self.replicas)
+        try:
+            return advance(self)
+        finally:
+            self.isr = isr
+
+    plant.setattr(Partition, "advance_high_watermark", advance_with_anybody)
     plant.setattr(Partition, "min_isr", property(lambda self: 1))
 
 
@@ -104,3 +124,135 @@ def counts_what_followers_had_in_earlier_epochs(plant: pytest.MonkeyPatch) -> No
 
     plant.setattr(Partition, "lead", lead_with_all)
     plant.setattr(Partition, "follow", follow_and_remember)
+
+
+def takes_who_is_in_sync_for_as_far_as_itself(plant: pytest.MonkeyPatch) -> None:
+    lead = Partition.lead
+
+    def lead_at_once(self: Partition, image: Any, elapsed_ms: int) -> None:
+        epoch = self.leader_epoch
+        lead(self, image, elapsed_ms)
+        for follower in self.followers.values():
+            if epoch < self.leader_epoch and follower.broker in self.isr:
+                follower.log_end_offset = self.log.log_end_offset
+        self.advance_high_watermark()
+
+    plant.setattr(Partition, "lead", lead_at_once)
+
+
+def keeps_epochs_that_begin_where_it_cuts(plant: pytest.MonkeyPatch) -> None:
+    cut = ReplicaCopy.cut
+
+    def cut_records(self: ReplicaCopy, end_offset: int) -> None:
+        if end_offset < self.end_offset:
+            cut(self, end_offset)
+
+    plant.setattr(ReplicaCopy, "cut", cut_records)
+
+
+def acknowledges_what_only_the_leader_has(plant: pytest.MonkeyPatch) -> None:
+    plant.setattr(Partition, "committed", lambda self, _end_offset: self.unavailable or ErrorCode.NONE)
+
+
+def deletes_records_on_the_leader_alone(plant: pytest.MonkeyPatch) -> None:
+    plant.setattr(Partition, "low_watermark", property(lambda self: self.log.log_start_offset))
+
+
+def remembers_no_producers_as_a_follower(plant: pytest.MonkeyPatch) -> None:
+    append = Log.append_as_follower
+
+    def append_records(self: Log, *args: Any) -> Any:
+        producers, self.producers = self.producers, ProducerState()
+        try:
+            return append(self, *args)
+        finally:
+            producers.end_offset, self.producers = self.producers.end_offset, producers
+
+    plant.setattr(Log, "append_as_follower", append_records)
+
+
+def knows_former_topics_by_their_name(plant: pytest.MonkeyPatch) -> None:
+    topic_name = ReplicaManager.topic_name
+    names: dict[bytes, str] = {}
+
+    def name_for_ever(self: ReplicaManager, topic_id: bytes) -> str | None:
+        name = topic_name(self, topic_id)
+        if name is not None:
+            names[topic_id] = name
+        return names.get(topic_id)
+
+    plant.setattr(ReplicaManager, "topic_name", name_for_ever)
+
+
+def goes_on_with_the_replica_of_a_namesake(plant: pytest.MonkeyPatch) -> None:
+    load = ReplicaManager.load
+
+    def load_by_name(self: ReplicaManager, image: MetadataImage) -> None:
+        for log in self._logs:
+            topic = image.topic(log.topic)
+            log.topic_id = log.topic_id if topic is None else topic.topic_id
+        load(self, image)
+
+    plant.setattr(ReplicaManager, "load", load_by_name)
+
+
+def answers_who_creates_topics_at_once(plant: pytest.MonkeyPatch) -> None:
+    async def wait_for_nobody(*_: Any) -> None:
+        """Whoever does not know of it yet learns of it later."""
+
+    plant.setattr(topic_creation, "until_served", wait_for_nobody)
+
+
+def coordinates_before_it_has_loaded(plant: pytest.MonkeyPatch) -> None:
+    load = ShardHost.load
+
+    async def load_while_serving(self: ShardHost) -> None:
+        self.serve()
+        await asyncio.sleep(0.1)  # as long as a long log takes
+        await load(self)
+
+    plant.setattr(ShardHost, "load", load_while_serving)
+
+
+def answers_groups_before_it_is_committed(plant: pytest.MonkeyPatch) -> None:
+    plant.setattr(ShardHost, "after", lambda self, result: result)
+
+
+def votes_before_that_is_synced(plant: pytest.MonkeyPatch) -> None:
+    write = MetadataLog.write_quorum_state
+
+    def write_without_sync(self: MetadataLog, *args: Any) -> None:
+        disk: Any = self._disk
+        disk.replace_file = partial(disk.replace_file, sync=False)
+        try:
+            write(self, *args)
+        finally:
+            del disk.replace_file
+
+    plant.setattr(MetadataLog, "write_quorum_state", write_without_sync)
+
+
+def commits_metadata_before_it_is_synced(plant: pytest.MonkeyPatch) -> None:
+    append, receive = MetadataLog.append, MetadataLog.receive
+
+    def append_without_flush(self: MetadataLog, *args: Any) -> None:
+        append(self, *args)
+
+    def receive_without_flush(self: MetadataLog, *args: Any) -> Any:
+        return receive(self, *args)._replace(flush=None)
+
+    plant.setattr(MetadataLog, "append", append_without_flush)
+    plant.setattr(MetadataLog, "receive", receive_without_flush)
+
+
+def commits_metadata_of_earlier_epochs_by_counting(plant: pytest.MonkeyPatch) -> None:
+    commit = Leadership.commit
+
+    def commit_anything(self: Leadership, voters: VoterSet) -> bool:
+        begun, self.epoch_start = self.epoch_start, -1
+        try:
+            return commit(self, voters)
+        finally:
+            self.epoch_start = begun
+
+    plant.setattr(Leadership, "commit", commit_anything)

@@ -7,6 +7,7 @@ have to wait for the device, and bytes may leave through a socket's descriptor a
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 from collections.abc import Collection
@@ -52,6 +53,7 @@ class SimulatedDisk(MemoryDisk):
         self._failing: dict[str, tuple[int, int]] = {}
         self.full = False
         self.failures = 0
+        self._told_after: tuple[int, asyncio.Future[None]] | None = None
         self.observed = False
         """Whether it is only being looked at, which never fails."""
         self.trace = _Follower(self)  # type: ignore[assignment]
@@ -73,6 +75,10 @@ class SimulatedDisk(MemoryDisk):
         """Let everything succeed."""
         self._failing.clear()
         self.full = False
+
+    def tell_after(self, count: int, told: asyncio.Future[None]) -> None:
+        """Let it be known as soon as so many more writes, syncs and changes of directories have come."""
+        self._told_after = count, told
 
     def before(self, kind: str, path: str) -> None:
         if self.observed:
@@ -109,6 +115,11 @@ class SimulatedDisk(MemoryDisk):
 
     def took(self, effect: Effect) -> None:
         """Keep account of what is durable, and of what happened."""
+        if self._told_after is not None:
+            left, told = self._told_after
+            self._told_after = (left - 1, told) if left > 1 else None
+            if left <= 1 and not told.done():
+                told.set_result(None)
         if isinstance(effect, Write):
             self._hash(crc32(effect.data).to_bytes(4, "little"))
         elif isinstance(effect, Synced):

@@ -32,9 +32,20 @@ class Faults:
             (self._partition, 4),
             (self._reset, 4),
             (self._slow, 2),
-            *(((self._wipe, 2), (self._isolate, 3)) if world.clustered else ()),
+            *(
+                (
+                    (self._wipe, 2),
+                    (self._isolate, 3),
+                    (self._slow_down, 2),
+                    (self._cut_power_amid_writes, 4),
+                    (self._come_back_apart, 6),
+                    (self._leave_alone, 2),
+                )
+                if world.clustered
+                else ()
+            ),
         )
-        self._of_disks = (self._fail_disk, self._fill_disk)
+        self._harmless = (self._jump, self._reset, self._slow)
         self._struck: set[str] = set()
 
     async def run(self) -> None:
@@ -45,22 +56,27 @@ class Faults:
         kinds, weights = zip(*self._kinds, strict=True)
         while not self._world.stopping:
             await asyncio.sleep(self._random.expovariate(1 / self._pause_s))
-            host = self._random.choice([host for host in self._world.hosts if host.name not in self._struck])
+            whole = [host for host in self._world.hosts if host.name not in self._struck]
+            if not whole:
+                continue
+            host = self._random.choice(whole)
             [kind] = self._random.choices(kinds, weights)
             self._world.count(f"fault: {kind.__name__.strip('_').replace('_', ' ')}")
             self._struck.add(host.name)
-            if self._may_crash(host) or kind not in (self._kill, self._cut_power, self._wipe, *self._of_disks):
+            if kind in self._harmless or self._may_crash(host):
                 await kind(host)
             if host.state in ("off", "failed"):
-                await self._while_s(self._random.choice((0.3, 5.0)) if self._world.clustered else 0.3)
+                await self._while_s(self._random.choice((0.05, 0.3, 3.0)) if self._world.clustered else 0.3)
                 self._revive(host)
             self._struck.remove(host.name)
 
-    def _may_crash(self, host: Host, *, lose: bool = False) -> bool:
+    def _may_crash(self, host: Host, *, lose: bool = False, spared: Host | None = None) -> bool:
         """Say whether a process may die, and `lose` what it has not synced, and nothing be lost that was promised.
 
         Nobody can tell what a process had that died. So where one has lost something, and is not in sync again, of
-        each partition somebody who is has to live on; where nobody has, all may die.
+        each partition somebody who is has to live on, and be reached; where nobody has, all may die. Who stops in
+        order, is paused or cut off is taken for dead by the others, if that takes long, and so counts as dead here; but
+        not who is `spared`.
         """
         image, cluster = self._world.newest, [other for other in host.cluster if other.settings.is_broker]
         if not self._world.clustered or host not in cluster:
@@ -68,7 +84,9 @@ class Faults:
         if image is None or (lose and not tracks_eligible(image)):
             return False  # the last one that was in sync leads again, whatever it has lost
         epochs = {broker.broker_id: broker.epoch for broker in image.brokers.values()}
-        died = {other.node_id for other in cluster if other.died_epoch == epochs.get(other.node_id)} | {host.node_id}
+        died = {other.node_id for other in cluster if other.died_epoch == epochs.get(other.node_id)}
+        struck = self._struck - {spared.name if spared is not None else ""}
+        died |= {other.node_id for other in cluster if other is host or other.name in struck}
         states = [state for topic in image.topics() for state in topic.partitions.values()]
         for other in cluster:
             replicas = (state for state in states if other.node_id in state.replicas)
@@ -84,10 +102,10 @@ class Faults:
         for host in self._world.hosts:
             host.disk.mend()
             host.resume()
-            if host.faulty:
-                host.crash()
-        while not all(host.state == "up" for host in self._world.hosts):
+        while not all(host.state == "up" and not host.faulty for host in self._world.hosts):
             for host in self._world.hosts:
+                if host.faulty and self._may_crash(host):
+                    host.crash()
                 self._revive(host)
             await asyncio.sleep(0.1)
 
@@ -111,6 +129,41 @@ class Faults:
         if self._may_crash(host, lose=True):
             host.wipe()
             self._world.count("wiped disks")
+
+    async def _cut_power_amid_writes(self, host: Host) -> None:
+        """Cut the power right after one of the next few writes and syncs, as those of a vote are."""
+        starts, written = host.starts, asyncio.get_running_loop().create_future()
+        host.disk.tell_after(self._random.choice((1, 2, 4, 8, 30)), written)
+        await asyncio.wait([written], timeout=1.0)
+        if host.starts == starts and self._may_crash(host):
+            await self._cut_power(host)
+
+    async def _come_back_apart(self, host: Host) -> None:
+        """Crash, and come back without reaching one of the others for a while."""
+        await self._random.choice((self._kill, self._cut_power, self._cut_power, self._wipe))(host)
+        await self._while_s(0.1)
+        network, other = self._world.network, self._random.choice([one for one in host.cluster if one is not host])
+        links = network.link(other.name, host.name), network.link(host.name, other.name)
+        for link in links:
+            link.up = False
+        self._revive(host)
+        await self._while_s(self._random.choice((0.5, 3.0)))
+        for link in links:
+            link.up = True
+
+    async def _leave_alone(self, host: Host) -> None:
+        """Kill the other brokers, one after the other, for a while."""
+        gone = []
+        for other in host.cluster:
+            if other.settings.is_broker and other.name not in self._struck and self._may_crash(other, spared=host):
+                self._struck.add(other.name)
+                other.crash()
+                gone.append(other)
+                await self._while_s(0.3)
+        await self._while_s(2.0)
+        for other in gone:
+            self._revive(other)
+            self._struck.remove(other.name)
 
     async def _stop(self, host: Host) -> None:
         host.stop()
@@ -156,8 +209,10 @@ class Faults:
             link.up = True
 
     async def _isolate(self, host: Host) -> None:
-        """Cut a host off from the others of its cluster, in one direction or both, but not from clients."""
+        """Cut a host off from the others of its cluster, or one of them, in one direction or both; not from clients."""
         network, others = self._world.network, [other.name for other in host.cluster if other is not host]
+        if self._random.random() < 0.5:
+            others = [self._random.choice(others)]
         heard, told = self._random.choice(((False, False), (False, True), (True, False)))
         for other in others:
             network.link(other, host.name).up = heard
@@ -171,6 +226,12 @@ class Faults:
         for transport in list(network.transports.values()):
             if transport.loop is host.loop and self._random.random() < 0.5:
                 network.reset(transport)
+
+    async def _slow_down(self, host: Host) -> None:
+        """Let a broker read slowly, so that it falls behind."""
+        self._world.network.slow[host.name] = (self._random.choice((500, 4000)), 0.02)
+        await self._while_s(1.0)
+        self._world.network.slow.pop(host.name, None)
 
     async def _slow(self, host: Host) -> None:
         network, client = self._world.network, self._random.choice(self._clients)

@@ -13,6 +13,7 @@ from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.messages.offset_fetch import OffsetFetchRequest
 from protocol.messages.sync_group import SyncGroupRequest
 from tests.simulation.client import Client, Lost
+from tests.simulation.cluster import World
 from tests.simulation.history import GroupHistory, History
 from tests.simulation.workload import PATIENCE, Topic
 
@@ -23,6 +24,12 @@ _REJOIN = frozenset(
         ErrorCode.UNKNOWN_MEMBER_ID,
     }
 )
+
+
+def is_waited_out(world: World, code: ErrorCode) -> bool:
+    """Say whether a client waits out what a coordinator answers; one whose disk has failed cannot load its groups."""
+    unreadable = code is ErrorCode.UNKNOWN_SERVER_ERROR and any(host.faulty for host in world.hosts)
+    return code in PATIENCE or unreadable
 
 
 def commit_topics(topic: Topic, index: int, offset: int) -> list[Any]:
@@ -74,7 +81,8 @@ class Committer:
         code = ErrorCode(answer.topics[0].partitions[0].error_code)
         if code is not ErrorCode.NONE:
             known.lost.add(offset)
-            self.client.world.check(code in PATIENCE, f"{self.client.name} got {code.name} for an OffsetCommit")
+            known = is_waited_out(self.client.world, code)
+            self.client.world.check(known, f"{self.client.name} got {code.name} for an OffsetCommit")
             self.client.forget()
             return False
         if self.history.always or cuts == self.client.world.power_cuts:
@@ -99,7 +107,8 @@ class Committer:
         [group] = answer.groups
         code = ErrorCode(group.error_code)
         if code is not ErrorCode.NONE:
-            self.client.world.check(code in PATIENCE, f"{self.client.name} got {code.name} for an OffsetFetch")
+            known = is_waited_out(self.client.world, code)
+            self.client.world.check(known, f"{self.client.name} got {code.name} for an OffsetFetch")
             self.client.forget()
             return False
         [one] = group.topics[0].partitions
@@ -139,9 +148,10 @@ class Member:
         error = ErrorCode(code)
         if error is ErrorCode.UNKNOWN_MEMBER_ID:
             self._member_id = ""
-        if error in PATIENCE:
+        waited_out = is_waited_out(self.client.world, error)
+        if waited_out:
             self.client.forget()
-        known = error is ErrorCode.NONE or error in _REJOIN or error in PATIENCE
+        known = error is ErrorCode.NONE or error in _REJOIN or waited_out
         self.client.world.check(known, f"{self.client.name} got {error.name} for a {what}")
         return error is ErrorCode.NONE
 

@@ -21,6 +21,7 @@ from tests.simulation.quorum_invariants import QuorumInvariants
 
 if TYPE_CHECKING:
     from broker.partition import Partition
+    from storage.log import Log
     from tests.simulation.history import History
     from tests.simulation.loop import Loop
 
@@ -176,8 +177,9 @@ class Invariants:
                 replica = other.broker.replicas.find(partition.topic_id, partition.index)
                 missing += replica is not None and replica.log.log_end_offset < partition.high_watermark
         copies = len(partition.replicas) - missing
+        needed = min(partition.log.config.min_insync_replicas, len(partition.replicas))
         self._world.check(
-            copies >= partition.min_isr, f"{name} is committed up to {partition.high_watermark} by {copies} replicas"
+            copies >= needed, f"{name} is committed up to {partition.high_watermark} by {copies} replicas"
         )
 
     def _check_committed(self, host: Host, partition: Partition, name: str, high_watermark: int) -> None:
@@ -186,17 +188,7 @@ class Invariants:
         known = self._committed.setdefault((id_of(host), partition.topic_id, partition.index), [])
         end = known[-1][1] if known else 0
         begin = max(log.log_start_offset, self._seen[host.name, partition.topic_id, partition.index].high_watermark)
-        batches: list[tuple[int, int, int]] = []
-        while begin < high_watermark:
-            slices = log.read(begin, 1 << 20, limit_offset=high_watermark).slices
-            if not slices:
-                break
-            for part in slices:
-                data = part.read(0, part.size_bytes)
-                for at, header in iter_batches(data):
-                    batch = crc32(memoryview(data)[at : at + header.size_bytes])
-                    batches.append((header.base_offset, header.next_offset, batch))
-                    begin = header.next_offset
+        batches = batches_of(log, begin, high_watermark)
         compacted = "compact" in log.config.cleanup_policy
         for batch in batches:
             if batch[0] >= end:
@@ -215,6 +207,22 @@ class Invariants:
             durable = seen.recovery_point if seen is not None else 0
             if partition is None or partition.log.config.barnabas_fsync != FSYNC_ALWAYS:
                 known[:] = [batch for batch in known if batch[1] <= durable]
+
+
+def batches_of(log: Log, begin: int, end: int) -> list[tuple[int, int, int]]:
+    """Return the batches from an offset to another: their first and next offset, and a sum of their bytes."""
+    batches: list[tuple[int, int, int]] = []
+    while begin < end:
+        slices = log.read(begin, 1 << 20, limit_offset=end).slices
+        if not slices:
+            break
+        for part in slices:
+            data = part.read(0, part.size_bytes)
+            for at, header in iter_batches(data):
+                batch = crc32(memoryview(data)[at : at + header.size_bytes])
+                batches.append((header.base_offset, header.next_offset, batch))
+                begin = header.next_offset
+    return batches
 
 
 def id_of(host: Host) -> int:

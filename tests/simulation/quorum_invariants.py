@@ -1,51 +1,50 @@
 """What holds of the metadata of a cluster after every event, looked up in its nodes.
 
-One node leads the quorum in an epoch; a majority of the voters has all that is committed; what is committed at an
-offset is the same on every node, whoever applies it when; what a node has applied only grows while its process lives.
+One node leads the quorum in an epoch, and commits by counting only what is of its own (Raft section 5.4.2); a majority
+of the voters has all that is committed; the metadata at an offset is the same on every node, whether records or a
+snapshot led there; what a node has applied only grows while its process lives; a voter never forgets what it voted.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from zlib import crc32
 
-from controller.raft_messages import Role
-from protocol.records.metadata import encode_metadata_record
+from controller.raft_messages import NOBODY, QuorumState, Role
 from tests.simulation.cluster import Host, World
 
 if TYPE_CHECKING:
     from broker.raft_driver import RaftDriver
     from controller.image import MetadataImage
-    from protocol.schema import Message
+    from controller.raft import RaftNode
+
+_OF_READERS = {"memo"}
 
 
 class QuorumInvariants:
-    """Looks at the quorum's nodes, as observer of one after each of its events, and of all that they apply."""
+    """Looks at the quorum's nodes, as observer of one after each of its events."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._leaders: dict[int, str] = {}
         self._ends: dict[str, int] = {}
         self._committed = 0
-        self._records: dict[int, int] = {}
+        self._images: dict[int, MetadataImage] = {}
         self._applied: dict[str, tuple[int, int]] = {}
-        world.applied = self._apply
+        self._states: dict[str, tuple[int, QuorumState]] = {}
+        self._own_committed: dict[str, tuple[int, int]] = {}
 
     def look(self, host: Host, controller: RaftDriver) -> None:
         """Look at a node."""
-        check, image = self._world.check, controller.image
-        starts, before = self._applied.get(host.name, (0, -1))
-        if starts == host.starts and image.offset < before:
-            check(False, f"the metadata of {host.name} went back from {before} to {image.offset}")
-        self._applied[host.name] = host.starts, image.offset
-        if image.offset > self._world.newest_offset:
-            self._world.newest = image
+        self._look_at_image(host, controller.image)
         node, log = getattr(controller, "_node", None), getattr(controller, "_log", None)
         if node is None or log is None or not host.is_voter:
             return
+        self._look_at_state(host, controller, node)
+        check = self._world.check
         if node.role is Role.LEADER:
             known = self._leaders.setdefault(node.epoch, host.name)
             check(known == host.name, f"{host.name} leads the quorum in epoch {node.epoch}, as {known} does")
+            self._look_at_commits(host, node)
         self._ends[host.name] = log.end_offset
         if node.high_watermark > self._committed:
             self._committed = node.high_watermark
@@ -54,10 +53,42 @@ class QuorumInvariants:
             enough = 2 * behind > len(voters)
             check(enough, f"{behind} of {len(voters)} voters have the metadata up to {self._committed}")
 
-    def _apply(self, host: Host, before: MetadataImage, after: MetadataImage, records: tuple[Message, ...]) -> None:
-        """Hold what a node applies against what others did at that offset."""
-        if after.offset - before.offset != len(records):
-            return  # from a snapshot
-        told = crc32(b"".join(map(encode_metadata_record, records)))
-        known = self._records.setdefault(after.offset, told)
-        self._world.check(known == told, f"{host.name} applies other metadata than was applied at {after.offset}")
+    def _look_at_image(self, host: Host, image: MetadataImage) -> None:
+        check = self._world.check
+        starts, before = self._applied.get(host.name, (0, -1))
+        if starts == host.starts and image.offset == before:
+            return
+        if starts == host.starts:
+            check(image.offset > before, f"the metadata of {host.name} went back from {before} to {image.offset}")
+        self._applied[host.name] = host.starts, image.offset
+        if image.offset > self._world.newest_offset:
+            self._world.newest = image
+        known = self._images.setdefault(image.offset, image)
+        if known is not image:
+            other = [name for name in type(image).__slots__ if getattr(known, name) != getattr(image, name)]
+            different = ", ".join(sorted({*other} - _OF_READERS))
+            check(not different, f"{host.name} has other metadata at {image.offset} than was there: {different}")
+
+    def _look_at_state(self, host: Host, controller: RaftDriver, node: RaftNode) -> None:
+        """Keep what a voter has stored and acted on; after a start it knows of it still."""
+        starts, kept = self._states.get(host.name, (host.starts, QuorumState()))
+        state = node.quorum_state
+        if starts != host.starts:
+            remembers = state.epoch > kept.epoch or (
+                state.epoch == kept.epoch and (kept.voted_id in (NOBODY, state.voted_id) or state.leader_id != NOBODY)
+            )
+            self._world.check(remembers, f"{host.name} has voted as {kept}, and knows of {state}")
+        if starts != host.starts or controller._running is None:
+            self._states[host.name] = host.starts, state
+
+    def _look_at_commits(self, host: Host, node: RaftNode) -> None:
+        """What a leader commits ends with an entry of its own epoch."""
+        epoch, before = self._own_committed.get(host.name, (-1, 0))
+        former = node._log.end_of(node.epoch - 1)
+        if epoch == node.epoch and node.high_watermark > before and former is not None:
+            self._world.check(
+                node.high_watermark > former.end_offset,
+                f"{host.name} leads in epoch {node.epoch}, which begins at {former.end_offset}, and has committed"
+                f" up to {node.high_watermark}",
+            )
+        self._own_committed[host.name] = node.epoch, node.high_watermark

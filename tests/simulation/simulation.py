@@ -1,7 +1,8 @@
 """One run from a seed: brokers, clients and faults until enough has happened; then everything heals and must go on.
 
-At the end producers, committers and administrators have to succeed once more, consumers to reach the end; what can be
-read has to be all that was promised, also after every broker was stopped in order and started again.
+At the end producers, committers and administrators have to succeed once more, consumers to reach the end, and all
+replicas to be in sync and the same; what can be read has to be all that was promised, also after every broker was
+stopped in order and started again.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from tests.simulation.administration import (
 )
 from tests.simulation.client import Client
 from tests.simulation.cluster import Host, Violation, World, cluster_settings, logs_watched
+from tests.simulation.convergence import difference
 from tests.simulation.faults import Faults
 from tests.simulation.groups import Committer, Member
 from tests.simulation.history import History
@@ -27,7 +29,7 @@ from tests.simulation.network import Network
 from tests.simulation.workload import Consumer, Producer, Topic, within
 
 _HEALED_S = 90.0
-_EVENTS_TO_END = 300_000
+_EVENTS_TO_END = 120_000
 
 
 class Outcome(NamedTuple):
@@ -77,13 +79,17 @@ class Simulation:
         }
         controllers = 0
         if brokers > 1:
-            brokers, controllers = random.choice(((brokers, 0), (brokers, 0), (brokers, 0), (brokers, 3), (5, 0)))
+            brokers, controllers = random.choice(((brokers, 0), (brokers, 0), (brokers, 3), (brokers, 3), (5, 0)))
             chosen |= {
                 "default.replication.factor": 3,
                 "min.insync.replicas": 2,
                 "replica.lag.time.max.ms": random.choice((1_000, 4_000)),
-                "broker.session.timeout.ms": 3_000,
-                "broker.heartbeat.interval.ms": 500,
+                "replica.fetch.max.bytes": random.choice((1_000, 1 << 20)),
+                "broker.session.timeout.ms": random.choice((1_000, 3_000)),
+                "broker.heartbeat.interval.ms": 250,
+                "controller.quorum.election.timeout.ms": random.choice((200, 1_000)),
+                "controller.quorum.fetch.timeout.ms": random.choice((500, 2_000)),
+                "leader.imbalance.check.interval.seconds": random.choice((1, 1, 300)),
             }
         self._names = names = [f"b{number}" for number in range(1, brokers + 1)]
         nodes = names + [f"q{number}" for number in range(1, controllers + 1)]
@@ -156,8 +162,8 @@ class Simulation:
             await asyncio.sleep(0.01)
         setup = Client(world, self._fate, "setup", self._names)
         replicas = min(3, len(self._names))
-        if world.clustered and random.random() < 0.8:
-            await keep_eligible_replicas(setup)
+        if world.clustered:
+            await keep_eligible_replicas(setup, random.random() < 0.8)
         for number in range(2):
             config = {"internal.segment.bytes": str(random.choice((8_000, 30_000, 1 << 20)))}
             self.topics.append(await create_topic(setup, f"steady{number}", random.randint(1, 3), replicas, config))
@@ -183,13 +189,17 @@ class Simulation:
         deleters = [RecordsAdministrator(self._client("deleter"), history, random.choice(self.topics))]
         actors = (*producers, *consumers, *committers, *members, *administrators, *deleters)
         working = [self._begin(actor.client, actor) for actor in actors]
-        faults = Faults(world, ("c1", "c2"), random.choice((0.3, 1.0, 3.0)))
+        usual_pause_s = random.choice((0.2, 0.5, 1.5) if world.clustered else (0.3, 1.0, 3.0))
+        faults = Faults(world, ("c1", "c2"), usual_pause_s)
         await faults.run()
         await within(world, _HEALED_S, "the brokers start", faults.heal())
         await within(world, _HEALED_S, "the clients end what they began", *working)
         await within(world, _HEALED_S, "a last round", self._last_round(producers, committers))
+        await self._converge()
+        await within(world, _HEALED_S, "a topic is made", administrators[0].serve_at_once())
         await self._verify()
         await within(world, _HEALED_S, "the brokers stop and start", self._restart(faults))
+        await self._converge()
         await self._verify()
 
     async def _last_round(self, producers: list[Producer], committers: list[Committer]) -> None:
@@ -211,6 +221,13 @@ class Simulation:
         while any(host.state == "stopping" for host in self.world.hosts):
             await asyncio.sleep(0.1)
         await faults.heal()
+
+    async def _converge(self) -> None:
+        """Wait until everybody has the same."""
+        world, until_s = self.world, self.schedule.now + _HEALED_S
+        while found := difference(world):
+            world.check(self.schedule.now < until_s, f"{_HEALED_S:.0f} s after everything was healed: {found}")
+            await asyncio.sleep(0.1)
 
     async def _verify(self) -> None:
         """Read everything, and hold it against the history."""

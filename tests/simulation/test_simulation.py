@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
+from shutil import which
 
 import pytest
 
@@ -12,9 +14,23 @@ from tests import proofs
 from tests.simulation import bugs
 from tests.simulation.simulation import run
 
-SEEDS = int(os.environ.get("BARNABAS_TEST_SEEDS", "12"))
+SEEDS = int(os.environ.get("BARNABAS_TEST_SEEDS", "20"))
 CLUSTERS = 3
-EVENTS = int(os.environ.get("BARNABAS_TEST_SIMULATED_EVENTS", "10000"))
+EVENTS = int(os.environ.get("BARNABAS_TEST_SIMULATED_EVENTS", "20000"))
+DIFFERENT_SEEDS = 1_000_000
+NEARBY_SEEDS = 25
+
+
+def first_seed() -> int:
+    """Return the first of this commit's seeds: each commit is tried with others."""
+    git, folder = which("git"), Path(__file__).parent
+    if git is None:
+        return 1
+    told = subprocess.run([git, "rev-parse", "HEAD"], cwd=folder, capture_output=True, text=True, check=False)
+    return 1 if told.returncode else 1 + int(told.stdout, 16) % DIFFERENT_SEEDS
+
+
+FIRST_SEED = first_seed()
 
 
 def brokers_of(seed: int) -> int:
@@ -22,7 +38,7 @@ def brokers_of(seed: int) -> int:
     return 1 if seed % 4 == 0 else CLUSTERS
 
 
-@pytest.mark.parametrize("seed", range(1, SEEDS + 1))
+@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + SEEDS))
 def test_a_seed_keeps_every_promise(seed: int) -> None:
     brokers = brokers_of(seed)
     outcome = run(seed, EVENTS, brokers)
@@ -53,4 +69,7 @@ def test_the_same_seed_does_the_same_in_another_process(brokers: str) -> None:
     ids=lambda value: getattr(value, "__name__", None),
 )
 def test_a_planted_bug_is_found_by_the_seed_that_found_it(bug: bugs.Plant, seed: int) -> None:
-    assert bugs.finds(bug, seed) is not None
+    """Or by one of the next: a change of the product may let the same seed do other things."""
+    assert any(bugs.finds(bug, seed + more) for more in range(NEARBY_SEEDS)), (
+        f"python -m {bugs.__name__} {bug.__name__}"
+    )

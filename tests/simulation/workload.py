@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 from protocol.api import ApiKey
@@ -222,13 +223,17 @@ class Consumer:
         while not self.client.world.stopping:
             await self.fetch()
             await self.client.pause(0.02)
-            if self.client.world.clustered and self.client.random.random() < 0.1:
-                await self.latest(self.client.random.randrange(self.topic.partitions))
+            if self.client.world.clustered:
+                index, chance = self.client.random.randrange(self.topic.partitions), self.client.random.random()
+                if chance < 0.4:
+                    await self.latest(index)
+                elif chance < 0.45:
+                    await self.believe_in_another_leader_epoch(index)
 
     async def read_all(self, ends: dict[int, int]) -> None:
         """Read until the positions are `ends`."""
-        while any(self.positions[index] < end for index, end in ends.items()):
-            await self.fetch()
+        while unread := [index for index, end in ends.items() if self.positions[index] < end]:
+            await self.fetch(unread)
 
     async def ends(self) -> dict[int, int]:
         """Return where each partition ends now."""
@@ -260,10 +265,29 @@ class Consumer:
             self.client.world.check(one.offset >= floor, f"{said}, and was known up to {floor}")
         return int(one.offset)
 
-    async def fetch(self) -> None:
-        """Fetch once, of one leader; whatever goes wrong begins a session anew."""
+    async def believe_in_another_leader_epoch(self, index: int) -> None:
+        """Fetch in a leader epoch that is over, or none yet: nobody answers that (KIP-320)."""
+        try:
+            address = await self.client.leader(self.topic.name, index)
+            epoch = self.client.world.leader_epoch(address, self.topic.name, index)
+            if epoch < 1:
+                return
+            epoch += self.client.random.choice((-1, 1000))
+            wanted = FetchRequest.Topic.Partition(
+                partition=index, fetch_offset=0, partition_max_bytes=1, current_leader_epoch=epoch
+            )
+            topics = [FetchRequest.Topic(topic_id=self.topic.topic_id, partitions=[wanted])]
+            answer = await self.client.call(address, ApiKey.FETCH, 13, max_wait_ms=0, min_bytes=0, topics=topics)
+        except Lost:
+            self.client.forget()
+            return
+        [[one]] = [topic.partitions for topic in answer.responses]
+        self.client.world.check(one.error_code, f"{self.topic.name}-{index} is read in leader epoch {epoch}")
+
+    async def fetch(self, unread: Sequence[int] = ()) -> None:
+        """Fetch once, of the leader of one of the `unread`, of any by default; a failure begins a session anew."""
         self._follow_losses()
-        first = self.client.random.randrange(self.topic.partitions) if self.client.world.clustered else 0
+        first = self.client.random.choice(unread or range(self.topic.partitions)) if self.client.world.clustered else 0
         try:
             address = await self.client.leader(self.topic.name, first)
         except Lost:
@@ -285,6 +309,7 @@ class Consumer:
             named = {index: at for index, at in named.items() if session.named.get(index) != at}
         floors = {index: self._known(index).start_floor for index in self.positions}
         process = (address, self.client.world.host_at(address).starts)
+        led = {index for index in wanted if self.client.world.leader_epoch(address, self.topic.name, index) >= 0}
         try:
             response = await self.client.call(
                 address, ApiKey.FETCH, self._version, **self._request(session_id, epoch, named)
@@ -308,7 +333,7 @@ class Consumer:
             session.at = (0, 0)
         for topic in response.responses:
             for partition in topic.partitions:
-                self._take(partition, floors, process)
+                self._take(partition, floors, process, led)
 
     def _request(self, session_id: int, epoch: int, named: dict[int, int]) -> dict[str, Any]:
         partitions = [
@@ -335,8 +360,8 @@ class Consumer:
                 self._high_watermarks.pop(index, None)
                 self._last = {key: at for key, at in self._last.items() if key[0] != index}
 
-    def _take(self, partition: Any, floors: dict[int, int], process: object) -> None:
-        """Hold what a partition's answer, of a leader's process, says against what is known."""
+    def _take(self, partition: Any, floors: dict[int, int], process: object, led: set[int]) -> None:
+        """Hold what a partition's answer says against what is known; `process` leads those that are `led`."""
         index, code = partition.partition_index, ErrorCode(partition.error_code)
         known, check, name = (
             self._known(index),
@@ -347,12 +372,16 @@ class Consumer:
             return
         if code is ErrorCode.OFFSET_OUT_OF_RANGE:
             below = self.positions[index] < max(known.start_ceiling, 1)
+            if self.client.world.clustered and index not in led:
+                self.client.forget()
+                return  # who does not lead any more, or never did, may have less than there is
             check(below, f"{name}: {self.positions[index]} is out of range, and nothing was deleted there")
             self.positions[index] = max(self.positions[index], self.starts[index])
             if partition.log_start_offset >= 0:
                 self.positions[index] = max(self.positions[index], partition.log_start_offset)
             else:
                 self.positions[index] += 1
+            self.starts[index] = self.positions[index]
             return
         if code is not ErrorCode.NONE:
             check(code in PATIENCE, f"{self.client.name} got {code.name} for {name}")

@@ -1,0 +1,52 @@
+"""What is the same everywhere once everything works and nobody writes any more.
+
+All nodes have the same metadata; every partition has a leader, and all its replicas in sync; all of these end at the
+same offset, with everything committed, and have the same bytes. Where they begin may differ: a leader that dies while
+records are deleted may have deleted more than its successor, which then never hears of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.simulation.invariants import batches_of
+
+if TYPE_CHECKING:
+    from controller.image import PartitionImage, TopicImage
+    from storage.log import Log
+    from tests.simulation.cluster import World
+
+
+def difference(world: World) -> str:
+    """Return what is not the same yet; nothing if all is."""
+    offsets = {host.name: host.broker.controller.applied_offset for host in world.hosts if host.broker is not None}
+    if len(set(offsets.values())) > 1 or world.newest is None:
+        return f"the metadata ends at {offsets}"
+    for topic in world.newest.topics():
+        for state in topic.partitions.values():
+            if found := _difference(world, topic, state):
+                return f"{topic.name}-{state.partition}: {found}"
+    return ""
+
+
+def _difference(world: World, topic: TopicImage, state: PartitionImage) -> str:
+    if state.leader not in state.replicas or {*state.isr} != {*state.replicas}:
+        return f"broker {state.leader} leads, and in sync are {state.isr} of {state.replicas}"
+    logs: dict[str, Log] = {}
+    for host in world.hosts:
+        if host.node_id in state.replicas and host.broker is not None:
+            partition = host.broker.replicas.find(topic.topic_id, state.partition)
+            if partition is None:
+                return f"{host.name} has no replica"
+            logs[host.name] = partition.log
+    ends = {name: (log.high_watermark, log.log_end_offset) for name, log in logs.items()}
+    [end, *more] = {each for pair in ends.values() for each in pair}
+    if more:
+        return f"high watermarks and log ends are {ends}"
+    start = max(log.log_start_offset for log in logs.values())
+    [first, *others] = logs
+    expected = batches_of(logs[first], start, end)
+    for other in others:
+        if batches_of(logs[other], start, end) != expected:
+            return f"{first} and {other} have other bytes from {start} to {end}"
+    return ""
