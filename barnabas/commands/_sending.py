@@ -10,7 +10,8 @@ from __future__ import annotations
 import argparse
 import contextlib
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from barnabas.commands._client import connect
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 MAX_PENDING_BYTES = 32 << 20
 MAX_PENDING = 10_000
+CLOSE_S = 2.0
 # The broker says what is too large for it.
 MAX_REQUEST_BYTES = 2**31 - 1
 
@@ -39,7 +41,7 @@ class Sender:
     """Sends records and counts the ones that the broker refuses."""
 
     def __init__(self, producer: KafkaProducer, options: argparse.Namespace) -> None:
-        """Send through this producer, which `make_producer` has made for these options."""
+        """Send through this producer, which `sending` has made for these options."""
         self._producer = producer
         self._options = options
         self._asked = False
@@ -109,13 +111,33 @@ class Sender:
             try:
                 refuse_unserved(self._options, [topic], partitions)
             except Unserved:
-                self._producer._sender.force_close()  # it would try again for two minutes, whatever `close` is told
                 raise
             except CommandError:  # nobody can tell: the broker is away, and may be back in time
                 return
 
 
-def make_producer(options: argparse.Namespace) -> KafkaProducer:
+@contextmanager
+def sending(options: argparse.Namespace) -> Iterator[Sender]:
+    """Send for the length of a `with` block; whatever is not acknowledged two seconds after its end is given up.
+
+    kafka-python's `close` tries again for two minutes and more, whatever it is told.
+    """
+    from kafka.errors import KafkaTimeoutError
+
+    producer = _make_producer(options)
+    try:
+        yield Sender(producer, options)
+    finally:
+        try:
+            with contextlib.suppress(KafkaTimeoutError):
+                producer.flush(CLOSE_S)
+        finally:
+            producer._sender.force_close()
+            producer._accumulator.abort_incomplete_batches()
+            producer.close(CLOSE_S)
+
+
+def _make_producer(options: argparse.Namespace) -> KafkaProducer:
     """Connect a producer of `NewRecord` values, as `--compression`, `--acks` and the common options say."""
     from kafka import KafkaProducer
     from kafka.serializer import Serializer

@@ -10,13 +10,13 @@ import argparse
 import itertools
 import sys
 
-from barnabas.commands._client import add_broker_options, closing, pair, positive
+from barnabas.commands._client import add_broker_options, pair, positive
 from barnabas.commands._format import unescape
 from barnabas.commands._input import Input
 from barnabas.commands._output import CommandError, WrongCall
 from barnabas.commands._progress import Progress
 from barnabas.commands._records import Headers, NewRecord, from_json
-from barnabas.commands._sending import CODECS, Sender, make_producer
+from barnabas.commands._sending import CODECS, sending
 from barnabas.commands._unserved import Unserved
 
 EXAMPLES = r"""
@@ -65,8 +65,7 @@ def run(options: argparse.Namespace) -> int:
     whole = bool(options.file) and not (options.lines or options.json)
     source = Input(options.file, b"\n" if options.json else unescape(options.delimiter), whole)
     progress = Progress(source.size_bytes, "bytes", hidden=options.quiet or options.tee or not source.size_bytes)
-    with closing(make_producer(options)) as producer, progress:
-        sender = Sender(producer, options)
+    with sending(options) as sender, progress:
         for message in itertools.islice(source, options.count):
             try:
                 sender.send(_record(message, options))

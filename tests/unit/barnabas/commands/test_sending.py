@@ -1,8 +1,12 @@
 """The bounds on what is on its way. What is sent, and what becomes of refused records, `test_produce.py` shows."""
 
+import signal
+import subprocess
+
 import pytest
 
 from barnabas.commands import _sending
+from tests.broker_process import COMMAND, BrokerProcess
 
 
 @pytest.mark.parametrize(("bound", "value"), [("MAX_PENDING", 1), ("MAX_PENDING_BYTES", 10)])
@@ -19,3 +23,19 @@ def test_what_is_refused_meanwhile_is_counted(barnabas, topic, monkeypatch):
     status, _, err = barnabas("produce", topic, stdin=(b"x" * 200 + b"\n") * 3)
     assert status == 1
     assert err.startswith("barnabas produce: 3 records were not acknowledged: ")
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_ends_it_though_what_is_on_its_way_cannot_arrive(tmp_path, number, status):
+    command = [*COMMAND, "produce", "t", "--tee", "-b"]
+    with BrokerProcess(tmp_path) as broker:
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        sending = subprocess.Popen([*command, broker.bootstrap], text=True, bufsize=1, **pipes)
+        sending.stdin.write("one\n")
+        assert sending.stdout.readline() == "one\n"
+        broker.kill()
+        sending.stdin.write("two\n")
+        assert sending.stdout.readline() == "two\n"
+        sending.send_signal(number)
+        assert sending.communicate(timeout=60) == ("", "")  # it would try for 120 s, if it were let
+        assert sending.returncode == status
