@@ -84,7 +84,8 @@ class TestKafkaConfigs:
         of_topic = ("--entity-type", "topics", "--entity-name", topic)
         kafka_configs("--alter", *of_all, "--add-config", "log.segment.bytes=2000000")
         assert kafka_configs.described(*of_all) == {
-            "log.segment.bytes": ("2000000", "DYNAMIC_DEFAULT_BROKER_CONFIG:log.segment.bytes=2000000")
+            "log.segment.bytes": ("2000000", "DYNAMIC_DEFAULT_BROKER_CONFIG:log.segment.bytes=2000000"),
+            "min.insync.replicas": ("1", "DYNAMIC_DEFAULT_BROKER_CONFIG:min.insync.replicas=1"),
         }
         assert kafka_configs.described("--all", *of_topic)["segment.bytes"][0] == "2000000"
         kafka_configs("--alter", *of_topic, "--add-config", "segment.bytes=3000000,cleanup.policy=[compact,delete]")
