@@ -178,14 +178,24 @@ class MetadataLog:
 
     def read_quorum_state(self) -> QuorumState:
         """Return the stored state, or that of a node which has never voted."""
+        data = self._read_quorum_state()
+        if data is None:
+            return QuorumState()
+        return QuorumState(data.leader_epoch, data.leader_id, data.voted_id, data.voted_directory_id)
+
+    def read_quorum_voters(self) -> frozenset[int]:
+        """Return the voters that were named when the state was stored; none where they are for the log to say."""
+        data = self._read_quorum_state()
+        return frozenset(voter.voter_id for voter in (data and data.current_voters) or ())
+
+    def _read_quorum_state(self) -> QuorumStateData | None:
         path = f"{self._log.directory}/{_QUORUM_STATE}"
         try:
-            data = parse_quorum_state(self._disk.read_file(path).decode(errors="replace"))
+            return parse_quorum_state(self._disk.read_file(path).decode(errors="replace"))
         except FileNotFoundError:
-            return QuorumState()
+            return None
         except DecodeError as error:
             raise InvariantError(f"{path}: {error}") from error
-        return QuorumState(data.leader_epoch, data.leader_id, data.voted_id, data.voted_directory_id)
 
     def write_quorum_state(self, state: QuorumState, voters: VoterSet, kraft_version: int) -> None:
         """Store the state, durably."""

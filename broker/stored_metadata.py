@@ -6,6 +6,7 @@ only a quorum of one knows that everything is.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -74,3 +75,18 @@ def check_features(image: MetadataImage, kraft_version: int, directory: str) -> 
                 f"the metadata in {directory} has {name}={level}, which is {limit}:"
                 " it is of a later version; start the broker that wrote it, or choose another directory"
             )
+
+
+def check_voters(asked: Collection[int], stored: Collection[int], directory: str) -> None:
+    """Raise InvariantError if the node is to begin with other voters than are stored; with none stored, all will do."""
+    if stored and set(asked) != set(stored):
+        right = ",".join(f"{voter_id}@HOST:PORT" for voter_id in sorted(stored))
+        raise InvariantError(
+            f"the metadata in {directory} is of a quorum of the voters {_listed(stored)}, and this would be one of"
+            f" {_listed(asked)}: set controller.quorum.voters={right}, as in the settings that it was started with"
+            " before, or choose another directory"
+        )
+
+
+def _listed(voters: Collection[int]) -> str:
+    return ", ".join(map(str, sorted(voters)))

@@ -1,7 +1,9 @@
 """A node of the quorum as its start finds it: the metadata log opened, all of it understood, and the node that goes on.
 
 Who the voters are is for the settings to say (`controller.quorum.voters`). Where they say nothing, the node began as
-its own only voter, and it is for the log to say, in which voters can change.
+its own only voter, and it is for the log to say, in which voters can change. Settings that say otherwise than what is
+stored are refused: two majorities of different voters need not have anybody in common, and each would elect a leader
+of the same cluster.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from broker.metadata_log import MetadataLog
 from broker.quorum_settings import metadata_log_config, quorum_timing
-from broker.stored_metadata import StoredMetadata, check_features, read_stored
+from broker.stored_metadata import StoredMetadata, check_features, check_voters, read_stored
 from controller.raft import RaftNode
 from controller.topic_names import CLUSTER_METADATA
 from controller.voters import Voter, VoterSet
@@ -48,7 +50,8 @@ def open_stored_node(
     """Open the metadata log in `directory`, or make a new one, and read it onto the `empty` image of the cluster.
 
     `now_ms` is of the clock that never goes back, which the node is told with every event. InvariantError if the log
-    cannot be understood, or tells of what only a later version knows; OSError and KafkaError if it cannot be read.
+    cannot be understood, tells of what only a later version knows, or is of a quorum of other voters; OSError and
+    KafkaError if it cannot be read.
     """
     static = [Voter(voter.node_id) for voter in settings.voters]
     first = VoterSet(static or [Voter(settings.node_id, directory.directory_id)])
@@ -63,7 +66,10 @@ def open_stored_node(
         cut = "Cut %d bytes that were no whole batches off the metadata log in %s: it ends at offset %d now"
         _log.warning(cut, log.cut_bytes, directory.path, log.end_offset)
     stored = read_stored(log, empty)
-    check_features(stored.image, stored.kraft_version, f"{directory.path}/{CLUSTER_METADATA}-0")
+    place = f"{directory.path}/{CLUSTER_METADATA}-0"
+    check_features(stored.image, stored.kraft_version, place)
+    if static or stored.voters is None:
+        check_voters(first.by_id, log.read_quorum_voters() if stored.voters is None else stored.voters.by_id, place)
     log.bootstrap_records()  # are asked for when the cluster begins, and must be right by now
     snapshot = log.newest_snapshot
     node = RaftNode(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.metadata_log import MetadataLog, Retention
-from broker.stored_metadata import check_features, read_stored
+from broker.stored_metadata import check_features, check_voters, read_stored
 from controller.image import MetadataImage
 from controller.image_builder import apply_records
 from controller.raft_messages import Entry
@@ -108,3 +108,10 @@ def test_what_is_known_is_no_such_reason():
     check_features(EMPTY, 1, "/data")
     with pytest.raises(InvariantError, match="version=2"):
         check_features(EMPTY, 2, "/data")
+
+
+def test_voters_are_those_that_are_stored_if_any_are():
+    check_voters([1, 2], [2, 1], "place")
+    check_voters([1], [], "place")
+    with pytest.raises(InvariantError, match=r"place is of a quorum of the voters 1, 2, and this would be one of 1:"):
+        check_voters([1], [2, 1], "place")

@@ -84,6 +84,37 @@ def test_it_goes_on_with_its_vote_and_its_log(start):
     assert again.metadata.image.epoch == 4
 
 
+def test_voters_other_than_those_of_the_stored_state_are_refused_with_both(start):
+    found = start(OF_THREE)
+    found.log.write_quorum_state(QuorumState(5, voted_id=2), found.node.voters, 0)
+    start.stop()
+    is_of = r"__cluster_metadata-0 is of a quorum of the voters 1, 2, 3, and this would be one of"
+    with pytest.raises(InvariantError, match=rf"{is_of} 1: set controller\.quorum\.voters=1@HOST:PORT,2@HOST:PORT,3@"):
+        start(ALONE)
+    with pytest.raises(InvariantError, match=rf"{is_of} 1, 3: set"):
+        start(node_settings(1, dict.fromkeys((1, 3), CONTROLLER)))
+    assert set(start(OF_THREE).node.voters.by_id) == {1, 2, 3}
+
+
+def test_a_node_that_was_its_only_voter_is_not_made_one_of_several(start):
+    found = start(ALONE, KRaftVersionRecord(version=0, kraft_version=1), VoterSet([Voter(1, OWN)]).to_record())
+    found.log.write_quorum_state(QuorumState(1, voted_id=1), found.node.voters, 1)
+    start.stop()
+    with pytest.raises(InvariantError, match="of a quorum of the voters 1, and this would be one of 1, 2, 3: "):
+        start(OF_THREE)
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_an_only_voter_may_be_named_or_not(start, version):
+    named = node_settings(1, {1: CONTROLLER})
+    found = start(named)
+    found.log.write_quorum_state(QuorumState(1, voted_id=1), found.node.voters, version)
+    start.stop()
+    assert set(start(ALONE).node.voters.by_id) == {1}
+    start.stop()
+    assert set(start(named).node.voters.by_id) == {1}
+
+
 def test_what_only_a_later_version_knows_is_refused(start):
     with pytest.raises(InvariantError, match=r"no\.such\.feature=1"):
         start(ALONE, FeatureLevelRecord(name="no.such.feature", feature_level=1))
