@@ -143,7 +143,7 @@ class TopicAdministrator:
         written = ProduceRequest.Topic.Partition(index=0, records=memoryview(batch))
         read = FetchRequest.Topic.Partition(partition=0, fetch_offset=0, partition_max_bytes=10_000)
         try:
-            address = await self._leader(Topic(self._name, topic_id, 1), 0)
+            address = client.fresh(await self._leader(Topic(self._name, topic_id, 1), 0))
             topics = [ProduceRequest.Topic(topic_id=topic_id, partition_data=[written])]
             answer = await client.call(address, ApiKey.PRODUCE, 13, acks=-1, timeout_ms=1000, topic_data=topics)
             [[one]] = [topic.partition_responses for topic in answer.responses]

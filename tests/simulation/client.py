@@ -116,7 +116,10 @@ class Client:
 
     def fresh_broker(self) -> Address:
         """Return one that knows what this client was told, if that is the one that the seed chooses; else `Lost`."""
-        address = self.any_broker()
+        return self.fresh(self.any_broker())
+
+    def fresh(self, address: Address) -> Address:
+        """Return the address of one that knows what this client was told; else `Lost`."""
         if not self.world.knows(address, self._told):
             raise Lost(f"{address} is behind")
         return address

@@ -107,25 +107,6 @@ def never_parts_from_another_log(plant: pytest.MonkeyPatch) -> None:
     plant.setattr(Partition, "_diverging", lambda *_: None)
 
 
-def counts_what_followers_had_in_earlier_epochs(plant: pytest.MonkeyPatch) -> None:
-    follow, lead = Partition.follow, Partition.lead
-    known: dict[Partition, dict[int, Follower]] = {}
-
-    def lead_with_all(self: Partition, image: Any, elapsed_ms: int) -> None:
-        before = {**known.get(self, {}), **self.followers}
-        lead(self, image, elapsed_ms)
-        self.followers.update({broker: one for broker, one in before.items() if broker in self.followers})
-        self.recount()
-        self.advance_high_watermark()
-
-    def follow_and_remember(self: Partition, image: Any) -> None:
-        known.setdefault(self, {}).update(self.followers)
-        follow(self, image)
-
-    plant.setattr(Partition, "lead", lead_with_all)
-    plant.setattr(Partition, "follow", follow_and_remember)
-
-
 def takes_who_is_in_sync_for_as_far_as_itself(plant: pytest.MonkeyPatch) -> None:
     lead = Partition.lead
 

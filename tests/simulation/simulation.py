@@ -29,7 +29,7 @@ from tests.simulation.network import Network
 from tests.simulation.workload import Consumer, Producer, Topic, within
 
 _HEALED_S = 90.0
-_EVENTS_TO_END = 120_000
+_EVENTS_TO_END = 100_000
 
 
 class Outcome(NamedTuple):
