@@ -73,7 +73,8 @@ def _claim(logs: LogManager, node_id: int, wanted_id: str) -> str | None:
                     f" log.dirs is of {cluster_id}: take one of them out of log.dirs"
                 )
         for directory in logs.online:
-            _refuse_logs_of_nobody(directory)
+            if directory.meta is None:
+                _refuse_what_is_not_new(directory)
             _refuse_newer_checkpoints(directory)
     except AlreadyLocked as error:
         holder = "another process" if error.pid is None else f"process {error.pid}"
@@ -97,18 +98,26 @@ def _claim(logs: LogManager, node_id: int, wanted_id: str) -> str | None:
     return cluster_id
 
 
-def _refuse_logs_of_nobody(directory: LogDirectory) -> None:
-    """Raise `CannotStart` for logs without `meta.properties`: a new identity would hide whose they are."""
-    if directory.meta is not None:
-        return
+def _refuse_what_is_not_new(directory: LogDirectory) -> None:
+    """Raise `CannotStart` for what is there without `meta.properties`, and would be mixed with what is this node's.
+
+    That is logs, of which a new identity would hide whose they are, and the data directories of a cluster of
+    `barnabas up`, which lie beside each other in one.
+    """
     try:
         logs = sorted(filter(is_log_directory, directory.names()))
+        nested = directory.nested()
     except KafkaError as error:
         raise CannotStart(f"the data directory cannot be used: {error}") from error
     if logs:
         raise CannotStart(
             f"{directory.path} holds logs, such as {logs[0]}, but no meta.properties, which says whose they are: put"
             " that file back, or choose another directory"
+        )
+    if nested:
+        raise CannotStart(
+            f"{directory.path} holds other data directories, such as {nested[0]}: start all of them with `barnabas up"
+            f" --data-dir {directory.path}` if that made them, or choose another directory"
         )
 
 

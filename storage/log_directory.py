@@ -124,6 +124,12 @@ class LogDirectory:
         with self.storage_errors():
             return self._disk.list_dir(self.path)
 
+    def nested(self) -> list[str]:
+        """Return the paths of data directories within this one, in order."""
+        paths = (f"{self.path}/{name}" for name in self.names())
+        with self.storage_errors():
+            return sorted(path for path in paths if self._disk.exists(f"{path}/{_META_PROPERTIES}"))
+
     def format(self, meta: MetaProperties) -> None:
         """Durably write down to which cluster and node the directory belongs."""
         self._disk.replace_file(f"{self.path}/{_META_PROPERTIES}", format_meta_properties(meta).encode())

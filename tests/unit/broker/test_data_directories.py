@@ -109,6 +109,25 @@ def test_logs_without_meta_properties_are_refused_and_left_as_they_are(tmp_path,
     assert sorted(path.name for path in (tmp_path / "old").iterdir()) == [".lock", name]
 
 
+def test_a_directory_of_other_nodes_directories_is_refused_and_left_as_it_is(tmp_path):
+    for node_id in (1, 2):
+        logs = manager(tmp_path / str(node_id))
+        claimed_and_marked(logs, node_id, Random(1))
+        leave_directories(logs.directories)
+    with pytest.raises(CannotStart, match=rf"{tmp_path} holds other data directories, such as {tmp_path}/1: "):
+        claim_directories(manager(tmp_path), 1, Random(1))
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "1", "2"]
+
+
+def test_a_data_directory_may_hold_another_one(tmp_path):
+    logs = manager(tmp_path, tmp_path / "second")
+    claimed_and_marked(logs, 1, Random(1))
+    leave_directories(logs.directories)
+    again = manager(tmp_path, tmp_path / "second")
+    assert not claimed_and_marked(again, 1, Random(1)).is_new
+    leave_directories(again.directories)
+
+
 def test_a_directory_that_cannot_be_made_is_named_with_the_reason(tmp_path):
     (tmp_path / "nowhere").symlink_to("/proc/nothing")
     with pytest.raises(CannotStart, match=r"cannot be used: \S+/nowhere/data: No such file or directory; mend that"):

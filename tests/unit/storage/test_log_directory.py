@@ -230,3 +230,13 @@ def test_a_checkpoint_that_a_crash_left_half_done_is_not_written_over_but_gone(t
     directory.write_offsets(LOG_STARTS, {("t", 0): 24})
     assert directory.read_offsets(LOG_STARTS) == {("t", 0): 24}
     assert (tmp_path / "same").read_text() == "0\n1\nt 0 52\n"
+
+
+def test_data_directories_within_it_are_told_of(tmp_path: Path) -> None:
+    (tmp_path / "letters-0").mkdir()
+    inner = opened(tmp_path / "inner")
+    inner.format(META)
+    inner.close(clean=True)
+    outer = opened(tmp_path)
+    assert outer.nested() == [f"{tmp_path}/inner"]
+    outer.close(clean=False)
