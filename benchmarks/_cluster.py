@@ -166,6 +166,16 @@ def metadata(server: Server, topics: Sequence[str] = ()) -> Any:
         client.close()
 
 
+def _logs(server: Server, topics: Sequence[str]) -> int:
+    """Return how many logs of these topics a broker has."""
+    client = Client(server.port)
+    try:
+        answer = client.call(ApiKey.DESCRIBE_LOG_DIRS, 4, request_class(ApiKey.DESCRIBE_LOG_DIRS)(topics=None))
+    finally:
+        client.close()
+    return sum(len(topic.partitions) for one in answer.results for topic in one.topics if topic.name in topics)
+
+
 def wait_until(holds: Callable[[], bool], what: str, timeout_s: float = TIMEOUT_S, poll_s: float = _POLL_S) -> None:
     """Return once it holds; a broker that does not answer does not hold it."""
     deadline = time.perf_counter() + timeout_s
@@ -178,9 +188,10 @@ def wait_until(holds: Callable[[], bool], what: str, timeout_s: float = TIMEOUT_
 
 
 def create_topics(cluster: Cluster, names: Sequence[str], partitions: int, replicas: Sequence[int] = ()) -> float:
-    """Create topics of three replicas in one request; return the seconds until every broker knows them led and in sync.
+    """Create topics of three replicas in one request; return the seconds until every broker has made its logs.
 
-    With `replicas`, all partitions are where those say, and the first of them leads; else they are spread.
+    By then it knows all partitions led and in sync. With `replicas`, all are where those say, and the first of them
+    leads; else they are spread.
     """
     requests = request_class(ApiKey.CREATE_TOPICS)
     assigned = requests.Topic.Assignment
@@ -204,10 +215,12 @@ def create_topics(cluster: Cluster, names: Sequence[str], partitions: int, repli
     if failed:
         raise RuntimeError(f"{len(failed)} topics were not created: {failed[0]}")
 
+    count = partitions * len(names)
+
     def complete(server: Server) -> bool:
         found = [one for topic in metadata(server, names).topics for one in topic.partitions]
-        everywhere = len(found) == partitions * len(names)
-        return everywhere and all(one.leader_id > 0 and len(one.isr_nodes) == len(NODES) for one in found)
+        known = len(found) == count and all(one.leader_id > 0 and len(one.isr_nodes) == len(NODES) for one in found)
+        return known and _logs(server, names) == count
 
     for server in cluster.nodes.values():
         wait_until(

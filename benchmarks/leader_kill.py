@@ -1,8 +1,9 @@
 """Three thousand partitions of three replicas: how long they take to create, and to be led anew after a kill.
 
-Seconds from creating them until every broker knows all of them led and in sync, and from kill -9 of a broker that leads
-a third of them until both others know of a living leader for every partition. Apache Kafka's brokers are taken for dead
-after their session of 9 seconds (`broker.session.timeout.ms`); ours when their connections have broken.
+Seconds from creating them until every broker knows all of them led and in sync and has made its logs, and from kill -9
+of a broker that leads a third of them until both others know of a living leader for every partition. Apache Kafka's
+brokers are taken for dead after their session of 9 seconds (`broker.session.timeout.ms`); ours when their connections
+have broken.
 """
 
 from __future__ import annotations
