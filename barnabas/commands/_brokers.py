@@ -62,8 +62,8 @@ class Broker:
 class Brokers:
     """All of them. To be used in a `with` block, at whose end none of them is left."""
 
-    def __init__(self, on_end: Callable[[Broker], None]) -> None:
-        """`on_end` is told of each that ends before it is to."""
+    def __init__(self, on_end: Callable[[Broker, int], None]) -> None:
+        """`on_end` is told of each that ends before it is to, and of how many others are left."""
         self.phase: Phase = "starting"
         self.status = 0
         self.running: dict[int, Broker] = {}
@@ -166,7 +166,7 @@ class Brokers:
         if self.phase == "stopping":
             self.status = self.status or (HAD_TO_STOP if status else 0)
             return
-        self._on_end(broker)
+        self._on_end(broker, len(self.running))
         if self.phase == "starting":
             self.stop(CANNOT_START if status == CANNOT_START else HAD_TO_STOP)
         elif not self.running:

@@ -1,8 +1,11 @@
 """The directory of a cluster that `barnabas up` runs, and the settings of each broker in it.
 
-    DIR/cluster.properties   the cluster's id, and how many brokers it has: written once, the rest anew at each start
+    DIR/cluster.properties   the cluster's id, and how many brokers it has, which stay; the rest is written anew
     DIR/N.properties         broker N's settings, for `barnabas serve --config` too
-    DIR/N/                   broker N's data
+    DIR/N/                   broker N's data, locked by N/.lock as long as it runs
+
+DIR itself is locked as long as `barnabas up` runs, and nothing is written before it is certain that this is the only
+one, and that no broker runs which was started by other means.
 
 The first brokers, at most three and an odd number, are controllers too. Where the others listen may change from one
 start to the next.
@@ -10,9 +13,11 @@ start to the next.
 
 from __future__ import annotations
 
+import fcntl
 import os
 from base64 import urlsafe_b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from socket import socket
 from typing import NamedTuple
 
@@ -67,25 +72,77 @@ def voter_count(brokers: int) -> int:
     return most - (most + 1) % 2
 
 
+@contextmanager
+def held(directory: str, brokers: int) -> Iterator[None]:
+    """Keep other clusters out of a directory, which is made for it, and gone again if nothing was put there.
+
+    WrongCall if another `barnabas up` has it, or one of so many brokers runs there.
+    """
+    new = not os.path.isdir(directory)
+    try:
+        os.makedirs(directory, exist_ok=True)
+        descriptor = os.open(directory, os.O_RDONLY)
+    except OSError as error:
+        raise _unusable(directory, error) from error
+    try:
+        if not _lock(descriptor):
+            raise WrongCall(
+                f"{directory} is in use by another `barnabas up`: stop that first, or choose another directory with "
+                "--data-dir DIR"
+            )
+        for node_id in range(1, brokers + 1):
+            _refuse_running(directory, node_id)
+        yield
+    finally:
+        os.close(descriptor)
+        if new:
+            with suppress(OSError):  # it is not empty
+                os.rmdir(directory)
+
+
+def _refuse_running(directory: str, node_id: int) -> None:
+    """Raise WrongCall if a broker has locked its data."""
+    try:
+        with open(os.path.join(directory, str(node_id), ".lock"), "r+", encoding="utf-8") as file:
+            if not _lock(file.fileno()):
+                raise WrongCall(
+                    f"broker {node_id} of {directory} runs already, as process {file.read().strip()}: stop it first"
+                )
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise _unusable(directory, error) from error
+
+
+def _lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _unusable(directory: str, error: OSError) -> WrongCall:
+    return WrongCall(f"{error.filename or directory}: {(error.strerror or str(error)).lower()}")
+
+
 def identity(directory: str, brokers: int) -> str:
-    """Return the id of the cluster whose directory this is, which is made if it is new or empty.
+    """Return the id of the cluster whose directory this is; a new one if that is empty.
 
     WrongCall if what is there is not the data of so many brokers.
     """
     path = os.path.join(directory, IDENTITY)
     try:
         found = _read(path)
-        if found is None and os.path.isdir(directory) and os.listdir(directory):
+        if found is None and os.listdir(directory):
             raise WrongCall(
                 f"{directory} is not empty, and holds no {IDENTITY}, which says what cluster is in it: choose another "
                 "directory with --data-dir DIR"
             )
-        if found is None:
-            found = {"cluster.id": _new_id(), "brokers": str(brokers)}
-            os.makedirs(directory, exist_ok=True)
-            _write(path, found)
     except OSError as error:
-        raise WrongCall(f"{error.filename or directory}: {(error.strerror or str(error)).lower()}") from error
+        raise _unusable(directory, error) from error
+    if found is None:
+        return _new_id()
     if not found.keys() >= {"cluster.id", "brokers"}:
         raise WrongCall(
             f"{path} does not say cluster.id and brokers: put it back as it was, or choose another directory"
@@ -119,12 +176,14 @@ def settings_of(node: Node, nodes: Sequence[Node], cluster_id: str, own: Mapping
     }
 
 
+def write_identity(directory: str, cluster_id: str, brokers: int) -> None:
+    """Make a directory that of this cluster; WrongCall if that is impossible."""
+    _write(os.path.join(directory, IDENTITY), {"cluster.id": cluster_id, "brokers": str(brokers)})
+
+
 def write_settings(node: Node, settings: Mapping[str, str]) -> None:
     """Write the file of a broker's settings; WrongCall if that is impossible."""
-    try:
-        _write(node.settings_file, settings)
-    except OSError as error:
-        raise WrongCall(f"{node.settings_file}: {(error.strerror or str(error)).lower()}") from error
+    _write(node.settings_file, settings)
 
 
 def _new_id() -> str:
@@ -143,12 +202,15 @@ def _read(path: str) -> dict[str, str] | None:
 
 
 def _write(path: str, settings: Mapping[str, str]) -> None:
-    """Write a file of settings as a whole or not at all."""
-    with open(f"{path}.tmp", "w", encoding="utf-8") as file:
-        file.writelines(f"{name}={_escaped(value)}\n" for name, value in settings.items())
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(f"{path}.tmp", path)
+    """Write a file of settings as a whole or not at all; WrongCall if that is impossible."""
+    try:
+        with open(f"{path}.tmp", "w", encoding="utf-8") as file:
+            file.writelines(f"{name}={_escaped(value)}\n" for name, value in settings.items())
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(f"{path}.tmp", path)
+    except OSError as error:
+        raise _unusable(path, error) from error
 
 
 def _escaped(value: str) -> str:

@@ -15,12 +15,14 @@ import argparse
 import fcntl
 import json
 import os
+import re
 import shlex
 import signal
 import socket
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
+from functools import partial
 
 from barnabas.commands._brokers import Broker, Brokers
 from barnabas.commands._client import DEFAULT_TIMEOUT_S, admin, positive
@@ -30,9 +32,11 @@ from barnabas.commands._cluster_files import (
     OURS,
     Address,
     Node,
+    held,
     identity,
     settings_of,
     voter_count,
+    write_identity,
     write_settings,
 )
 from barnabas.commands._output import CommandError, WrongCall, add_json, complain, explain_code
@@ -66,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--topic",
-        type=new_topic,
+        type=_topic,
         action="append",
         default=[],
         metavar="NAME[:PARTITIONS]",
@@ -98,11 +102,13 @@ def run(options: argparse.Namespace) -> int:
                 tempfile.TemporaryDirectory(prefix="barnabas-", ignore_cleanup_errors=True)
             )
         directory = os.path.abspath(options.data_dir)
+        stack.enter_context(held(directory, options.brokers))
         cluster_id = identity(directory, options.brokers)
         nodes = _nodes(options.listen, options.brokers, directory, stack)
+        write_identity(directory, cluster_id, options.brokers)
         for node in nodes:
             write_settings(node, settings_of(node, nodes, cluster_id, dict(options.define)))
-        brokers = stack.enter_context(Brokers(lambda broker: _say_ended(broker, options.command)))
+        brokers = stack.enter_context(Brokers(partial(_say_ended, options.command)))
         if options.exit_with_parent:
             try:
                 brokers.stop_at_end_of_input()
@@ -193,6 +199,8 @@ def _announce(options: argparse.Namespace, brokers: Sequence[Broker]) -> None:
         line = json.dumps({"bootstrap": bootstrap, "brokers": told})
     else:
         line = f"ready: {bootstrap}"
+        # The others serve those who know them all, whichever broker is gone.
+        complain(options.command, f"in other terminals: export BARNABAS_BROKERS={bootstrap}")
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
     if options.ready_fd is not None:
@@ -200,11 +208,13 @@ def _announce(options: argparse.Namespace, brokers: Sequence[Broker]) -> None:
             file.write(f"{line}\n")
 
 
-def _say_ended(broker: Broker, command: str) -> None:
+def _say_ended(command: str, broker: Broker, others: int) -> None:
     status = broker.process.returncode
     how = f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
     said = f"broker {broker.node.node_id} (process {broker.process.pid}) {how}"
-    if broker.ready:
+    if broker.ready and not others:
+        said += "; none of those that were started here is left"
+    elif broker.ready:
         again = shlex.join(["barnabas", "serve", "--config", broker.node.settings_file])
         said += f"; the others go on. To start it again: {again}"
     complain(command, said)
@@ -230,6 +240,15 @@ def _listen(text: str) -> Address:
     if host in ("", "0.0.0.0", "::"):  # noqa: S104 - refused
         raise argparse.ArgumentTypeError(f"{text!r}: name an address that clients connect to, such as 127.0.0.1:{port}")
     return Address(host, int(port))
+
+
+def _topic(text: str) -> tuple[str, int | None]:
+    name, partitions = new_topic(text)
+    if name in (".", "..") or not re.fullmatch(r"[a-zA-Z0-9._-]{1,249}", name):
+        raise argparse.ArgumentTypeError(
+            f"{name!r} is no name of a topic: 1 to 249 of the characters a-z, A-Z, 0-9, ., _ and - make one"
+        )
+    return name, partitions
 
 
 def _setting(text: str) -> tuple[str, str]:

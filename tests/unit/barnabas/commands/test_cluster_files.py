@@ -1,8 +1,18 @@
+import fcntl
 from pathlib import Path
 
 import pytest
 
-from barnabas.commands._cluster_files import Address, Node, identity, settings_of, voter_count, write_settings
+from barnabas.commands._cluster_files import (
+    Address,
+    Node,
+    held,
+    identity,
+    settings_of,
+    voter_count,
+    write_identity,
+    write_settings,
+)
 from barnabas.commands._output import WrongCall
 
 
@@ -18,18 +28,45 @@ def test_an_odd_number_of_at_most_three_votes(brokers, voters):
     assert voter_count(brokers) == voters
 
 
-def test_the_identity_lasts(tmp_path: Path):
-    place = str(tmp_path / "new")
-    cluster_id = identity(place, 3)
+def test_the_identity_is_a_new_one_until_it_is_written(tmp_path: Path):
+    cluster_id = identity(str(tmp_path), 3)
     assert len(cluster_id) == 22
-    assert identity(place, 3) == cluster_id != identity(str(tmp_path / "other"), 3)
+    assert identity(str(tmp_path), 3) != cluster_id
+    write_identity(str(tmp_path), cluster_id, 3)
+    assert identity(str(tmp_path), 3) == cluster_id
 
 
 def test_it_is_that_of_a_number_of_brokers(tmp_path: Path):
-    place = str(tmp_path / "new")
-    identity(place, 3)
+    write_identity(str(tmp_path), "id", 3)
     with pytest.raises(WrongCall, match="holds a cluster of 3 brokers: say --brokers 3"):
-        identity(place, 4)
+        identity(str(tmp_path), 4)
+
+
+def test_a_directory_is_for_one_at_a_time(tmp_path: Path):
+    place = str(tmp_path / "some" / "where")
+    with held(place, 3), pytest.raises(WrongCall, match=r"where is in use by another `barnabas up`"), held(place, 3):
+        pass
+
+
+def test_a_new_directory_in_which_nothing_was_put_is_gone_again(tmp_path: Path):
+    for place in ("new", "used", "old"):
+        (tmp_path / "old").mkdir(exist_ok=True)
+        with held(str(tmp_path / place), 3):
+            if place == "used":
+                write_identity(str(tmp_path / place), "id", 3)
+    assert {path.name for path in tmp_path.iterdir()} == {"used", "old"}
+
+
+def test_a_broker_that_runs_keeps_others_out(tmp_path: Path):
+    lock = tmp_path / "2" / ".lock"
+    lock.parent.mkdir()
+    lock.write_text("4711\n")
+    with held(str(tmp_path), 3):
+        pass
+    with open(lock, encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(WrongCall, match=r"broker 2 of .* runs already, as process 4711"), held(str(tmp_path), 3):
+            pass
 
 
 def test_a_file_that_does_not_say_it_is_refused(tmp_path: Path):

@@ -153,6 +153,7 @@ def test_when_no_broker_is_left_it_ends_with_1(up):
     (only,) = running.ready()["brokers"]
     os.kill(only["pid"], signal.SIGKILL)
     assert running.end() == 1
+    assert "was ended by SIGKILL; none of those that were started here is left\n" in running.said
 
 
 def test_brokers_go_with_a_parent_that_is_killed(up, tmp_path):
@@ -209,6 +210,7 @@ def test_people_and_a_descriptor_are_told_the_same_line(up):
         line = told.read()  # to its end: the descriptor is closed
     assert re.fullmatch(r"ready: 127\.0\.0\.1:\d+\n", line)
     assert running.process.stdout.readline() == line
+    assert f"barnabas up: in other terminals: export BARNABAS_BROKERS={line.split()[1]}\n" in running.said
     assert running.stop() == 0
 
 
@@ -237,9 +239,9 @@ def test_what_a_broker_does_not_take_ends_the_start(up, tmp_path):
 
 
 def test_a_topic_that_cannot_be_ends_the_start(up):
-    running = up("--ephemeral", "--brokers", "1", "--topic", "a b")
+    running = up("--ephemeral", "--brokers", "1", "--topic", "t:100000000")
     assert running.end() == 2
-    assert "barnabas up: --topic a b: " in running.said
+    assert "barnabas up: --topic t: " in running.said
 
 
 def test_a_port_in_use_is_named(call, tmp_path):
@@ -248,6 +250,7 @@ def test_a_port_in_use_is_named(call, tmp_path):
         said = call("up", "--data-dir", str(tmp_path / "data"), "--listen", address)
     assert (said.status, said.out) == (2, "")
     assert said.err.startswith(f"barnabas up: cannot listen on {address}: address already in use; choose another")
+    assert not (tmp_path / "data").exists()
 
 
 def test_a_directory_of_another_number_of_brokers_is_refused(up, call, tmp_path):
@@ -257,6 +260,17 @@ def test_a_directory_of_another_number_of_brokers_is_refused(up, call, tmp_path)
     said = call("up", "--brokers", "3", "--data-dir", str(tmp_path / "data"))
     assert said.status == 2
     assert f"{tmp_path}/data holds a cluster of 1 brokers: say --brokers 1, or choose another" in said.err
+
+
+def test_a_cluster_that_runs_is_left_as_it_is(up, call, tmp_path):
+    running = up("--json", "--brokers", "1", "--data-dir", str(tmp_path / "data"))
+    running.ready()
+    before = {file.name: file.read_bytes() for file in (tmp_path / "data").iterdir() if file.is_file()}
+    said = call("up", "--brokers", "1", "--data-dir", str(tmp_path / "data"), "--listen", "127.0.0.1:0")
+    assert said.status == 2
+    assert f"{tmp_path}/data is in use by another `barnabas up`: " in said.err
+    assert {file.name: file.read_bytes() for file in (tmp_path / "data").iterdir() if file.is_file()} == before
+    assert running.stop() == 0
 
 
 def test_a_directory_with_something_else_in_it_is_refused(call, tmp_path):
@@ -282,6 +296,8 @@ def test_a_directory_with_something_else_in_it_is_refused(call, tmp_path):
         (["-D", "num.partitions"], "'num.partitions': write it as KEY=VALUE"),
         (["-D", "node.id=7"], "node.id is not the same for all brokers, and is set for each"),
         (["--topic", "t:0"], "'0' is not a number of at least 1"),
+        (["--topic", "a b"], "'a b' is no name of a topic: 1 to 249 of the characters a-z, A-Z, 0-9, ., _ and -"),
+        (["--topic", ".."], "'..' is no name of a topic"),
         (["--ephemeral", "--data-dir", "x"], "--data-dir: not allowed with argument --ephemeral"),
         (["--data-dir", "/dev/null/x"], "/dev/null/x"),
     ],
