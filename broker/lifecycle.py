@@ -30,6 +30,7 @@ Call: TypeAlias = Callable[[Message, float], Awaitable[Any]]
 _FINAL = frozenset({ErrorCode.INCONSISTENT_CLUSTER_ID, ErrorCode.INVALID_REGISTRATION, ErrorCode.UNSUPPORTED_VERSION})
 _RETRY_S = 0.1
 _GIVE_UP_S = 1.5
+_PATIENCE_S = 5.0
 _SHUTTING_DOWN_S = 0.05
 
 _log = logging.getLogger("broker.lifecycle")
@@ -83,16 +84,26 @@ class Lifecycle:
         """Become known to the controller; return the broker epoch.
 
         RegistrationError if it refuses for good, or is not to be reached, or its answer does not change, for
-        `timeout_s`.
+        `timeout_s`. What holds it up is said long before that.
         """
         ends = self._loop.time() + timeout_s
-        while True:
-            code = await self._try_to_register(request, ends - self._loop.time())
-            if code is ErrorCode.NONE:
-                return self.broker_epoch
-            if code in _FINAL or self._loop.time() + _RETRY_S >= ends:
-                raise RegistrationError(_why(code, request))
-            await asyncio.sleep(_RETRY_S)
+        code = ErrorCode.REQUEST_TIMED_OUT  # until somebody answers
+
+        def complain() -> None:
+            left_s = ends - self._loop.time()
+            _log.warning("Not registered yet, and trying for another %.0f s: %s", left_s, _why(code, request))
+
+        complaint = self._loop.call_later(_PATIENCE_S, complain)
+        try:
+            while True:
+                code = await self._try_to_register(request, ends - self._loop.time())
+                if code is ErrorCode.NONE:
+                    return self.broker_epoch
+                if code in _FINAL or self._loop.time() + _RETRY_S >= ends:
+                    raise RegistrationError(_why(code, request))
+                await asyncio.sleep(_RETRY_S)
+        finally:
+            complaint.cancel()
 
     async def _try_to_register(self, request: BrokerRegistrationRequest, timeout_s: float) -> ErrorCode:
         try:

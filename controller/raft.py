@@ -248,6 +248,11 @@ class RaftNode(Answering):
         told = None if response is None else told_by(response)
         if told is not None and told.error == ErrorCode.INCONSISTENT_CLUSTER_ID:
             self._strangers.add(request.to)
+            self._warn(
+                f"Node {request.to} is not in cluster {self._me.cluster_id}, in which this one is: start all nodes with"
+                " the same controller.quorum.voters, of which the id of a new cluster is made, or the same"
+                " barnabas.cluster.id; meta.properties has the id of what is stored"
+            )
         elif told is not None:
             self._strangers.discard(request.to)
         if isinstance(request.message, VoteRequest):
@@ -263,8 +268,6 @@ class RaftNode(Answering):
         """Follow the leader of this or a later epoch; nobody leads epoch 0."""
         if told is None or not told.epoch:
             return
-        if told.error == ErrorCode.INCONSISTENT_CLUSTER_ID:
-            self._warn(f"Another node of the quorum is not in cluster {self._me.cluster_id}")
         known = self.quorum_state.leader_id
         follows = told.leader_id in self.voters and told.leader_id != self.node_id
         if told.epoch > self.epoch:

@@ -104,6 +104,28 @@ def test_a_refusal_says_what_is_wrong_and_only_one_for_good_says_it_at_once(cont
     assert (controller.loop.time() == 0) is final
 
 
+@pytest.mark.parametrize(
+    ("silent", "words"), [(False, "another broker with node.id=4 is running"), (True, "no controller answered")]
+)
+def test_a_start_that_is_held_up_says_why_long_before_it_gives_up(controller, caplog, silent, words):
+    controller.silent = silent
+    controller.registrations = [ErrorCode.DUPLICATE_BROKER_REGISTRATION]
+    registering = controller.loop.create_task(controller.lifecycle.register(REGISTRATION, 60))
+    controller.let_pass(2)
+    assert caplog.messages == []
+    controller.let_pass(10)
+    assert [words in message for message in caplog.messages] == [True]
+    assert "55 s" in caplog.text
+    registering.cancel()
+    controller.let_pass(1)
+
+
+def test_a_start_that_succeeds_complains_of_nothing(controller, caplog):
+    controller.run(controller.lifecycle.register(REGISTRATION, 60))
+    controller.let_pass(60)
+    assert caplog.messages == []
+
+
 def test_a_start_without_controllers_says_so_when_its_time_is_over(controller):
     controller.silent = True
     with pytest.raises(RegistrationError, match="a majority of controller"):

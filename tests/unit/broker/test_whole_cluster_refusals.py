@@ -68,7 +68,7 @@ def test_a_broker_of_another_cluster_is_told_so(make, said):
     why = refused(cluster, Host(cluster.world, "b4", settings, []))
     assert f"the data directory belongs to the cluster {OTHER}" in why
     assert cluster.schedule.now - began < 5
-    assert f"Another node of the quorum is not in cluster {OTHER}" in said()
+    assert f"Node 1 is not in cluster {OTHER}, in which this one is: " in said()
 
 
 def test_an_advertised_address_that_nobody_reaches_is_named_by_who_tries_and_keeps_nobody_in_sync_there(make, said):

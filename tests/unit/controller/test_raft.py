@@ -35,7 +35,9 @@ def test_a_node_that_has_no_vote_does_not_stand_for_election() -> None:
 
 def test_a_node_is_a_stranger_while_most_voters_say_that_they_are_of_another_cluster() -> None:
     voters = VoterSet([Voter(number) for number in (1, 2, 3)])
-    node = RaftNode(4, voters, QuorumState(), kraft_version=0, end_offset=0, end_epoch=0, random=Random(1))
+    node = RaftNode(
+        4, voters, QuorumState(), kraft_version=0, end_offset=0, end_epoch=0, cluster_id="c", random=Random(1)
+    )
 
     def answered(by: int, error: ErrorCode) -> bool:
         request = Request(by, VoteRequest(topics=[]))
@@ -46,6 +48,12 @@ def test_a_node_is_a_stranger_while_most_voters_say_that_they_are_of_another_clu
     assert not answered(1, ErrorCode.INCONSISTENT_CLUSTER_ID)
     assert answered(3, ErrorCode.INCONSISTENT_CLUSTER_ID)
     assert not answered(1, ErrorCode.NONE)
+    warnings = node.ready().warnings
+    assert [warning.partition(":")[0] for warning in warnings] == [
+        "Node 1 is not in cluster c, in which this one is",
+        "Node 3 is not in cluster c, in which this one is",
+    ]
+    assert "the same controller.quorum.voters" in warnings[0]
 
 
 def test_only_a_leader_proposes() -> None:
