@@ -8,7 +8,8 @@ follow each other without waiting, and are answered in their order.
     idle          a request, or connect()      connecting, once the back-off is over
     connecting    versions known               ready: on_ready, then the requests that waited leave
     connecting    no connection, or too late   idle: the requests that waited are lost; the back-off doubles;
-                                               on_refused, if the node's system says that nobody listens there
+                                               on_refused, if the node's system says that nobody listens there;
+                                               one line in the log when that has gone on for a while
     ready         the connection broke         idle: on_lost, all requests are lost; the back-off starts small
     ready         no answer in time, garbage   likewise, and one line in the log
     any           close()                      closed: all requests are lost, and those to come
@@ -47,6 +48,7 @@ Address: TypeAlias = tuple[str, int]
 _SIZE = Struct(">i")
 _CORRELATION_IDS = 1 << 31
 _JITTER = 0.2
+_PATIENCE_S = 1.0  # nodes that start together do not listen at the same moment
 _SOFTWARE = "barnabas"
 
 _log = logging.getLogger("broker.peer")
@@ -121,6 +123,8 @@ class Peer:
         self._waiting: deque[_Call] = deque()  # for the connection
         self._in_flight: deque[_Call] = deque()
         self._failures = 0
+        self._failing_since = 0.0
+        self._told = False  # of these failures
         self._retry_at = 0.0
 
     def __str__(self) -> str:
@@ -180,6 +184,8 @@ class Peer:
         self._drop()
 
     def _begin(self) -> None:
+        if not self._failures:
+            self._failing_since, self._told = self._loop.time(), False
         self._timer = self._loop.call_later(self._limits.connect_timeout_ms / 1000, self._failed, "no answer in time")
         self._wire = wire = _Wire(self, self._limits.max_response_bytes)
         self._connecting = self._loop.create_task(self._connect(wire))
@@ -191,7 +197,7 @@ class Peer:
         except Exception as error:  # also a name that is none
             if wire is self._wire:
                 self._connecting = None
-                self._failed(str(error))
+                self._failed(str(error), _PATIENCE_S)
                 if isinstance(error, ConnectionRefusedError) and self._on_refused is not None:
                     self._on_refused()
 
@@ -288,10 +294,11 @@ class Peer:
         if self._on_lost is not None:
             self._on_lost()
 
-    def _failed(self, why: str) -> None:
-        """Give up an attempt to connect; it is said of the first in a row."""
-        level = logging.DEBUG if self._failures else logging.WARNING
-        _log.log(level, "Cannot talk to %s: %s", self, why)
+    def _failed(self, why: str, patience_s: float = 0.0) -> None:
+        """Give up an attempt to connect; of those in a row it is said of one that ends after the patience."""
+        tell = not self._told and self._loop.time() - self._failing_since >= patience_s
+        self._told = self._told or tell
+        _log.log(logging.WARNING if tell else logging.DEBUG, "Cannot talk to %s: %s", self, why)
         self._drop()
         self._back_off()
         self._failures += 1

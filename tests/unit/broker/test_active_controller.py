@@ -156,12 +156,14 @@ def test_who_leads_no_more_has_no_duties(make):
     assert duties._timers == {}
 
 
-def test_a_controller_that_was_killed_waits_for_no_session_of_its_own_last_run(make):
+def test_a_controller_that_was_killed_waits_for_no_session_of_its_own_last_run_and_warns_of_none(make, caplog):
     cluster = make({1: BOTH, 2: BROKER}, **{"barnabas.cluster.id": "A" * 22})
     cluster.kill(1)
+    caplog.clear()
     begin = cluster.schedule.now
     cluster.start(1)
     assert cluster.schedule.now - begin < SESSION_S / 2
+    assert "not heard any more" not in caplog.text
 
 
 def test_what_goes_wrong_with_its_duties_is_told_at_once():

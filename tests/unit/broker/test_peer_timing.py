@@ -75,6 +75,23 @@ def test_attempts_back_off_exponentially_with_jitter_up_to_a_limit(network):
     )
 
 
+def test_a_peer_that_cannot_be_reached_is_told_of_once_in_a_row_and_not_at_the_first_tries(network, caplog):
+    peer = network.peer(backoff_ms=100, max_backoff_ms=1000)
+    for _ in range(2):
+        network.down = True
+        caplog.clear()
+        began = network.time()
+        while network.time() - began < 0.8:
+            assert warnings(caplog) == [], "it may be about to start"
+            network.run_until_complete(peer.call(vote()))
+        for _ in range(5):
+            network.run_until_complete(peer.call(vote()))
+        assert [f"Cannot talk to {peer}: " in warning for warning in warnings(caplog)] == [True]
+        network.down = False
+        assert network.run_until_complete(peer.call(vote())) is not None
+        network.lines[-1].protocol.connection_lost(None)
+
+
 def test_a_success_makes_the_back_off_short_again(network):
     network.down = True
     peer = network.peer(backoff_ms=100, max_backoff_ms=10_000)
