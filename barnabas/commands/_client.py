@@ -11,7 +11,6 @@ import contextlib
 import logging
 import os
 import socket
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -20,11 +19,15 @@ from barnabas.commands._output import CommandError, WrongCall, plain
 from barnabas.commands._settings import Settings, parse_setting, read_settings
 
 if TYPE_CHECKING:
-    from kafka import KafkaAdminClient, KafkaConsumer
+    from kafka import KafkaConsumer
+
+    from barnabas.commands._admin import Admin
 
 DEFAULT_BROKERS = "127.0.0.1:9092"
 DEFAULT_PORT = 9092
 DEFAULT_TIMEOUT_S = 2.0
+LOOK_MS = 5000
+"""How long a command that only looks at the cluster waits for a response: a lost majority is to be seen too."""
 
 
 def add_broker_options(parser: argparse.ArgumentParser) -> None:
@@ -62,11 +65,12 @@ def add_broker_options(parser: argparse.ArgumentParser) -> None:
 
 
 @contextmanager
-def admin(options: argparse.Namespace) -> Iterator[KafkaAdminClient]:
+def admin(options: argparse.Namespace, **own: Any) -> Iterator[Admin]:
     """Connect an admin client for the length of a `with` block."""
-    from kafka import KafkaAdminClient
+    from barnabas.commands._admin import Admin
 
-    with closing(connect(KafkaAdminClient, options)) as client:
+    own.setdefault("reconnect_backoff_max_ms", 1000)  # who watches wants to see a broker come back
+    with closing(connect(Admin, options, **own)) as client:
         yield client
 
 
@@ -80,34 +84,39 @@ def consumer(options: argparse.Namespace, **own: Any) -> Iterator[KafkaConsumer]
 
 
 def connect(kind: Any, options: argparse.Namespace, **own: Any) -> Any:
-    """Make a client of this kind; say within the time-out which address does not answer, and why.
+    """Make a client of this kind at the first address that answers; say of each within the time-out why it does not.
 
-    `own` are the command's settings, over which the user's `-X` goes.
+    kafka-python would choose any of the addresses, and may run out of time with those that do not answer. `own` are
+    the command's settings, over which the user's `-X` goes.
     """
     from kafka.errors import KafkaConfigurationError, KafkaTimeoutError, UnrecognizedBrokerVersion
 
     logging.getLogger("kafka").setLevel(logging.CRITICAL)  # its log is not what the user asked for
     from_file = read_settings(options.settings_file) if options.settings_file else []
     settings = Settings(from_file, options.settings)
-    if not settings.proxied:
-        _find_listener(options.brokers, options.timeout)
-    try:
-        return kind(
-            **{
-                "bootstrap_servers": options.brokers,
-                "client_id": "barnabas-cli",
-                "bootstrap_timeout_ms": int(options.timeout * 1000),
-                **own,
-                **settings.of(kind),
-            }
-        )
-    except (KafkaTimeoutError, UnrecognizedBrokerVersion) as error:
-        listed = ", ".join(options.brokers)
-        raise CommandError(
-            f"what listens at {listed} did not answer as a Kafka broker within {options.timeout:g} s"
-        ) from error
-    except (KafkaConfigurationError, AssertionError, ValueError) as error:
-        raise WrongCall(f"the client refuses its settings: {plain(str(error))}") from error
+    failures = []
+    for address in options.brokers:
+        if not settings.proxied and (why := _not_listening(address, options.timeout)):
+            failures.append(f"{address} ({why})")
+            continue
+        try:
+            return kind(
+                **{
+                    "bootstrap_servers": address,
+                    "client_id": "barnabas-cli",
+                    "bootstrap_timeout_ms": int(options.timeout * 1000),
+                    **own,
+                    **settings.of(kind),
+                }
+            )
+        except (KafkaTimeoutError, UnrecognizedBrokerVersion):
+            failures.append(f"{address} (what listens there did not answer as one within {options.timeout:g} s)")
+        except (KafkaConfigurationError, AssertionError, ValueError) as error:
+            raise WrongCall(f"the client refuses its settings: {plain(str(error))}") from error
+    raise CommandError(
+        f"no broker answers at {', '.join(failures)}; -b or $BARNABAS_BROKERS may name others, and `barnabas serve` "
+        "starts one"
+    )
 
 
 def send(client: Any, request: Any, node: int | None = None) -> Any:
@@ -188,23 +197,14 @@ def _address(text: str) -> str:
     return f"{host}:{port}"
 
 
-def _find_listener(brokers: list[str], timeout_s: float) -> None:
-    """Return once anything listens at one of the addresses.
-
-    kafka-python would try again until its time is over, and not say what was wrong.
-    """
-    failures = []
-    deadline = time.monotonic() + timeout_s
-    for address in brokers:
-        host, _, port = address.rpartition(":")
-        try:
-            left_s = max(deadline - time.monotonic(), 0.1)
-            socket.create_connection((host.strip("[]"), int(port)), left_s).close()
-        except OSError as error:
-            failures.append(f"{address} ({_reason(error)})")
-        else:
-            return
-    raise CommandError(f"no broker answers at {', '.join(failures)}; `barnabas serve` starts one")
+def _not_listening(address: str, timeout_s: float) -> str | None:
+    """Return why nothing can be reached at an address; kafka-python would try again until its time is over."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout_s).close()
+    except OSError as error:
+        return _reason(error)
+    return None
 
 
 def _reason(error: OSError) -> str:

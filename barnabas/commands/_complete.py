@@ -107,7 +107,7 @@ def _groups(options: argparse.Namespace) -> list[str]:
     from barnabas.commands._client import admin
 
     with admin(options) as client:
-        return sorted(str(group["group_id"]) for group in client.list_groups())
+        return sorted(str(group["group_id"]) for group in client.list_groups(client.answering()))
 
 
 def _resources(options: argparse.Namespace) -> list[str]:

@@ -47,8 +47,8 @@ def describe(client: KafkaAdminClient, names: Sequence[str]) -> dict[str, Group 
     return found
 
 
-def list_groups(client: KafkaAdminClient, brokers: Sequence[int] | None = None) -> list[dict[str, Any]]:
-    """Return the groups that these brokers coordinate, or all; CommandError if some cannot be loaded."""
+def list_groups(client: KafkaAdminClient, brokers: Sequence[int]) -> list[dict[str, Any]]:
+    """Return the groups that these brokers coordinate; CommandError if some cannot be loaded."""
     from kafka.errors import UnknownError
 
     try:

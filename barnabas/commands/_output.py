@@ -14,7 +14,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 # kafka-python puts this before what the broker says: "[Error 37] InvalidPartitionsError: ".
-_PREFIX = re.compile(r"(\[Error -?\d+\] [A-Za-z]+|[A-Za-z]+Error): ")
+_PREFIX = re.compile(
+    r"(Could not execute transactional request for unknown reasons: )?(\[Error -?\d+\] [A-Za-z]+|[A-Za-z]+Error): "
+)
+
+SHOWN = 5
 
 Row = Mapping[str, Any]
 
@@ -138,6 +142,8 @@ def explain(error: Exception) -> str | None:
         return f"there is no broker {plain(str(error))}"
     if isinstance(error, errors.UnknownError) and not error.args:
         return "the broker could not do this; its log says why"
+    if isinstance(error, errors.RequestTimedOutError):
+        return f"{plain(str(error))}; `barnabas health` tells whether the controller answers"
     if isinstance(error, errors.KafkaConnectionError | errors.KafkaTimeoutError | errors.NodeNotReadyError):
         return f"the broker has stopped answering, or gives out an address that cannot be reached ({plain(str(error))})"
     return plain(str(error))
@@ -156,6 +162,12 @@ def explain_code(code: int, message: str | None = None) -> str:
     if kind is UnknownTopicOrPartitionError:
         message = message or "there is no such topic or partition"
     return message or str(kind.description or kind.message)
+
+
+def some(names: Sequence[str]) -> str:
+    """Return the first few of these names, and how many more there are."""
+    rest = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + rest
 
 
 def count_of(number: int, what: str, plural: str = "") -> str:

@@ -13,6 +13,11 @@ def without_leader(topics: Topics) -> list[str]:
     return [name for name, partition in _named(topics) if partition["leader_id"] < 0 or partition["error_code"] == 5]
 
 
+def led_by(topics: Topics, broker: int) -> list[str]:
+    """Return the partitions that this broker leads."""
+    return [name for name, partition in _named(topics) if partition["leader_id"] == broker]
+
+
 def under_replicated(topics: Topics) -> list[str]:
     """Return the partitions of which a replica is not in sync."""
     return [name for name, partition in _named(topics) if len(partition["isr_nodes"]) < len(partition["replica_nodes"])]

@@ -6,6 +6,7 @@ position goes back to the batch's begin, so that a group never commits what may 
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -149,11 +150,21 @@ def _clamped(offsets: dict[TopicPartition, int], ends: dict[TopicPartition, int]
     return {one: min(offset, ends[one]) for one, offset in offsets.items()}
 
 
+def _topics(client: KafkaConsumer) -> set[str]:
+    """Return the topics that there are; kafka-python asks one broker, which may be one that has died."""
+    from kafka.errors import KafkaConnectionError
+
+    for _ in client._cluster.brokers():
+        with contextlib.suppress(KafkaConnectionError):
+            return set(client.topics())
+    return set(client.topics())
+
+
 def _partitions(client: KafkaConsumer, topics: Sequence[str], wanted: Sequence[int] | None) -> list[TopicPartition]:
     """Return the partitions that were asked for, all of which exist."""
     from kafka import TopicPartition
 
-    known = client.topics()
+    known = _topics(client)
     names = dict.fromkeys(name for name in topics if not is_pattern(name))
     for pattern in (compiled(name) for name in topics if is_pattern(name)):
         names.update(dict.fromkeys(sorted(name for name in known if pattern.match(name))))

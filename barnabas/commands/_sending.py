@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from barnabas.commands._client import connect
-from barnabas.commands._output import CommandError, explain
+from barnabas.commands._output import CommandError, complain, explain
 from barnabas.commands._records import Headers, NewRecord
-from barnabas.commands._unserved import QUIET_S, Unserved, refuse_unserved
+from barnabas.commands._unserved import QUIET_S, why_quiet
 
 if TYPE_CHECKING:
     from kafka import KafkaProducer
@@ -108,12 +108,8 @@ class Sender:
                 topic, partition = sent._produce_future.topic_partition
                 waiting.setdefault(topic, set()).add(partition)
         for topic, partitions in waiting.items():
-            try:
-                refuse_unserved(self._options, [topic], partitions)
-            except Unserved:
-                raise
-            except CommandError:  # nobody can tell: the broker is away, and may be back in time
-                return
+            if why := why_quiet(self._options, [topic], partitions):
+                complain(self._options.command, f"{why}; it is tried again")
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 
 from barnabas.commands._client import seconds
+from barnabas.commands._output import CommandError, WrongCall, complain, explain
 
 CLEAR = "\x1b[H\x1b[2J"
 
@@ -26,7 +27,7 @@ def add_watch(parser: argparse.ArgumentParser, interval_s: float = 2.0) -> None:
 
 
 def repeat(options: argparse.Namespace, once: Callable[[], int]) -> int:
-    """Run `once`, again and again if `--watch` is given; an interrupt is how that ends."""
+    """Run `once`, again and again if `--watch` is given; an interrupt is how that ends, and an error is only told."""
     if options.watch is None:
         return once()
     status = 0
@@ -34,10 +35,23 @@ def repeat(options: argparse.Namespace, once: Callable[[], int]) -> int:
         while True:
             if sys.stdout.isatty():
                 sys.stdout.write(CLEAR)
-            status = once()
+            if not getattr(options, "json", False):
+                sys.stdout.write(time.strftime("%H:%M:%S\n"))
+            status = _tell_errors(options, once)
             sys.stdout.flush()
             time.sleep(options.watch)
             if not sys.stdout.isatty() and not getattr(options, "json", False):
                 sys.stdout.write("\n")
     except KeyboardInterrupt:
         return status
+
+
+def _tell_errors(options: argparse.Namespace, once: Callable[[], int]) -> int:
+    try:
+        return once()
+    except Exception as error:
+        message = str(error) if isinstance(error, CommandError) else explain(error)
+        if message is None or isinstance(error, WrongCall):
+            raise
+        complain(options.command, message)
+        return 1

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.commands import _format, _offsets, _records
 from barnabas.commands._client import add_broker_options, consumer, positive
-from barnabas.commands._output import WrongCall
+from barnabas.commands._output import CommandError, WrongCall, complain
 from barnabas.commands._progress import Progress
 from barnabas.commands._reading import GroupReading, RangeReading, Reading
-from barnabas.commands._unserved import QUIET_S, refuse_unserved
+from barnabas.commands._unserved import QUIET_S, why_quiet
 
 if TYPE_CHECKING:
     from kafka import KafkaConsumer
@@ -93,14 +93,15 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _reading(client: KafkaConsumer, where: _offsets.Range, options: argparse.Namespace) -> Reading:
-    from kafka.errors import KafkaTimeoutError
+    from kafka.errors import KafkaConnectionError, KafkaTimeoutError
 
     if options.group:
         return GroupReading(client, options.topic, until_end=options.exit)
     try:
         return RangeReading(client, options.topic, options.partition, where, until_end=options.exit)
-    except KafkaTimeoutError:
-        refuse_unserved(options, options.topic, options.partition)
+    except (KafkaConnectionError, KafkaTimeoutError) as error:
+        if why := why_quiet(options, options.topic, options.partition):
+            raise CommandError(why) from error
         raise
 
 
@@ -182,7 +183,8 @@ def _print_all(reading: Reading, write: _format.Formatter, options: argparse.Nam
             if records:
                 heard_at = time.monotonic()
             elif time.monotonic() - heard_at > QUIET_S:
-                refuse_unserved(options, options.topic, options.partition)
+                if why := why_quiet(options, options.topic, options.partition):
+                    complain(options.command, f"{why}; waiting for it")
                 heard_at = float("inf")  # it is enough to have asked once
             if remaining is not None:
                 remaining -= len(records)

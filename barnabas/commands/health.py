@@ -1,6 +1,6 @@
 """Say whether the cluster is well: every check that fails is named, and the exit status is 1.
 
-Checked are: a broker answers; there is a controller, and it is one of the brokers; none of them is fenced; every
+Checked are: every broker answers; the controller does; none of the brokers is fenced; every
 partition has a leader; all replicas are in sync; no log directory has failed, and every replica has its log in one;
 every broker coordinates groups. Nothing is written or created.
 """
@@ -13,14 +13,15 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from barnabas.commands._client import add_broker_options, admin, seconds
+from barnabas.commands._client import LOOK_MS, add_broker_options, admin, seconds
 from barnabas.commands._groups import list_groups
-from barnabas.commands._output import CommandError, add_json, count_of, explain, print_table, show_json
+from barnabas.commands._output import CommandError, add_json, count_of, explain, print_table, show_json, some
 from barnabas.commands._partitions import under_replicated, without_leader, without_log
 from barnabas.commands._topics import choose
+from barnabas.commands.cluster.quorum import describe as describe_quorum
 
 if TYPE_CHECKING:
-    from kafka import KafkaAdminClient
+    from barnabas.commands._admin import Admin
 
 EXAMPLES = """
   barnabas health
@@ -29,7 +30,6 @@ EXAMPLES = """
   barnabas health --json | jq .healthy
 """
 INTERVAL_S = 1.0
-SHOWN = 5
 
 Check = dict[str, Any]
 
@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
 def examine(options: argparse.Namespace) -> list[Check]:
     """Return every check with its outcome; those that need a broker are left out if none answers."""
     try:
-        with admin(options) as client:
+        with admin(options, request_timeout_ms=LOOK_MS) as client:
             return [{"check": name, "ok": not wrong, "detail": wrong or fine} for name, wrong, fine in _checks(client)]
     except CommandError as error:
         if error.status != 1:
@@ -84,34 +84,35 @@ def examine(options: argparse.Namespace) -> list[Check]:
         return [{"check": "reachable", "ok": False, "detail": explained}]
 
 
-def _checks(client: KafkaAdminClient) -> Iterator[tuple[str, str, str]]:
+def _checks(client: Admin) -> Iterator[tuple[str, str, str]]:
     """Yield each check's name, what is wrong if anything is, and what to say if nothing is."""
     cluster = client.describe_cluster()
     brokers = {broker["broker_id"]: broker for broker in cluster["brokers"]}
-    yield "reachable", "", f"cluster {cluster['cluster_id']}, {count_of(len(brokers), 'broker')}"
-    controller = cluster["controller_id"]
-    yield "controller", "" if controller in brokers else "there is none", f"broker {controller}"
+    away = client.away()
+    yield "reachable", "; ".join(away.values()), f"cluster {cluster['cluster_id']}, {count_of(len(brokers), 'broker')}"
+    answering = client.answering()
+    try:
+        quorum = describe_quorum(client)
+    except CommandError as error:
+        yield "controller", str(error), ""
+    else:
+        yield "controller", "", f"node {quorum['leader']}"
     fenced = [f"broker {number}" for number, broker in brokers.items() if broker.get("is_fenced")]
-    yield "fenced", _some(fenced), "none"
+    yield "fenced", some(fenced), "none"
     topics = choose(client, [])
     count = count_of(sum(len(topic["partitions"]) for topic in topics), "partition")
-    yield "leaders", _some(without_leader(topics)), f"{count} of {count_of(len(topics), 'topic')}, each has one"
-    yield "in sync", _some(under_replicated(topics)), "all replicas"
-    described = client.describe_log_dirs()
+    yield "leaders", some(without_leader(topics)), f"{count} of {count_of(len(topics), 'topic')}, each has one"
+    yield "in sync", some(under_replicated(topics)), "all replicas"
+    described = client.describe_log_dirs(brokers=answering)
     failed = [one["log_dir"] for broker in described for one in broker["log_dirs"] if one["error_code"]]
-    yield "log dirs", _some(failed), "none has failed"
-    yield "served", _some(without_log(topics, described)), "all replicas"
+    yield "log dirs", some(failed), "none has failed"
+    yield "served", some(without_log(topics, described)), "all replicas"
     try:
-        groups = list_groups(client, [number for number in brokers if f"broker {number}" not in fenced])
+        groups = list_groups(client, [number for number in answering if f"broker {number}" not in fenced])
     except CommandError as error:
         yield "coordinator", str(error), ""
     else:
         yield "coordinator", "", count_of(len(groups), "group")
-
-
-def _some(wrong: list[str]) -> str:
-    rest = f" and {len(wrong) - SHOWN} more" if len(wrong) > SHOWN else ""
-    return ", ".join(wrong[:SHOWN]) + rest
 
 
 def _print(checks: list[Check], healthy: bool, options: argparse.Namespace) -> None:

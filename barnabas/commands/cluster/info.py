@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Container
 from typing import TYPE_CHECKING, Any
 
-from barnabas.commands._client import add_broker_options, admin
+from barnabas.commands._client import LOOK_MS, add_broker_options, admin
 from barnabas.commands._configs import topics_values
-from barnabas.commands._output import add_json, print_facts, print_table, show_json
+from barnabas.commands._output import CommandError, add_json, complain, print_facts, print_table, show_json
 from barnabas.commands._partitions import under_min_isr, under_replicated, without_leader
 from barnabas.commands._topics import choose
 from barnabas.commands._watch import add_watch, repeat
 from barnabas.commands.cluster.quorum import describe as describe_quorum
 
 if TYPE_CHECKING:
-    from kafka import KafkaAdminClient
+    from barnabas.commands._admin import Admin
 
 EXAMPLES = """
   barnabas cluster
@@ -27,7 +28,7 @@ EXAMPLES = """
   barnabas cluster --json | jq -r .id
 """
 CONTROLLERS = ("controller", "status", "log_end", "lag", "caught_up")
-BROKERS = ("broker", "host", "port", "rack", "controller", "fenced")
+BROKERS = ("broker", "host", "port", "rack", "controller", "fenced", "answers")
 PARTITIONS = ("partition", "problem")
 FEATURES = ("feature", "finalized", "supported")
 TABLES = {"controllers": CONTROLLERS, "brokers": BROKERS, "problems": PARTITIONS, "features": FEATURES}
@@ -42,28 +43,58 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print what the brokers tell of the cluster, again and again if that is asked for."""
-    with admin(options) as client:
+    with admin(options, request_timeout_ms=LOOK_MS) as client:
         return repeat(options, lambda: _show(client, options))
 
 
-def _show(client: KafkaAdminClient, options: argparse.Namespace) -> int:
-    cluster = _describe(client)
+def _show(client: Admin, options: argparse.Namespace) -> int:
+    """Print it; the status is 1 if a broker does not answer, or no controller does."""
+    away = client.away()
+    wrong = list(away.values())
+    try:
+        quorum = describe_quorum(client)
+    except CommandError as error:
+        quorum = {"leader": None, "epoch": None, "nodes": []}
+        wrong.append(str(error))
+    cluster = _describe(client, quorum, away)
     if options.json:
         show_json(cluster)
-        return 0
+    else:
+        _print(cluster, watched=options.watch is not None)
+    for why in wrong:
+        complain(options.command, why)
+    return 1 if wrong else 0
+
+
+def _print(cluster: dict[str, Any], watched: bool) -> None:
     print_facts({name: value for name, value in cluster.items() if not isinstance(value, list)})
     for name, columns in TABLES.items():
-        if cluster[name]:
+        rows = _ranges(cluster[name]) if name == "problems" else cluster[name]
+        if rows and not (watched and name == "features"):  # which do not change
             sys.stdout.write("\n")
-            print_table(columns, cluster[name])
-    return 0
+            print_table(columns, rows)
 
 
-def _describe(client: KafkaAdminClient) -> dict[str, Any]:
+def _ranges(problems: list[dict[str, str]]) -> list[dict[str, str]]:
+    """Return a row for partitions in a row that have the same problem, as "t/0-49"."""
+    rows: list[dict[str, str]] = []
+    last = ("", -1, "")
+    for one in problems:
+        topic, _, index = one["partition"].rpartition("/")
+        if last == (topic, int(index) - 1, one["problem"]):
+            first = rows[-1]["partition"].rpartition("/")[2].partition("-")[0]
+            rows[-1] = {**one, "partition": f"{topic}/{first}-{index}"}
+        else:
+            rows.append(one)
+        last = (topic, int(index), one["problem"])
+    return rows
+
+
+def _describe(client: Admin, quorum: dict[str, Any], away: Container[int]) -> dict[str, Any]:
     about = client.describe_cluster()
     topics = choose(client, [])
     least = topics_values(client, [topic["name"] for topic in topics], "min.insync.replicas")
-    quorum = describe_quorum(client)
+    listed = client.listed()
     wrong = {
         "offline": without_leader(topics),
         "under min ISR": under_min_isr(topics, {topic: int(value) for topic, value in least.items()}),
@@ -92,6 +123,7 @@ def _describe(client: KafkaAdminClient) -> dict[str, Any]:
                 "rack": broker["rack"],
                 "controller": broker["broker_id"] == quorum["leader"],
                 "fenced": bool(broker.get("is_fenced")),
+                "answers": broker["broker_id"] not in away if broker["broker_id"] in listed else None,
             }
             for broker in sorted(about["brokers"], key=lambda broker: int(broker["broker_id"]))
         ],

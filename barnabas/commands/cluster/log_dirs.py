@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Any
 
 from barnabas.commands._client import add_broker_options, admin
-from barnabas.commands._output import add_json, explain_code, show
+from barnabas.commands._output import add_json, complain, explain_code, show
 
 EXAMPLES = """
   barnabas cluster log-dirs
@@ -29,15 +29,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the directories; the status is 1 if one has failed."""
+    """Print the directories; the status is 1 if one has failed, or a broker does not answer."""
     with admin(options) as client:
-        described = client.describe_log_dirs()
+        described = client.describe_log_dirs(brokers=client.answering())
+        away = client.away()
     dirs = [(broker["broker"], one) for broker in described for one in broker["log_dirs"]]
     rows = [row for broker, one in dirs for row in _ROWS[options.by](broker, one)]
     if options.by != "dir":
         rows.sort(key=lambda row: -int(row["bytes"]))
     show(options, COLUMNS[options.by], rows)
-    return 1 if any(one["error_code"] for _, one in dirs) else 0
+    for why in away.values():
+        complain(options.command, why)
+    return 1 if away or any(one["error_code"] for _, one in dirs) else 0
 
 
 def _partition_rows(broker: int, found: dict[str, Any]) -> list[dict[str, Any]]:

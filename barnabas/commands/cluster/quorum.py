@@ -7,16 +7,18 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from barnabas.commands._client import add_broker_options, admin
-from barnabas.commands._output import CommandError, add_json, print_facts, print_table, show_json
+from barnabas.commands._client import LOOK_MS, add_broker_options, admin
+from barnabas.commands._configs import describe_configs
+from barnabas.commands._output import CommandError, add_json, cell, print_facts, print_table, show_json
 from barnabas.commands._topics import uuid_text
 
 if TYPE_CHECKING:
-    from kafka import KafkaAdminClient
+    from barnabas.commands._admin import Admin
 
 EXAMPLES = """
   barnabas cluster quorum
 """
+VOTERS = "controller.quorum.voters"
 COLUMNS = ("node", "status", "directory", "log_end", "lag", "caught_up")
 
 
@@ -28,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the quorum's leader, and its voters and observers."""
-    with admin(options) as client:
+    with admin(options, request_timeout_ms=LOOK_MS) as client:
         quorum = describe(client)
     if options.json:
         show_json(quorum)
@@ -39,9 +41,14 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def describe(client: KafkaAdminClient) -> dict[str, Any]:
-    """Return who leads the quorum, and how far each of its nodes has got."""
-    partition = client.describe_metadata_quorum()["topics"][0]["partitions"][0]
+def describe(client: Admin) -> dict[str, Any]:
+    """Return who leads the quorum, and how far each of its nodes has got; CommandError if no controller answers."""
+    from kafka.errors import RequestTimedOutError
+
+    try:
+        partition = client.describe_metadata_quorum()["topics"][0]["partitions"][0]
+    except RequestTimedOutError as error:
+        raise CommandError(_no_majority(client)) from error
     if partition["error"]:
         raise CommandError(partition["error"])
     leader = partition["leader_id"]
@@ -52,8 +59,8 @@ def describe(client: KafkaAdminClient) -> dict[str, Any]:
             "node": one["replica_id"],
             "status": "leader" if one["replica_id"] == leader else status,
             "directory": _directory(one),
-            "log_end": one["log_end_offset"],
-            "lag": max(end - one["log_end_offset"], 0),
+            "log_end": one["log_end_offset"] if one["log_end_offset"] >= 0 else None,  # the leader has not heard of it
+            "lag": max(end - one["log_end_offset"], 0) if one["log_end_offset"] >= 0 else None,
             "caught_up": _ago(one.get("last_caught_up_timestamp", -1), now_ms),
         }
         for status, kind in (("voter", "current_voters"), ("observer", "observers"))
@@ -65,6 +72,21 @@ def describe(client: KafkaAdminClient) -> dict[str, Any]:
         "high_watermark": partition["high_watermark"],
         "nodes": rows,
     }
+
+
+def _no_majority(client: Admin) -> str:
+    """Say who would have to answer, and who of them does; controllers that are no brokers cannot be asked."""
+    answering = client.answering()
+    (listed,) = describe_configs(client, f"broker/{answering[0]}", [VOTERS])
+    voters = [int(voter.partition("@")[0]) for voter in (listed.value or "").split(",") if voter]
+    brokers = [int(broker["broker_id"]) for broker in client.describe_cluster()["brokers"]]
+    there = [voter for voter in voters if voter in answering]
+    which = (
+        f"; {cell(there) if there else 'none'} can be reached"
+        if set(voters) <= set(brokers) and 2 * len(there) <= len(voters)
+        else ""
+    )
+    return f"no controller answers: it takes more than half of the nodes {cell(voters)}{which}"
 
 
 def _directory(node: dict[str, Any]) -> str | None:

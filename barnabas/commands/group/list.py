@@ -6,7 +6,7 @@ import argparse
 
 from barnabas.commands._client import add_broker_options, admin
 from barnabas.commands._groups import list_groups
-from barnabas.commands._output import add_json, show
+from barnabas.commands._output import add_json, complain, show
 
 STATES = (
     "Stable",
@@ -35,9 +35,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the groups."""
+    """Print the groups; the status is 1 if a broker, which may coordinate others, does not answer."""
     with admin(options) as client:
-        groups = list_groups(client)
+        away = client.away()
+        groups = list_groups(client, client.answering())
     rows = [
         {
             "group": group["group_id"],
@@ -49,7 +50,9 @@ def run(options: argparse.Namespace) -> int:
         if not options.state or group.get("group_state") in options.state
     ]
     show(options, ("group", "state", "type"), rows)
-    return 0
+    for why in away.values():
+        complain(options.command, why)
+    return 1 if away else 0
 
 
 def _state(text: str) -> str:

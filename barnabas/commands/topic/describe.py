@@ -35,7 +35,8 @@ def run(options: argparse.Namespace) -> int:
     with admin(options) as client:
         chosen = choose(client, options.topic, internal=False)
         there = [topic for topic in chosen if not topic["error_code"]]
-        described = [_described(client, topic, options.all) for topic in there]
+        answering = client.answering()
+        described = [_described(client, topic, answering, options.all) for topic in there]
     if options.json:
         show_json(described)
     else:
@@ -48,8 +49,10 @@ def run(options: argparse.Namespace) -> int:
     return 1 if missing else 0
 
 
-def _described(client: KafkaAdminClient, topic: dict[str, Any], everything: bool) -> dict[str, Any]:
-    led = [partition for partition in topic["partitions"] if partition["leader_id"] >= 0]
+def _described(
+    client: KafkaAdminClient, topic: dict[str, Any], answering: list[int], everything: bool
+) -> dict[str, Any]:
+    led = [partition for partition in topic["partitions"] if partition["leader_id"] in answering]
     partitions = partitions_of([{**topic, "partitions": led}])
     starts = {partition.partition: offset for partition, offset in start_offsets(client, partitions).items()}
     ends = {partition.partition: offset for partition, offset in end_offsets(client, partitions).items()}

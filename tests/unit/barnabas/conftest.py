@@ -1,8 +1,14 @@
 """The `barnabas` command in this process, and one broker for all its tests."""
 
+import contextlib
 import gc
 import io
+import json
+import os
 import re
+import signal
+import socket
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -12,9 +18,10 @@ from typing import NamedTuple
 
 import pytest
 from confluent_kafka import Consumer
+from confluent_kafka.admin import AdminClient
 
 from barnabas.__main__ import main
-from tests.broker_process import BrokerProcess, free_address
+from tests.broker_process import COMMAND, BrokerProcess, free_address
 
 
 class Said(NamedTuple):
@@ -97,6 +104,43 @@ def half(call: Command, tmp_path: Path) -> Iterator[Half]:
         directories[1].write_text("no directory")
         running.start()
         yield Half(running.bootstrap, metrics, lost)
+
+
+class Halved(NamedTuple):
+    """A cluster of two brokers of which one has been killed: where each is, and the partitions that each leads."""
+
+    alive: str
+    dead: str
+    led: list[str]
+    lost: list[str]
+
+
+@pytest.fixture(scope="session")
+def halved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Halved]:
+    """A cluster with topic t that has lost its only controller, broker 1, so that broker 2 lists both for ever."""
+    command = [*COMMAND, "up", "--brokers", "2", "--ephemeral", "--listen", "127.0.0.1:0", "--topic", "t:4", "--json"]
+    log = tmp_path_factory.mktemp("halved") / "log"
+    with open(log, "wb") as stderr, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr) as process:
+        try:
+            dead, alive = json.loads(process.stdout.readline())["brokers"]
+            led = _led(f"{alive['host']}:{alive['port']}")
+            os.kill(dead["pid"], signal.SIGKILL)
+            deadline = time.monotonic() + 60
+            with contextlib.suppress(ConnectionError):
+                while time.monotonic() < deadline:
+                    socket.create_connection((dead["host"], dead["port"])).close()
+            yield Halved(*(f"{one['host']}:{one['port']}" for one in (alive, dead)), led[2], led[1])
+        finally:
+            process.terminate()
+
+
+def _led(bootstrap: str) -> dict[int, list[str]]:
+    """Return the partitions of t that each broker leads."""
+    partitions = AdminClient({"bootstrap.servers": bootstrap}).list_topics("t").topics["t"].partitions
+    return {
+        broker: [f"t/{index}" for index in sorted(partitions) if partitions[index].leader == broker]
+        for broker in (1, 2)
+    }
 
 
 @pytest.fixture

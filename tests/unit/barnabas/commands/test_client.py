@@ -42,7 +42,15 @@ def test_an_address_where_nobody_listens_is_named_at_once(call):
         assert time.monotonic() - began < 10
     assert (status, out) == (1, "")
     assert err.startswith(f"barnabas topic list: no broker answers at {address} (connection refused), no.such.host")
-    assert err.endswith("; `barnabas serve` starts one\n")
+    assert err.endswith("; -b or $BARNABAS_BROKERS may name others, and `barnabas serve` starts one\n")
+
+
+def test_the_first_address_that_answers_is_taken(call, shared_broker):
+    with socket.create_server(("127.0.0.1", 0)) as silent, socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        useless = [f"127.0.0.1:{one.getsockname()[1]}" for one in (silent, bound)]
+        said = call("topic", "list", "-b", ",".join([*useless, shared_broker.bootstrap]), "-m", "0.3")
+    assert (said.status, said.err) == (0, "")
 
 
 def test_a_listener_that_is_no_broker_is_told_as_such_within_the_time_out(call):
@@ -52,7 +60,8 @@ def test_a_listener_that_is_no_broker_is_told_as_such_within_the_time_out(call):
     assert said == (
         1,
         "",
-        f"barnabas topic list: what listens at {address} did not answer as a Kafka broker within 0.3 s\n",
+        f"barnabas topic list: no broker answers at {address} (what listens there did not answer as one within 0.3 s); "
+        "-b or $BARNABAS_BROKERS may name others, and `barnabas serve` starts one\n",
     )
 
 

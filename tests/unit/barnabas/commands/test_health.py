@@ -62,6 +62,23 @@ def test_groups_that_cannot_be_loaded_are_told_of_and_nobody_waits_for_them(tmp_
         assert "the broker could not do this; its log says why" in read.err
 
 
+def test_a_broker_that_is_away_and_a_lost_controller_are_named_and_the_rest_is_checked(call, halved):
+    said = call("health", "-b", halved.alive, "--json")
+    checks = {check["check"]: (check["ok"], check["detail"]) for check in json.loads(said.out)["checks"]}
+    assert said.status == 1
+    assert list(checks) == CHECKS
+    assert checks["reachable"] == (False, f"broker 1 cannot be reached at {halved.dead} (connection refused)")
+    assert checks["controller"] == (
+        False,
+        "no controller answers: it takes more than half of the nodes 1; none can be reached",
+    )
+    assert checks["served"] == (True, "all replicas")
+
+
+def test_the_controller_is_the_one_that_leads_the_quorum(barnabas):
+    assert "controller   yes  node 1" in barnabas("health").out
+
+
 def test_nothing_is_created_by_asking(tmp_path, call):
     with BrokerProcess(tmp_path) as broker:
         assert call("health", "-b", broker.bootstrap).status == 0

@@ -1,4 +1,4 @@
-from barnabas.commands._partitions import under_min_isr, under_replicated, without_leader, without_log
+from barnabas.commands._partitions import led_by, under_min_isr, under_replicated, without_leader, without_log
 
 
 def partition(index: int, leader: int, in_sync: list[int], error_code: int = 0) -> dict:
@@ -19,6 +19,10 @@ TOPICS = [
 
 def test_partitions_that_nobody_leads():
     assert without_leader(TOPICS) == ["b/0", "b/1"]
+
+
+def test_partitions_that_a_broker_leads():
+    assert led_by(TOPICS, 1) == ["a/0", "a/1", "b/1"]
 
 
 def test_partitions_with_replicas_out_of_sync():

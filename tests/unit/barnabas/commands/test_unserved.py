@@ -6,17 +6,34 @@ import pytest
 
 from barnabas.commands import _sending
 from barnabas.commands._output import CommandError
-from barnabas.commands._unserved import refuse_unserved
+from barnabas.commands._unserved import why_quiet
 
 
 def test_what_is_asked_for_and_cannot_be_served_is_named(half):
     options = argparse.Namespace(brokers=[half.bootstrap], settings=[], settings_file=None, timeout=2.0)
     lost, kept = half.lost, sorted({0, 1, 2, 3} - set(half.lost))
     with pytest.raises(CommandError, match=rf"^KAFKA_STORAGE_ERROR: t/{lost[0]}, t/{lost[1]} cannot be served"):
-        refuse_unserved(options, ["^t"])
+        why_quiet(options, ["^t"])
     with pytest.raises(CommandError, match=rf"^KAFKA_STORAGE_ERROR: t/{lost[1]} cannot"):
-        refuse_unserved(options, ["t"], [kept[0], lost[1]])
-    refuse_unserved(options, ["t"], kept)
+        why_quiet(options, ["t"], [kept[0], lost[1]])
+    assert why_quiet(options, ["t"], kept) is None
+
+
+def test_what_is_led_by_a_broker_that_is_away_is_told_and_may_come_back(halved):
+    options = argparse.Namespace(brokers=[halved.alive], settings=[], settings_file=None, timeout=2.0)
+    why = f"broker 1 cannot be reached at {halved.dead} (connection refused)"
+    assert why_quiet(options, ["t"]) == f"{', '.join(halved.lost)} cannot be served: {why}"
+
+
+def test_a_lost_controller_is_told_of_where_the_leaders_are_there(halved):
+    options = argparse.Namespace(brokers=[halved.alive], settings=[], settings_file=None, timeout=2.0)
+    kept = [int(name.removeprefix("t/")) for name in halved.led]
+    assert why_quiet(options, ["t"], kept).startswith("no controller answers")
+
+
+def test_nobody_can_tell_where_no_broker_can_be_asked(halved):
+    options = argparse.Namespace(brokers=[halved.dead], settings=[], settings_file=None, timeout=2.0)
+    assert why_quiet(options, ["t"]) is None
 
 
 def test_reading_ends_with_the_reason(call, half):

@@ -1,15 +1,20 @@
 import argparse
 import io
+import re
 import sys
+from functools import partial
 
 import pytest
+from kafka.errors import NodeNotReadyError
 
 from barnabas.commands import _watch
+from barnabas.commands._output import CommandError, WrongCall
 from barnabas.commands._watch import CLEAR, add_watch, repeat
 
 
 def options(*arguments: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
+    parser.set_defaults(command="cluster info")
     add_watch(parser)
     return parser.parse_args(arguments)
 
@@ -33,7 +38,32 @@ def test_without_watch_it_is_done_once(capsys):
 def test_with_watch_it_is_done_until_an_interrupt(monkeypatch, capsys):
     monkeypatch.setattr(_watch.time, "sleep", until(3))
     assert repeat(options("--watch"), lambda: print("x") or 0) == 0
-    assert capsys.readouterr().out == "x\n\nx\n\nx\n"
+    assert re.fullmatch("\n".join([r"\d\d:\d\d:\d\d\nx\n"] * 3), capsys.readouterr().out)
+
+
+def test_an_error_is_told_and_the_watch_goes_on(monkeypatch, capsys):
+    outcomes = iter([CommandError("gone"), NodeNotReadyError("gone too"), None])
+
+    def once() -> int:
+        if error := next(outcomes):
+            raise error
+        return 0
+
+    monkeypatch.setattr(_watch.time, "sleep", until(3))
+    assert repeat(options("--watch"), once) == 0
+    told = capsys.readouterr().err.splitlines()
+    assert told[0] == "barnabas cluster info: gone"
+    assert "(gone too)" in told[1]
+
+
+def test_a_wrong_call_and_a_fault_of_ours_end_it():
+    for error in (WrongCall("no"), RuntimeError("oh")):
+        with pytest.raises(type(error)):
+            repeat(options("--watch"), partial(_raise, error))
+
+
+def _raise(error: Exception) -> int:
+    raise error
 
 
 def test_on_a_terminal_the_screen_is_cleared_each_time(monkeypatch):
@@ -44,7 +74,7 @@ def test_on_a_terminal_the_screen_is_cleared_each_time(monkeypatch):
     monkeypatch.setattr(sys, "stdout", terminal := Terminal())
     monkeypatch.setattr(_watch.time, "sleep", until(2))
     repeat(options("--watch"), lambda: print("x") or 0)
-    assert terminal.getvalue() == f"{CLEAR}x\n{CLEAR}x\n"
+    assert re.fullmatch(rf"({re.escape(CLEAR)}\d\d:\d\d:\d\d\nx\n){{2}}", terminal.getvalue())
 
 
 @pytest.mark.parametrize(("arguments", "seconds"), [([], None), (["--watch"], 2.0), (["-w", "0.5"], 0.5)])

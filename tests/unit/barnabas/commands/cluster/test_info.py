@@ -2,6 +2,7 @@ import json
 import signal
 import subprocess
 
+from barnabas.commands.cluster.info import _ranges
 from tests.broker_process import COMMAND, BrokerProcess
 
 
@@ -10,7 +11,7 @@ def test_the_cluster_is_shown(barnabas, topic, shared_broker):
     said = barnabas("cluster")
     assert (said.status, said.err) == (0, "")
     host, port = shared_broker.bootstrap.split(":")
-    assert any(line.split() == ["1", host, port, "-", "yes", "no"] for line in said.lines)
+    assert any(line.split() == ["1", host, port, "-", "yes", "no", "yes"] for line in said.lines)
     cluster = json.loads(barnabas("cluster", "info", "--json").out)
     assert cluster["controller"] == 1
     assert cluster["partitions"] >= 2
@@ -28,6 +29,49 @@ def test_what_is_not_as_it_should_be_is_named(call, tmp_path):
         assert cluster["problems"] == [{"partition": "short/0", "problem": "under min ISR"}]
         assert cluster["under_min_isr"] == 1
         assert "short/0    under min ISR" in call("cluster", *place).out
+
+
+def test_partitions_in_a_row_with_one_problem_share_a_row():
+    problems = [
+        ("t/0", "a"),
+        ("t/1", "a"),
+        ("t/2", "b"),
+        ("u-1/3", "b"),
+        ("u-1/4", "b"),
+        ("u-1/5", "b"),
+        ("u-1/7", "b"),
+    ]
+    rows = _ranges([{"partition": partition, "problem": problem} for partition, problem in problems])
+    assert [(row["partition"], row["problem"]) for row in rows] == [
+        ("t/0-1", "a"),
+        ("t/2", "b"),
+        ("u-1/3-5", "b"),
+        ("u-1/7", "b"),
+    ]
+
+
+def test_a_broker_that_is_away_and_a_lost_controller_are_named_below_what_is_known(call, halved):
+    said = call("cluster", "-b", halved.alive)
+    (dead_host, dead_port), (host, port) = halved.dead.split(":"), halved.alive.split(":")
+    words = [line.split() for line in said.lines]
+    assert ["1", dead_host, dead_port, "-", "no", "no", "no"] in words
+    assert ["2", host, port, "-", "no", "no", "yes"] in words
+    assert ["CONTROLLER", "-"] in words
+    assert (said.status, said.err) == (
+        1,
+        f"barnabas cluster info: broker 1 cannot be reached at {halved.dead} (connection refused)\n"
+        "barnabas cluster info: no controller answers: it takes more than half of the nodes 1; none can be reached\n",
+    )
+
+
+def test_what_does_not_change_is_not_watched(shared_broker):
+    command = [*COMMAND, "cluster", "--watch", "0.01", "-b", shared_broker.bootstrap]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
+        assert watching.stdout.readline()[2] == ":"
+        while (line := watching.stdout.readline())[2:3] != ":":
+            assert "FEATURE" not in line
+        watching.send_signal(signal.SIGINT)
+        watching.stdout.read()
 
 
 def test_it_is_shown_again_and_again(shared_broker):

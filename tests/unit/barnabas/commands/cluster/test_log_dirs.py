@@ -13,3 +13,12 @@ def test_bytes_are_counted_by_directory_topic_and_partition(barnabas, topic, sha
     assert sum(row["bytes"] for row in rows) == whole["bytes"]
     rows = json.loads(barnabas("cluster", "log-dirs", "--by", "partition", "--json").out)
     assert {row["partition"]: row["bytes"] for row in rows if row["topic"] == topic} == {0: 0, 1: mine["bytes"]}
+
+
+def test_a_broker_that_is_away_is_named_below_those_that_answer(call, halved):
+    status, out, err = call("cluster", "log-dirs", "--json", "-b", halved.alive)
+    assert [row["broker"] for row in json.loads(out)] == [2]
+    assert (status, err) == (
+        1,
+        f"barnabas cluster log-dirs: broker 1 cannot be reached at {halved.dead} (connection refused)\n",
+    )

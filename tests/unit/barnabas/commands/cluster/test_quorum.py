@@ -1,4 +1,7 @@
 import json
+from types import SimpleNamespace
+
+from barnabas.commands.cluster.quorum import describe
 
 
 def test_the_quorum_is_shown(barnabas):
@@ -8,3 +11,20 @@ def test_the_quorum_is_shown(barnabas):
     assert (node["node"], node["status"], node["lag"]) == (1, "leader", 0)
     assert len(node["directory"]) == 22
     assert barnabas("cluster", "quorum").lines[-1].split()[:2] == ["1", "leader"]
+
+
+def test_what_the_leader_has_not_heard_of_a_node_is_not_known():
+    heard = {"replica_id": 1, "log_end_offset": 300, "last_caught_up_timestamp": 5}
+    unheard = {"replica_id": 2, "log_end_offset": -1, "last_caught_up_timestamp": -1}
+    partition = {"error": None, "leader_id": 1, "leader_epoch": 4, "high_watermark": 299}
+    partition |= {"current_voters": [heard, unheard], "observers": []}
+    quorum = describe(SimpleNamespace(describe_metadata_quorum=lambda: {"topics": [{"partitions": [partition]}]}))
+    assert [(node["log_end"], node["lag"], node["caught_up"]) for node in quorum["nodes"]][1] == (None, None, None)
+
+
+def test_a_lost_quorum_is_told_of(call, halved):
+    assert call("cluster", "quorum", "-b", halved.alive) == (
+        1,
+        "",
+        "barnabas cluster quorum: no controller answers: it takes more than half of the nodes 1; none can be reached\n",
+    )

@@ -26,3 +26,12 @@ def test_a_state_that_there_is_not_is_refused(call):
     status, out, err = call("group", "list", "--state", "Idle")
     assert (status, out) == (2, "")
     assert "'Idle': write one of Stable, Empty, " in err
+
+
+def test_a_broker_that_is_away_is_named_for_it_may_coordinate_others(call, halved):
+    why = f"broker 1 cannot be reached at {halved.dead} (connection refused)"
+    assert call("group", "list", "--json", "-b", halved.alive) == (
+        1,
+        "[]\n",
+        f"barnabas group list: {why}\n",
+    )

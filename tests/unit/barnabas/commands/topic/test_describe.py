@@ -33,3 +33,9 @@ def test_a_topic_that_does_not_exist_is_named_and_the_others_are_described(barna
     assert status == 1
     assert topic in out
     assert err == "barnabas topic describe: missing: there is no such topic\n"
+
+
+def test_offsets_are_not_known_where_the_leader_does_not_answer(call, halved):
+    (described,) = json.loads(call("topic", "describe", "t", "--json", "-b", halved.alive).out)
+    known = [one["partition"] for one in described["partitions"] if one["end"] == 0]
+    assert [f"t/{index}" for index in known] == halved.led

@@ -1,0 +1,87 @@
+"""kafka-python's admin client, which asks another broker where one does not answer, and names those that do not.
+
+A broker that has died is listed in Metadata for some time, here as in Apache Kafka. kafka-python 3.0.12 asks any of
+those that are listed, and gives up with that one. Only what was never sent is sent to another.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+from kafka import KafkaAdminClient
+from kafka.errors import KafkaConnectionError, KafkaTimeoutError, NodeNotReadyError
+
+from barnabas.commands._output import CommandError, plain
+
+AWAY = (KafkaConnectionError, KafkaTimeoutError, NodeNotReadyError)
+
+
+class Admin(KafkaAdminClient):  # type: ignore[misc]
+    """An admin client of a cluster of which some brokers may be away."""
+
+    def __init__(self, **settings: Any) -> None:
+        """Connect, with settings as kafka-python has them."""
+        super().__init__(**settings)
+        self._reasons: dict[int | str, str] = {}
+        self._send_to = self._manager.send
+        self._manager.send = self._send
+
+    def away(self) -> dict[int, str]:
+        """Return the brokers that are listed and do not answer, each with a sentence that says so."""
+        connecting = {number: self._manager.call_soon(self._connect, number) for number in self.listed()}
+        found = {}
+        for number, connected in connecting.items():
+            try:
+                self._manager.run(lambda connected=connected: connected)
+            except CommandError as error:
+                found[number] = str(error)
+        return found
+
+    def listed(self) -> list[int]:
+        """Return the brokers that Metadata lists."""
+        return sorted(broker.node_id for broker in self._manager.cluster.brokers())
+
+    def answering(self) -> list[int]:
+        """Return the brokers that answer."""
+        away = self.away()
+        return [number for number in self.listed() if number not in away]
+
+    async def _send(self, request: Any, node_id: int | None = None, request_timeout_ms: float | None = None) -> Any:
+        number = await self._any() if node_id is None else node_id
+        await self._connect(number)
+        return await self._send_to(request, node_id=number, request_timeout_ms=request_timeout_ms)
+
+    async def _any(self) -> int | str:
+        """Return a broker that answers; try each once."""
+        failures: dict[int | str, str] = {}
+        while True:
+            number: int | str | None = self._manager.least_loaded_node()
+            if number is None or number in failures:
+                break
+            try:
+                await self._connect(number)
+            except CommandError as error:
+                failures[number] = str(error)
+            else:
+                return number
+        raise CommandError("; ".join(failures.values()) or "no broker answers")
+
+    async def _connect(self, number: int | str) -> None:
+        try:
+            await self._manager.get_connection(number, timeout_ms=self.config["bootstrap_timeout_ms"])
+        except AWAY as error:
+            broker = self._manager.cluster.broker_metadata(number)
+            if not isinstance(error, NodeNotReadyError):  # which says no more than that it failed a moment ago
+                self._reasons[number] = _reason(error)
+            why = self._reasons.get(number, "no answer")
+            raise CommandError(f"broker {number} cannot be reached at {broker.host}:{broker.port} ({why})") from error
+
+    async def _refresh_controller_id(self, timeout_ms: float = 0) -> None:
+        """Name none, so that any broker is asked, for they hand on what is for the controller."""
+
+
+def _reason(error: Exception) -> str:
+    number = re.match(r"(?:KafkaConnectionError: )?(\d+) E[A-Z]+$", str(error))
+    return os.strerror(int(number[1])).lower() if number else plain(str(error))
