@@ -11,10 +11,6 @@ CLUSTER_CONFIGS = table(
     """
     controller.quorum.append.linger.ms INT 25 read-only 0..
         How long the leader of the metadata log gathers records before it writes them.
-    controller.quorum.auto.join.enable BOOLEAN false read-only
-        Whether a controller makes itself a voter of a quorum that it is not in.
-    controller.quorum.bootstrap.servers LIST '' read-only
-        Where the quorum is asked for who leads it, as host:port.
     log.dir.failure.timeout.ms LONG 30000 read-only 1..
         How long a broker goes on that cannot tell the controller of a failed directory.
     num.replica.fetchers INT 1 cluster-wide 1..
@@ -26,7 +22,17 @@ CLUSTER_CONFIGS = table(
     socket.connection.setup.timeout.max.ms LONG 30000 read-only
         The longest time that a connection to another broker may take to begin, after several failures.
     """,
-    without_effect="what it says of a cluster is not built",
+    without_effect="this is not built yet, and a cluster does without",
+)
+
+DYNAMIC_QUORUM_CONFIGS = table(
+    """
+    controller.quorum.auto.join.enable BOOLEAN false read-only
+        Whether a controller makes itself a voter of a quorum that it is not in.
+    controller.quorum.bootstrap.servers LIST '' read-only
+        Where the quorum is asked for who leads it, as host:port.
+    """,
+    without_effect="voters do not change yet: controller.quorum.voters names them",
 )
 
 THROTTLE_CONFIGS = table(

@@ -21,7 +21,7 @@ _MAX_LONG = str((1 << 63) - 1)
 _BOOLEAN, _STRING, _INT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT
 _LONG, _DOUBLE, _LIST = ConfigType.LONG, ConfigType.DOUBLE, ConfigType.LIST
 
-_THROTTLES = "there is no other broker to replicate to"
+_THROTTLES = "nobody is throttled yet"
 _TIERED = "tiered storage is not there yet"
 PREALLOCATION = "files grow as they are written, which costs no more"
 
