@@ -115,6 +115,7 @@ class MetadataLog:
         if newest is not None:
             if _is_behind(log, newest):
                 log.truncate_fully_and_start_at(newest.end_offset)
+                log.flush(now_ms)  # nothing else would write down that it has no leader epochs any more
             snapshots.remove_before(log.log_start_offset)
         return cls(disk, directory, log, snapshots)
 
