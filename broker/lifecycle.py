@@ -87,23 +87,18 @@ class Lifecycle:
         `timeout_s`. What holds it up is said long before that.
         """
         ends = self._loop.time() + timeout_s
-        code = ErrorCode.REQUEST_TIMED_OUT  # until somebody answers
-
-        def complain() -> None:
-            left_s = ends - self._loop.time()
-            _log.warning("Not registered yet, and trying for another %.0f s: %s", left_s, _why(code, request))
-
-        complaint = self._loop.call_later(_PATIENCE_S, complain)
-        try:
-            while True:
-                code = await self._try_to_register(request, ends - self._loop.time())
-                if code is ErrorCode.NONE:
-                    return self.broker_epoch
-                if code in _FINAL or self._loop.time() + _RETRY_S >= ends:
-                    raise RegistrationError(_why(code, request))
-                await asyncio.sleep(_RETRY_S)
-        finally:
-            complaint.cancel()
+        complains = self._loop.time() + _PATIENCE_S
+        while True:
+            code = await self._try_to_register(request, min(ends - self._loop.time(), _PATIENCE_S))
+            if code is ErrorCode.NONE:
+                return self.broker_epoch
+            now = self._loop.time()
+            if code in _FINAL or now + _RETRY_S >= ends:
+                raise RegistrationError(_why(code, request))
+            if now >= complains:
+                complains = ends
+                _log.warning("Not registered yet, and trying for another %.0f s: %s", ends - now, _why(code, request))
+            await asyncio.sleep(_RETRY_S)
 
     async def _try_to_register(self, request: BrokerRegistrationRequest, timeout_s: float) -> ErrorCode:
         try:
