@@ -193,10 +193,12 @@ class TopicAdministrator:
         wanted = FetchRequest.Topic.Partition(partition=index, fetch_offset=0, partition_max_bytes=10_000)
         topics = [FetchRequest.Topic(topic_id=topic.topic_id, partitions=[wanted])]
         address = await self._leader(topic, index)
+        led = client.world.leader_epoch(address, topic.name, index) >= 0
         answer = await client.call(address, ApiKey.FETCH, 13, max_wait_ms=0, min_bytes=0, topics=topics)
         [[one]] = [topic.partitions for topic in answer.responses]
         code = ErrorCode(one.error_code)
-        if client.world.clustered and (code in _GONE or (code is ErrorCode.NONE and one.high_watermark < 1)):
+        knows_nothing = code is ErrorCode.NONE and one.high_watermark < 1 and (client.world.clustered or not led)
+        if knows_nothing or (client.world.clustered and code in _GONE):
             raise Lost("this leader does not know yet, or another is to lead")
         client.world.check(code is ErrorCode.NONE or code in _HARD, f"{topic.name}-{index}: {code.name}")
         data = bytes(one.records or b"")

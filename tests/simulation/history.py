@@ -68,6 +68,8 @@ class PartitionHistory:
         self.records: dict[int, bytes] = {}
         self.soft: set[int] = set()
         """The offsets of those that only one replica has promised."""
+        self.repeated: set[bytes] = set()
+        """Those that were there before, and deleted."""
         self.generation = 0
         """How often some of what was read may have been lost."""
         self.durable_end = 0
@@ -93,6 +95,10 @@ class PartitionHistory:
         )
         if self._history.attempted.get(value):
             at = self._offsets.setdefault(value, offset)
+            if at < offset and at < self.start_ceiling and self._history.world.clustered:
+                # A replica that was refilled knows nothing of a producer whose records were deleted by then.
+                self.repeated.add(value)
+                at = self._offsets[value] = offset
             self._check(at == offset, f"{self._name}: {value[:40]!r} {how} at {offset}, and is at {at} too")
         self.records[offset] = value
 

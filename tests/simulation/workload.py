@@ -393,7 +393,8 @@ class Consumer:
         back = high_watermark < before and process == process_before
         check(not back, f"{name}: the high watermark went back from {before} to {high_watermark}")
         self._high_watermarks[index] = high_watermark, process
-        known.started(partition.log_start_offset, floors[index])
+        if not self.client.world.clustered or index in led:
+            known.started(partition.log_start_offset, floors[index])
         self.starts[index] = partition.log_start_offset
         try:
             self._read(index, bytes(partition.records or b""), high_watermark)
@@ -414,7 +415,7 @@ class Consumer:
                 self.found[index][offset] = value
                 self.positions[index] = offset + 1
                 self.client.world.count("read records")
-                if self.history.attempted.get(value):
+                if self.history.attempted.get(value) and value not in known.repeated:
                     self._in_order(index, name, value)
 
     def _in_order(self, index: int, name: str, value: bytes) -> None:
