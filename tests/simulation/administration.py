@@ -193,11 +193,12 @@ class TopicAdministrator:
         wanted = FetchRequest.Topic.Partition(partition=index, fetch_offset=0, partition_max_bytes=10_000)
         topics = [FetchRequest.Topic(topic_id=topic.topic_id, partitions=[wanted])]
         address = await self._leader(topic, index)
-        led = client.world.leader_epoch(address, topic.name, index) >= 0
         answer = await client.call(address, ApiKey.FETCH, 13, max_wait_ms=0, min_bytes=0, topics=topics)
         [[one]] = [topic.partitions for topic in answer.responses]
         code = ErrorCode(one.error_code)
-        knows_nothing = code is ErrorCode.NONE and one.high_watermark < 1 and (client.world.clustered or not led)
+        replica = client.world.host_at(address).broker.replicas.find_named(topic.name, index)
+        there = client.world.clustered or (replica is not None and replica.log.log_end_offset > 0)
+        knows_nothing = code is ErrorCode.NONE and one.high_watermark < 1 and there  # not committed yet, after a start
         if knows_nothing or (client.world.clustered and code in _GONE):
             raise Lost("this leader does not know yet, or another is to lead")
         client.world.check(code is ErrorCode.NONE or code in _HARD, f"{topic.name}-{index}: {code.name}")
