@@ -101,6 +101,7 @@ class TopicAdministrator:
         self._replicas = replicas
         self._name = f"{client.name}-topic"
         self._former: set[bytes] = set()
+        self._starts = 0
         self._perhaps_set: list[str] = []
         """Values of a setting of which no answer came: they may come to be set at any time."""
 
@@ -116,6 +117,7 @@ class TopicAdministrator:
         world.count("topics created")
         if world.clustered and self._former:
             await self._use_former(random.choice(sorted(self._former)))
+        self._starts = world.hosts[0].starts
         values = {index: await self._write(topic, index) for index in range(topic.partitions)}
         changes = [self._grow, self._set, self._look]
         for change in random.sample(changes, random.randint(0, len(changes))):
@@ -197,7 +199,8 @@ class TopicAdministrator:
         [[one]] = [topic.partitions for topic in answer.responses]
         code = ErrorCode(one.error_code)
         replica = client.world.host_at(address).broker.replicas.find_named(topic.name, index)
-        there = client.world.clustered or (replica is not None and replica.log.log_end_offset > 0)
+        started = self._starts < client.world.hosts[0].starts
+        there = client.world.clustered or (started and replica is not None and replica.log.log_end_offset > 0)
         knows_nothing = code is ErrorCode.NONE and one.high_watermark < 1 and there  # not committed yet, after a start
         if knows_nothing or (client.world.clustered and code in _GONE):
             raise Lost("this leader does not know yet, or another is to lead")
