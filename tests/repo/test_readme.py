@@ -96,6 +96,7 @@ class Reader:
     def here(self, text: str, port: str) -> str:
         """Return the text with this broker's address, or at least its port, and with this folder for /tmp."""
         text = text.replace("/tmp/", f"{self.folder}/")
+        text = re.sub(r"127\.0\.0\.1:9092(,127\.0\.0\.1:\d+)+", "127.0.0.1:9092", text)  # all of them are told
         return text.replace(":9092", port) if port else text.replace("127.0.0.1:9092", self.address)
 
     def _need_broker(self) -> None:

@@ -1,0 +1,89 @@
+"""Whoever does what OPERATIONS.md says gets a cluster, and gets it back."""
+
+import json
+import re
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.broker_process import COMMAND, READY
+from tests.repo.tree import ROOT
+
+PAGE = (ROOT / "docs" / "OPERATIONS.md").read_text(encoding="utf-8")
+NODES = ("1", "2", "3")
+
+
+class Nodes:
+    """The three nodes of the page, on ports that are free, each with a folder for its host's files."""
+
+    def __init__(self, folder: Path) -> None:
+        (self._settings,) = re.findall(r"```properties\n(.*?)```", PAGE, re.DOTALL)
+        self._folder = folder
+        self._ports = {}
+        with ExitStack() as bound:
+            for address in re.findall(r"host-\d:9093", self._settings) + [f"host-{node}:9092" for node in NODES]:
+                one = bound.enter_context(socket.socket())
+                one.bind(("127.0.0.1", 0))
+                self._ports.setdefault(address, one.getsockname()[1])
+        self.bootstrap = ",".join(f"127.0.0.1:{self._ports[f'host-{node}:9092']}" for node in NODES)
+        self._running: list[subprocess.Popen[str]] = []
+
+    def data(self, node: str) -> Path:
+        return self._folder / node
+
+    def start(self) -> None:
+        for node in NODES:
+            text = self._settings.replace("node.id=1", f"node.id={node}")
+            text = re.sub(r"//host-1", f"//host-{node}", text).replace("/var/lib/barnabas", str(self.data(node)))
+            for address, port in self._ports.items():
+                text = text.replace(address, f"127.0.0.1:{port}")
+            file = self._folder / f"node-{node}.properties"
+            file.write_text(text)
+            with open(self._folder / f"{node}.log", "ab") as log:
+                command = [*COMMAND, "serve", "--config", str(file)]
+                self._running.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True))
+        for process in self._running:
+            assert process.stdout is not None
+            assert process.stdout.readline().startswith(READY)
+
+    def stop(self) -> None:
+        for process in self._running:
+            process.terminate()
+        for process in self._running:
+            process.communicate(timeout=60)
+        self._running.clear()
+
+    def call(self, *arguments: str, said: str = "") -> str:
+        command = [*COMMAND, *arguments, "-b", self.bootstrap]
+        return subprocess.run(command, input=said, capture_output=True, text=True, timeout=60, check=True).stdout
+
+
+@pytest.fixture
+def nodes(tmp_path: Path) -> Iterator[Nodes]:
+    made = Nodes(tmp_path)
+    yield made
+    made.stop()
+
+
+def test_the_settings_of_the_page_make_a_cluster_whose_metadata_outlives_two_of_three_disks(nodes: Nodes) -> None:
+    nodes.start()
+    nodes.call("topic", "create", "orders:3")
+    nodes.call("produce", "orders", "-X", "acks=all", said="a\nb\n")
+    before = json.loads(nodes.call("topic", "describe", "orders", "--json"))[0]["id"]
+    nodes.stop()
+    for node in NODES[1:]:
+        shutil.rmtree(nodes.data(node))
+        shutil.copytree(nodes.data("1") / "__cluster_metadata-0", nodes.data(node) / "__cluster_metadata-0")
+        shutil.copy(nodes.data("1") / "bootstrap.checkpoint", nodes.data(node))
+        lines = (nodes.data("1") / "meta.properties").read_text().splitlines()
+        kept = [line.replace("node.id=1", f"node.id={node}") for line in lines if not line.startswith("directory.id")]
+        (nodes.data(node) / "meta.properties").write_text("\n".join(kept) + "\n")
+    nodes.start()
+    assert json.loads(nodes.call("topic", "describe", "orders", "--json"))[0]["id"] == before
+    controllers = json.loads(nodes.call("cluster", "--json"))["controllers"]
+    assert sorted(one["status"] for one in controllers) == ["leader", "voter", "voter"]
