@@ -15,7 +15,7 @@ from typing import Any
 
 # kafka-python puts this before what the broker says: "[Error 37] InvalidPartitionsError: ".
 _PREFIX = re.compile(
-    r"(Could not execute transactional request for unknown reasons: )?(\[Error -?\d+\] [A-Za-z]+|[A-Za-z]+Error): "
+    r"(Could not execute transactional request for unknown reasons: )?(\[Error -?\d+\] [A-Za-z]+|[A-Za-z]+Error)(: |$)"
 )
 
 SHOWN = 5
@@ -142,11 +142,16 @@ def explain(error: Exception) -> str | None:
         return f"there is no broker {plain(str(error))}"
     if isinstance(error, errors.UnknownError) and not error.args:
         return "the broker could not do this; its log says why"
-    if isinstance(error, errors.RequestTimedOutError):
-        return f"{plain(str(error))}; `barnabas health` tells whether the controller answers"
     if isinstance(error, errors.KafkaConnectionError | errors.KafkaTimeoutError | errors.NodeNotReadyError):
         return f"the broker has stopped answering, or gives out an address that cannot be reached ({plain(str(error))})"
-    return plain(str(error))
+    text = plain(str(error))
+    if isinstance(error, errors.BrokerResponseError) and " " not in text:  # the name of a topic, or nothing
+        text = ": ".join(filter(None, (text, explain_code(error.errno))))
+    if isinstance(error, errors.InvalidReplicationFactorError):
+        return f"{text} (are fewer brokers alive than default.replication.factor asks for?)"
+    if isinstance(error, errors.RequestTimedOutError):
+        return f"{text}; `barnabas health` tells whether the controller answers"
+    return text
 
 
 def plain(text: str) -> str:

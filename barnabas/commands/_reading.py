@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -55,7 +56,7 @@ class RangeReading:
         """Assign the partitions and go to where they begin."""
         self._client = client
         chosen = _partitions(client, topics, partitions)
-        starts, ends = client.beginning_offsets(chosen, OFFSETS_MS), client.end_offsets(chosen, OFFSETS_MS)
+        starts, ends = _offsets(client, client.beginning_offsets, chosen), _offsets(client, client.end_offsets, chosen)
         self._first = _clamped(resolve(self._at_time, where.first, starts, ends), ends)
         self._stops: dict[TopicPartition, int] = {}
         if where.stop:
@@ -125,7 +126,7 @@ class GroupReading:
             return False
         new = [one for one in assigned if one not in self._ends]
         if new:
-            self._ends.update(self._client.end_offsets(new))
+            self._ends.update(_offsets(self._client, self._client.end_offsets, new))
         return all(self._client.position(one) >= self._ends[one] for one in assigned)
 
     def expected(self, count: int | None) -> int | None:
@@ -158,6 +159,20 @@ def _topics(client: KafkaConsumer) -> set[str]:
         with contextlib.suppress(KafkaConnectionError):
             return set(client.topics())
     return set(client.topics())
+
+
+def _offsets(client: KafkaConsumer, ask: Callable[..., Any], partitions: list[TopicPartition]) -> dict[Any, int]:
+    """Ask for offsets until each partition has a leader; KafkaTimeoutError if one has none for too long."""
+    from kafka.errors import KafkaTimeoutError
+
+    deadline = time.monotonic() + OFFSETS_MS / 1000
+    while True:
+        try:
+            return dict(ask(partitions, OFFSETS_MS))
+        except KeyError as error:  # kafka-python 3.0.12 leaves out a partition without leader, and then misses it
+            if time.monotonic() > deadline:
+                raise KafkaTimeoutError("some partitions have no leader") from error
+            _topics(client)
 
 
 def _partitions(client: KafkaConsumer, topics: Sequence[str], wanted: Sequence[int] | None) -> list[TopicPartition]:

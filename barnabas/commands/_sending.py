@@ -154,4 +154,19 @@ def _make_producer(options: argparse.Namespace) -> KafkaProducer:
         linger_ms=5,
         max_request_size=MAX_REQUEST_BYTES,
     )
+    ask_once(producer._metadata)
     return producer
+
+
+def ask_once(metadata: Any) -> None:
+    """Have metadata that has been asked for not be asked for again before it is there.
+
+    kafka-python 3.0.12 does so without pause, on a whole core, while a record waits for a partition to have a leader.
+    """
+    request_update = metadata.request_update
+
+    def request_once() -> Any:
+        asked = metadata._future
+        return asked if metadata.need_update and asked and not asked.is_done else request_update()
+
+    metadata.request_update = request_once

@@ -76,6 +76,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print records until the count, the end, or an interrupt."""
+    from kafka.errors import KafkaConnectionError, KafkaTimeoutError
+
     write = _formatter(options)
     where = _where(options)
     if options.group:
@@ -83,26 +85,22 @@ def run(options: argparse.Namespace) -> int:
     elif where.first.kind == "committed":
         raise WrongCall("--offset stored: say of which --group")
     with consumer(options, **_settings(options, where)) as client:
-        reading = _reading(client, where, options)
         try:
-            return _print_all(reading, write, options)
+            return _print_all(_reading(client, where, options), write, options)
         except KeyboardInterrupt:
             if options.exit or options.count or where.stop:
                 raise
             return 0  # this is how it ends
+        except (KafkaConnectionError, KafkaTimeoutError) as error:
+            if why := why_quiet(options, options.topic, options.partition):
+                raise CommandError(why) from error
+            raise
 
 
 def _reading(client: KafkaConsumer, where: _offsets.Range, options: argparse.Namespace) -> Reading:
-    from kafka.errors import KafkaConnectionError, KafkaTimeoutError
-
     if options.group:
         return GroupReading(client, options.topic, until_end=options.exit)
-    try:
-        return RangeReading(client, options.topic, options.partition, where, until_end=options.exit)
-    except (KafkaConnectionError, KafkaTimeoutError) as error:
-        if why := why_quiet(options, options.topic, options.partition):
-            raise CommandError(why) from error
-        raise
+    return RangeReading(client, options.topic, options.partition, where, until_end=options.exit)
 
 
 def _numbers(text: str) -> list[int]:

@@ -3,6 +3,8 @@ from pathlib import Path
 import pytest
 from kafka import KafkaConsumer, TopicPartition
 
+from tests.broker_process import BrokerProcess
+
 
 def records(bootstrap: str, topic: str) -> list:
     """Return all records of a topic's partition 0, as another client reads them."""
@@ -148,3 +150,13 @@ def test_a_wrong_call_is_told_before_any_broker_is_asked(call, arguments, compla
 
 def test_a_header_needs_a_name(call):
     assert call("produce", "t", "-H", "x").status == 2
+
+
+def test_why_a_topic_could_not_be_created_is_told(call, tmp_path):
+    with BrokerProcess(tmp_path, {"default.replication.factor": 3}) as broker:
+        status, _, err = call("produce", "auto", "-b", broker.bootstrap, stdin=b"hi\n")
+    assert (status, err) == (
+        1,
+        "barnabas produce: 1 record was not acknowledged: auto: Replication-factor is invalid. "
+        "(are fewer brokers alive than default.replication.factor asks for?)\n",
+    )

@@ -2,8 +2,11 @@
 
 import signal
 import subprocess
+from types import SimpleNamespace
 
 import pytest
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.selector import NetworkSelector
 
 from barnabas.commands import _sending
 from tests.broker_process import COMMAND, BrokerProcess
@@ -23,6 +26,19 @@ def test_what_is_refused_meanwhile_is_counted(barnabas, topic, monkeypatch):
     status, _, err = barnabas("produce", topic, stdin=(b"x" * 200 + b"\n") * 3)
     assert status == 1
     assert err.startswith("barnabas produce: 3 records were not acknowledged: ")
+
+
+def test_metadata_is_asked_for_once_until_it_is_there():
+    metadata = KafkaConnectionManager(NetworkSelector()).cluster
+    woken = []
+    metadata._wakeup = SimpleNamespace(notify=lambda: woken.append(1))
+    _sending.ask_once(metadata)
+    first = metadata.request_update()
+    assert metadata.request_update() is first
+    assert len(woken) == 1
+    first.success(metadata)
+    assert metadata.request_update() is not first
+    assert len(woken) == 2
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])

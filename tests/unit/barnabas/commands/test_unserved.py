@@ -4,7 +4,7 @@ import argparse
 
 import pytest
 
-from barnabas.commands import _sending
+from barnabas.commands import _reading, _sending
 from barnabas.commands._output import CommandError
 from barnabas.commands._unserved import why_quiet
 
@@ -40,6 +40,22 @@ def test_reading_ends_with_the_reason(call, half):
     index = str(half.lost[0])
     said = call("consume", "t", "-p", index, "-b", half.bootstrap)
     assert (said.status, f"KAFKA_STORAGE_ERROR: t/{index}" in said.err) == (1, True)
+
+
+@pytest.mark.parametrize("which", [[], ["-g", "g"]])
+def test_reading_what_nobody_leads_beside_what_is_led_ends_with_the_reason(call, half, monkeypatch, which):
+    monkeypatch.setattr(_reading, "OFFSETS_MS", 500)
+    said = call("consume", "t", "-e", *which, "-b", half.bootstrap)
+    assert (said.status, f"KAFKA_STORAGE_ERROR: t/{half.lost[0]}" in said.err) == (1, True)
+
+
+def test_reading_what_is_led_by_a_broker_that_is_away_ends_with_the_reason(call, halved, monkeypatch):
+    monkeypatch.setattr(_reading, "OFFSETS_MS", 500)
+    said = call("consume", "t", "-e", "-b", halved.alive)
+    assert said.status == 1
+    assert said.err.startswith(
+        f"barnabas consume: {', '.join(halved.lost)} cannot be served: broker 1 cannot be reached"
+    )
 
 
 @pytest.mark.parametrize("most", [_sending.MAX_PENDING, 1])
