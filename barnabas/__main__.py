@@ -15,7 +15,7 @@ usage: barnabas COMMAND ...
 {commands}
 
 `barnabas COMMAND --help` explains each, with examples; `barnabas --version` names the version.
-The commands find a broker by -b HOST:PORT or $BARNABAS_BROKERS, and at 127.0.0.1:9092 if neither is given.
+The commands find a broker by -b HOST:PORT,... or $BARNABAS_BROKERS, and at 127.0.0.1:9092 if neither is given.
 """
 
 

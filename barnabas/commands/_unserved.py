@@ -53,7 +53,7 @@ def why_quiet(
             "`barnabas health` tells more"
         )
     if found := wanted(without_leader(chosen)):
-        return f"{some(found)} cannot be served, since no broker leads it"
+        return f"no broker leads {some(found)}"
     for number, why in away.items():
         if found := wanted(led_by(chosen, number)):
             return f"{some(found)} cannot be served: {why}"

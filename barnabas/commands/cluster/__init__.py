@@ -2,7 +2,7 @@
 
 DEFAULT = "info"
 SUBCOMMANDS = {
-    "info": "show brokers, controller, features and partitions (what `barnabas cluster` does)",
+    "info": "show brokers, controller, features and partitions (what `barnabas cluster` does; --watch goes on)",
     "quorum": "show who votes on metadata, and how far each has got",
     "log-dirs": "show how much lies in which directory",
 }
