@@ -115,31 +115,64 @@ class Halved(NamedTuple):
     lost: list[str]
 
 
+@pytest.fixture
+def halved(halved_cluster: Halved) -> Iterator[Halved]:
+    yield halved_cluster
+    gc.collect()  # of connections to the one that is gone, while its warnings are ours
+
+
 @pytest.fixture(scope="session")
-def halved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Halved]:
+def halved_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Halved]:
     """A cluster with topic t that has lost its only controller, broker 1, so that broker 2 lists both for ever."""
+    with _two_brokers(tmp_path_factory.mktemp("halved")) as (dead, alive):
+        led = _led(f"{alive['host']}:{alive['port']}")
+        os.kill(dead["pid"], signal.SIGKILL)
+        deadline = time.monotonic() + 60
+        with contextlib.suppress(ConnectionError):
+            while time.monotonic() < deadline:
+                socket.create_connection((dead["host"], dead["port"])).close()
+        yield Halved(*(f"{one['host']}:{one['port']}" for one in (alive, dead)), led[2], led[1])
+
+
+class Leaderless(NamedTuple):
+    """A cluster that has lost a broker, and the partitions of t that nobody leads for that."""
+
+    bootstrap: str
+    lost: list[str]
+
+
+@pytest.fixture
+def leaderless(tmp_path: Path) -> Iterator[Leaderless]:
+    with _two_brokers(tmp_path, "-Ddefault.replication.factor=1") as (alive, dead):
+        bootstrap = f"{alive['host']}:{alive['port']}"
+        lost = _led(bootstrap)[2]
+        os.kill(dead["pid"], signal.SIGKILL)
+        deadline = time.monotonic() + 60
+        while _led(bootstrap)[-1] != lost:
+            assert time.monotonic() < deadline
+        yield Leaderless(bootstrap, lost)
+    gc.collect()
+
+
+@contextmanager
+def _two_brokers(directory: Path, *options: str) -> Iterator[list[dict]]:
     command = [*COMMAND, "up", "--brokers", "2", "--ephemeral", "--listen", "127.0.0.1:0", "--topic", "t:4", "--json"]
-    log = tmp_path_factory.mktemp("halved") / "log"
-    with open(log, "wb") as stderr, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr) as process:
+    with (
+        open(directory / "log", "wb") as stderr,
+        subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=stderr) as process,
+    ):
         try:
-            dead, alive = json.loads(process.stdout.readline())["brokers"]
-            led = _led(f"{alive['host']}:{alive['port']}")
-            os.kill(dead["pid"], signal.SIGKILL)
-            deadline = time.monotonic() + 60
-            with contextlib.suppress(ConnectionError):
-                while time.monotonic() < deadline:
-                    socket.create_connection((dead["host"], dead["port"])).close()
-            yield Halved(*(f"{one['host']}:{one['port']}" for one in (alive, dead)), led[2], led[1])
+            yield json.loads(process.stdout.readline())["brokers"]
         finally:
             process.terminate()
 
 
 def _led(bootstrap: str) -> dict[int, list[str]]:
-    """Return the partitions of t that each broker leads."""
-    partitions = AdminClient({"bootstrap.servers": bootstrap}).list_topics("t").topics["t"].partitions
+    """Return the partitions of t that each broker leads, and that none does (-1)."""
+    partitions = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}).list_topics("t").topics["t"].partitions
     return {
         broker: [f"t/{index}" for index in sorted(partitions) if partitions[index].leader == broker]
-        for broker in (1, 2)
+        for broker in (-1, 1, 2)
     }
 
 

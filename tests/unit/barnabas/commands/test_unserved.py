@@ -25,6 +25,14 @@ def test_what_is_led_by_a_broker_that_is_away_is_told_and_may_come_back(halved):
     assert why_quiet(options, ["t"]) == f"{', '.join(halved.lost)} cannot be served: {why}"
 
 
+def test_what_nobody_leads_is_told(call, leaderless, monkeypatch):
+    options = argparse.Namespace(brokers=[leaderless.bootstrap], settings=[], settings_file=None, timeout=2.0)
+    why = f"no broker leads {', '.join(leaderless.lost)}"
+    assert why_quiet(options, ["t"]) == why
+    monkeypatch.setattr(_reading, "OFFSETS_MS", 500)
+    assert call("consume", "t", "-e", "-b", leaderless.bootstrap) == (1, "", f"barnabas consume: {why}\n")
+
+
 def test_a_lost_controller_is_told_of_where_the_leaders_are_there(halved):
     options = argparse.Namespace(brokers=[halved.alive], settings=[], settings_file=None, timeout=2.0)
     kept = [int(name.removeprefix("t/")) for name in halved.led]
