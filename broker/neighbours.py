@@ -1,4 +1,4 @@
-"""The other nodes of the cluster, and how this one connects to them.
+"""The other nodes of the cluster: how this one connects to them, and whether one has ended.
 
 Controllers are where `controller.quorum.voters` says; brokers where they have registered, on the listener that
 `inter.broker.listener.name` or `security.inter.broker.protocol` names, else on their first. Each user of a connection
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.peer import Address, Peer, PeerLimits
@@ -28,10 +29,6 @@ _NOWHERE = ("", 0)
 _MOST_BYTES = 100 << 20
 _LARGEST_FRAME = (1 << 31) - 1
 _DECIDING_S = 0.2  # a new leader of the quorum, and what it commits
-
-
-def _ignore() -> None:
-    pass
 
 
 class Neighbours:
@@ -66,12 +63,20 @@ class Neighbours:
         """Return a connection to a broker, which goes to where the broker registers, should that be elsewhere."""
         address = self._addresses.get(broker_id, _NOWHERE)
         timeout_ms = self._settings["replica.socket.timeout.ms"]
-        peer = self._peer(broker_id, address, timeout_ms, max_response_bytes=_LARGEST_FRAME)
+        peer = self._peer(
+            broker_id,
+            address,
+            timeout_ms,
+            # Others idle, and are closed for it; here a fetch is always under way.
+            on_ready=partial(self.suspects.reached, broker_id),
+            on_lost=partial(self.suspects.lost, broker_id),
+            max_response_bytes=_LARGEST_FRAME,
+        )
         self._to_brokers.append((broker_id, weakref.ref(peer)))
         return peer
 
     async def has_ended(self, broker: BrokerImage) -> bool:
-        """Say whether a broker's process has certainly ended: its system says that nobody listens at its address."""
+        """Say whether a broker's process has ended: what its address leads to says that nobody listens there."""
         endpoint = broker.endpoints.get(self.listener)
         if endpoint is None:
             return False
@@ -81,7 +86,7 @@ class Neighbours:
                 transport, _ = await self._loop.create_connection(asyncio.Protocol, endpoint.host, endpoint.port)
         except ConnectionRefusedError:
             return True
-        except OSError:  # it cannot be reached, which says nothing of it
+        except (OSError, UnicodeError):  # it cannot be reached, or that is no name, which says nothing of it
             return False
         transport.abort()
         return False
@@ -121,19 +126,11 @@ class Neighbours:
         address: Address,
         timeout_ms: int,
         *,
-        on_ready: Callable[[], None] = _ignore,
-        on_lost: Callable[[], None] = _ignore,
-        on_refused: Callable[[], None] = _ignore,
+        on_ready: Callable[[], None] | None = None,
+        on_lost: Callable[[], None] | None = None,
+        on_refused: Callable[[], None] | None = None,
         max_response_bytes: int = _MOST_BYTES,
     ) -> Peer:
-        def ready() -> None:
-            self.suspects.reached(node_id)
-            on_ready()
-
-        def lost() -> None:
-            self.suspects.lost(node_id)
-            on_lost()
-
         limits = PeerLimits(
             request_timeout_ms=timeout_ms,
             connect_timeout_ms=min(timeout_ms, self._settings["socket.connection.setup.timeout.ms"]),
@@ -148,7 +145,7 @@ class Neighbours:
             self._random,
             limits,
             node_id=node_id,
-            on_ready=ready,
-            on_lost=lost,
+            on_ready=on_ready,
+            on_lost=on_lost,
             on_refused=on_refused,
         )

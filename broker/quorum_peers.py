@@ -16,7 +16,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from protocol.messages.fetch import FetchRequest
+from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.messages.fetch_snapshot import FetchSnapshotRequest
 
 if TYPE_CHECKING:
@@ -87,14 +87,16 @@ class QuorumPeers:
             _log.warning("Node %d cannot be asked: %s", request.to, error)
         elif error is None and response.result() is not None:
             self._strange.discard(request.to)
+            if _is_of_leader(response.result()):
+                self._lost_at_s.clear()
             self._lost_at_s.pop(request.to, None)
         self._answered(request, None if error is not None else response.result())
 
     def lost_at_ms(self) -> dict[int, int]:
         """Return the nodes that have answered nothing since their fetch connection broke, and when it did.
 
-        That was at 0 for those whose processes have ended. Who fetches from another node now need not have that
-        connection: a vote is an answer too.
+        That was at 0 for those whose processes have ended. It is forgotten once somebody answers a fetch, who leads and
+        knows better; and a vote is an answer too.
         """
         return {
             node_id: int(lost_s * 1000)
@@ -120,6 +122,15 @@ class QuorumPeers:
         peer = self._peers.get((node_id, True))
         if peer is not None and not peer.ready:
             self._disconnected(node_id)
+
+
+def _is_of_leader(answer: Message | None) -> bool:
+    """Say whether an answer is what only a leader gives."""
+    return (
+        isinstance(answer, FetchResponse)
+        and not answer.error_code
+        and not any(partition.error_code for topic in answer.responses for partition in topic.partitions)
+    )
 
 
 def _ignore() -> None:

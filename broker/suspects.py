@@ -53,10 +53,11 @@ class Suspects:
         return self._until_s.keys()
 
     async def settled(self, node_ids: Set[int]) -> None:
-        """Wait until none of these is suspected."""
+        """Wait until none of these is suspected, or the patience with them is over."""
+        until_s = max((self._until_s[node_id] for node_id in self.ids & node_ids), default=0.0)
         with suppress(TimeoutError):
-            while left := self.ids & node_ids:
-                async with asyncio.timeout_at(max(self._until_s[node_id] for node_id in left)):
+            async with asyncio.timeout_at(until_s):
+                while self.ids & node_ids:
                     await asyncio.shield(self._changed)  # which others wait for too
 
     def _tell(self) -> None:

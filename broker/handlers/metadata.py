@@ -45,7 +45,7 @@ _Partition = MetadataResponse.Topic.Partition
 def handle(
     broker: Broker, context: RequestContext, request: MetadataRequest
 ) -> MetadataResponse | Awaitable[MetadataResponse]:
-    """Answer from the image; wait only where topics have to be created first."""
+    """Answer from the image; wait only where topics have to be created first, or a leader is being lost."""
     _check_versions(request, context.api_version)
     missing = _to_create(broker, request)
     if missing:

@@ -140,6 +140,20 @@ def test_a_broker_whose_connection_breaks_is_suspected_until_it_is_reached_again
     assert not known.suspects.ids
 
 
+def test_nobody_is_suspected_for_a_connection_that_may_idle(network):
+    known = neighbours(network)
+    for peer in (known.voter(2, ignore, ignore), known.controller(2, ignore)):
+        network.run_until_complete(peer.call(vote()))
+        network.lines[-1].protocol.connection_lost(None)
+    assert not known.suspects.ids
+
+
+@pytest.mark.parametrize("host", ["a..b", "a" * 64 + ".example"])
+def test_a_broker_at_what_is_no_name_is_not_known_to_have_ended(loop, host):
+    broker = registered(EMPTY, 2, host).brokers[2]
+    assert not loop.run_until_complete(neighbours(loop).has_ended(broker))
+
+
 def test_a_broker_that_is_fenced_is_suspected_no_more(network):
     known = neighbours(network)
     before = registered(EMPTY, 2, "there")

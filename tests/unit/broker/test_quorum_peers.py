@@ -160,6 +160,16 @@ def test_who_is_lost_and_has_ended_is_gone_at_once(quorum):
     assert quorum.gone == [2]
 
 
+def test_who_was_lost_under_a_former_leader_is_not_lost_under_this_one(quorum):
+    quorum.fetch(to=2)
+    quorum.lose(ended=True)
+    quorum.let_pass(0.05)
+    assert quorum.peers.lost_at_ms() == {2: 0}
+    quorum.network.down = False
+    quorum.fetch(to=3)
+    assert quorum.peers.lost_at_ms() == {}
+
+
 def test_who_refuses_before_it_was_ever_reached_is_not_gone(quorum):
     quorum.network.down = True
     quorum.fetch()

@@ -73,6 +73,12 @@ def test_nobody_waits_for_longer_than_the_patience_since_the_loss(loop, suspects
     assert not suspects.ids
 
 
+def test_nobody_waits_longer_because_a_suspect_is_lost_again(loop, suspects):
+    suspects.lost(2)
+    loop.call_later(0.4, suspects.reached, 3)
+    assert waited_s(loop, suspects, {2}, lambda: suspects.lost(2)) == PATIENCE_S
+
+
 def test_several_wait_at_once_and_one_may_give_up(loop, suspects):
     suspects.lost(2)
 
