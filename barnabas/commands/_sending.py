@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from barnabas.commands._client import connect
-from barnabas.commands._output import CommandError, complain, explain
+from barnabas.commands._output import CommandError, complain, count_of, explain
 from barnabas.commands._records import Headers, NewRecord
-from barnabas.commands._unserved import QUIET_S, why_quiet
+from barnabas.commands._unserved import QUIET_S, Unserved, why_quiet
 
 if TYPE_CHECKING:
     from kafka import KafkaProducer
@@ -44,6 +44,7 @@ class Sender:
         """Send through this producer, which `sending` has made for these options."""
         self._producer = producer
         self._options = options
+        self._patience_s = producer.config["delivery_timeout_ms"] / 1000 + QUIET_S
         self._asked = False
         self._pending: deque[tuple[Any, int]] = deque()
         self._pending_bytes = 0
@@ -71,7 +72,12 @@ class Sender:
 
     def finish(self) -> None:
         """Wait until everything is acknowledged; raise a `CommandError` if anything was refused, or is `Unserved`."""
-        self._wait(self._producer.flush)
+        from kafka.errors import KafkaTimeoutError
+
+        try:
+            self._wait(self._producer.flush)
+        except KafkaTimeoutError as error:
+            raise self._stuck() from error
         if self._failures:
             first = self._failures[0]
             number = len(self._failures)
@@ -82,8 +88,11 @@ class Sender:
         from kafka.errors import KafkaError
 
         oldest, size = self._pending[0]
-        with contextlib.suppress(KafkaError):  # counted already
+        try:
             self._wait(oldest.get)
+        except KafkaError as error:
+            if not oldest.is_done:
+                raise self._stuck() from error  # any other is counted already
         self._pending.popleft()
         self._pending_bytes -= size
 
@@ -99,7 +108,12 @@ class Sender:
                 self._ask()
             else:
                 return
-        wait()
+        wait(timeout=self._patience_s)
+
+    def _stuck(self) -> Unserved:
+        """Tell of records that kafka-python neither sends nor gives up: 3.0.12 may after it has given up others."""
+        waiting = sum(not sent.is_done for sent, _ in self._pending)
+        return Unserved(f"{count_of(waiting, 'record')} not acknowledged after {self._patience_s:g} s")
 
     def _ask(self) -> None:
         waiting: dict[str, set[int]] = {}

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
+from kafka.producer.sender import Sender as KafkaSender
 
 from barnabas.commands import _sending
 from tests.broker_process import COMMAND, BrokerProcess
@@ -39,6 +40,16 @@ def test_metadata_is_asked_for_once_until_it_is_there():
     first.success(metadata)
     assert metadata.request_update() is not first
     assert len(woken) == 2
+
+
+@pytest.mark.parametrize("most", [_sending.MAX_PENDING, 1])
+def test_what_the_client_neither_sends_nor_gives_up_is_told(barnabas, topic, monkeypatch, most):
+    monkeypatch.setattr(_sending, "QUIET_S", 0.2)
+    monkeypatch.setattr(_sending, "MAX_PENDING", most)
+    monkeypatch.setattr(KafkaSender, "_send_producer_data", lambda self: 10)
+    limits = ["-X", "request.timeout.ms=500", "-X", "delivery.timeout.ms=1000"]
+    status, _, err = barnabas("produce", topic, *limits, stdin=b"1\n2\n")
+    assert (status, err) == (1, "barnabas produce: 2 records not acknowledged after 1.2 s\n")
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
