@@ -169,7 +169,27 @@ def _make_producer(options: argparse.Namespace) -> KafkaProducer:
         max_request_size=MAX_REQUEST_BYTES,
     )
     ask_once(producer._metadata)
+    if producer._transaction_manager is not None:
+        ask_again(producer._transaction_manager)
     return producer
+
+
+def ask_again(manager: Any) -> None:
+    """Have a producer that has lost its producer id ask for another.
+
+    kafka-python 3.0.12 forgets the id once it has given up a batch that had been sent, but takes its state for one that
+    needs none, and sends nothing ever after.
+    """
+    from kafka.producer.transaction_manager import TransactionState
+
+    reset_producer_id = manager.reset_producer_id
+
+    def reset() -> None:
+        with manager._lock:
+            reset_producer_id()
+            manager._current_state = TransactionState.UNINITIALIZED
+
+    manager.reset_producer_id = reset
 
 
 def ask_once(metadata: Any) -> None:

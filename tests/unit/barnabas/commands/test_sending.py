@@ -10,6 +10,8 @@ from kafka.net.selector import NetworkSelector
 from kafka.producer.sender import Sender as KafkaSender
 
 from barnabas.commands import _sending
+from barnabas.commands._parser import find, make_parser, parse
+from barnabas.commands._records import NewRecord
 from tests.broker_process import COMMAND, BrokerProcess
 
 
@@ -40,6 +42,18 @@ def test_metadata_is_asked_for_once_until_it_is_there():
     first.success(metadata)
     assert metadata.request_update() is not first
     assert len(woken) == 2
+
+
+def test_a_producer_that_has_lost_its_producer_id_gets_another(shared_broker, topic):
+    arguments = ["produce", topic, "-b", shared_broker.bootstrap, "-X", "delivery.timeout.ms=31000"]
+    options = parse(make_parser(find(arguments)), arguments[1:])
+    record = NewRecord(None, b"v", [], topic, None)
+    with _sending.sending(options) as sender:
+        sender.send(record)
+        sender.finish()
+        sender._producer._transaction_manager.reset_producer_id()
+        sender.send(record)
+        sender.finish()
 
 
 @pytest.mark.parametrize("most", [_sending.MAX_PENDING, 1])
