@@ -4,8 +4,8 @@ A replica that lies elsewhere was moved, by this broker or between two starts by
 is gone, and its log has begun anew, empty. Until the controller knows where a replica lies, nobody elects it. So that
 of an empty log is kept back while nobody leads the partition: this broker may have been the last in sync, and as leader
 with nothing would have the others drop what they have. Whoever brings the disk back has lost nothing then; and who
-cannot, elects one of the others (`kafka-leader-election --election-type unclean`). Apache Kafka tells at once. Where
-there is no other replica, so does this.
+cannot, elects one of the others (`kafka-leader-election --election-type unclean`), which takes an empty one where there
+is no other. Apache Kafka tells at once. Where there is no other replica, so does this.
 
 What was not answered is told again, after a pause.
 """

@@ -47,6 +47,7 @@ class Election(Enum):
     ONLINE = "whoever leads leads on; else one that has every committed record"
     PREFERRED = "the first replica if it can, else as ONLINE"
     UNCLEAN = "as ONLINE, and if nobody has every committed record, anybody that lives"
+    FORCED = "as UNCLEAN, and if no replica is where it was, one that begins anew; only at somebody's word"
 
 
 class DefaultSettings:
@@ -116,6 +117,10 @@ class Elector:
         """Say whether a replica can lead for what is known of its broker and of the directory that it is in."""
         broker = self._living.get(replica)
         return broker is not None and has_directory(broker, directory)
+
+    def broker_lives(self, replica: int) -> bool:
+        """Say whether a replica can lead for what is known of its broker, wherever it may be there."""
+        return replica in self._living
 
     def unclean_enabled(self, topic: TopicImage) -> bool:
         """Say whether records may be lost so that the topic's partitions have leaders."""
@@ -250,9 +255,13 @@ class _Target:
         last_known = self._last_known_leader()
         if last_known != NO_LEADER:
             return last_known, True
-        if self.election is Election.UNCLEAN:
+        if self.election in (Election.UNCLEAN, Election.FORCED):
             for replica in self.replicas:
                 if self._lives(replica):
+                    return replica, True
+        if self.election is Election.FORCED:
+            for replica in self.replicas:
+                if self.elector.broker_lives(replica):
                     return replica, True
         return NO_LEADER, False
 

@@ -31,7 +31,7 @@ class ElectionType(IntEnum):
     UNCLEAN = 1
 
 
-_ELECTIONS = {ElectionType.PREFERRED: Election.PREFERRED, ElectionType.UNCLEAN: Election.UNCLEAN}
+_ELECTIONS = {ElectionType.PREFERRED: Election.PREFERRED, ElectionType.UNCLEAN: Election.FORCED}
 
 _UNAVAILABLE = {
     ElectionType.PREFERRED: (

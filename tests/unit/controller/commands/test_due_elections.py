@@ -8,7 +8,7 @@ import pytest
 
 from controller.commands.due_elections import balance_leaders, elect_unclean_leaders
 from controller.image import NO_LEADER
-from tests.unit.controller.cluster import Cluster
+from tests.unit.controller.cluster import Cluster, directory
 from tests.unit.controller.partitions import change, fence, unfence
 
 
@@ -82,3 +82,10 @@ def test_topics_that_allow_it_get_unclean_leaders(cluster: Cluster) -> None:
     assert not elect(cluster, limit=2)
     assert leaders(cluster) == [2] * 4
     assert [cluster.partition("t", index).leader_recovery_state for index in range(4)] == [1, 1, 1, 0]
+
+
+def test_nobody_leads_unasked_with_what_has_begun_anew(cluster: Cluster) -> None:
+    cluster.settings.explicit["unclean.leader.election.enable"] = "true"
+    change(cluster, leader=NO_LEADER, isr=[1], directories=[directory(broker, 9) for broker in (1, 2, 3)])
+    assert not elect(cluster)
+    assert leaders(cluster)[0] == NO_LEADER

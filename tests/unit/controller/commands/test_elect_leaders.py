@@ -82,6 +82,23 @@ def test_an_unclean_election_prefers_who_is_in_sync(cluster: Cluster) -> None:
     assert (after.leader, after.isr, after.leader_recovery_state) == (3, (3,), 0)
 
 
+def test_where_no_replica_is_left_in_its_directory_an_unclean_election_begins_anew_on_one_that_lives(
+    cluster: Cluster,
+) -> None:
+    change(cluster, leader=NO_LEADER, isr=[3], directories=[directory(broker, 9) for broker in (1, 2, 3)])
+    fence(cluster, 1)
+    assert elect(cluster, PREFERRED) == ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    assert elect(cluster, UNCLEAN) == ErrorCode.NONE
+    after = cluster.partition("t")
+    assert (after.leader, after.isr, after.leader_recovery_state) == (2, (2,), 1)
+
+
+def test_an_unclean_election_prefers_a_replica_that_is_in_its_directory(cluster: Cluster) -> None:
+    change(cluster, leader=NO_LEADER, isr=[1], directories=[directory(1, 9), directory(2, 9), directory(3)])
+    assert elect(cluster, UNCLEAN) == ErrorCode.NONE
+    assert cluster.partition("t").leader == 3
+
+
 def test_an_unclean_election_takes_whoever_lives_and_forgets_the_others(cluster: Cluster) -> None:
     change(cluster, leader=NO_LEADER, isr=[3])
     fence(cluster, 1, 3)
