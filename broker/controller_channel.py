@@ -6,8 +6,8 @@ whoever leads by then, until its time is over: a request whose connection broke 
 again all the same, as Kafka's brokers do.
 
 Each request has a connection to itself while it waits, since answers come in the order of their requests: a heartbeat
-must not wait behind the creation of a topic. What clients ask takes turns, so that they cannot make a broker open any
-number of connections. Who leads is the raft driver's knowledge; the other end of an Envelope is
+must not wait behind the creation of a topic. What clients ask, or cause to be asked, takes turns, so that they cannot
+make a broker open any number of connections. Who leads is the raft driver's knowledge; the other end of an Envelope is
 `broker.handlers.envelope`.
 """
 
@@ -56,7 +56,7 @@ LEADS_NO_MORE = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.NOT_LEADER_OR_FOL
 """With what a controller refuses, of what is in `FORWARDED`, once another leads: then that one is asked."""
 
 MOST_FORWARDED = 16
-"""How many requests of clients wait for the controller at a time."""
+"""How many requests for clients wait for the answer of another node at a time."""
 
 _log = logging.getLogger("broker.controller")
 
@@ -105,7 +105,7 @@ class ControllerChannel:
         self._peers: dict[Peer, None] = {}  # in the order in which they were made
         self._closing: asyncio.Future[None] = loop.create_future()
         self._idle: list[Peer] = []
-        self._forwarding = asyncio.Semaphore(MOST_FORWARDED)
+        self._turns = asyncio.Semaphore(MOST_FORWARDED)
         self._peer_id = NOBODY
 
     def close(self) -> None:
@@ -119,8 +119,8 @@ class ControllerChannel:
         for peer in peers:
             peer.close()
 
-    async def call(self, request: Message, timeout_s: float) -> Any:
-        """Return the controller's answer to this node.
+    async def call(self, request: Message, timeout_s: float, *, for_client: bool = False) -> Any:
+        """Return the controller's answer to this node, which asks for itself, or since a client has it do so.
 
         KafkaError REQUEST_TIMED_OUT if there is none in time, INCONSISTENT_CLUSTER_ID if there will be none, as the
         controllers are of another cluster.
@@ -128,9 +128,10 @@ class ControllerChannel:
 
         async def there(peer: Peer) -> Message | None:
             answer = await peer.call(request)
-            return None if answer is None or _leads_no_more(answer) else answer
+            return None if answer is None or _says_not_controller(answer) else answer
 
-        return await self._try(lambda: self._answer_here(request), there, timeout_s)
+        turn = self._turns if for_client else nullcontext()
+        return await self._try(lambda: self._answer_here(request), there, timeout_s, turn)
 
     def send(self, request: Message) -> asyncio.Future[Message | None]:
         """Return the controller's answer to this node; None if there is none in good time."""
@@ -167,20 +168,19 @@ class ControllerChannel:
                 raise KafkaError(code, "The controller did not take the request from this broker.")
             return [len(answer.response_data).to_bytes(4, "big") + answer.response_data]
 
-        return await self._try(here, there, timeout_s, self._forwarding)
+        return await self._try(here, there, timeout_s, self._turns)
 
     async def _try(
         self,
         here: Callable[[], Awaitable[Any]],
         there: Callable[[Peer], Awaitable[T | None]],
         timeout_s: float,
-        turn: AbstractAsyncContextManager[object] = nullcontext(),  # noqa: B008 - it has no state
+        turn: AbstractAsyncContextManager[object],
     ) -> Any:
         try:
-            async with asyncio.timeout(timeout_s), turn:
+            async with asyncio.timeout(timeout_s):
                 while not self._closing.done():
                     changed = self._quorum.leader_change()
-                    leader = self._quorum.leader_id
                     answer: Any = None
                     if self._quorum.leads:
                         try:
@@ -188,8 +188,9 @@ class ControllerChannel:
                         except KafkaError as error:
                             if error.code not in LEADS_NO_MORE:
                                 raise
-                    elif leader >= 0:
-                        answer = await self._exchange(leader, there)
+                    elif self._quorum.leader_id >= 0:
+                        async with turn:
+                            answer = await self._exchange(there)
                     elif self._quorum.is_stranger:
                         raise KafkaError(ErrorCode.INCONSISTENT_CLUSTER_ID, "The controllers are of another cluster.")
                     if answer is not None:
@@ -200,8 +201,11 @@ class ControllerChannel:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "The controller did not answer in time.") from None
         raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "This node is stopping.")
 
-    async def _exchange(self, leader: int, there: Callable[[Peer], Awaitable[T | None]]) -> T | None:
-        """Ask `leader` on a connection that nobody else waits for; None if it does not answer."""
+    async def _exchange(self, there: Callable[[Peer], Awaitable[T | None]]) -> T | None:
+        """Ask who leads on a connection that nobody else waits for; None if no other node does by now, or answers."""
+        leader = self._quorum.leader_id
+        if leader < 0 or self._quorum.leads or self._closing.done():
+            return None
         if leader != self._peer_id:
             self._drop_connections()
             self._peer_id = leader
@@ -234,7 +238,7 @@ class ControllerChannel:
             raise
 
 
-def _leads_no_more(answer: Message) -> bool:
+def _says_not_controller(answer: Message) -> bool:
     """Say whether the answer, or each entry of one that has no code of its own, is NOT_CONTROLLER."""
     code = getattr(answer, "error_code", None)
     if code is not None:

@@ -60,10 +60,9 @@ async def until_served(broker: Broker, begun_s: float, timeout_ms: int | None) -
 
 
 async def create_anywhere(broker: Broker, request: CreateTopicsRequest) -> CreateTopicsResponse:
-    """Create topics for this broker itself, wherever the active controller is; KafkaError if none answers."""
-    created: CreateTopicsResponse = await broker.to_controller.call(
-        request, broker.settings["request.timeout.ms"] / 1000
-    )
+    """Create topics that are needed, wherever the active controller is; KafkaError if none answers."""
+    timeout_s = broker.settings["request.timeout.ms"] / 1000
+    created: CreateTopicsResponse = await broker.to_controller.call(request, timeout_s, for_client=True)
     return created
 
 

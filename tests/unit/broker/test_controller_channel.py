@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 
 from broker.connection import RequestContext
 from broker.controller_channel import MOST_FORWARDED, ControllerChannel
+from broker.own_resources import answer_partly
+from broker.topic_creation import create_anywhere
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode, KafkaError
 from protocol.headers import decode_request_header
@@ -15,6 +18,7 @@ from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHea
 from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.messages.envelope import EnvelopeResponse
+from protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 from protocol.primitives import read_parts
 from protocol.records.principal import decode_principal
 from tests.unit.broker.peer_node import Network
@@ -53,6 +57,7 @@ class Broker:
         self.quorum = Quorum(self.network)
         self.connected = []
         self.refusals = []
+        self.answering = None  # an event that answers from here wait for
         self.channel = ControllerChannel(self.quorum, self.connect, self.answer_here, self.network)
         self.network.node.reply = lambda *_: BrokerHeartbeatResponse(is_caught_up=True)
 
@@ -61,6 +66,8 @@ class Broker:
         return self.network.peer()
 
     async def answer_here(self, _request=None):
+        if self.answering is not None:
+            await self.answering.wait()
         if self.refusals:
             raise self.refusals.pop(0)
         return HERE
@@ -77,6 +84,13 @@ class Broker:
     def forward(self, timeout_s=30.0, request=CREATE, key=ApiKey.CREATE_TOPICS, version=7):
         context = RequestContext(key, version, 99, "an app", 1, "PLAINTEXT", "10.1.2.3", "User:alice")
         return self.channel.forward(context, request, self.answer_here, timeout_s)
+
+    def crowd(self):
+        """Have many more clients ask at the same time than there are turns, and nobody answer."""
+        self.network.node.reply = lambda *_: []
+        several = [self.start(self.forward()) for _ in range(3 * MOST_FORWARDED)]
+        self.let_pass(1)
+        return several
 
     @property
     def asked(self):
@@ -267,13 +281,72 @@ def test_no_request_waits_behind_another(broker):
 
 def test_what_is_forwarded_for_clients_takes_turns_on_a_few_connections(broker):
     broker.quorum.elect(2)
-    broker.network.node.reply = lambda *_: []
-    several = [broker.start(broker.forward()) for _ in range(3 * MOST_FORWARDED)]
-    broker.let_pass(1)
+    several = broker.crowd()
     assert len(broker.asked) == len(broker.connected) == MOST_FORWARDED
     broker.network.node.reply = lambda *_: EnvelopeResponse(response_data=b"x")
     broker.let_pass(3)
     assert all(read_parts(answered.result())[4:] == b"x" for answered in several)
+
+
+def create_a_topic(node):
+    return create_anywhere(node, CREATE)
+
+
+def alter_a_setting(node):
+    setting = IncrementalAlterConfigsRequest.Resource(resource_type=2, resource_name="t", configs=[])
+    request = IncrementalAlterConfigsRequest(resources=[setting], validate_only=True)
+    return answer_partly(node, request, IncrementalAlterConfigsResponse, {})
+
+
+@pytest.mark.parametrize("ask", [create_a_topic, alter_a_setting])
+def test_so_does_what_this_node_asks_since_clients_have_it_do_so(broker, ask):
+    node = SimpleNamespace(to_controller=broker.channel, settings={"request.timeout.ms": 1000})
+    broker.quorum.elect(2)
+    broker.network.node.reply = lambda *_: []
+    several = [broker.start(ask(node)) for _ in range(3 * MOST_FORWARDED)]
+    broker.let_pass(2)
+    assert [asked.exception().code for asked in several] == [ErrorCode.REQUEST_TIMED_OUT] * len(several)
+    assert len(broker.connected) == MOST_FORWARDED
+
+
+def test_who_leads_answers_all_clients_at_once(broker):
+    broker.quorum.elect(1, leads=True)
+    broker.answering = asyncio.Event()
+    several = broker.crowd()
+    broker.answering = None
+    assert broker.run(broker.forward(1)) == HERE
+    assert not any(asked.done() for asked in several)
+    for asked in several:
+        asked.cancel()
+
+
+def test_who_waits_for_a_turn_asks_whoever_leads_by_then(broker):
+    broker.quorum.elect(2)
+    several = broker.crowd()
+    broker.network.node.reply = lambda *_: EnvelopeResponse(response_data=b"x")
+    broker.quorum.elect(3)
+    broker.let_pass(1)
+    assert all(read_parts(answered.result())[4:] == b"x" for answered in several)
+    assert set(broker.connected[MOST_FORWARDED:]) == {3}
+
+
+@pytest.mark.parametrize(("leader_id", "leads", "answer"), [(1, True, HERE), (-1, False, None)])
+def test_who_waits_for_a_turn_asks_nobody_when_no_other_leads_by_then(broker, leader_id, leads, answer):
+    broker.quorum.elect(2)
+    several = broker.crowd()
+    broker.quorum.elect(leader_id, leads=leads)
+    broker.let_pass(10)
+    assert [asked.result() if asked.done() else None for asked in several] == [answer] * len(several)
+    assert len(broker.connected) == MOST_FORWARDED
+
+
+def test_nobody_gets_his_turn_any_more_when_it_is_closed(broker):
+    broker.quorum.elect(2)
+    several = broker.crowd()
+    broker.channel.close()
+    broker.let_pass(0.1)
+    assert [asked.exception().code for asked in several] == [ErrorCode.REQUEST_TIMED_OUT] * len(several)
+    assert len(broker.connected) == MOST_FORWARDED
 
 
 def test_nothing_is_asked_behind_what_nobody_waits_for_any_more(broker):

@@ -67,7 +67,8 @@ class WithoutController:
     def image(self) -> MetadataImage:
         return self.active.image
 
-    async def call(self, request: CreateTopicsRequest, timeout_s: float) -> CreateTopicsResponse:
+    async def call(self, request: CreateTopicsRequest, timeout_s: float, *, for_client: bool) -> CreateTopicsResponse:
+        assert for_client
         assert timeout_s == self.settings["request.timeout.ms"] / 1000
         return await submit_topics(self.active, request)
 
