@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from broker.connection import Connection
     from broker.raft_driver import RaftDriver
     from controller.configs.effective import StaticSettings
-    from controller.image import BrokerImage, MetadataImage
+    from controller.image import BrokerImage, Endpoint, MetadataImage
 
 # A process that is killed loses its connections one after the other, and its listeners.
 _ENDING_S = 0.02
@@ -105,12 +105,15 @@ class ActiveController:
         heard, self._heard = self._heard, self._loop.create_future()
         heard.set_result(None)
 
-    def alive(self, claimed: int) -> frozenset[int]:
-        """Return the brokers whose session lasts, now that a process claims the id of one."""
+    def claimed(self, broker_id: int, endpoints: Mapping[str, Endpoint]) -> None:
+        """Note that a process that listens at `endpoints` wants to be this broker."""
         if self._leads:
-            self.liveness.claimed(claimed, self._now_ms())
+            self.liveness.claimed(broker_id, endpoints, self._now_ms())
             self._look_after_brokers()
-        return frozenset(self.liveness.alive(self._now_ms()))
+
+    def alive(self) -> Collection[int]:
+        """Return the brokers whose session lasts."""
+        return self.liveness.alive(self._now_ms())
 
     def _follow(self, _changed: asyncio.Future[None] | None = None) -> None:
         """Take up or lay down the duties as the quorum has it, now and with every change."""

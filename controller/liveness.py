@@ -15,7 +15,8 @@ much sooner then, and what hangs or is cut off without a sign after the session.
     a new active           everybody gets a new session: it cannot know when the others were heard; except who it
       controller             knows to be unreachable, from the quorum's own connections
     another claims the     such a session lasts until now + grace, unless its broker was heard since: whoever lives
-      broker's id            turns to a new controller at once, so this one was killed with the controller before
+      broker's id and        turns to a new controller at once, so this one was killed with the controller before; and
+      listeners              nobody else could listen there while it lived
 
 Time in which the controller itself stood still counts for nobody: if it is told anything much later than somebody was
 due (`_STALL_MS`), everybody gets back what passed since it was told something last, as heartbeats may lie unread.
@@ -29,9 +30,9 @@ milliseconds of a clock that never goes back.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable
+from collections.abc import Collection, Hashable, Mapping
 
-from controller.image import BrokerImage, MetadataImage
+from controller.image import BrokerImage, Endpoint, MetadataImage
 
 # A timer that is late by more does not come from a busy loop.
 _STALL_MS = 300
@@ -134,10 +135,10 @@ class Liveness:
         if session is not None and session.broker.epoch == broker_epoch:
             self.unreachable(broker_id, now_ms - self._grace_ms)
 
-    def claimed(self, broker_id: int, now_ms: int) -> None:
-        """Note that a process wants to be this broker; it may once the broker that has the id is not `alive`."""
+    def claimed(self, broker_id: int, endpoints: Mapping[str, Endpoint], now_ms: int) -> None:
+        """Note that a process at `endpoints` wants to be this broker; it may once who has the id is not `alive`."""
         session = self._sessions.get(broker_id)
-        if session is not None and session.presumed:
+        if session is not None and session.presumed and session.broker.endpoints == endpoints:
             self.unreachable(broker_id, now_ms)
 
     def alive(self, now_ms: int) -> Collection[int]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controller.commands.registration import register_broker
+from controller.records import endpoints_of
 from protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 
 if TYPE_CHECKING:
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 async def handle(
     broker: Broker, _context: RequestContext, request: BrokerRegistrationRequest
 ) -> BrokerRegistrationResponse:
-    """Submit the command."""
+    """Submit the command, and have the registration before looked at that this one may replace."""
+    broker.duties.claimed(request.broker_id, endpoints_of(request.listeners))
     return await broker.controller.submit(
-        lambda image: register_broker(image, request, broker.settings, alive=broker.duties.alive(request.broker_id))
+        lambda image: register_broker(image, request, broker.settings, alive=broker.duties.alive())
     )

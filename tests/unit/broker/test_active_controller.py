@@ -166,6 +166,14 @@ def test_a_controller_that_was_killed_waits_for_no_session_of_its_own_last_run_a
     assert "not heard any more" not in caplog.text
 
 
+def test_a_broker_that_was_killed_with_the_controller_comes_back_before_its_session_ends(apart):
+    apart.kill(4)
+    apart.kill(apart.active)
+    begin = apart.schedule.now
+    apart.start(4)
+    assert apart.schedule.now - begin < SESSION_S / 2
+
+
 def test_what_goes_wrong_with_its_duties_is_told_at_once():
     loop = VirtualLoop()
     told = []

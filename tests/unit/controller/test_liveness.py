@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 
 import pytest
 
 from controller.commands.brokers import fence_brokers
 from controller.commands.heartbeats import broker_heartbeat
+from controller.image import Endpoint
 from controller.liveness import Liveness
 from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from tests.unit.controller.cluster import Cluster
@@ -34,6 +36,10 @@ class Controller(Cluster):
                 f"c{broker_id}" if connection == "" else connection,
                 self.now,
             )
+
+    def claim(self, broker_id: int, endpoints: Mapping[str, Endpoint] | None = None) -> None:
+        """Let a process want to be a broker, one that listens where that does unless told otherwise."""
+        self.liveness.claimed(broker_id, endpoints or self.image.brokers[broker_id].endpoints, self.now)
 
     def look(self) -> list[int]:
         """Go to when somebody may be due, fence who is, and return those."""
@@ -184,18 +190,24 @@ def test_who_is_not_heard_by_a_new_active_controller_loses_its_id_after_the_grac
     controller.now += 100
     controller.hear(2)
     for broker_id in (1, 2):
-        controller.liveness.claimed(broker_id, controller.now)
+        controller.claim(broker_id)
     controller.now += GRACE
     assert controller.liveness.alive(controller.now) == {1, 2, 3}
     controller.now += 1
     assert controller.liveness.alive(controller.now) == {2, 3}
 
 
+def test_who_listens_elsewhere_claims_nobodys_id() -> None:
+    controller = Controller()
+    controller.claim(1, {"PLAINTEXT": Endpoint("host1", 9093)})
+    assert controller.liveness.alive(controller.now + SESSION) == {1, 2, 3}
+
+
 def test_who_registered_with_this_controller_keeps_its_id() -> None:
     controller = Controller()
     controller.add_broker(4)
     controller.commit()
-    controller.liveness.claimed(4, controller.now)
+    controller.claim(4)
     assert controller.liveness.alive(controller.now + SESSION) == {1, 2, 3, 4}
 
 
