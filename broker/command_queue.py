@@ -95,15 +95,18 @@ class CommandQueue:
         KafkaError REQUEST_TIMED_OUT if it is not. The log is committed up to `committed_end`.
         """
         try:
-            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
-                return await answer
-        except TimeoutError:
-            end_offset = committed_end()
-            for decided in self._decided:
-                if decided.answer is answer and decided.next_offset <= end_offset:
-                    response: R = decided.response
-                    return response
-            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "The controller is still busy.") from None
+            # It may be there when the time is over, too: both can be in the same turn.
+            await asyncio.wait((answer,), timeout=None if timeout_ms is None else timeout_ms / 1000)
+            if answer.done():
+                return answer.result()
+        finally:
+            answer.cancel()
+        end_offset = committed_end()
+        for decided in self._decided:
+            if decided.answer is answer and decided.next_offset <= end_offset:
+                response: R = decided.response
+                return response
+        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "The controller is still busy.")
 
     def applied(self, next_offset: int) -> None:
         """Answer what was decided on no more than the log before `next_offset`."""

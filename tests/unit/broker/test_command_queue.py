@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 
 import pytest
 
@@ -189,6 +190,36 @@ def test_what_is_committed_when_the_time_is_over_is_answered_and_nothing_else(co
         with pytest.raises(KafkaError) as late:
             wait(controller.queue.outcome(later, 10, lambda: end_offset))
         assert late.value.code is ErrorCode.REQUEST_TIMED_OUT
+
+
+@pytest.mark.parametrize("comes_first", [True, False])
+def test_an_answer_that_comes_in_the_turn_in_which_the_time_ends_is_the_answer(controller, comes_first):
+    answer = controller.submit(setting("2"), response="done")
+    controller.decide()
+
+    async def wait():
+        if comes_first:
+            controller.loop.call_later(0.01, controller.apply)
+        else:
+            controller.loop.call_soon(controller.loop.call_later, 0.01, controller.apply)
+        return await controller.queue.outcome(answer, 10, lambda: 0)
+
+    assert controller.loop.run_until_complete(wait()) == "done"
+
+
+def test_who_is_answered_in_vain_leaves_nothing_to_be_complained_of(controller):
+    complaints = []
+    controller.loop.set_exception_handler(lambda _, context: complaints.append(context))
+    late, gone = controller.submit(setting("2")), controller.submit(setting("3"))
+    waiting = controller.loop.create_task(controller.queue.outcome(gone, None, lambda: 0))
+    with pytest.raises(KafkaError):
+        controller.loop.run_until_complete(controller.queue.outcome(late, 10, lambda: 0))
+    waiting.cancel()
+    controller.loop.run_until_complete(asyncio.wait([waiting]))
+    controller.queue.fail(KafkaError(ErrorCode.NOT_CONTROLLER, "another leads"))
+    del late, gone
+    gc.collect()
+    assert complaints == []
 
 
 def test_who_does_not_wait_any_more_is_not_answered(controller):
