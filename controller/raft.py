@@ -249,9 +249,11 @@ class RaftNode(Answering):
         if told is not None and told.error == ErrorCode.INCONSISTENT_CLUSTER_ID:
             self._strangers.add(request.to)
             self._warn(
-                f"Node {request.to} is not in cluster {self._me.cluster_id}, in which this one is: start all nodes with"
+                "Node %s is not in cluster %s, in which this one is: start all nodes with"
                 " the same controller.quorum.voters, of which the id of a new cluster is made, or the same"
-                " barnabas.cluster.id; meta.properties has the id of what is stored"
+                " barnabas.cluster.id; meta.properties has the id of what is stored",
+                request.to,
+                self._me.cluster_id,
             )
         elif told is not None:
             self._strangers.discard(request.to)
@@ -335,7 +337,9 @@ class RaftNode(Answering):
         snapshot = SnapshotId(answered.snapshot_id.end_offset, answered.snapshot_id.epoch)
         if snapshot.end_offset >= 0:
             if snapshot.end_offset < self._log.high_watermark:
-                self._warn(f"The leader offers a snapshot up to {snapshot.end_offset}, and this node has {self._log!r}")
+                self._warn(
+                    "The leader offers a snapshot up to %s, and this node has %r", snapshot.end_offset, self._log
+                )
                 return False
             fetching.download = Download(snapshot, 0)
             return True
@@ -354,7 +358,7 @@ class RaftNode(Answering):
             batches = data[: scanned.size_bytes]
             self._outbox.received = Received(base_offset, self._log.end_offset, self.epoch, batches)
         if scanned.problem:
-            self._warn(f"The leader {self.leader_id} of the quorum sent {scanned.problem}")
+            self._warn("The leader %s of the quorum sent %s", self.leader_id, scanned.problem)
             return False
         self._log.commit(answered.high_watermark)
         return True

@@ -38,7 +38,9 @@ class Answering(Member):
         asked = asked_partition(request)
         ours = self._me.cluster_id
         if request.cluster_id is not None and ours is not None and request.cluster_id != ours:
-            self._warn(f"Another node takes this one for a part of cluster {request.cluster_id}, and it is in {ours}")
+            self._warn(
+                "Another node takes this one for a part of cluster %s, and it is in %s", request.cluster_id, ours
+            )
             response = refusal(request, ErrorCode.INCONSISTENT_CLUSTER_ID)
         elif asked is None:
             response = refusal(request, ErrorCode.INVALID_REQUEST)
@@ -57,7 +59,7 @@ class Answering(Member):
         candidate_id, epoch = asked.replica_id, asked.replica_epoch
         error = self._not_for_us(request, asked) or self._no_voter(candidate_id) or self._no_voter(self.node_id)
         if candidate_id == self.node_id:
-            self._warn(f"Another node says that it is node {candidate_id}, as this one does")
+            self._warn("Another node says that it is node %s, as this one does", candidate_id)
             error = ErrorCode.INCONSISTENT_VOTER_SET
         if epoch < self.epoch:
             error = error or ErrorCode.FENCED_LEADER_EPOCH
@@ -131,7 +133,7 @@ class Answering(Member):
         """Refuse who has no vote here. Voters that change may be news to this node: they are not refused."""
         if node_id in self.voters or self._kraft_version > 0:
             return None
-        self._warn(f"Nodes disagree on who votes: {node_id} is not among {sorted(self.voters.by_id)} here")
+        self._warn("Nodes disagree on who votes: %s is not among %s here", node_id, sorted(self.voters.by_id))
         return ErrorCode.INCONSISTENT_VOTER_SET
 
     def _no_leader(self, leader_id: int, epoch: int) -> ErrorCode | None:
@@ -141,6 +143,7 @@ class Answering(Member):
         if leader_id == self.node_id or (
             epoch == self.epoch and self.quorum_state.leader_id not in (NOBODY, leader_id)
         ):
-            self._warn(f"Node {leader_id} says that it led epoch {epoch}, in which this one knows {self.quorum_state}")
+            known = self.quorum_state
+            self._warn("Node %s says that it led epoch %s, in which this one knows %s", leader_id, epoch, known)
             return ErrorCode.INVALID_REQUEST
         return self._no_voter(leader_id)

@@ -16,6 +16,7 @@ with a vote, and with the leader that it learns of.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 # A first election, and one for which a leader was reported gone, need not wait for anybody to be patient with.
 _SOON_PART = 10
 
-_MOST_WARNINGS = 100
+_MOST_OF_A_KIND = 10
 
 
 class Member:
@@ -79,7 +80,7 @@ class Member:
         self._now_ms = now_ms
         self._stopping = False
         self._losses = 0
-        self._warned: set[str] = set()
+        self._warned: defaultdict[str, set[str]] = defaultdict(set)
         self._ballot: Ballot | None = None
         self._leadership: Leadership | None = None
         self._fetching: Fetching | None = None
@@ -336,8 +337,9 @@ class Member:
         if self._leadership is not None and self._leadership.commit(self.voters):
             self._outbox.answers += self._leadership.committed()
 
-    def _warn(self, warning: str) -> None:
-        """Say something once, unless others had a hand in more than an operator would read."""
-        if warning not in self._warned and len(self._warned) < _MOST_WARNINGS:
-            self._warned.add(warning)
+    def _warn(self, kind: str, *about: object) -> None:
+        """Say something once; of a kind no more than an operator would read, as others may make up what it is about."""
+        said, warning = self._warned[kind], kind % about
+        if warning not in said and len(said) < _MOST_OF_A_KIND:
+            said.add(warning)
             self._outbox.warnings.append(warning)
