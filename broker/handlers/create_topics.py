@@ -3,9 +3,10 @@
 Behaviour
 - The controller decides each topic on its own (`controller.commands.topics`).
 - Beyond Kafka, the answer comes when every partition can be produced to: the leaders are elected, and every active
-  broker has made its replicas, or else three quarters of the request's time are over.
+  broker has made its replicas, or else three quarters of the request's time are over, or of `request.timeout.ms` if
+  that is shorter.
 - KAFKA_STORAGE_ERROR, and nothing is created, where the disk has no space for logs.
-- Whoever waits longer than the request's time-out is told REQUEST_TIMED_OUT; the topics may exist later.
+- REQUEST_TIMED_OUT if the topics are not committed by then; they may exist later.
 
 Version notes
 - 4 and later take -1 for the broker's defaults of partitions and replicas (KIP-464).
