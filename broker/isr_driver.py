@@ -89,9 +89,13 @@ class IsrDriver:
         self._grow(partition)
 
     def look_at_all(self) -> Iterator[None]:
-        """Look at every partition, some a step."""
+        """Look at every partition, some a step; what goes wrong with one keeps nobody from the others."""
         for number, partition in enumerate(tuple(self._replicas.partitions), 1):
-            self.look(partition)
+            try:
+                self.look(partition)
+            except Exception as error:
+                message = f"looking after who is in sync with {partition} failed"
+                self._loop.call_exception_handler({"message": message, "exception": error})
             if number % _PARTITIONS_A_STEP == 0:
                 yield
 

@@ -8,6 +8,7 @@ import pytest
 
 from broker.isr_driver import IsrDriver
 from broker.isr_proposals import LONGEST_PAUSE_MS
+from broker.partition import Partition
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from protocol.records.metadata import FenceBrokerRecord
@@ -163,6 +164,28 @@ def test_after_its_end_nothing_is_asked(node: Node, controller: Controller) -> N
     controller.driver.look(node.partition("t"))
     node.pass_time(1)
     assert controller.asked == []
+
+
+def test_what_goes_wrong_with_one_partition_is_told_and_keeps_nobody_from_the_others(
+    node: Node, controller: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.create("u", replicas=(1, 2), config=node.configs["t"])
+    told = []
+    node.loop.set_exception_handler(lambda _, context: told.append(str(context["exception"])))
+    for topic in "tu":
+        node.append(topic)
+    look = controller.driver.look
+
+    def look_at_others(partition: Partition) -> None:
+        if partition.topic == "t":
+            raise RuntimeError(f"{partition} cannot be looked at")
+        look(partition)
+
+    monkeypatch.setattr(controller.driver, "look", look_at_others)
+    node.pass_time(1.6 * LAG_MS / 1000)
+    assert told == ["t-0 cannot be looked at"] * 3
+    assert controller.asked == [[1]]
+    controller.driver.stop()
 
 
 def test_many_partitions_are_looked_at_in_steps(node: Node, controller: Controller) -> None:
