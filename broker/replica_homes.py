@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from controller.image import NO_LEADER
 from protocol.errors import ErrorCode, KafkaError
-from protocol.records.metadata import PartitionChangeRecord, PartitionRecord
+from protocol.records.metadata import PartitionChangeRecord, PartitionRecord, RemoveTopicRecord
 
 if TYPE_CHECKING:
     from broker.lifecycle import Call
@@ -76,9 +76,11 @@ class ReplicaHomes:
             self._telling = self._loop.create_task(self._tell())
 
     def apply(self, _old: MetadataImage, new: MetadataImage, records: Iterable[object]) -> None:
-        """Tell what was kept back of partitions that somebody leads now."""
+        """Tell what was kept back of partitions that somebody leads now; forget it of topics that are gone."""
         for record in records if self._kept_back else ():
-            if isinstance(record, (PartitionRecord, PartitionChangeRecord)):
+            if isinstance(record, RemoveTopicRecord):
+                self._kept_back = {key: home for key, home in self._kept_back.items() if key[0] != record.topic_id}
+            elif isinstance(record, (PartitionRecord, PartitionChangeRecord)):
                 key = topic_id, index = record.topic_id, record.partition_id
                 topic = new.topic_by_id(topic_id)
                 if topic is not None and key in self._kept_back and not _may_be_the_last(topic.partitions[index]):
@@ -91,33 +93,39 @@ class ReplicaHomes:
             self._telling.cancel()
 
     async def _tell(self) -> None:
+        trouble = ErrorCode.NONE
         try:
             while some := dict(islice(self._untold.items(), _TOLD_AT_ONCE)):
                 code = await self._ask(some)
+                if code not in (ErrorCode.NONE, trouble):
+                    _log.warning("The controller does not know yet where %d replicas lie: %s", len(some), code.name)
+                trouble = code
                 if code is ErrorCode.NONE:
                     self._untold = {key: home for key, home in self._untold.items() if some.get(key) != home}
                 else:
-                    _log.warning("The controller does not know yet where %d replicas lie: %s", len(some), code.name)
                     await asyncio.sleep(_PAUSE_S)
         finally:
             self._telling = None
 
     async def _ask(self, homes: Mapping[Key, bytes]) -> ErrorCode:
-        from protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest as asked  # noqa: N813
+        from protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 
         found: dict[bytes, dict[bytes, list[int]]] = {}
         for (topic_id, index), directory_id in homes.items():
             found.setdefault(directory_id, {}).setdefault(topic_id, []).append(index)
-        request = asked(
+        request = AssignReplicasToDirsRequest(
             broker_id=self._node_id,
             broker_epoch=self._broker_epoch,
             directories=[
-                asked.Directory(
+                AssignReplicasToDirsRequest.Directory(
                     id=directory_id,
                     topics=[
-                        asked.Directory.Topic(
+                        AssignReplicasToDirsRequest.Directory.Topic(
                             topic_id=topic_id,
-                            partitions=[asked.Directory.Topic.Partition(partition_index=index) for index in indexes],
+                            partitions=[
+                                AssignReplicasToDirsRequest.Directory.Topic.Partition(partition_index=index)
+                                for index in indexes
+                            ],
                         )
                         for topic_id, indexes in topics.items()
                     ],

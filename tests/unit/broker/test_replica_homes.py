@@ -16,7 +16,7 @@ from controller.image import NO_LEADER, MetadataImage
 from controller.image_builder import apply_records
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
-from protocol.records.metadata import PartitionChangeRecord, PartitionRecord, TopicRecord
+from protocol.records.metadata import PartitionChangeRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 from protocol.schema import Message
 from storage.disk import OsDisk
 from storage.log_config import LogConfig
@@ -59,6 +59,14 @@ class Told:
     def partition(self, known: bytes, *replicas: int, leader: int = NO_LEADER, records: int = 0) -> Partition:
         """Place a partition in directories of id `known`, the log of this broker in its first one."""
         index = len(self.replicas)
+        self.place(index, known, *replicas, leader=leader)
+        log = self.logs.create("t", TOPIC_ID, index, LogConfig(), self.here)
+        fill(log, records)
+        self.replicas.append(Partition(NODE, "t", TOPIC_ID, index, log, Traffic().of("t")))
+        return self.replicas[-1]
+
+    def place(self, index: int, known: bytes, *replicas: int, leader: int) -> None:
+        """Let the metadata have a partition in directories of id `known`."""
         placed = PartitionRecord(
             partition_id=index,
             topic_id=TOPIC_ID,
@@ -70,10 +78,6 @@ class Told:
             directories=[known] * len(replicas),
         )
         self.apply(placed)
-        log = self.logs.create("t", TOPIC_ID, index, LogConfig(), self.here)
-        fill(log, records)
-        self.replicas.append(Partition(NODE, "t", TOPIC_ID, index, log, Traffic().of("t")))
-        return self.replicas[-1]
 
     @property
     def here(self) -> bytes:
@@ -131,6 +135,31 @@ def test_what_the_controller_did_not_take_is_told_again(broker: Told, code: Erro
     assert broker.look() == [[0]]
     broker.let_pass(3)
     assert broker.told() == [[0], [0]]
+
+
+def test_a_refusal_that_lasts_is_in_the_log_once_and_each_time_that_it_is_another(
+    broker: Told, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker.partition(GONE, NODE, OTHER, leader=OTHER)
+    broker.answers = [ErrorCode.STALE_BROKER_EPOCH] * 3 + [ErrorCode.NOT_CONTROLLER] * 2
+    broker.look()
+    broker.let_pass(10)
+    broker.answers = [ErrorCode.NOT_CONTROLLER]
+    broker.homes.tell({(TOPIC_ID, 0): broker.here})
+    broker.let_pass(10)
+    assert [record.getMessage().split(": ")[1] for record in caplog.records] == [
+        "STALE_BROKER_EPOCH",
+        "NOT_CONTROLLER",
+        "NOT_CONTROLLER",
+    ]
+
+
+def test_nothing_is_told_of_a_topic_that_is_gone(broker: Told) -> None:
+    broker.partition(GONE, NODE, OTHER)
+    broker.look()
+    broker.apply(RemoveTopicRecord(topic_id=TOPIC_ID), TopicRecord(name="t", topic_id=TOPIC_ID))
+    broker.place(0, GONE, NODE, OTHER, leader=OTHER)
+    assert broker.told() == []
 
 
 def test_an_empty_log_in_the_place_of_a_lost_one_is_kept_back_while_nobody_leads(broker: Told) -> None:
