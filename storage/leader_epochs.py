@@ -3,7 +3,7 @@
 Both columns strictly rise. Followers find by it where their log and the leader's part (KIP-101, KIP-279),
 consumers whether their position still exists. Trimming counts even where no record is cut: an epoch that
 began at the end without writing anything must not outlive a truncation to that end (KAFKA-10706). The
-checkpoint file's text is in `checkpoint.py`; the log writes it after each change that returns True here.
+checkpoint file's text is in `checkpoint.py`.
 """
 
 from bisect import bisect_left, bisect_right
@@ -50,8 +50,8 @@ class LeaderEpochs:
         """All entries, oldest first."""
         return tuple(self._entries)
 
-    def assign(self, epoch: int, start_offset: int) -> bool:
-        """Note that records from `start_offset` on are of `epoch`; return whether that changed anything.
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """Note that records from `start_offset` on are of `epoch`.
 
         Entries that disagree with it, as an earlier leader may have left them, are dropped.
         """
@@ -59,12 +59,11 @@ class LeaderEpochs:
             raise InvariantError(f"leader epoch {epoch} cannot start at offset {start_offset}")
         entries = self._entries
         if entries and entries[-1].epoch == epoch and entries[-1].start_offset <= start_offset:
-            return False
+            return
         while entries and (entries[-1].epoch >= epoch or entries[-1].start_offset >= start_offset):
             entries.pop()
         entries.append(EpochEntry(epoch, start_offset))
         self.latest = epoch
-        return True
 
     def note(self, epoch: int, start_offset: int) -> None:
         """Note that a batch of `epoch` lies at `start_offset`, unless that or a later epoch is known already."""
@@ -96,22 +95,17 @@ class LeaderEpochs:
         following = bisect_right(self._entries, offset, key=_start_offset)
         return self._entries[following - 1].epoch if following else None
 
-    def truncate_from_end(self, end_offset: int) -> bool:
-        """Drop the epochs that start at or after `end_offset`; return whether there were any."""
-        kept = bisect_left(self._entries, end_offset, key=_start_offset)
-        changed = end_offset >= 0 and kept < len(self._entries)
-        if changed:
-            del self._entries[kept:]
+    def truncate_from_end(self, end_offset: int) -> None:
+        """Drop the epochs that start at or after `end_offset`."""
+        if end_offset >= 0:
+            del self._entries[bisect_left(self._entries, end_offset, key=_start_offset) :]
             self.latest = self._entries[-1].epoch if self._entries else None
-        return changed
 
-    def truncate_from_start(self, start_offset: int) -> bool:
-        """Let the epoch of `start_offset` begin there and drop those before; return whether it did."""
+    def truncate_from_start(self, start_offset: int) -> None:
+        """Let the epoch of `start_offset` begin there, and drop those before."""
         following = bisect_right(self._entries, start_offset, key=_start_offset)
-        if following == 0 or (following == 1 and self._entries[0].start_offset == start_offset):
-            return False
-        self._entries[:following] = [EpochEntry(self._entries[following - 1].epoch, start_offset)]
-        return True
+        if following:
+            self._entries[:following] = [EpochEntry(self._entries[following - 1].epoch, start_offset)]
 
     def clear(self) -> None:
         """Forget every epoch."""

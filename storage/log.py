@@ -280,8 +280,7 @@ class Log:
         """
         segments, directory = self._segments, self._directory
         if offset >= self.log_end_offset:
-            with directory.storage_errors():
-                self.leader_epochs.truncate_from_end(offset)
+            self.leader_epochs.truncate_from_end(offset)
             return False
         if offset < segments.base_offsets[0]:
             self.truncate_fully_and_start_at(offset)
@@ -338,7 +337,7 @@ class Log:
             return False
         with self._directory.storage_errors():
             self.log_start_offset = offset
-            # The file follows with the next epoch or a clean stop; until then a start leaves out what has gone.
+            # The file follows with the next flush: until then a start leaves out what has gone.
             self.leader_epochs.truncate_from_start(offset)
         self.producers.log_start_moved(offset)
         return True
