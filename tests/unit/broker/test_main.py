@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -137,7 +138,9 @@ def test_one_that_has_not_joined_its_cluster_leaves_the_data_as_after_the_stop_b
         stopped(process)
     mark = tmp_path / "data" / ".kafka_cleanshutdown"
     left = mark.read_text()
+    shutil.rmtree(tmp_path / "data" / "__cluster_metadata-0")  # which is of another quorum
     with socket.create_server(("127.0.0.1", 0)) as controller:
+        controller.settimeout(30)
         voters = f"-Dcontroller.quorum.voters=2@127.0.0.1:{controller.getsockname()[1]}"
         options = (*place, "-Dprocess.roles=broker", "-Dnode.id=1", voters)
         with serve(*options) as process:
