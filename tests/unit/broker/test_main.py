@@ -138,7 +138,9 @@ def test_one_that_has_not_joined_its_cluster_leaves_the_data_as_after_the_stop_b
         stopped(process)
     mark = tmp_path / "data" / ".kafka_cleanshutdown"
     left = mark.read_text()
-    shutil.rmtree(tmp_path / "data" / "__cluster_metadata-0")  # which is of another quorum
+    metadata = tmp_path / "data" / "__cluster_metadata-0"
+    shutil.rmtree(metadata)  # which is of another quorum
+    metadata.mkdir()
     with socket.create_server(("127.0.0.1", 0)) as controller:
         controller.settimeout(30)
         voters = f"-Dcontroller.quorum.voters=2@127.0.0.1:{controller.getsockname()[1]}"
