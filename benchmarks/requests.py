@@ -12,9 +12,9 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
-from broker.connection import Connection
 from broker.dispatch import Dispatcher
 from broker.metrics import Metrics
+from broker.network.connection import Connection
 from protocol.api import ApiKey
 from protocol.headers import RequestHeader, encode_request_header
 from protocol.messages.fetch import FetchRequest

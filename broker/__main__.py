@@ -22,8 +22,8 @@ from typing import NamedTuple
 from broker import logs
 from broker.broker import Broker
 from broker.data_directories import CannotStart
-from broker.descriptors import connections_within, raise_limit, segments_within
-from broker.listeners import split_host_port
+from broker.network.descriptors import connections_within, raise_limit, segments_within
+from broker.network.listeners import split_host_port
 from broker.settings import Option, Settings, SettingsError, check_settings, read_option, read_properties
 from controller.topic_names import check_topic_name
 from protocol.errors import InvariantError, KafkaError

@@ -24,11 +24,16 @@ from typing import TYPE_CHECKING, Literal
 
 from barnabas import __version__
 from broker import housekeeping
-from broker.active_controller import ActiveController
 from broker.chores import Chores
+from broker.cluster.active_controller import ActiveController
+from broker.cluster.controller_channel import ControllerChannel
+from broker.cluster.controller_life import ControllerLife
+from broker.cluster.lately_lost import LatelyLost
+from broker.cluster.lifecycle import Lifecycle, RegistrationError
+from broker.cluster.neighbours import Neighbours
+from broker.cluster.prompt_heartbeats import PromptHeartbeats
+from broker.cluster.registration import broker_registration, controller_registration
 from broker.compaction import LogCleaner
-from broker.controller_channel import ControllerChannel
-from broker.controller_life import ControllerLife
 from broker.cordons import cordoned_ids
 from broker.data_directories import (
     CannotStart,
@@ -40,26 +45,21 @@ from broker.data_directories import (
 from broker.dispatch import Dispatcher, answer_here
 from broker.fetch_sessions import FetchSessions
 from broker.found_logs import open_found_logs
-from broker.lately_lost import LatelyLost
-from broker.lifecycle import Lifecycle, RegistrationError
-from broker.listeners import join_host_port, split_host_port
 from broker.live_settings import LiveSettings
 from broker.lost_directories import report_lost
 from broker.metrics import Metrics
-from broker.neighbours import Neighbours
+from broker.network.listeners import join_host_port, split_host_port
+from broker.network.server import BindError, Server
+from broker.network.server_limits import server_limits
+from broker.network.socket_options import socket_options
 from broker.producer_ids import ProducerIds, allocate_block
-from broker.prompt_heartbeats import PromptHeartbeats
 from broker.purgatory_driver import PurgatoryDriver
-from broker.raft_driver import RaftDriver
-from broker.registration import broker_registration, controller_registration
-from broker.replica_homes import ReplicaHomes
-from broker.replica_manager import ReplicaManager
-from broker.replication import Replication, fetch_limits
+from broker.quorum.raft_driver import RaftDriver
+from broker.replication.replica_homes import ReplicaHomes
+from broker.replication.replica_manager import ReplicaManager
+from broker.replication.replication import Replication, fetch_limits
 from broker.said_once import SaidOnce
-from broker.server import BindError, Server
-from broker.server_limits import server_limits
 from broker.settings_warnings import warn_of_settings
-from broker.socket_options import socket_options
 from controller.configs.effective import effective_topic_config
 from controller.configs.log_config import log_config, topic_log_config
 from controller.image import Endpoint, MetadataImage
@@ -70,9 +70,9 @@ from storage.log_manager import LogManager
 from storage.refusal import LogRefused
 
 if TYPE_CHECKING:
-    from broker.directory_moves import DirectoryMoves
     from broker.groups.coordinator import GroupCoordinator
     from broker.monitoring.monitor import Monitor
+    from broker.replication.directory_moves import DirectoryMoves
     from broker.settings import Settings
     from broker.telemetry.telemetry import Telemetry
     from protocol.schema import Message
@@ -105,7 +105,7 @@ class Broker:
     ) -> None:
         """Take the parts; clients get at most `max_descriptors` connections, so that the logs have files to open.
 
-        `clock` is `broker.lingering`'s: real time, where that passes.
+        `clock` is `broker.network.lingering`'s: real time, where that passes.
         """
         self.settings = settings
         self.live = LiveSettings(settings)
@@ -179,7 +179,7 @@ class Broker:
     @cached_property
     def moves(self) -> DirectoryMoves:
         """Return what moves replicas between the data directories, begun where there are several."""
-        from broker.directory_moves import DirectoryMoves
+        from broker.replication.directory_moves import DirectoryMoves
 
         return DirectoryMoves(self.logs, self.homes, live=self.live, loop=self.loop)
 

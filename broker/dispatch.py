@@ -29,10 +29,10 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from broker import handlers
-from broker.channel import Waiting
-from broker.connection import Connection, Disconnect, RequestContext, context_of
-from broker.controller_channel import FORWARDED, LEADS_NO_MORE
+from broker.cluster.controller_channel import FORWARDED, LEADS_NO_MORE
 from broker.error_responses import error_response
+from broker.network.channel import Waiting
+from broker.network.connection import Connection, Disconnect, RequestContext, context_of
 from broker.promise import Promise
 from protocol.api import APIS, Api, ApiKey, request_class
 from protocol.errors import DecodeError, ErrorCode, InvariantError, KafkaError

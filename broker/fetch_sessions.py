@@ -32,14 +32,14 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING, Protocol
 
-from broker.follower import NO_EPOCH, NO_OFFSET
 from broker.purgatory import Purgatory
+from broker.replication.follower import NO_EPOCH, NO_OFFSET
 from protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from random import Random
 
-    from broker.partition import Partition
+    from broker.replication.partition import Partition
     from protocol.messages.fetch import FetchRequest
 
 NO_SESSION = 0

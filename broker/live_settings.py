@@ -12,7 +12,7 @@ not wait.
 What can be altered, and what a value may be, is decided before it is stored (`controller.commands.alter_configs`). A
 stored value that this version cannot read is passed over for the next place that sets it, and said so once. Settings
 that need a restart are here too, with the value of the start. The layers are `controller.configs.effective`'s; topics'
-settings reach their logs through `broker.replica_manager`.
+settings reach their logs through `broker.replication.replica_manager`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A disk that is not mounted leaves an empty directory behind, which passes for a new one. The start goes on, as Apache
 Kafka's does; only a person can tell whether the records are wanted. Where a directory is there and fails, nothing
 begins empty: its partitions are not served (`LogManager.create`). What begins empty leads nothing that others have too
-(`broker.replica_homes`).
+(`broker.replication.replica_homes`).
 """
 
 from __future__ import annotations

@@ -14,7 +14,16 @@ from itertools import permutations
 from posixpath import normpath
 from typing import Any, NamedTuple
 
-from broker.listeners import (
+from broker.cluster.roles import (
+    BROKER,
+    CONTROLLER,
+    QuorumVoter,
+    RoleError,
+    check_role_listeners,
+    check_roles,
+    parse_voters,
+)
+from broker.network.listeners import (
     PLAINTEXT,
     Endpoint,
     ListenerError,
@@ -24,7 +33,6 @@ from broker.listeners import (
     parse_protocol_map,
     split_host_port,
 )
-from broker.roles import BROKER, CONTROLLER, QuorumVoter, RoleError, check_role_listeners, check_roles, parse_voters
 from controller.configs import BROKER_CONFIGS, ConfigDef, ConfigError, parse_value
 from controller.configs.conflicts import check_conflicts
 from controller.configs.definition import ConfigConflictError

@@ -52,8 +52,8 @@ def patience_ms(broker: Broker, timeout_ms: int | None) -> int:
 async def until_served(broker: Broker, begun_s: float, timeout_ms: int | None) -> None:
     """Wait until all active brokers know what was decided here, for most of the time that the request has, from then.
 
-    They say so at once (`broker.prompt_heartbeats`). Who is paused, cut off or busy is waited for until it is fenced,
-    but not until the time is over: what was made is there by then, and nobody would read an answer that comes later.
+    They say so at once (`broker.cluster.prompt_heartbeats`). Who is paused, cut off or busy is waited for until it is
+    fenced, but not until the time is over: what was made is there by then, and nobody would read a later answer.
     """
     ends_s = begun_s + patience_ms(broker, timeout_ms) / 1000
     await broker.duties.until_known(broker.image.offset, ends_s - broker.loop.time())

@@ -3,7 +3,7 @@
 from pathlib import Path
 from random import Random
 
-from broker.metadata_log import MetadataLog
+from broker.quorum.metadata_log import MetadataLog
 from controller.raft import Entry, QuorumState
 from controller.snapshot import SnapshotId, encode_snapshot
 from controller.voters import Voter, VoterSet

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from broker.groups.turn import Record
-    from broker.partition import Partition
-    from broker.replica_manager import ReplicaManager
+    from broker.replication.partition import Partition
+    from broker.replication.replica_manager import ReplicaManager
 
 ACKS_ALL = -1
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
     from broker.broker import Broker
-    from broker.connection import RequestContext
+    from broker.network.connection import RequestContext
 
 
 async def handle(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from broker.broker import Broker
-    from broker.connection import RequestContext
+    from broker.network.connection import RequestContext
     from protocol.schema import Message
 
 

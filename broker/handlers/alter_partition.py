@@ -15,7 +15,7 @@ from protocol.messages.alter_partition import AlterPartitionRequest, AlterPartit
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.connection import RequestContext
+    from broker.network.connection import RequestContext
 
 
 async def handle(broker: Broker, _context: RequestContext, request: AlterPartitionRequest) -> AlterPartitionResponse:

@@ -21,7 +21,7 @@ from protocol.messages.alter_partition_reassignments import (
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.connection import RequestContext
+    from broker.network.connection import RequestContext
 
 
 async def handle(

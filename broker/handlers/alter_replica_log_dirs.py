@@ -24,7 +24,7 @@ from storage.log_names import future_name_fits
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.connection import RequestContext
+    from broker.network.connection import RequestContext
 
 _Topic = AlterReplicaLogDirsResponse.Topic
 

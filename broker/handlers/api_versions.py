@@ -24,7 +24,7 @@ from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsRespon
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.connection import RequestContext
+    from broker.network.connection import RequestContext
     from protocol.api import Api
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")

@@ -10,7 +10,7 @@ from protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsReques
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.connection import RequestContext
+    from broker.network.connection import RequestContext
 
 
 async def handle(

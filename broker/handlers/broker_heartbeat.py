@@ -17,7 +17,7 @@ from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHea
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.connection import RequestContext
+    from broker.network.connection import RequestContext
     from controller.image import MetadataImage
 
 

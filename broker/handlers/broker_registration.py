@@ -15,7 +15,7 @@ from protocol.messages.broker_registration import BrokerRegistrationRequest, Bro
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.connection import RequestContext
+    from broker.network.connection import RequestContext
 
 
 async def handle(

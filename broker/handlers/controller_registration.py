@@ -10,7 +10,7 @@ from protocol.messages.controller_registration import ControllerRegistrationRequ
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.connection import RequestContext
+    from broker.network.connection import RequestContext
 
 
 async def handle(

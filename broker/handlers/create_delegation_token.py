@@ -17,7 +17,7 @@ from protocol.messages.create_delegation_token import CreateDelegationTokenReque
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.connection import RequestContext
+    from broker.network.connection import RequestContext
 
 _REQUESTER_FROM_VERSION = 3
 _NO_TIMESTAMP = -1

@@ -21,7 +21,7 @@ from protocol.messages.create_partitions import CreatePartitionsRequest, CreateP
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.connection import RequestContext
+    from broker.network.connection import RequestContext
 
 
 async def handle(

@@ -22,7 +22,7 @@ from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRes
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.connection import RequestContext
+    from broker.network.connection import RequestContext
 
 
 async def handle(broker: Broker, _context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:

@@ -13,7 +13,7 @@ from protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.connection import RequestContext
+    from broker.network.connection import RequestContext
 
 
 def handle(_broker: Broker, _context: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:

@@ -15,7 +15,7 @@ from protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsRes
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.connection import RequestContext
+    from broker.network.connection import RequestContext
 
 
 async def handle(broker: Broker, _context: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:

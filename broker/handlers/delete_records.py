@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
-from broker.follower import NO_OFFSET
-from broker.partition import Partition
+from broker.replication.follower import NO_OFFSET
+from broker.replication.partition import Partition
 from controller.topic_names import INTERNAL_TOPICS
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from broker.broker import Broker
-    from broker.connection import RequestContext
+    from broker.network.connection import RequestContext
 
 _Deleted = DeleteRecordsResponse.Topic.Partition
 

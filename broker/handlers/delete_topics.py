@@ -20,7 +20,7 @@ from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRes
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.connection import RequestContext
+    from broker.network.connection import RequestContext
 
 
 async def handle(broker: Broker, _context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:

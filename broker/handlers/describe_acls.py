@@ -13,7 +13,7 @@ from protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsRes
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.connection import RequestContext
+    from broker.network.connection import RequestContext
 
 
 def handle(_broker: Broker, _context: RequestContext, _request: DescribeAclsRequest) -> DescribeAclsResponse:

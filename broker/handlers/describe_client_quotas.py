@@ -20,7 +20,7 @@ from protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.connection import RequestContext
+    from broker.network.connection import RequestContext
     from controller.image import QuotaEntity
 
 _EXACT, _DEFAULT, _ANY = range(3)

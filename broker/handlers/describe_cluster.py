@@ -23,7 +23,7 @@ from protocol.messages.describe_cluster import DescribeClusterRequest, DescribeC
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.connection import RequestContext
+    from broker.network.connection import RequestContext
 
 _ENDPOINT_TYPES = {1: "BROKER", 2: "CONTROLLER"}
 

@@ -33,7 +33,7 @@ from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeC
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.connection import RequestContext
+    from broker.network.connection import RequestContext
 
 _Result = DescribeConfigsResponse.Result
 

@@ -14,7 +14,7 @@ from protocol.messages.describe_delegation_token import DescribeDelegationTokenR
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.connection import RequestContext
+    from broker.network.connection import RequestContext
 
 
 def handle(

@@ -19,7 +19,7 @@ from protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGro
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.connection import RequestContext
+    from broker.network.connection import RequestContext
 
 _NOT_FOUND_FROM_VERSION = 6
 

@@ -16,7 +16,7 @@ from protocol.messages.describe_producers import DescribeProducersRequest, Descr
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.connection import RequestContext
+    from broker.network.connection import RequestContext
     from storage.producer_state import ProducerEntry
 
 _Partition = DescribeProducersResponse.Topic.Partition

@@ -23,7 +23,7 @@ from protocol.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.connection import RequestContext
+    from broker.network.connection import RequestContext
     from controller.raft_messages import Replica
 
 _Topic = DescribeQuorumResponse.Topic

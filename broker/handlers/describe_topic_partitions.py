@@ -27,7 +27,7 @@ from protocol.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.connection import RequestContext
+    from broker.network.connection import RequestContext
 
 _Topic = DescribeTopicPartitionsResponse.Topic
 _Cursor = DescribeTopicPartitionsResponse.Cursor

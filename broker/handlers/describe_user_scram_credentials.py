@@ -18,7 +18,7 @@ from protocol.messages.describe_user_scram_credentials import (
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.connection import RequestContext
+    from broker.network.connection import RequestContext
 
 
 def handle(

@@ -18,7 +18,7 @@ from protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersRes
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.connection import RequestContext
+    from broker.network.connection import RequestContext
 
 
 async def handle(broker: Broker, _context: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse:

@@ -11,8 +11,8 @@ from __future__ import annotations
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
-from broker.connection import Connection
-from broker.controller_channel import FORWARDED
+from broker.cluster.controller_channel import FORWARDED
+from broker.network.connection import Connection
 from protocol.errors import DecodeError, ErrorCode, KafkaError
 from protocol.headers import decode_request_header
 from protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
@@ -21,7 +21,7 @@ from protocol.records.principal import decode_principal
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.connection import RequestContext
+    from broker.network.connection import RequestContext
 
 _SIZE_BYTES = 4
 

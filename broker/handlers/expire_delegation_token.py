@@ -14,7 +14,7 @@ from protocol.messages.expire_delegation_token import ExpireDelegationTokenReque
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.connection import RequestContext
+    from broker.network.connection import RequestContext
 
 _NO_TIMESTAMP = -1
 

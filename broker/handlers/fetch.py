@@ -33,10 +33,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from broker.fetch_sessions import NO_SESSION, FetchPartition, FetchSession
-from broker.follower import NO_EPOCH, NO_OFFSET
 from broker.leader_hints import current_leader
-from broker.partition import Isolation, Partition, ReadResult
 from broker.promise import Promise
+from broker.replication.follower import NO_EPOCH, NO_OFFSET
+from broker.replication.partition import Isolation, Partition, ReadResult
 from protocol import plain_fetch
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.fetch import FetchRequest, FetchResponse
@@ -45,7 +45,7 @@ from protocol.primitives import Part, RecordsPart
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.connection import RequestContext
+    from broker.network.connection import RequestContext
 
 _STORAGE_ERROR_FROM_VERSION = 6
 _ZSTD_FROM_VERSION = 10

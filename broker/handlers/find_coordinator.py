@@ -4,7 +4,7 @@ Behaviour
 - The leader of the group's partition of `__consumer_offsets`, with its address on the listener that is asked. The topic
   is created if it is not there yet, and the answer waits for that; Kafka has the client ask again.
 - Who would be told of a leader whose connection to this broker just broke waits until it is known what became of it
-  (`broker.suspects`), as with Metadata.
+  (`broker.cluster.suspects`), as with Metadata.
 - COORDINATOR_NOT_AVAILABLE while that partition has no leader that can be reached.
 - Transactions have no coordinator yet: TRANSACTIONAL_ID_AUTHORIZATION_FAILED, on which every client gives up at once;
   librdkafka asks on after others, INVALID_REQUEST too, until its time is up. As some clients do not show what is said
@@ -31,7 +31,7 @@ from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoord
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.connection import RequestContext
+    from broker.network.connection import RequestContext
 
 _log = logging.getLogger("broker.transactions")
 

@@ -19,7 +19,7 @@ from protocol.messages.get_telemetry_subscriptions import (
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.connection import RequestContext
+    from broker.network.connection import RequestContext
 
 # The one that is best first: clients take the first that they have.
 _ACCEPTED = (Compression.ZSTD, Compression.LZ4, Compression.GZIP, Compression.SNAPPY)

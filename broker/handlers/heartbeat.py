@@ -17,7 +17,7 @@ from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.connection import RequestContext
+    from broker.network.connection import RequestContext
 
 
 def handle(broker: Broker, _context: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:

@@ -22,7 +22,7 @@ from protocol.messages.init_producer_id import InitProducerIdRequest, InitProduc
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.connection import RequestContext
+    from broker.network.connection import RequestContext
 
 
 def handle(

@@ -25,7 +25,7 @@ from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.connection import RequestContext
+    from broker.network.connection import RequestContext
 
 _NEEDS_MEMBER_ID_FROM_VERSION = 4
 _NULLABLE_PROTOCOL_FROM_VERSION = 7

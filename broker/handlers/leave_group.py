@@ -20,7 +20,7 @@ from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.connection import RequestContext
+    from broker.network.connection import RequestContext
 
 _SEVERAL_FROM_VERSION = 3
 

@@ -20,7 +20,7 @@ from protocol.messages.list_config_resources import ListConfigResourcesRequest, 
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.connection import RequestContext
+    from broker.network.connection import RequestContext
 
 _KINDS_FROM_VERSION = 1
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, TypeAlias
 
-from broker.partition import (
+from broker.replication.partition import (
     EARLIEST,
     EARLIEST_LOCAL,
     EARLIEST_PENDING_UPLOAD,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
     from broker.broker import Broker
-    from broker.connection import RequestContext
+    from broker.network.connection import RequestContext
     from storage.search import Search
 
 _CONSUMER = -1

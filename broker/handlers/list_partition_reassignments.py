@@ -16,7 +16,7 @@ from protocol.messages.list_partition_reassignments import (
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.connection import RequestContext
+    from broker.network.connection import RequestContext
 
 
 def handle(

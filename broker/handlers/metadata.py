@@ -5,10 +5,10 @@ Behaviour
 - A named topic that does not exist is created if both the request and `auto.create.topics.enable` allow it.
   Beyond Kafka, which answers LEADER_NOT_AVAILABLE and creates in the background, the answer waits for it.
 - An answer that would name a leader whose connection to this broker just broke waits until it is known what became of
-  that (`broker.suspects`): beyond Kafka, so that clients find the next leader at their first look.
+  that (`broker.cluster.suspects`): beyond Kafka, so that clients find the next leader at their first look.
 - The controller is any live broker: it passes on what is the controller's to decide.
 - Brokers and leaders are those that can be reached on the listener which the request came by; other leaders are -1.
-  A leader that crashed stays among the brokers for a moment (`broker.lately_lost`), and leads nothing.
+  A leader that crashed stays among the brokers for a moment (`broker.cluster.lately_lost`), and leads nothing.
 - The same image gives the same answer, and answers for it are remembered: a client of ten thousand partitions asks
   often, the image changes rarely.
 
@@ -36,7 +36,7 @@ from protocol.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.connection import RequestContext
+    from broker.network.connection import RequestContext
 
 _Topic = MetadataResponse.Topic
 _Partition = MetadataResponse.Topic.Partition

@@ -25,7 +25,7 @@ from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRes
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.connection import RequestContext
+    from broker.network.connection import RequestContext
     from controller.image import MetadataImage
 
 _GROUP_NOT_FOUND_FROM_VERSION = 9

@@ -16,7 +16,7 @@ from protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRes
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.connection import RequestContext
+    from broker.network.connection import RequestContext
 
 _Answered = OffsetDeleteResponse.Topic.Partition
 

@@ -29,7 +29,7 @@ from protocol.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.connection import RequestContext
+    from broker.network.connection import RequestContext
     from controller.image import MetadataImage
 
 _TOP_LEVEL_ERROR_FROM_VERSION = 2

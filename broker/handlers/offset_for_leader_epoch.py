@@ -19,7 +19,7 @@ from protocol.messages.offset_for_leader_epoch import (
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.connection import RequestContext
+    from broker.network.connection import RequestContext
 
 _End = OffsetForLeaderEpochResponse.Topic.Partition
 

@@ -28,12 +28,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from broker.connection import Disconnect, context_of
-from broker.follower import NO_OFFSET
 from broker.leader_hints import current_leader
-from broker.partition import ACKS_ALL, Partition
+from broker.network.connection import Disconnect, context_of
 from broker.promise import Promise
 from broker.record_checks import InvalidRecordsError, prepare
+from broker.replication.follower import NO_OFFSET
+from broker.replication.partition import ACKS_ALL, Partition
 from controller.topic_names import INTERNAL_TOPICS
 from protocol import plain_produce
 from protocol.compression import Compression
@@ -46,7 +46,7 @@ from protocol.schema import maker
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.connection import Connection, RequestContext
+    from broker.network.connection import Connection, RequestContext
     from protocol.headers import RequestHeader
     from storage.log import AppendInfo
 

@@ -12,7 +12,7 @@ from protocol.messages.push_telemetry import PushTelemetryRequest, PushTelemetry
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.connection import RequestContext
+    from broker.network.connection import RequestContext
 
 
 def handle(broker: Broker, context: RequestContext, request: PushTelemetryRequest) -> PushTelemetryResponse:

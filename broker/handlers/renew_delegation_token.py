@@ -14,7 +14,7 @@ from protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.connection import RequestContext
+    from broker.network.connection import RequestContext
 
 _NO_TIMESTAMP = -1
 

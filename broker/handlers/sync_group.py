@@ -20,7 +20,7 @@ from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.connection import RequestContext
+    from broker.network.connection import RequestContext
 
 _NAMES_PROTOCOL_FROM_VERSION = 5
 

@@ -16,7 +16,7 @@ from protocol.messages.unregister_broker import UnregisterBrokerRequest, Unregis
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.connection import RequestContext
+    from broker.network.connection import RequestContext
 
 _log = logging.getLogger("broker.controller")
 

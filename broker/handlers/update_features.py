@@ -19,7 +19,7 @@ from protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeatu
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.connection import RequestContext
+    from broker.network.connection import RequestContext
 
 
 async def handle(broker: Broker, _context: RequestContext, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:

@@ -22,7 +22,7 @@ from protocol.errors import KafkaError
 if TYPE_CHECKING:
     from broker.broker import Broker
     from broker.compaction import LogCleaner
-    from broker.partition import Partition
+    from broker.replication.partition import Partition
 
 _STATES = {"starting": 1, "serving": 3, "stopping": 7}
 _QUANTILES = ("0.50", "0.75", "0.95", "0.98", "0.99", "0.999")

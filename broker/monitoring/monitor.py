@@ -22,7 +22,7 @@ from broker.monitoring.telemetry_table import TELEMETRY_TABLE
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.server import Dispatch
+    from broker.network.server import Dispatch
 
 TABLES = (PROCESS, *broker_tables.TABLES, *partition_tables.TABLES, *group_tables.TABLES, TELEMETRY_TABLE)
 

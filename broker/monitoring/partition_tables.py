@@ -14,7 +14,7 @@ from broker.monitoring.exposition import GAUGE, Column, Table, labels
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.partition import Partition
+    from broker.replication.partition import Partition
     from controller.image import BrokerImage, TopicImage
 
 

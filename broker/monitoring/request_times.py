@@ -12,10 +12,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from broker.channel import Waiting
+from broker.network.channel import Waiting
 
 if TYPE_CHECKING:
-    from broker.connection import Connection
+    from broker.network.connection import Connection
     from protocol.primitives import Part
 
     Clock = Callable[[], float]

@@ -34,7 +34,7 @@ from protocol.primitives import ZERO_UUID, uuid_text
 if TYPE_CHECKING:
     from random import Random
 
-    from broker.connection import RequestContext
+    from broker.network.connection import RequestContext
     from protocol.messages.push_telemetry import PushTelemetryRequest
 
 MAX_INSTANCES = 16_384

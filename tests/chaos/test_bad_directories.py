@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from broker.metadata_log import MetadataLog
+from broker.quorum.metadata_log import MetadataLog
 from controller.raft import Entry
 from controller.snapshot import encode_snapshot
 from protocol.record_batch import build_batch

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from random import Random
 from typing import NamedTuple, TypeAlias
 
-from broker.metadata_log import MetadataLog, Retention
+from broker.quorum.metadata_log import MetadataLog, Retention
 from controller.batches import encode_entry
 from controller.commands.bootstrap import bootstrap_records
 from controller.raft_messages import NOBODY, Entry, QuorumState, Received

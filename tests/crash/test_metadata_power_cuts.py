@@ -11,9 +11,9 @@ from itertools import islice
 
 import pytest
 
-from broker import metadata_log
-from broker.metadata_log import MetadataLog
-from broker.snapshot_files import SnapshotFiles
+from broker.quorum import metadata_log
+from broker.quorum.metadata_log import MetadataLog
+from broker.quorum.snapshot_files import SnapshotFiles
 from controller.snapshot import Snapshot, SnapshotId
 from storage.flush import Flush
 from storage.log import Log

@@ -14,7 +14,7 @@ from random import Random
 from typing import Any
 
 from broker.broker import Broker
-from broker.connection import Connection, Disconnect
+from broker.network.connection import Connection, Disconnect
 from broker.settings import Option, check_settings
 from protocol.api import ApiKey, request_class
 from protocol.errors import DecodeError

@@ -16,10 +16,10 @@ import pytest
 
 from broker.fetch_sessions import FetchSessions
 from broker.groups import shard
-from broker.metadata_log import MetadataLog
-from broker.partition import Partition
 from broker.producer_ids import ProducerIds
-from broker.replica_manager import ReplicaManager
+from broker.quorum.metadata_log import MetadataLog
+from broker.replication.partition import Partition
+from broker.replication.replica_manager import ReplicaManager
 from protocol.errors import ErrorCode
 from storage.checkpoint_files import LOG_STARTS, CheckpointFiles
 from storage.flush import Flush

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from broker import isr, topic_creation
-from broker.follower import NO_EPOCH, Follower
 from broker.groups.host import ShardHost
-from broker.metadata_log import MetadataLog
-from broker.partition import Partition
-from broker.replica_copy import ReplicaCopy
-from broker.replica_manager import ReplicaManager
+from broker.quorum.metadata_log import MetadataLog
+from broker.replication import isr, topic_creation
+from broker.replication.follower import NO_EPOCH, Follower
+from broker.replication.partition import Partition
+from broker.replication.replica_copy import ReplicaCopy
+from broker.replication.replica_manager import ReplicaManager
 from controller.commands import alter_partition, registration
 from controller.image import MetadataImage
 from controller.raft_leader import Leadership

@@ -20,7 +20,7 @@ from tests.simulation.cluster import Host, World
 from tests.simulation.quorum_invariants import QuorumInvariants
 
 if TYPE_CHECKING:
-    from broker.partition import Partition
+    from broker.replication.partition import Partition
     from storage.log import Log
     from tests.simulation.history import History
     from tests.simulation.loop import Loop

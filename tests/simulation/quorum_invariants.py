@@ -13,7 +13,7 @@ from controller.raft_messages import NOBODY, QuorumState, Role
 from tests.simulation.cluster import Host, World
 
 if TYPE_CHECKING:
-    from broker.raft_driver import RaftDriver
+    from broker.quorum.raft_driver import RaftDriver
     from controller.image import MetadataImage
     from controller.raft import RaftNode
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from broker.metadata_log import MetadataLog, Retention
+from broker.quorum.metadata_log import MetadataLog, Retention
 from controller.raft_messages import Entry, LogRead, QuorumState, Received, SnapshotPart, SnapshotRead
 from controller.snapshot import SnapshotId
 from controller.voters import Voter, VoterSet

@@ -12,7 +12,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from broker.partition import LATEST, Isolation, Partition
+from broker.replication.partition import LATEST, Isolation, Partition
 from broker.traffic import TopicTraffic
 from controller.image import PartitionImage
 from protocol.errors import KafkaError

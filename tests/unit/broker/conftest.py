@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from broker.channel import Waiting
-from broker.connection import Connection
-from broker.connection_counts import ConnectionLimits
 from broker.metrics import Metrics
-from broker.server import Limits, Server
+from broker.network.channel import Waiting
+from broker.network.connection import Connection
+from broker.network.connection_counts import ConnectionLimits
+from broker.network.server import Limits, Server
 from protocol.primitives import Part
 from tests.disks import FaultyDisk
 from tests.unit.broker.controller_node import ControllerNode

@@ -12,14 +12,14 @@ from importlib import import_module
 from random import Random
 from typing import Any
 
-from broker.active_controller import ActiveController
-from broker.connection import RequestContext
-from broker.controller_channel import FORWARDED, ControllerChannel
+from broker.cluster.active_controller import ActiveController
+from broker.cluster.controller_channel import FORWARDED, ControllerChannel
+from broker.cluster.lately_lost import LatelyLost
+from broker.cluster.neighbours import Neighbours
 from broker.dispatch import answer_here, decide_or_forward
-from broker.lately_lost import LatelyLost
-from broker.neighbours import Neighbours
-from broker.peer import Peer
-from broker.raft_driver import RaftDriver
+from broker.network.connection import RequestContext
+from broker.network.peer import Peer
+from broker.quorum.raft_driver import RaftDriver
 from broker.settings import Option, check_settings
 from controller.commands.brokers import unfence_broker
 from controller.commands.registration import register_broker

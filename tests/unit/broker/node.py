@@ -15,16 +15,16 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any
 
-from broker.connection import Connection, RequestContext
+from broker.cluster.suspects import Suspects
 from broker.fetch_sessions import FetchSessions
 from broker.metrics import Metrics
-from broker.partition import Partition
+from broker.network.connection import Connection, RequestContext
 from broker.producer_ids import ProducerIds
 from broker.promise import Promise
 from broker.purgatory_driver import PurgatoryDriver
-from broker.replica_manager import ReplicaManager
+from broker.replication.partition import Partition
+from broker.replication.replica_manager import ReplicaManager
 from broker.said_once import SaidOnce
-from broker.suspects import Suspects
 from broker.telemetry.telemetry import Telemetry
 from controller.image import Endpoint, MetadataImage
 from controller.image_builder import apply_records

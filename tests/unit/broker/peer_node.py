@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from broker.channel import Waiting
-from broker.connection import Connection
 from broker.dispatch import encode_response
-from broker.peer import Peer, PeerLimits
+from broker.network.channel import Waiting
+from broker.network.connection import Connection
+from broker.network.peer import Peer, PeerLimits
 from protocol.api import APIS, ApiKey, request_class
 from protocol.errors import ErrorCode
 from protocol.headers import RequestHeader, decode_request_header

@@ -15,10 +15,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from broker.connection import RequestContext
-from broker.fetching import FetchLimits
+from broker.network.connection import RequestContext
 from broker.promise import Promise
-from broker.replication import Replication
+from broker.replication.fetching import FetchLimits
+from broker.replication.replication import Replication
 from controller.commands.alter_partition import alter_partition
 from controller.image import MetadataImage
 from controller.image_builder import apply_records

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from broker.channel import Waiting
-from broker.connection import Connection, Disconnect
 from broker.dispatch import Dispatcher, served_apis
 from broker.metrics import Metrics
+from broker.network.channel import Waiting
+from broker.network.connection import Connection, Disconnect
 from protocol.api import APIS, ApiKey, request_class, response_class
 from protocol.errors import DecodeError, ErrorCode, InvariantError, KafkaError
 from protocol.headers import RequestHeader, decode_response_header, encode_request_header

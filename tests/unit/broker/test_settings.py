@@ -1,6 +1,6 @@
 import pytest
 
-from broker.listeners import Endpoint
+from broker.network.listeners import Endpoint
 from broker.settings import Option, Settings, SettingsError, check_settings, read_option, read_properties
 
 STOCK = """

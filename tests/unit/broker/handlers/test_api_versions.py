@@ -2,9 +2,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from broker.connection import Connection, RequestContext
 from broker.dispatch import served_apis
 from broker.handlers.api_versions import handle, unsupported_version
+from broker.network.connection import Connection, RequestContext
 from controller.image import MetadataImage
 from protocol.api import APIS, ApiKey
 from protocol.errors import ErrorCode

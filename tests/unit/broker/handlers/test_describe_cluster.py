@@ -3,8 +3,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from broker.connection import RequestContext
 from broker.handlers.describe_cluster import handle
+from broker.network.connection import RequestContext
 from controller.image import BrokerImage, ControllerImage, Endpoint, MetadataImage
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from broker.connection import RequestContext
-from broker.controller_channel import LEADS_NO_MORE
+from broker.cluster.controller_channel import LEADS_NO_MORE
 from broker.handlers.envelope import handle
+from broker.network.connection import RequestContext
 from controller.topic_names import CLUSTER_METADATA
 from protocol.api import ApiKey, request_class
 from protocol.errors import ErrorCode

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from broker.connection import RequestContext
 from broker.handlers.fetch import handle
+from broker.network.connection import RequestContext
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest, FetchResponse

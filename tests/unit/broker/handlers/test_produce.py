@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from broker.channel import Waiting
-from broker.connection import Connection, Disconnect
 from broker.dispatch import Dispatcher
+from broker.network.channel import Waiting
+from broker.network.connection import Connection, Disconnect
 from protocol.api import ApiKey
 from protocol.compression import Compression
 from protocol.errors import ErrorCode

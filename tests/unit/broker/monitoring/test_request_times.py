@@ -3,9 +3,9 @@ import math
 
 import pytest
 
-from broker.channel import Waiting
-from broker.connection import Connection
 from broker.monitoring.request_times import BOUNDS_S, WINDOW_S, TimedDispatcher, Times
+from broker.network.channel import Waiting
+from broker.network.connection import Connection
 from protocol.api import ApiKey
 from protocol.errors import DecodeError
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.connection import RequestContext
+from broker.network.connection import RequestContext
 from protocol.api import ApiKey
 from protocol.messages.push_telemetry import PushTelemetryRequest
 from tests.unit.broker.monitoring.conftest import Monitored

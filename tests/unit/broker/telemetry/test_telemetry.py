@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from broker.connection import Connection, RequestContext
+from broker.network.connection import Connection, RequestContext
 from broker.telemetry.subscriptions import Subscribed
 from broker.telemetry.telemetry import Telemetry
 from controller.image import MetadataImage, ResourceType

@@ -1,0 +1,214 @@
+"""This broker's life as the controller knows it: registered, fenced, active, shutting down (KIP-631).
+
+    registering      again and again: no controller may lead yet, or the id's last owner may not be fenced yet
+    fenced           it lives but serves nobody, until it has the metadata of its own registration
+    active           it may lead
+    shutting down    it asks to go, until what it leads has moved to others (KIP-841)
+
+It says that it lives every `broker.heartbeat.interval.ms`, and at once (`hurry`) when there is something to tell or to
+hear: the controller is another or was cut off, metadata was applied that somebody waits for, a directory failed.
+
+How a request reaches the controller is `controller_channel`'s, what the controller makes of it
+`controller.liveness` and `controller.commands`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeAlias
+
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+from protocol.schema import Message
+
+Call: TypeAlias = Callable[[Message, float], Awaitable[Any]]
+"""Sends the active controller a request, with the seconds until REQUEST_TIMED_OUT is raised."""
+
+_FINAL = frozenset({ErrorCode.INCONSISTENT_CLUSTER_ID, ErrorCode.INVALID_REGISTRATION, ErrorCode.UNSUPPORTED_VERSION})
+_RETRY_S = 0.1
+_GIVE_UP_S = 1.5
+_PATIENCE_S = 5.0
+_SHUTTING_DOWN_S = 0.05
+
+_log = logging.getLogger("broker.lifecycle")
+
+
+class RegistrationError(Exception):
+    """The controller does not take this broker, and says why."""
+
+
+class Lifecycle:
+    """The registration and the heartbeats of one run of a broker."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        call: Call,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        controller_change: Callable[[], asyncio.Future[None]],
+        applied_offset: Callable[[], int],
+        offline_directories: Callable[[], Sequence[bytes]],
+        cordoned_directories: Callable[[], Sequence[bytes]],
+        heartbeat_interval_s: float,
+        session_timeout_s: float,
+    ) -> None:
+        """Be unknown to the controller.
+
+        `controller_change` gives a future that is done when the controller is another, `applied_offset` the offset of
+        the last metadata record that this broker acts on.
+        """
+        self.broker_epoch = -1
+        self.fenced = True
+        self._broker_id = broker_id
+        self._call = call
+        self._loop = loop
+        self._controller_change = controller_change
+        self._applied_offset = applied_offset
+        self._offline_directories = offline_directories
+        self._cordoned_directories = cordoned_directories
+        self._interval_s = heartbeat_interval_s
+        self._timeout_s = session_timeout_s / 2
+        self._shutting_down = False
+        self._hurried: asyncio.Future[None] = loop.create_future()
+        self._waiting: list[asyncio.Future[None]] = []
+        self._heartbeats: asyncio.Task[None] | None = None
+        self._active: asyncio.Future[None] = loop.create_future()
+        self._may_go: asyncio.Future[bool] = loop.create_future()
+        self._trouble = ErrorCode.NONE
+
+    async def register(self, request: BrokerRegistrationRequest, timeout_s: float) -> int:
+        """Become known to the controller; return the broker epoch.
+
+        RegistrationError if it refuses for good, or is not to be reached, or its answer does not change, for
+        `timeout_s`. What holds it up is said long before that.
+        """
+        ends = self._loop.time() + timeout_s
+        complains = self._loop.time() + _PATIENCE_S
+        while True:
+            code = await self._try_to_register(request, min(ends - self._loop.time(), _PATIENCE_S))
+            if code is ErrorCode.NONE:
+                return self.broker_epoch
+            now = self._loop.time()
+            if code in _FINAL or now + _RETRY_S >= ends:
+                raise RegistrationError(_why(code, request))
+            if now >= complains:
+                complains = ends
+                _log.warning("Not registered yet, and trying for another %.0f s: %s", ends - now, _why(code, request))
+            await asyncio.sleep(_RETRY_S)
+
+    async def _try_to_register(self, request: BrokerRegistrationRequest, timeout_s: float) -> ErrorCode:
+        try:
+            answer: BrokerRegistrationResponse = await self._call(request, timeout_s)
+        except KafkaError as error:
+            return error.code
+        self.broker_epoch = answer.broker_epoch
+        return ErrorCode(answer.error_code)
+
+    def begin(self) -> None:
+        """Send heartbeats from now on."""
+        self._heartbeats = self._loop.create_task(self._beat())
+
+    def hurry(self) -> None:
+        """Send the next heartbeat now; if one is on its way, right after it."""
+        if not self._hurried.done():
+            self._hurried.set_result(None)
+
+    async def tell(self) -> None:
+        """Send a heartbeat, and wait until it is answered or failed."""
+        told: asyncio.Future[None] = self._loop.create_future()
+        self._waiting.append(told)
+        self.hurry()
+        await told
+
+    async def until_active(self) -> None:
+        """Wait until the controller lets this broker serve."""
+        self.hurry()
+        await asyncio.shield(self._active)
+
+    async def shut_down(self, timeout_s: float) -> bool:
+        """Ask the controller to move away what this broker leads; say whether that was done within `timeout_s`.
+
+        Where no controller answers any more, as when a whole cluster stops, that is soon known not to be.
+        """
+        self._shutting_down = True
+        self._timeout_s = min(self._timeout_s, _GIVE_UP_S)
+        self.hurry()
+        await asyncio.wait([self._may_go], timeout=timeout_s)
+        return self._may_go.done() and self._may_go.result()
+
+    async def stop(self) -> None:
+        """Send no more heartbeats."""
+        if self._heartbeats is not None:
+            self._heartbeats.cancel()
+            await asyncio.wait([self._heartbeats])
+
+    async def _beat(self) -> None:
+        while True:
+            self._hurried = self._loop.create_future()
+            changed = self._controller_change()
+            waiting, self._waiting = self._waiting, []
+            await self._send()
+            for told in waiting:
+                if not told.done():
+                    told.set_result(None)
+            interval_s = _SHUTTING_DOWN_S if self._shutting_down else self._interval_s
+            await asyncio.wait([self._hurried, changed], timeout=interval_s, return_when=asyncio.FIRST_COMPLETED)
+
+    async def _send(self) -> None:
+        try:
+            answer: BrokerHeartbeatResponse = await self._call(self._heartbeat(), self._timeout_s)
+            code = ErrorCode(answer.error_code)
+        except KafkaError as error:
+            code = error.code
+        except Exception:
+            _log.exception("A heartbeat failed")
+            code = ErrorCode.UNKNOWN_SERVER_ERROR
+        if code is not self._trouble:
+            self._trouble = code
+            if code is not ErrorCode.NONE:
+                _log.warning("The controller does not take the heartbeats of this broker: %s", code.name)
+        if code is ErrorCode.NONE:
+            self._heard(answer)
+        elif self._shutting_down and code is ErrorCode.REQUEST_TIMED_OUT and not self._may_go.done():
+            self._may_go.set_result(False)
+
+    def _heartbeat(self) -> BrokerHeartbeatRequest:
+        return BrokerHeartbeatRequest(
+            broker_id=self._broker_id,
+            broker_epoch=self.broker_epoch,
+            current_metadata_offset=self._applied_offset(),
+            want_fence=False,
+            want_shut_down=self._shutting_down,
+            offline_log_dirs=list(self._offline_directories()),
+            cordoned_log_dirs=list(self._cordoned_directories()),
+        )
+
+    def _heard(self, answer: BrokerHeartbeatResponse) -> None:
+        if answer.is_fenced != self.fenced and self._active.done() and not self._shutting_down:
+            _log.warning("The controller has %s this broker", "fenced" if answer.is_fenced else "unfenced")
+        self.fenced = answer.is_fenced
+        if not self.fenced and not self._active.done():
+            self._active.set_result(None)
+        if answer.should_shut_down and not self._may_go.done():
+            self._may_go.set_result(True)
+
+
+def _why(code: ErrorCode, request: BrokerRegistrationRequest) -> str:
+    """Return what is wrong, and what would be right."""
+    if code is ErrorCode.DUPLICATE_BROKER_REGISTRATION:
+        return (
+            f"another broker with node.id={request.broker_id} is running in this cluster:"
+            " give each a node.id of its own"
+        )
+    if code is ErrorCode.INCONSISTENT_CLUSTER_ID:
+        return (
+            f"the data directory belongs to the cluster {request.cluster_id}, the controllers of "
+            "controller.quorum.voters to another: start with that cluster's controllers, or with an empty directory"
+        )
+    if code is ErrorCode.REQUEST_TIMED_OUT:
+        return "no controller answered: see that a majority of controller.quorum.voters is running and can be reached"
+    return f"the controller refuses this broker with {code.name}"

@@ -1,0 +1,1 @@
+"""From sockets to frames and back: listening, connections, and what limits them."""

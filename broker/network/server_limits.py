@@ -1,0 +1,33 @@
+"""What the server's limits are, by settings of which some can be altered while it runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.network.connection_counts import ConnectionLimits, parse_overrides
+from broker.network.server import Limits
+from protocol.request_memory import UNLIMITED
+
+if TYPE_CHECKING:
+    from broker.live_settings import LiveSettings
+    from broker.settings import Settings
+
+
+def server_limits(settings: Settings, live: LiveSettings, max_descriptors: int) -> Limits:
+    """Return the limits as they are now; all connections together take at most `max_descriptors`."""
+    queued_bytes = settings["queued.max.request.bytes"]
+    return Limits(
+        ConnectionLimits(
+            max_connections=live["max.connections"],
+            max_connections_per_ip=live["max.connections.per.ip"],
+            overrides=parse_overrides(live["max.connections.per.ip.overrides"]),
+            of_listeners={
+                endpoint.listener: live.of_listener(endpoint.listener, "max.connections")
+                for endpoint in settings.listeners
+            },
+            max_descriptors=max_descriptors,
+        ),
+        max_request_bytes=settings["socket.request.max.bytes"],
+        max_idle_s=settings["connections.max.idle.ms"] / 1000,
+        max_queued_bytes=queued_bytes if queued_bytes > 0 else UNLIMITED,
+    )

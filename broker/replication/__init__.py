@@ -1,0 +1,1 @@
+"""Partitions and their replicas: led, followed, copied, and counted as committed."""

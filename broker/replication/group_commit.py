@@ -1,0 +1,120 @@
+"""Many waiting batches, one sync: how `barnabas.fsync=always` keeps its promise without stopping the event loop.
+
+Theory of operation. A partition whose records count only on the disk (`Partition.advance_high_watermark`) *wants* a
+sync after each append. At the end of the loop's turn a worker, a thread of the loop's executor, takes a share of those
+that want one and syncs them one after the other. What is appended meanwhile waits for the next sync of its log, which
+takes all of it at once: the slower the disk, the more records share a sync. When a worker is back, the high watermarks
+of its partitions move, and who waited there is woken.
+
+    want        nothing under way for this partition    it is taken at the end of the turn
+                its sync is under way                   it is taken again after that
+    a failure   the log directory is offline from then on; the waiting are woken, and find that out
+
+A sync that failed is never tried again (`storage.flush`). What is synced, and that syncs of one log count in their
+order, is `storage.log`'s; what a producer is answered is `Partition.committed`'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from broker.sync_threads import sync_in_thread
+from protocol.errors import KafkaError
+
+if TYPE_CHECKING:
+    from broker.replication.partition import Partition
+    from storage.flush import Flush
+
+_WORKERS = 4
+_LOGS_A_JOB = 64  # what is begun in one turn, and open at a time; there may be thousands after a crash
+_RETRY_S = 1.0
+
+
+class GroupCommit:
+    """The syncs of all partitions of a broker that want them."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, now_ms: Callable[[], int], on_synced: Callable[[Partition], None]
+    ) -> None:
+        """`on_synced` is called after each sync of a partition, whether it succeeded or not."""
+        self._loop = loop
+        self._now_ms = now_ms
+        self._on_synced = on_synced
+        self._wanted: dict[Partition, None] = {}
+        self._under_way: set[Partition] = set()
+        self._idle_workers = _WORKERS
+        self._turn: asyncio.Handle | None = None
+        self._drained: list[asyncio.Future[None]] = []
+
+    def want(self, partition: Partition) -> None:
+        """See to it that what the partition's log holds now is synced, unless it is deleted."""
+        if partition.unavailable:
+            return
+        self._wanted[partition] = None
+        if self._turn is None and self._idle_workers:
+            self._turn = self._loop.call_soon(self._begin)
+
+    async def drain(self) -> None:
+        """Wait until no partition wants a sync."""
+        while self._wanted or self._under_way:
+            drained = self._loop.create_future()
+            self._drained.append(drained)
+            await drained
+
+    def _begin(self) -> None:
+        """Give the idle workers a fair share each of what is wanted."""
+        self._turn = None
+        ready = [partition for partition in self._wanted if partition not in self._under_way]
+        while ready and self._idle_workers:
+            count = min(-(-len(ready) // self._idle_workers), _LOGS_A_JOB)
+            self._work(ready[:count])
+            del ready[:count]
+
+    def _work(self, partitions: list[Partition]) -> None:
+        now_ms = self._now_ms()
+        begun: list[tuple[Partition, Flush]] = []
+        for partition in partitions:
+            del self._wanted[partition]
+            try:
+                flush = partition.log.begin_flush(now_ms)
+            except KafkaError:
+                flush = None
+                if not partition.log.offline:  # the disk is full, or there are no descriptors: that may end
+                    self._loop.call_later(_RETRY_S, self.want, partition)
+            if flush is None:
+                self._on_synced(partition)
+            else:
+                begun.append((partition, flush))
+                self._under_way.add(partition)
+        if begun:
+            self._idle_workers -= 1
+            synced = sync_in_thread(self._loop, [flush for _, flush in begun])
+            synced.add_done_callback(partial(self._done, begun))
+        else:
+            self._tell_if_drained()
+
+    def _done(self, begun: list[tuple[Partition, Flush]], _: asyncio.Future[None]) -> None:
+        self._idle_workers += 1
+        for partition, flush in begun:
+            self._under_way.discard(partition)
+            try:
+                flush.finish()
+            except KafkaError:
+                pass  # the directory has failed, and said so
+            else:
+                if partition.log.recovery_point < flush.end_offset:
+                    self.want(partition)  # another flush of the log began before this one, and is still under way
+            self._on_synced(partition)
+        if self._wanted and self._turn is None:
+            self._begin()
+        self._tell_if_drained()
+
+    def _tell_if_drained(self) -> None:
+        if not self._wanted and not self._under_way:
+            drained, self._drained = self._drained, []
+            for waiting in drained:
+                if not waiting.done():
+                    waiting.set_result(None)

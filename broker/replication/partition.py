@@ -1,0 +1,434 @@
+"""One replica of a partition: who leads it, who is in sync, and how far it is committed.
+
+Theory of operation. The controller decides who leads in which leader epoch and which replicas are in sync
+(the ISR); a `PartitionImage` says so, and `lead` or `follow` take it over. The leader appends, followers
+copy, and each fetch of a follower tells how far it has come. The leader proposes another ISR to the
+controller; until that has committed it, the *maximal* ISR counts: everybody who is in the one or in the other.
+The *high watermark* is the smallest log end offset of the maximal ISR, and of those who are about to join it:
+below it a record is committed, and consumers read no further. It moves only
+
+  - on what followers said in this leader epoch: at a new epoch all that was known about them is forgotten;
+  - while the ISR has at least the effective `min.insync.replicas`, which is never more than there are
+    replicas;
+  - with `barnabas.fsync=always`, as far as the leader's own log is on the disk (`group_commit`);
+  - forwards.
+
+Until it has passed the offset at which this leader's epoch began, a leader does not know what its
+predecessor had committed, and answers OFFSET_NOT_AVAILABLE to those who ask for the latest offset (KIP-207).
+
+A request may name the leader epoch that it believes in (KIP-320): an older one is FENCED_LEADER_EPOCH, a
+newer one UNKNOWN_LEADER_EPOCH.
+
+Pure but for its `Log`. Which partitions there are, and who waits for them, is `replica_manager`'s; who
+is to leave or join the ISR is `isr`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import IntEnum
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from broker.replication.follower import NEVER_MS, NO_EPOCH, NO_OFFSET, Follower
+from protocol.errors import ErrorCode, KafkaError
+from storage.log_config import FSYNC_ALWAYS
+
+if TYPE_CHECKING:
+    from broker.traffic import TopicTraffic
+    from controller.image import PartitionImage
+    from protocol.record_batch import BatchHeader
+    from storage.log import AppendInfo, FileSlice, Log
+    from storage.search import Search
+    from storage.transaction_index import AbortedTxn
+
+NO_TIMESTAMP = -1
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+
+ACKS_ALL = -1
+DELETE_TO_HIGH_WATERMARK = -1
+
+
+class Isolation(IntEnum):
+    """How far a reader may see; the first two are the wire's."""
+
+    READ_UNCOMMITTED = 0
+    READ_COMMITTED = 1
+    LOG_END = 2
+
+
+class ReadResult(NamedTuple):
+    """What a fetch finds in a partition; `caught_up` if only its isolation keeps more from the reader."""
+
+    slices: list[FileSlice]
+    size_bytes: int
+    caught_up: bool
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    diverging_epoch: tuple[int, int] | None = None
+    aborted: Sequence[AbortedTxn] = ()
+
+
+# What the class itself does, without a call of a Python function for each read.
+_read_result = partial(tuple.__new__, ReadResult)
+
+
+class OffsetFound(NamedTuple):
+    """A record's place; the answer to a ListOffsets question."""
+
+    timestamp: int = NO_TIMESTAMP
+    offset: int = NO_OFFSET
+    leader_epoch: int = NO_EPOCH
+
+
+class Partition:
+    """A replica on this broker."""
+
+    __slots__ = (
+        "_counted",
+        "at_end",
+        "epoch_start_offset",
+        "followers",
+        "index",
+        "is_leader",
+        "isr",
+        "leader",
+        "leader_epoch",
+        "log",
+        "log_start_seen",
+        "node_id",
+        "partition_epoch",
+        "proposed_isr",
+        "replicas",
+        "topic",
+        "topic_id",
+        "traffic",
+        "unavailable",
+    )
+
+    def __init__(self, node_id: int, topic: str, topic_id: bytes, index: int, log: Log, traffic: TopicTraffic) -> None:
+        """Serve nobody yet; `traffic` is shared by the topic's partitions."""
+        self.node_id = node_id
+        self.topic = topic
+        self.topic_id = topic_id
+        self.index = index
+        self.log = log
+        self.traffic = traffic
+        self.unavailable = ErrorCode.NONE
+        """Why it serves nobody any more: it was deleted."""
+        self.is_leader = False
+        self.leader = -1
+        self.leader_epoch = NO_EPOCH
+        self.partition_epoch = -1
+        self.replicas: tuple[int, ...] = ()
+        self.isr: frozenset[int] = frozenset()
+        self.proposed_isr: frozenset[int] | None = None
+        """What the controller was asked to commit, and may have committed already."""
+        self.followers: dict[int, Follower] = {}
+        self.at_end: list[Follower] = []
+        """Who has fetched all there is, since the last append."""
+        self._counted: tuple[Follower, ...] = ()  # on whom the high watermark depends
+        self.epoch_start_offset = 0
+        self.log_start_seen = log.log_start_offset
+
+    def __repr__(self) -> str:
+        return f"{self.topic}-{self.index}"
+
+    @property
+    def high_watermark(self) -> int:
+        """Return the offset below which every record is committed."""
+        return self.log.high_watermark
+
+    @property
+    def min_isr(self) -> int:
+        """Return how many in-sync replicas a write with acks=all needs, as far as there are replicas."""
+        return min(self.log.config.min_insync_replicas, len(self.replicas))
+
+    @property
+    def maximal_isr(self) -> frozenset[int]:
+        """Return who may be in sync by what the controller has committed or was asked to."""
+        return self.isr if self.proposed_isr is None else self.isr | self.proposed_isr
+
+    # What the controller decides.
+
+    def lead(self, image: PartitionImage, elapsed_ms: int) -> None:
+        """Take over, or go on in, the leadership that `image` gives this broker, at a time of the loop."""
+        if image.leader_epoch > self.leader_epoch:
+            self.log.assign_leader_epoch(image.leader_epoch)
+            self.epoch_start_offset = self.log.log_end_offset
+            self.followers = {}
+            self.at_end = []
+        self._take(image)
+        self.is_leader = True
+        self.followers = {
+            broker: self.followers.get(broker) or Follower(broker, elapsed_ms if broker in self.isr else NEVER_MS)
+            for broker in image.replicas
+            if broker != self.node_id
+        }
+        self.recount()
+        self.advance_high_watermark()
+
+    def follow(self, image: PartitionImage) -> None:
+        """Give up leading: another broker leads, or none does."""
+        self._take(image)
+        self.is_leader = False
+        self.followers = {}
+        self.at_end = []
+        self._counted = ()
+
+    def _take(self, image: PartitionImage) -> None:
+        """Take over what was committed, unless the controller has answered a proposal with something newer already."""
+        if image.leader_epoch > self.leader_epoch or image.partition_epoch > self.partition_epoch:
+            self.partition_epoch = image.partition_epoch
+            self.isr = frozenset(image.isr)
+            self.proposed_isr = None
+        self.leader = image.leader
+        self.leader_epoch = image.leader_epoch
+        self.replicas = tuple(image.replicas)
+
+    # Who is in sync.
+
+    def propose(self, isr: frozenset[int] | None) -> None:
+        """Count on another ISR too, as the controller is asked for it; None: no more, since it has refused."""
+        self.proposed_isr = isr
+        self.recount()
+
+    def take_isr(self, isr: Iterable[int], partition_epoch: int) -> bool:
+        """Take over the ISR that the controller has committed; say whether it is news."""
+        if partition_epoch <= self.partition_epoch:
+            return False
+        self.isr, self.partition_epoch = frozenset(isr), partition_epoch
+        self.propose(None)
+        return True
+
+    def recount(self) -> None:
+        """Find out anew on whom the high watermark depends; for who sets `Follower.awaited`."""
+        counts = self.maximal_isr
+        for follower in self.followers.values():
+            follower.awaited = follower.awaited and follower.broker not in self.isr
+        self._counted = tuple(one for one in self.followers.values() if one.awaited or one.broker in counts)
+
+    def check(self, current_leader_epoch: int = NO_EPOCH, leader_only: bool = True) -> None:
+        """Raise the KafkaError with which a request of that leader epoch is turned away, if it is."""
+        if self.unavailable:
+            raise KafkaError(self.unavailable, f"{self} is not served here any more")
+        if current_leader_epoch not in (NO_EPOCH, self.leader_epoch):
+            older = current_leader_epoch < self.leader_epoch
+            raise KafkaError(
+                ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH,
+                f"{self} is in leader epoch {self.leader_epoch}, not {current_leader_epoch}",
+            )
+        if leader_only and not self.is_leader:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {self.leader} leads {self}")
+
+    # Writing.
+
+    def append(self, records: memoryview, acks: int, now_ms: int, header: BatchHeader | None = None) -> AppendInfo:
+        """Append one checked batch as the leader.
+
+        NOT_ENOUGH_REPLICAS, with nothing written, if `acks` is -1 and the ISR is too small; otherwise
+        KafkaErrors of the log.
+        """
+        if self.unavailable or not self.is_leader:
+            self.check()
+        if acks == ACKS_ALL and len(self.isr) < self.min_isr:
+            raise KafkaError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"{len(self.isr)} of the {self.min_isr} replicas that {self} needs are in sync",
+            )
+        return self.log.append_as_leader(records, self.leader_epoch, now_ms, header)
+
+    def advance_high_watermark(self) -> bool:
+        """Commit what the whole maximal ISR has; say whether that was more than before."""
+        log, in_sync = self.log, len(self.isr)
+        if in_sync < len(self.replicas) and in_sync < log.config.min_insync_replicas:
+            return False
+        committed = log.recovery_point if log.config.barnabas_fsync == FSYNC_ALWAYS else log.log_end_offset
+        for follower in self._counted:
+            if follower.log_end_offset < committed:
+                committed = follower.log_end_offset
+        if committed <= log.high_watermark:
+            return False
+        log.update_high_watermark(committed)
+        return True
+
+    @property
+    def wants_sync(self) -> bool:
+        """Whether records count only once they are on the disk, and there are some that may not be."""
+        return self.log.config.barnabas_fsync == FSYNC_ALWAYS and self.log.recovery_point < self.log.log_end_offset
+
+    def check_follower(self, broker: int, current_leader_epoch: int) -> None:
+        """Raise KafkaError if `broker` has no replica of this partition, by what this leader knows.
+
+        One that names the right leader epoch knows of a newer assignment, and shall try again.
+        """
+        self.check(current_leader_epoch)
+        if broker not in self.followers:
+            named = current_leader_epoch != NO_EPOCH
+            raise KafkaError(
+                ErrorCode.UNKNOWN_LEADER_EPOCH if named else ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"broker {broker} has no replica of {self}",
+            )
+
+    def acknowledge(
+        self, broker: int, log_end_offset: int, log_start_offset: int, elapsed_ms: int, broker_epoch: int = NO_EPOCH
+    ) -> bool:
+        """Note how far a follower has come, by its fetch in this epoch; say whether the high watermark moved."""
+        follower = self.followers[broker]
+        leader_end = self.log.log_end_offset
+        follower.fetched(log_end_offset, log_start_offset, leader_end, elapsed_ms, broker_epoch)
+        if log_end_offset < leader_end:
+            self.at_end = [one for one in self.at_end if one is not follower]  # it had less when it came back
+        elif follower not in self.at_end:
+            self.at_end.append(follower)
+        return self.advance_high_watermark()
+
+    def leave_behind(self, elapsed_ms: int) -> None:
+        """Note that those who were at the end are not any more, after an append."""
+        for follower in self.at_end:
+            follower.caught_up_ms = max(follower.caught_up_ms, elapsed_ms)
+        self.at_end = []
+
+    def committed(self, end_offset: int) -> ErrorCode | None:
+        """Return how a write that ends at `end_offset` came out; None while it is not known."""
+        if self.unavailable:
+            return self.unavailable
+        if not self.is_leader:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if self.log.high_watermark < end_offset:
+            return ErrorCode.KAFKA_STORAGE_ERROR if self.log.offline else None
+        enough = len(self.isr) >= self.min_isr
+        return ErrorCode.NONE if enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+    # Reading.
+
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        isolation: Isolation,
+        *,
+        current_leader_epoch: int = NO_EPOCH,
+        last_fetched_epoch: int = NO_EPOCH,
+        leader_only: bool = True,
+        min_one: bool = True,
+    ) -> ReadResult:
+        """Find whole batches from `offset` on, as far as `isolation` lets the reader see.
+
+        Who reads only committed records is told which transactions were aborted amid them. A reader that names the
+        epoch of the last record it has is told instead where its log and this one part, if they do (KIP-595).
+        KafkaError: OFFSET_OUT_OF_RANGE, and those of `check`.
+        """
+        self.check(current_leader_epoch, leader_only)
+        self.traffic.fetches += 1
+        log = self.log
+        high_watermark, stable, start = log.high_watermark, log.last_stable_offset, log.log_start_offset
+        if last_fetched_epoch != NO_EPOCH:
+            parted = self._diverging(offset, last_fetched_epoch)
+            if parted is not None:
+                return ReadResult([], 0, False, high_watermark, stable, start, parted)
+        if isolation is Isolation.READ_UNCOMMITTED:
+            limit = high_watermark
+        else:
+            limit = stable if isolation is Isolation.READ_COMMITTED else log.log_end_offset
+        if not max_bytes and not min_one and start <= offset < limit:
+            return ReadResult([], 0, False, high_watermark, stable, start)
+        slices, size_bytes = log.read(offset, max_bytes, limit_offset=limit, min_one=min_one)
+        aborted: Sequence[AbortedTxn] = ()
+        if isolation is Isolation.READ_COMMITTED and slices:
+            aborted = log.aborted_transactions(offset, slices[0], limit)
+        return _read_result((slices, size_bytes, offset >= limit, high_watermark, stable, start, None, aborted))
+
+    def _diverging(self, offset: int, last_fetched_epoch: int) -> tuple[int, int] | None:
+        """Return (epoch, end offset) of the last common epoch, if the reader's log parts from ours."""
+        epoch, end_offset = self.log.end_offset_for_epoch(last_fetched_epoch)
+        if epoch == NO_EPOCH or end_offset == NO_OFFSET or offset < self.log.log_start_offset:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{self} starts at {self.log.log_start_offset}; asked for {offset} of {last_fetched_epoch}",
+            )
+        return (epoch, end_offset) if epoch < last_fetched_epoch or end_offset < offset else None
+
+    def end_offset_for_epoch(self, epoch: int, current_leader_epoch: int) -> tuple[int, int]:
+        """Return the largest epoch not after `epoch` and where it ends; (-1, -1) if it is not known."""
+        self.check(current_leader_epoch)
+        return self.log.end_offset_for_epoch(epoch)
+
+    def find_offset(
+        self,
+        timestamp: int,
+        isolation: Isolation,
+        current_leader_epoch: int = NO_EPOCH,
+        leader_only: bool = True,
+    ) -> Search[OffsetFound]:
+        """Answer ListOffsets: the first record not before `timestamp` in ms, or what a negative one stands for.
+
+        Nothing to be found is `OffsetFound()`. KafkaError: OFFSET_NOT_AVAILABLE, and those of `check` and the log.
+        """
+        self.check(current_leader_epoch, leader_only)
+        log = self.log
+        place = None
+        if timestamp == MAX_TIMESTAMP or timestamp >= 0:
+            place = yield from log.max_timestamp_offset() if timestamp < 0 else log.offset_for_timestamp(timestamp)
+            self.check(current_leader_epoch, leader_only)  # again, as that may have taken its time
+        if timestamp in (EARLIEST, EARLIEST_LOCAL):
+            return OffsetFound(NO_TIMESTAMP, log.log_start_offset, self._epoch_at(log.log_start_offset))
+        if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+            return OffsetFound()
+        client = isolation is not Isolation.LOG_END
+        lagging = client and self.is_leader and self.epoch_start_offset > log.high_watermark
+        limit = log.log_end_offset
+        if client:
+            limit = log.last_stable_offset if isolation is Isolation.READ_COMMITTED else log.high_watermark
+        if timestamp == LATEST:
+            found = OffsetFound(NO_TIMESTAMP, limit, self.leader_epoch)
+            beyond = True
+        else:
+            beyond = place is None or place.offset >= limit
+            found = OffsetFound(*place) if place is not None and not beyond else OffsetFound()
+        if lagging and beyond:
+            raise KafkaError(
+                ErrorCode.OFFSET_NOT_AVAILABLE,
+                f"the high watermark of {self} has not passed the start of leader epoch {self.leader_epoch}",
+            )
+        return found
+
+    def _epoch_at(self, offset: int) -> int:
+        epoch = self.log.leader_epochs.epoch_for_offset(offset)
+        return NO_EPOCH if epoch is None else epoch
+
+    # Deleting.
+
+    @property
+    def low_watermark(self) -> int:
+        """Return the offset below which no replica has records any more, but for those whose broker is fenced."""
+        return min((self.log.log_start_offset, *_starts(self.followers.values())))
+
+    def deletion_target(self, offset: int) -> int:
+        """Return the offset below which a client may delete when it says `offset` (-1: the high watermark).
+
+        KafkaError: POLICY_VIOLATION where the topic is only compacted, OFFSET_OUT_OF_RANGE beyond the high
+        watermark, and those of `check`.
+        """
+        self.check()
+        if self.log.config.cleanup_policy == {"compact"}:
+            raise KafkaError(ErrorCode.POLICY_VIOLATION, f"the cleanup.policy of {self} only compacts")
+        high_watermark = self.log.high_watermark
+        target = high_watermark if offset == DELETE_TO_HIGH_WATERMARK else offset
+        if not 0 <= target <= high_watermark:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"offset {target} of {self}, whose high watermark is {high_watermark}",
+            )
+        return target
+
+
+def _starts(followers: Iterable[Follower]) -> Iterable[int]:
+    return (follower.log_start_offset for follower in followers if not follower.fenced)

@@ -1,0 +1,129 @@
+"""A follower's replica, as what its leader says changes it.
+
+The log takes the leader's batches as they are, and its end is what the leader is asked for next. It is cut only where
+the leader's log turns out to part from it, by leader epochs and never down to its own high watermark (KIP-101,
+KIP-279); its high watermark and its start follow the leader's, as far as its own records reach.
+
+Pure but for its log. When what is asked is `fetching`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from broker.replication.follower import NO_EPOCH
+from protocol.record_batch import iter_batches
+
+if TYPE_CHECKING:
+    from broker.replication.partition import Partition
+    from protocol.primitives import Buffer
+    from storage.log_manager import LogManager
+
+
+class ReplicaCopy:
+    """The replica of a partition that another broker leads in `leader_epoch`."""
+
+    __slots__ = ("_changed", "_logs", "_now_ms", "leader", "leader_epoch", "partition")
+
+    def __init__(
+        self,
+        partition: Partition,
+        logs: LogManager,
+        now_ms: Callable[[], int],
+        changed: Callable[[Partition], None],
+    ) -> None:
+        """Call `changed` after each change of what a reader could see; `now_ms` is the time of day."""
+        self.partition = partition
+        self.leader = partition.leader
+        self.leader_epoch = partition.leader_epoch
+        self._logs = logs
+        self._now_ms = now_ms
+        self._changed = changed
+
+    def __repr__(self) -> str:
+        return repr(self.partition)
+
+    @property
+    def end_offset(self) -> int:
+        """Return the offset that comes next."""
+        return self.partition.log.log_end_offset
+
+    @property
+    def start_offset(self) -> int:
+        """Return the offset of the first record."""
+        return self.partition.log.log_start_offset
+
+    @property
+    def start_is_saved(self) -> bool:
+        """Say whether a crash would leave the log's start where it is."""
+        return self._logs.log_start_is_saved(self.partition.log)
+
+    @property
+    def last_epoch(self) -> int:
+        """Return the newest leader epoch of which the log knows, -1 if there is none."""
+        latest = self.partition.log.leader_epochs.latest
+        return NO_EPOCH if latest is None else latest
+
+    def append(self, records: Buffer) -> bool:
+        """Append the leader's batches; say whether there was a whole one. KafkaError and DecodeError: nothing was."""
+        before = self.end_offset
+        if before == self.start_offset:
+            self._begin_within(records)
+        if len(records):
+            self.partition.log.append_as_follower(records, self.leader_epoch, self._now_ms())
+        return self.end_offset > before
+
+    def _begin_within(self, records: Buffer) -> None:
+        """Let an empty log begin where the leader's first batch does, which the leader's log may begin amid.
+
+        What lies before the leader's start is deleted again as soon as that is learned.
+        """
+        end = self.end_offset
+        for _, header in iter_batches(records):
+            if header.base_offset < end < header.next_offset:
+                self._logs.truncate_fully_and_start_at(self.partition.log, header.base_offset)
+            break
+
+    def learn(self, high_watermark: int, log_start_offset: int) -> bool:
+        """Follow the leader's high watermark and log start; say whether the log starts later, which is to be saved."""
+        log = self.partition.log
+        before = log.high_watermark, log.log_start_offset
+        if high_watermark > before[0]:
+            log.update_high_watermark(high_watermark)
+        if log_start_offset > before[1]:
+            self._logs.delete_records(log, min(log_start_offset, log.high_watermark))
+            self.partition.log_start_seen = log.log_start_offset
+        if before != (log.high_watermark, log.log_start_offset):
+            self._changed(self.partition)
+        return log.log_start_offset > before[1]
+
+    def part(self, epoch: int, end_offset: int) -> int:
+        """Drop what the leader does not have, whose log has `epoch` up to `end_offset`; return the new end.
+
+        `epoch` is the leader's last up to the one that this log ends in. If it is unknown here too, this log's last
+        one before it ends may still be in doubt: the next fetch, which names that, tells.
+        """
+        log = self.partition.log
+        known, end = log.end_offset_for_epoch(epoch)
+        if known == NO_EPOCH:
+            end = end_offset
+        elif known == epoch:
+            end = min(end, end_offset)
+        self.cut(min(end, log.log_end_offset))
+        return log.log_end_offset
+
+    def cut(self, end_offset: int) -> None:
+        """Drop everything from `end_offset` on, and leader epochs that begin there though no record does."""
+        log = self.partition.log
+        if end_offset < log.log_end_offset:
+            self._logs.truncate_to(log, end_offset)
+        else:
+            log.truncate_to(end_offset)  # the checkpoint files say nothing of epochs
+        self._changed(self.partition)
+
+    def restart(self, offset: int) -> None:
+        """Drop everything, and go on at `offset`: the leader has nothing before it any more."""
+        self._logs.truncate_fully_and_start_at(self.partition.log, offset)
+        self.partition.log_start_seen = offset
+        self._changed(self.partition)

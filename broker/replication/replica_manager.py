@@ -1,0 +1,437 @@
+"""The partitions that this broker has replicas of: created, led, followed and deleted as the metadata says.
+
+The controller's committed metadata is the only source of what is hosted here. `load` compares it with the
+logs that were found on disk when the broker started; `apply` follows it change by change from then on. A log
+that was found but whose topic is gone, or was re-created under another id, or has its replicas elsewhere, is
+set aside and not deleted, as in Kafka: nobody can say here that its records are not wanted.
+
+Whoever appends through here wakes whoever waits: a moved high watermark, log start or leader epoch, and a
+deletion, are told to the purgatory. Rules of one replica are `partition`'s, bytes on disk
+`storage`'s.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Protocol
+
+from broker.lost_directories import some_of
+from broker.promise import Promise
+from broker.purgatory import Purgatory
+from broker.replication.acknowledgement import Acknowledgement
+from broker.replication.follower import NO_EPOCH
+from broker.replication.group_commit import GroupCommit
+from broker.replication.partition import Partition
+from broker.replication.replica_copy import ReplicaCopy
+from broker.traffic import Traffic
+from controller.configs.topic import BEHIND_TOPICS
+from controller.image import ResourceType
+from protocol.errors import ErrorCode, KafkaError
+from protocol.primitives import ZERO_UUID
+from protocol.record_batch import BatchHeader
+from protocol.records.metadata import (
+    ConfigRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+)
+from storage.log_config import FSYNC_ALWAYS
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from broker.fetch_sessions import FetchSessions
+    from controller.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
+    from storage.log import AppendInfo, LogConfig
+    from storage.log_manager import LogManager
+
+_log = logging.getLogger("broker.replicas")
+
+
+OnLeadership = Callable[[int, int | None], None]
+
+
+class Replicating(Protocol):
+    """Whoever copies the replicas that are followed here, and watches over those who follow; `replication`."""
+
+    def placed(self, partition: Partition) -> None:
+        """Take note that a replica leads or follows as the metadata says now."""
+
+    def removed(self, partition: Partition) -> None:
+        """Take note that a replica is not hosted here any more."""
+
+    def trimmed(self, partition: Partition) -> None:
+        """Take note that a log starts later."""
+
+    def fetched(self, partition: Partition, broker: int) -> None:
+        """Take note that `broker`, which is not in sync, has fetched from a partition led here."""
+
+
+class ReplicaManager:
+    """All replicas of this broker."""
+
+    def __init__(
+        self,
+        node_id: int,
+        *,
+        logs: LogManager,
+        purgatory: Purgatory,
+        fetch_sessions: FetchSessions,
+        loop: asyncio.AbstractEventLoop,
+        now_ms: Callable[[], int],
+        topic_config: Callable[[MetadataImage, str], LogConfig],
+    ) -> None:
+        """Host nothing until `load`; `topic_config` is the configuration of a topic's logs by an image."""
+        self._node_id = node_id
+        self._logs = logs
+        self._purgatory = purgatory
+        self._loop = loop
+        self._now_ms = now_ms
+        self._topic_config = topic_config
+        self._partitions: dict[tuple[str, int], Partition] = {}
+        self._by_topic: dict[bytes, dict[int, Partition]] = {}
+        self._leadership: dict[str, OnLeadership] = {}
+        self._image: MetadataImage | None = None
+        self.traffic = Traffic()
+        # Replicas that should be served here and cannot be, by why.
+        self._unserved: dict[tuple[bytes, int], str] = {}
+        # Those of them that the log does not tell of yet, by why.
+        self._unreported: dict[str, list[str]] = {}
+        self.fetch_sessions = fetch_sessions
+        self.replication: Replicating | None = None
+        """To be set before `load` in a cluster; a broker alone has nobody to follow, nor is it followed."""
+        self.group_commit = GroupCommit(loop, now_ms, self._synced)
+
+    def _elapsed_ms(self) -> int:
+        return int(self._loop.time() * 1000)
+
+    # What clients and coordinators ask for.
+
+    @property
+    def partitions(self) -> Collection[Partition]:
+        """Return every replica that is served here."""
+        return self._partitions.values()
+
+    @property
+    def unserved_count(self) -> int:
+        """Return how many replicas that are placed here are not served, be it that their directory has failed since."""
+        failed = sum(self._logs.directory_of(one.log).failure is not None for one in self._partitions.values())
+        return len(self._unserved) + failed
+
+    @property
+    def brokers(self) -> Mapping[int, BrokerImage]:
+        """Return the registered brokers."""
+        return {} if self._image is None else self._image.brokers
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        """Return the name of the topic with that id."""
+        topic = self._image.topic_by_id(topic_id) if self._image is not None else None
+        return None if topic is None else topic.name
+
+    def find(self, topic_id: bytes, index: int) -> Partition | None:
+        """Return the replica of a partition of the topic with that id, if there is one."""
+        hosted = self._by_topic.get(topic_id)
+        return None if hosted is None else hosted.get(index)
+
+    def find_named(self, topic: str, index: int) -> Partition | None:
+        """Return the replica, if there is one."""
+        return self._partitions.get((topic, index))
+
+    def partition(self, topic: str, index: int) -> Partition:
+        """Return the replica; KafkaError if there is no such partition, or this broker has none of it."""
+        found = self._partitions.get((topic, index))
+        if found is not None:
+            return found
+        known = self._image.topic(topic) if self._image is not None else None
+        state = known.partitions.get(index) if known is not None else None
+        if known is None or state is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no partition {topic}-{index}")
+        if (known.topic_id, index) in self._unserved:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{topic}-{index} has no log directory")
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {state.leader} leads {topic}-{index}")
+
+    def append(
+        self, partition: Partition, records: memoryview, acks: int, header: BatchHeader | None = None
+    ) -> AppendInfo:
+        """Append a checked batch, whose `header` may be known, to a partition led here; or raise KafkaError."""
+        traffic = partition.traffic
+        traffic.produces += 1
+        info = partition.append(records, acks, self._now_ms(), header)
+        if partition.at_end:
+            partition.leave_behind(self._elapsed_ms())
+        traffic.bytes_in += len(records)
+        traffic.messages_in += info.last_offset - info.base_offset + 1
+        if partition.followers:
+            self._purgatory.wake(partition.log, len(records))
+        if partition.advance_high_watermark():
+            self._purgatory.wake(partition, len(records))
+        if partition.log.config.barnabas_fsync == FSYNC_ALWAYS:
+            self.group_commit.want(partition)
+        return info
+
+    def _synced(self, partition: Partition) -> None:
+        """Commit what is on the disk now, and tell the waiting; also where the disk has failed."""
+        if partition.is_leader:
+            partition.advance_high_watermark()
+        self._wake_readers(partition)
+
+    def _wake_readers(self, partition: Partition) -> None:
+        """Tell of what is committed by now: also the replicas, for whom it is no reason to answer."""
+        self._purgatory.wake(partition)
+        self._purgatory.wake(partition.log, 0)
+
+    def _wake_all(self, partition: Partition) -> None:
+        """Tell whoever waits for anything here to look again."""
+        self._purgatory.wake(partition)
+        self._purgatory.wake(partition.log)
+
+    def acknowledged(self, writes: list[tuple[Partition, int]], timeout_ms: int) -> Promise[list[ErrorCode]]:
+        """Return the error code of each (partition, end offset), once all are committed or the time is up."""
+        outcomes: Promise[list[ErrorCode]] = Promise(self._loop)
+        return Acknowledgement(self._purgatory, writes, outcomes, self._loop.time() + timeout_ms / 1000).outcomes
+
+    def check_follower(self, partition: Partition, broker: int, broker_epoch: int, current_leader_epoch: int) -> None:
+        """Raise KafkaError if `broker` has no replica of a partition led here, or has been started again since."""
+        partition.check_follower(broker, current_leader_epoch)
+        known = self._image.brokers.get(broker) if self._image is not None and broker_epoch != NO_EPOCH else None
+        if known is not None and known.epoch > broker_epoch:
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"broker {broker} is registered with epoch {known.epoch}, and fetched with {broker_epoch}",
+            )
+
+    def acknowledge(
+        self,
+        partition: Partition,
+        broker: int,
+        log_end_offset: int,
+        log_start_offset: int,
+        broker_epoch: int = NO_EPOCH,
+    ) -> None:
+        """Take note of how far a follower has come, by its fetch."""
+        start_before = partition.followers[broker].log_start_offset
+        moved = partition.acknowledge(broker, log_end_offset, log_start_offset, self._elapsed_ms(), broker_epoch)
+        if self.replication is not None and broker not in partition.isr:
+            self.replication.fetched(partition, broker)
+        if moved or log_start_offset > start_before:
+            self._wake_readers(partition)
+
+    def isr_changed(self, partition: Partition) -> None:
+        """Commit what all of another ISR have, and tell the waiting."""
+        if partition.is_leader:
+            partition.advance_high_watermark()
+        self._wake_readers(partition)
+
+    def copy_of(self, partition: Partition) -> ReplicaCopy:
+        """Return the replica for its leader's records to be taken over."""
+        return ReplicaCopy(partition, self._logs, self._now_ms, self._purgatory.wake)
+
+    def delete_records(self, partition: Partition, offset: int) -> int:
+        """Delete what lies before `offset`; return which offset was meant. KafkaError if it may not.
+
+        It is for good, and may be answered, once `save_log_starts` has succeeded.
+        """
+        target = partition.deletion_target(offset)
+        self._logs.delete_records(partition.log, target)
+        self._log_start_moved(partition)
+        return target
+
+    def save_log_starts(self) -> None:
+        """Let deletions outlast a crash; KafkaError if they may not."""
+        self._logs.save_log_starts()
+
+    def note_retention(self) -> None:
+        """Tell the waiting of the logs that retention made start later; called after each pass of it."""
+        for partition in self._partitions.values():
+            if partition.log.log_start_offset != partition.log_start_seen:
+                self._log_start_moved(partition)
+
+    def _log_start_moved(self, partition: Partition) -> None:
+        partition.log_start_seen = partition.log.log_start_offset
+        self._wake_all(partition)
+        if self.replication is not None:
+            self.replication.trimmed(partition)
+
+    # What the metadata decides.
+
+    def on_leadership(self, topic: str, callback: OnLeadership) -> None:
+        """Call `callback(index, leader epoch)` for each partition of `topic` that this broker leads or will lead.
+
+        With None for the epoch when it no longer leads.
+        """
+        self._leadership[topic] = callback
+        for (name, index), partition in self._partitions.items():
+            if name == topic and partition.is_leader:
+                callback(index, partition.leader_epoch)
+
+    def load(self, image: MetadataImage) -> None:
+        """Begin to serve what `image` places here; set aside the logs that it does not know.
+
+        A log whose topic id was not on the disk yet when the power went may be that of a former topic of the same
+        name: it counts only where nobody else has the partition's records.
+        """
+        self._image = image
+        for log in self._logs:
+            topic = image.topic(log.topic)
+            state = image.partition(log.topic, log.partition)
+            try:
+                may_be_last = state is not None and {*state.isr, *state.eligible_leader_replicas} <= {self._node_id}
+                if topic is not None and may_be_last and log.topic_id == ZERO_UUID:
+                    log.adopt(topic.topic_id)
+                if (
+                    topic is None
+                    or topic.topic_id != log.topic_id
+                    or state is None
+                    or self._node_id not in state.replicas
+                ):
+                    place = self._logs.set_aside(log.topic, log.partition)
+                    _log.warning("No topic has its replica in the log %s: kept as %s", log, place)
+            except KafkaError as error:
+                _log.error("%s: %s", log, error)
+        for topic in image.topics():
+            for state in topic.partitions.values():
+                self._place(image, topic, state)
+        self._report_unserved()
+
+    def apply(self, _old: MetadataImage, new: MetadataImage, records: Iterable[object]) -> Iterator[None]:
+        """Follow the changes, `records`, that led to `new`: one replica, or one topic's settings, a step."""
+        self._image = new
+        touched: dict[tuple[bytes, int], None] = {}
+        reconfigured: dict[bytes, None] = {}
+        for record in records:
+            if isinstance(record, (PartitionRecord, PartitionChangeRecord)):
+                touched[record.topic_id, record.partition_id] = None
+            elif isinstance(record, RemoveTopicRecord):
+                yield from self._remove_topic(record.topic_id)
+            elif isinstance(record, ConfigRecord):
+                reconfigured.update(dict.fromkeys(self._concerned(new, record)))
+        for topic_id in reconfigured:
+            self._reconfigure(new, topic_id)
+            yield
+        for topic_id, index in touched:
+            topic = new.topic_by_id(topic_id)
+            state = topic.partitions.get(index) if topic is not None else None
+            if topic is not None and state is not None:
+                self._place(new, topic, state)
+                yield
+        self._report_unserved()
+
+    def retry(self) -> None:
+        """Try again to serve what could not be, for want of space or of descriptors."""
+        image = self._image
+        for topic_id, index in list(self._unserved):
+            topic = image.topic_by_id(topic_id) if image is not None else None
+            state = topic.partitions.get(index) if topic is not None else None
+            if image is not None and topic is not None and state is not None and self._node_id in state.replicas:
+                self._place(image, topic, state)
+            else:
+                del self._unserved[topic_id, index]
+        self._report_unserved()
+
+    def _report_unserved(self) -> None:
+        """Say what has been found not to be served, once for each reason: a directory may hold thousands."""
+        found, self._unreported = self._unreported, {}
+        for reason, partitions in found.items():
+            _log.error("%s not served: %s", some_of(partitions), reason)
+
+    def _place(self, image: MetadataImage, topic: TopicImage, state: PartitionImage) -> None:
+        """Make the replica what `state` says: leader, follower, or none of ours."""
+        key = (topic.topic_id, state.partition)
+        partition = self._partitions.get((topic.name, state.partition))
+        if self._node_id not in state.replicas:
+            if partition is not None:
+                self._remove(partition)
+            return
+        try:
+            if partition is None:
+                partition = self._host(image, topic, state)
+            led, epoch = partition.is_leader, partition.leader_epoch
+            if state.leader == self._node_id:
+                partition.lead(state, self._elapsed_ms())
+            else:
+                partition.follow(state)
+        except KafkaError as error:
+            if self._unserved.get(key) != str(error):
+                self._unserved[key] = str(error)
+                self._unreported.setdefault(str(error), []).append(f"{topic.name}-{state.partition}")
+            return
+        self._unserved.pop(key, None)
+        self._wake_all(partition)
+        if self.replication is not None:
+            self.replication.placed(partition)
+        self._sync_if_wanted(partition)
+        if partition.is_leader and (not led or epoch != partition.leader_epoch):
+            self._announce(partition, partition.leader_epoch)
+        elif led and not partition.is_leader:
+            self._announce(partition, None)
+
+    def _host(self, image: MetadataImage, topic: TopicImage, state: PartitionImage) -> Partition:
+        """Take over the log of a replica, or create it in the directory that it is to be in."""
+        index = state.partition
+        siblings = self._by_topic.get(topic.topic_id, {})
+        some = next(iter(siblings.values()), None)
+        config = some.log.config if some is not None else self._topic_config(image, topic.name)
+        log = self._logs.get(topic.name, index)
+        directory = state.directories[state.replicas.index(self._node_id)]
+        if log is None:
+            log = self._logs.create(topic.name, topic.topic_id, index, config, directory)
+        if log.topic_id != topic.topic_id:  # of a former topic, with which its files could not be deleted
+            self._logs.delete(topic.name, index)
+            log = self._logs.create(topic.name, topic.topic_id, index, config, directory)
+        log.config = config
+        partition = Partition(self._node_id, topic.name, topic.topic_id, index, log, self.traffic.of(topic.name))
+        self._partitions[topic.name, index] = partition
+        self._by_topic.setdefault(topic.topic_id, siblings)[index] = partition
+        return partition
+
+    def _remove_topic(self, topic_id: bytes) -> Iterator[None]:
+        for partition in tuple(self._by_topic.get(topic_id, {}).values()):
+            self._remove(partition)
+            yield
+
+    def _remove(self, partition: Partition) -> None:
+        """Stop serving a replica, and delete its log."""
+        del self._partitions[partition.topic, partition.index]
+        hosted = self._by_topic[partition.topic_id]
+        del hosted[partition.index]
+        if not hosted:
+            del self._by_topic[partition.topic_id]
+            self.traffic.forget(partition.topic)
+        partition.unavailable = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        self._wake_all(partition)
+        if self.replication is not None:
+            self.replication.removed(partition)
+        if partition.is_leader:
+            self._announce(partition, None)
+        try:
+            self._logs.delete(partition.topic, partition.index)
+        except KafkaError as error:
+            _log.error("%s stays on disk: %s", partition, error)
+
+    def _sync_if_wanted(self, partition: Partition) -> None:
+        if partition.is_leader and partition.wants_sync:
+            self.group_commit.want(partition)
+
+    def _announce(self, partition: Partition, leader_epoch: int | None) -> None:
+        callback = self._leadership.get(partition.topic)
+        if callback is not None:
+            callback(partition.index, leader_epoch)
+
+    def _concerned(self, image: MetadataImage, record: ConfigRecord) -> Iterable[bytes]:
+        """Return the ids of the topics whose logs follow what `record` sets."""
+        if record.resource_type == ResourceType.TOPIC:
+            topic = image.topic(record.resource_name)
+            return () if topic is None else (topic.topic_id,)
+        ours = record.resource_type == ResourceType.BROKER and record.resource_name in ("", str(self._node_id))
+        return self._by_topic if ours and record.name in BEHIND_TOPICS else ()
+
+    def _reconfigure(self, image: MetadataImage, topic_id: bytes) -> None:
+        """Give the logs of a topic the configuration that counts now."""
+        config: LogConfig | None = None
+        for partition in self._by_topic.get(topic_id, {}).values():
+            config = config or self._topic_config(image, partition.topic)
+            partition.log.config = config
+            if partition.is_leader and partition.advance_high_watermark():
+                self._wake_readers(partition)
+            self._sync_if_wanted(partition)

@@ -1,0 +1,190 @@
+"""What the active controller does unasked, in a cluster of real nodes, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from broker.cluster.active_controller import ActiveController
+from broker.settings import check_settings
+from tests.unit.broker.node import VirtualLoop
+from tests.unit.broker.whole_cluster import BOTH, BROKER, CONTROLLER, WholeCluster
+
+GRACE_S, SESSION_S = 0.3, 9.0
+APART = dict.fromkeys((1, 2, 3), CONTROLLER) | dict.fromkeys((4, 5), BROKER)
+
+
+class Broken:
+    """A quorum that this node comes to lead, and of which nothing can be learned."""
+
+    leads = is_only_voter = False
+    epoch = 1
+
+    def __init__(self, loop):
+        self.changed = loop.create_future()
+
+    def subscribe(self, _subscriber):
+        pass
+
+    def leader_change(self):
+        return self.changed
+
+    @property
+    def image(self):
+        raise RuntimeError("no image")
+
+
+@pytest.fixture
+def make() -> Iterator[Callable[..., WholeCluster]]:
+    made: list[WholeCluster] = []
+
+    def make(roles: dict[int, str] | None = None, **settings: str) -> WholeCluster:
+        made.append(WholeCluster(roles, **settings))
+        made[-1].start()
+        return made[-1]
+
+    yield make
+    for cluster in made:
+        cluster.close()
+
+
+@pytest.fixture
+def apart(make):
+    """Three controllers and two brokers, each a process of its own."""
+    return make(APART)
+
+
+def fenced(cluster, broker_id):
+    return cluster.broker(cluster.active).image.brokers[broker_id].fenced
+
+
+def fenced_after(cluster, broker_id):
+    """Return how long it takes until a broker is fenced, in s."""
+    begin = cluster.schedule.now
+    cluster.until(lambda: fenced(cluster, broker_id), "fenced")
+    return cluster.schedule.now - begin
+
+
+def test_a_broker_whose_process_has_ended_is_fenced_at_once(apart):
+    apart.kill(4)
+    assert fenced_after(apart, 4) < 0.1
+    assert not fenced(apart, 5)
+
+
+def test_a_broker_whose_connection_breaks_and_that_cannot_be_reached_is_fenced_after_the_grace_and_not_before(apart):
+    apart.kill(4)
+    apart.let_pass(0.01)  # the end of its connections has arrived
+    for controller in (1, 2, 3):
+        apart.cut(4, controller)
+    apart.let_pass(GRACE_S - 0.05)
+    assert not fenced(apart, 4)
+    apart.let_pass(0.2)
+    assert fenced(apart, 4)
+    assert not fenced(apart, 5)
+
+
+def test_a_broker_that_hangs_is_fenced_after_its_session(apart):
+    apart.hosts[4].pause()
+    assert SESSION_S - 2.5 < fenced_after(apart, 4) < SESSION_S + 1
+
+
+def test_a_broker_that_is_cut_off_is_fenced_after_its_session(apart):
+    for controller in (1, 2, 3):
+        apart.cut(4, controller)
+    assert SESSION_S - 2.5 < fenced_after(apart, 4) < SESSION_S + 1
+
+
+def test_a_broker_that_is_heard_again_is_unfenced(apart):
+    apart.hosts[4].pause()
+    fenced_after(apart, 4)
+    apart.hosts[4].resume()
+    apart.until(lambda: not fenced(apart, 4))
+
+
+def test_a_broker_is_not_fenced_for_a_new_leadership(apart):
+    apart.kill(apart.active)
+    apart.let_pass(GRACE_S + SESSION_S + 2)
+    assert not fenced(apart, 4)
+    assert not fenced(apart, 5)
+
+
+def test_a_leader_that_was_killed_is_fenced_soon_as_a_broker_too(make):
+    cluster = make()
+    killed = cluster.active
+    cluster.kill(killed)
+    cluster.until(lambda: cluster.active != killed)
+    assert fenced_after(cluster, killed) < 1.5
+
+
+def test_a_leader_that_hangs_is_fenced_as_a_broker_too(make):
+    cluster = make()
+    hangs = cluster.active
+    cluster.hosts[hangs].pause()
+    assert cluster.active != hangs
+    assert fenced_after(cluster, hangs) < SESSION_S + 1
+
+
+def test_leaders_give_way_to_those_that_are_preferred(make):
+    cluster = make(leader_imbalance_check_interval_seconds="5", leader_imbalance_per_broker_percentage="0")
+    stays = cluster.active
+    cluster.create(stays, "t", partitions=6)
+    other = cluster.follower()
+    cluster.stop(other)
+    assert all(state.leader != other for state in cluster.broker(stays).image.topic("t").partitions.values())
+    cluster.start(other)
+
+    def all_are_preferred():
+        states = cluster.broker(stays).image.topic("t").partitions.values()
+        return all(state.leader == state.replicas[0] for state in states)
+
+    assert not all_are_preferred()
+    cluster.until(all_are_preferred)
+
+
+def test_who_leads_no_more_has_no_duties(make):
+    cluster = make()
+    was = cluster.active
+    others = [node for node in cluster.running if node != was]
+    for other in others:
+        cluster.cut(was, other)
+    cluster.until(lambda: any(cluster.broker(other).controller.leads for other in others), "another leader")
+    cluster.until(lambda: not cluster.broker(was).controller.leads, "it resigns")
+    duties = cluster.broker(was).duties
+    cluster.let_pass(1)
+    assert duties._timers == {}
+
+
+def test_a_controller_that_was_killed_waits_for_no_session_of_its_own_last_run_and_warns_of_none(make, caplog):
+    cluster = make({1: BOTH, 2: BROKER}, **{"barnabas.cluster.id": "A" * 22})
+    cluster.kill(1)
+    caplog.clear()
+    begin = cluster.schedule.now
+    cluster.start(1)
+    assert cluster.schedule.now - begin < SESSION_S / 2
+    assert "not heard any more" not in caplog.text
+
+
+def test_a_broker_that_was_killed_with_the_controller_comes_back_before_its_session_ends(apart):
+    apart.kill(4)
+    apart.kill(apart.active)
+    begin = apart.schedule.now
+    apart.start(4)
+    assert apart.schedule.now - begin < SESSION_S / 2
+
+
+def test_what_goes_wrong_with_its_duties_is_told_at_once():
+    loop = VirtualLoop()
+    told = []
+    loop.set_exception_handler(lambda _, context: told.append(str(context["exception"])))
+    quorum = Broken(loop)
+    duties = ActiveController(quorum, check_settings({}), loop, broker_epoch=lambda: -1, has_ended=None)
+    duties.begin()
+    quorum.leads = True
+    quorum.changed.set_result(None)
+    quorum.changed = loop.create_future()
+    loop.run_until_complete(asyncio.sleep(1))
+    assert told == ["no image"]
+    loop.run_until_complete(duties.stop())
+    loop.close()

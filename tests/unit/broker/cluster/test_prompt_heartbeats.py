@@ -1,0 +1,99 @@
+"""What a broker says at once when it has applied it; in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from broker.cluster.prompt_heartbeats import PromptHeartbeats
+from controller.image import MetadataImage
+from controller.image_builder import apply_records
+from protocol.errors import InvariantError
+from protocol.records.metadata import BrokerRegistrationChangeRecord, NoOpRecord, PartitionRecord, TopicRecord
+from tests.unit.broker.node import VirtualLoop
+
+TOPIC = TopicRecord(name="t", topic_id=b"t" * 16)
+PARTITION = PartitionRecord(
+    partition_id=0, topic_id=b"t" * 16, replicas=[1], isr=[1], removing_replicas=[], adding_replicas=[]
+)
+EMPTY = MetadataImage(cluster_id="cluster")
+
+
+class Broker:
+    """Broker 1, of which the test says what it has applied."""
+
+    def __init__(self):
+        self.loop = VirtualLoop()
+        self.applied = self.loop.create_future()
+        self.waits_for = []
+        self.hurried = 0
+        self.prompt = PromptHeartbeats(1, self.loop, until_applied=self.until_applied, hurry=self.hurry)
+
+    async def until_applied(self, offset):
+        self.waits_for.append(offset)
+        await self.applied
+
+    def hurry(self):
+        self.hurried += 1
+
+    def take(self, *records, offset=5):
+        image = apply_records(EMPTY, [], offset=offset, epoch=1)
+        self.prompt.apply(EMPTY, image, records)
+        self.turn()
+
+    def turn(self):
+        self.loop.run_until_complete(asyncio.sleep(0.01))
+
+
+@pytest.fixture
+def broker():
+    made = Broker()
+    yield made
+    made.prompt.stop()
+    made.turn()
+    made.loop.close()
+
+
+def shutting_down(broker_id, in_controlled_shutdown=1):
+    return BrokerRegistrationChangeRecord(
+        broker_id=broker_id, broker_epoch=1, in_controlled_shutdown=in_controlled_shutdown
+    )
+
+
+def test_new_partitions_are_told_when_everybody_here_has_done_its_part(broker):
+    broker.take(TOPIC, PARTITION)
+    assert (broker.waits_for, broker.hurried) == ([5], 0)
+    broker.applied.set_result(None)
+    broker.turn()
+    assert broker.hurried == 1
+
+
+def test_that_another_broker_shuts_down_is_told(broker):
+    broker.applied.set_result(None)
+    broker.take(shutting_down(2))
+    assert broker.hurried == 1
+
+
+@pytest.mark.parametrize("record", [NoOpRecord(), shutting_down(1), shutting_down(2, in_controlled_shutdown=0)])
+def test_nobody_waits_to_hear_of_anything_else(broker, record):
+    broker.applied.set_result(None)
+    broker.take(record)
+    assert broker.hurried == 0
+
+
+def test_changes_that_come_meanwhile_are_told_when_they_are_applied(broker):
+    broker.take(PARTITION, offset=5)
+    broker.take(PARTITION, offset=6)
+    broker.take(PARTITION, offset=7)
+    broker.applied.set_result(None)
+    broker.turn()
+    assert (broker.waits_for, broker.hurried) == ([5, 7], 2)
+    broker.take(PARTITION, offset=8)
+    assert broker.hurried == 3
+
+
+def test_a_broker_that_cannot_apply_any_more_tells_nothing(broker):
+    broker.applied.set_exception(InvariantError("the metadata log is damaged"))
+    broker.take(PARTITION)
+    assert broker.hurried == 0

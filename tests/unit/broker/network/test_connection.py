@@ -1,0 +1,135 @@
+import pytest
+
+from broker.network.connection import MAX_HELD_BYTES, MAX_IN_FLIGHT, Connection
+from protocol.api import ApiKey
+from protocol.errors import InvariantError
+
+
+@pytest.fixture
+def connection() -> Connection:
+    return Connection(1, "PLAINTEXT", "127.0.0.1")
+
+
+def test_a_response_with_nothing_before_it_leaves_at_once(connection: Connection) -> None:
+    assert connection.answer([b"a"]) == [b"a"]
+    assert connection.in_flight == 0
+
+
+def test_responses_leave_in_the_order_of_their_requests(connection: Connection) -> None:
+    first = connection.wait(ApiKey.PRODUCE)
+    second = connection.wait(ApiKey.FETCH)
+    assert connection.answer([b"c"]) == []
+    assert connection.fill(second, [b"b"]) == []
+    assert connection.in_flight == 3
+    assert connection.fill(first, [b"a"]) == [b"a", b"b", b"c"]
+    assert connection.in_flight == 0
+
+
+def test_a_response_leaves_while_later_ones_wait(connection: Connection) -> None:
+    first = connection.wait(ApiKey.PRODUCE)
+    second = connection.wait(ApiKey.PRODUCE)
+    assert connection.fill(first, [b"a"]) == [b"a"]
+    assert connection.fill(second, [b"b"]) == [b"b"]
+
+
+def test_a_waiting_request_without_a_response_leaves_nothing_behind(connection: Connection) -> None:
+    slot = connection.wait(ApiKey.PRODUCE)
+    assert connection.answer([b"b"]) == []
+    assert connection.fill(slot, None) == [b"b"]
+
+
+@pytest.mark.parametrize("api", [ApiKey.PRODUCE, ApiKey.FETCH])
+def test_a_waiting_produce_or_fetch_does_not_hold_back_those_behind_it(connection: Connection, api: ApiKey) -> None:
+    connection.wait(api)
+    assert connection.may_handle
+
+
+@pytest.mark.parametrize("api", [ApiKey.OFFSET_COMMIT, ApiKey.JOIN_GROUP, ApiKey.CREATE_TOPICS])
+def test_any_other_waiting_request_holds_back_those_behind_it(connection: Connection, api: ApiKey) -> None:
+    produce = connection.wait(ApiKey.PRODUCE)
+    slot = connection.wait(api)
+    assert not connection.may_handle
+    connection.fill(produce, [b"a"])
+    assert not connection.may_handle
+    connection.fill(slot, [b"b"])
+    assert connection.may_handle
+
+
+def test_no_more_requests_are_handled_when_too_many_wait(connection: Connection) -> None:
+    slots = [connection.wait(ApiKey.FETCH) for _ in range(MAX_IN_FLIGHT)]
+    assert not connection.may_handle
+    connection.fill(slots[1], [b""])
+    assert not connection.may_handle  # its response still waits behind the first
+    connection.fill(slots[0], [b""])
+    assert connection.may_handle
+
+
+def test_a_request_handled_out_of_turn_is_a_bug(connection: Connection) -> None:
+    connection.wait(ApiKey.JOIN_GROUP)
+    with pytest.raises(InvariantError):
+        connection.wait(ApiKey.PRODUCE)
+
+
+def test_a_second_answer_is_a_bug(connection: Connection) -> None:
+    slot = connection.wait(ApiKey.PRODUCE)
+    connection.wait(ApiKey.PRODUCE)
+    connection.fill(slot, [b"a"])
+    with pytest.raises(InvariantError):
+        connection.fill(slot, [b"a"])
+
+
+def test_no_more_requests_are_handled_when_too_many_bytes_of_responses_wait(connection: Connection) -> None:
+    produce = connection.wait(ApiKey.PRODUCE)
+    connection.answer([bytes(MAX_HELD_BYTES - 1)])
+    assert connection.may_handle
+    connection.answer([b"x"])
+    assert not connection.may_handle
+    connection.fill(produce, [b"a"])
+    assert connection.may_handle
+
+
+def test_a_response_that_comes_later_counts_while_it_waits_for_those_before_it(connection: Connection) -> None:
+    first, second = connection.wait(ApiKey.PRODUCE), connection.wait(ApiKey.FETCH)
+    connection.fill(second, [bytes(MAX_HELD_BYTES)])
+    assert not connection.may_handle
+    connection.fill(first, [bytes(MAX_HELD_BYTES)])
+    assert connection.may_handle
+
+
+def test_contents_of_files_take_no_memory_while_they_wait(connection: Connection) -> None:
+    class Slice:
+        size_bytes = 10 * MAX_HELD_BYTES
+
+    connection.wait(ApiKey.PRODUCE)
+    connection.answer([b"head", Slice()])
+    assert connection.may_handle
+
+
+def test_a_connection_that_is_closed_keeps_nothing_that_was_to_be_sent() -> None:
+    connection = Connection(1, "PLAINTEXT", "127.0.0.1")
+    connection.fill(connection.wait(ApiKey.FETCH), None)
+    connection.wait(ApiKey.FETCH)
+    connection.answer([b"response"])
+    connection.close()
+    assert connection.closed
+    assert connection.in_flight == 0
+
+
+def test_before_the_end_the_requests_that_wait_are_answered_and_no_other_is_taken(connection: Connection) -> None:
+    first = connection.wait(ApiKey.PRODUCE)
+    connection.answer([b"b"])
+    connection.end()
+    assert not connection.may_handle
+    assert connection.fill(first, [b"a"]) == [b"a", b"b"]
+    assert not connection.may_handle
+    assert connection.in_flight == 0
+
+
+def test_a_request_that_cannot_be_answered_ends_what_was_sent_behind_it(connection: Connection) -> None:
+    first, second, third = (connection.wait(ApiKey.PRODUCE) for _ in range(3))
+    connection.answer([bytes(MAX_HELD_BYTES)])
+    connection.end(second)
+    assert (first.dropped, second.dropped, third.dropped) == (False, True, True)
+    connection.end(third)
+    assert connection.fill(first, [b"a"]) == [b"a"]
+    assert connection.in_flight == 0

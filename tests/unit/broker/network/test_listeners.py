@@ -1,0 +1,90 @@
+import pytest
+
+from broker.network.listeners import (
+    Endpoint,
+    ListenerError,
+    check_advertised,
+    check_listeners,
+    parse_endpoints,
+    parse_protocol_map,
+    split_host_port,
+)
+
+PLAIN = {"PLAINTEXT": "PLAINTEXT", "INTERNAL": "PLAINTEXT", "SSL": "SSL"}
+
+
+@pytest.mark.parametrize(
+    ("text", "endpoint"),
+    [
+        ("PLAINTEXT://localhost:9092", Endpoint("PLAINTEXT", "localhost", 9092)),
+        ("plaintext://127.0.0.1:0", Endpoint("PLAINTEXT", "127.0.0.1", 0)),
+        ("PLAINTEXT://:9092", Endpoint("PLAINTEXT", "", 9092)),
+        ("PLAINTEXT://[::1]:9092", Endpoint("PLAINTEXT", "::1", 9092)),
+        ("INTERNAL://broker-1.example.org:19092", Endpoint("INTERNAL", "broker-1.example.org", 19092)),
+    ],
+)
+def test_an_endpoint_is_name_host_and_port(text, endpoint):
+    assert parse_endpoints("listeners", [text], PLAIN) == (endpoint,)
+
+
+def test_an_endpoint_is_written_as_it_is_read():
+    for text in ("PLAINTEXT://localhost:9092", "PLAINTEXT://[::1]:9092", "PLAINTEXT://:9092"):
+        assert str(parse_endpoints("listeners", [text], PLAIN)[0]) == text
+
+
+@pytest.mark.parametrize(
+    ("items", "problem"),
+    [
+        (["localhost:9092"], "'localhost:9092' is not of the form NAME://HOST:PORT"),
+        (["PLAINTEXT://localhost"], "not of the form"),
+        (["PLAINTEXT://::1:9092"], r"with \[\] around an IPv6 host"),
+        (["PLAINTEXT://localhost:65536"], "not between 0 and 65535"),
+        (["PLAINTEXT://a:1", "plaintext://b:2"], "the listener PLAINTEXT is named twice"),
+        (["EXTERNAL://a:1"], "gives the listener EXTERNAL no security protocol"),
+        (["SSL://a:1"], "the listener SSL asks for SSL; only PLAINTEXT is supported so far"),
+    ],
+)
+def test_a_bad_endpoint_is_explained(items, problem):
+    with pytest.raises(ListenerError, match=problem):
+        parse_endpoints("listeners", items, PLAIN)
+
+
+def test_the_protocol_map_gives_each_name_its_protocol():
+    assert parse_protocol_map("m", ["internal:plaintext", "CLIENTS:SASL_SSL"]) == {
+        "INTERNAL": "PLAINTEXT",
+        "CLIENTS": "SASL_SSL",
+    }
+
+
+@pytest.mark.parametrize("item", ["PLAINTEXT", "A:TLS", ":SSL"])
+def test_a_bad_protocol_map_is_explained(item):
+    with pytest.raises(ListenerError, match="protocols are PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"):
+        parse_protocol_map("m", [item])
+
+
+def test_two_listeners_need_two_ports():
+    one, other = Endpoint("A", "", 9092), Endpoint("B", "localhost", 9092)
+    with pytest.raises(ListenerError, match="A and B have the same port 9092"):
+        check_listeners("listeners", [one, other])
+    check_listeners("listeners", [one._replace(port=0), other._replace(port=0)])
+
+
+def test_only_listeners_are_advertised():
+    listeners = [Endpoint("PLAINTEXT", "", 9092)]
+    check_advertised("k", [Endpoint("PLAINTEXT", "example.org", 1234)], listeners)
+    with pytest.raises(ListenerError, match="EXTERNAL is not one of the listeners: PLAINTEXT"):
+        check_advertised("k", [Endpoint("EXTERNAL", "example.org", 1234)], listeners)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
+def test_an_address_that_nobody_can_connect_to_is_not_advertised(host):
+    endpoint = Endpoint("PLAINTEXT", host, 9092)
+    with pytest.raises(ListenerError, match=r"--advertise HOST:PORT \(advertised\.listeners\)"):
+        check_advertised("k", [endpoint], [endpoint])
+
+
+def test_a_port_that_cannot_be_is_told_apart_from_a_wrong_form():
+    with pytest.raises(ValueError, match=r"^the port 99999 is not between 0 and 65535$"):
+        split_host_port("127.0.0.1:99999")
+    with pytest.raises(ValueError, match="of the form HOST:PORT"):
+        split_host_port("127.0.0.1")

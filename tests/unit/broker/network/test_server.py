@@ -1,0 +1,345 @@
+import asyncio
+import socket
+from contextlib import suppress
+
+import pytest
+
+from broker.metrics import Metrics
+from broker.network.channel import Waiting
+from broker.network.connection_counts import ConnectionLimits
+from broker.network.server import BindError, Limits, Server
+from protocol.api import ApiKey
+
+LIMITS = Limits(ConnectionLimits(10, 10), max_request_bytes=1 << 20, max_idle_s=600.0)
+
+
+def framed(body):
+    return len(body).to_bytes(4, "big") + body
+
+
+async def until(condition):
+    while not condition():  # noqa: ASYNC110 - what is waited for has no event
+        await asyncio.sleep(0)
+
+
+def test_port_0_is_any_free_port(run, serving):
+    async def body():
+        async with serving() as one, serving() as two:
+            assert 0 != one.port != two.port
+
+    run(body())
+
+
+def test_nothing_is_accepted_before_the_start(run):
+    async def body():
+        server = Server(asyncio.get_running_loop(), LIMITS, Metrics())
+        port = await server.bind("PLAINTEXT", "127.0.0.1", 0, lambda *_: None)
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.1", port)
+        await server.stop(1.0)
+
+    run(body())
+
+
+def test_a_socket_that_was_bound_by_somebody_else_is_listened_on_only_from_the_start_on(run):
+    async def body():
+        bound = socket.socket()
+        bound.bind(("127.0.0.1", 0))
+        port = bound.getsockname()[1]
+        server = Server(asyncio.get_running_loop(), LIMITS, Metrics())
+        server.take({"GIVEN": bound})
+        assert await server.bind("GIVEN", "192.0.2.1", 1, lambda body, _: [framed(bytes(body))]) == port
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.1", port)
+        await server.start()
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(framed(b"x"))
+        assert await reader.readexactly(5) == framed(b"x")
+        writer.close()
+        await server.stop(1.0)
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.1", port)
+
+    run(body())
+
+
+def test_an_address_in_use_is_named(run):
+    async def body():
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+            server = Server(asyncio.get_running_loop(), LIMITS, Metrics())
+            with pytest.raises(BindError, match=f"cannot listen on 127.0.0.1:{port}: address already in use"):
+                await server.bind("PLAINTEXT", "127.0.0.1", port, lambda *_: None)
+            await server.stop(1.0)
+
+    run(body())
+
+
+def test_a_host_that_is_not_ours_is_named(run):
+    async def body():
+        server = Server(asyncio.get_running_loop(), LIMITS, Metrics())
+        with pytest.raises(BindError, match=r"cannot listen on 192\.0\.2\.1:9092: "):
+            await server.bind("PLAINTEXT", "192.0.2.1", 9092, lambda *_: None)
+
+    run(body())
+
+
+def test_an_empty_host_listens_on_every_interface_at_one_port(run):
+    async def body():
+        loop = asyncio.get_running_loop()
+        server = Server(loop, LIMITS, Metrics())
+        port = await server.bind("PLAINTEXT", "", 0, lambda body, _: [framed(bytes(body))])
+        await server.start()
+        for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
+            try:
+                with socket.socket(family) as probe:
+                    probe.bind((host, 0))
+            except OSError:
+                continue  # no such interface on this machine
+            reader, writer = await asyncio.open_connection(host, port)
+            writer.write(framed(b"x"))
+            assert await reader.readexactly(5) == framed(b"x")
+            writer.close()
+        await server.stop(1.0)
+
+    run(body())
+
+
+def test_connections_above_the_limit_are_closed(run, serving, caplog):
+    async def body():
+        async with serving(ConnectionLimits(2, 10)) as served:
+            kept = [await served.connect() for _ in range(2)]
+            await until(lambda: len(served.server.connections) == 2)
+            assert await (await served.connect()).closed()
+            kept[0].writer.close()
+            await until(lambda: len(served.server.connections) == 1)
+            again = await served.connect()
+            again.send(b"x")
+            assert await again.receive() == b"x"
+
+    run(body())
+    assert "max.connections=2 is reached" in caplog.text
+
+
+def test_connections_are_refused_before_the_logs_want_descriptors(run, serving, caplog):
+    async def body():
+        async with serving(ConnectionLimits(10, 10, max_descriptors=1)) as served:
+            kept = await served.connect()
+            kept.send(b"x")
+            await kept.receive()
+            assert await (await served.connect()).closed()
+
+    run(body())
+    assert "the limit of open files allows, 1, is reached" in caplog.text
+
+
+def test_connections_of_one_host_are_limited(run, serving, caplog):
+    async def body():
+        async with serving(ConnectionLimits(10, 1)) as served:
+            kept = await served.connect()
+            kept.send(b"x")
+            await kept.receive()
+            assert await (await served.connect()).closed()
+            assert served.server.metrics.connections_refused == 1
+
+    run(body())
+    assert "max.connections.per.ip=1 is reached" in caplog.text
+
+
+def test_silent_connections_are_closed_but_not_those_that_wait_for_us(run, serving):
+    async def body():
+        async with serving(max_idle_s=0.0) as served:
+            loop = asyncio.get_running_loop()
+            pending = loop.create_future()
+            served.script.answer = lambda *_: Waiting(ApiKey.FETCH, pending)
+            silent, waiting = await served.connect(), await served.connect()
+            waiting.send(b"fetch")
+            await until(lambda: served.script.seen and len(served.server.connections) == 2)
+            deadline = loop.time()
+            await until(lambda: loop.time() > deadline)
+            served.server.close_idle()
+            assert await silent.closed()
+            pending.set_result([framed(b"data")])
+            assert await waiting.receive() == b"data"
+
+    run(body())
+
+
+def test_a_client_that_was_answered_just_now_is_not_idle_however_long_it_waited(run, serving):
+    async def body():
+        async with serving(max_idle_s=600.0) as served:
+            pending = asyncio.get_running_loop().create_future()
+            served.script.answer = lambda *_: Waiting(ApiKey.FETCH, pending)
+            client = await served.connect()
+            client.send(b"fetch")
+            await until(lambda: served.script.seen)
+            (channel,) = served.server.connections
+            channel.used_at -= 1_000
+            pending.set_result([framed(b"data")])
+            await until(lambda: channel.idle)
+            served.server.close_idle()
+            assert await client.receive() == b"data"
+            assert served.server.connections
+
+    run(body())
+
+
+def test_a_client_that_takes_nothing_of_its_response_for_too_long_is_closed(run, serving):
+    async def body():
+        async with serving(max_idle_s=0.0) as served:
+            loop = asyncio.get_running_loop()
+            served.script.answer = lambda *_: [framed(bytes(64 << 20))]
+            client = await served.connect()
+            client.reader._transport.pause_reading()
+            client.send(b"all")
+            await until(lambda: any(channel.backed_up for channel in served.server.connections))
+            deadline = loop.time()
+            await until(lambda: loop.time() > deadline)
+            served.server.close_idle()
+            await until(lambda: not served.server.connections)
+
+    run(body())
+
+
+def test_a_client_that_takes_a_large_response_bit_by_bit_is_not_idle(run, serving):
+    async def body():
+        async with serving(max_idle_s=600.0) as served:
+            served.script.answer = lambda *_: [framed(bytes(64 << 20))]
+            client = await served.connect()
+            client.send(b"all")
+            await until(lambda: served.server.connections)
+            (channel,) = served.server.connections
+            await until(lambda: channel.backed_up)
+            channel.used_at = begun = channel.used_at - 1_000
+            assert len(await client.receive()) == 64 << 20
+            assert channel.used_at > begun
+            served.server.close_idle()
+            assert served.server.connections
+
+    run(body())
+
+
+def test_stopping_answers_what_has_been_received(run, serving):
+    async def body():
+        async with serving() as served:
+            loop = asyncio.get_running_loop()
+            futures = [loop.create_future() for _ in range(2)]
+            served.script.answer = lambda body, _: Waiting(ApiKey.OFFSET_COMMIT, futures[int(body)])
+            client = await served.connect()
+            client.send(b"0", b"1")
+            await until(lambda: served.script.seen)
+            stopping = loop.create_task(served.server.stop(20.0))
+            await asyncio.sleep(0)
+            with pytest.raises(OSError, match=r".*"):
+                await asyncio.open_connection("127.0.0.1", served.port)
+            for i, future in enumerate(futures):
+                future.set_result([framed(b"%d" % i)])
+                assert await client.receive() == b"%d" % i
+            assert await client.closed()
+            await stopping
+
+    run(body())
+
+
+def test_stopping_does_not_wait_for_ever(run, serving, caplog):
+    async def body():
+        async with serving() as served:
+            never = asyncio.get_running_loop().create_future()
+            served.script.answer = lambda *_: Waiting(ApiKey.FETCH, never)
+            client = await served.connect()
+            client.send(b"fetch")
+            await until(lambda: served.script.seen)
+            await served.server.stop(0.0)
+            assert await client.closed()
+
+    run(body())
+    assert "Closing 1 connections that did not take their responses" in caplog.text
+
+
+def test_refused_connections_are_told_of_once_in_a_while(run, serving, caplog):
+    async def body():
+        async with serving(ConnectionLimits(0, 10)) as served:
+            for _ in range(20):
+                assert await (await served.connect()).closed()
+            assert served.server.metrics.connections_refused == 20
+
+    run(body())
+    assert [record.getMessage() for record in caplog.records if record.name == "broker.server"] == [
+        "Refusing a connection from 127.0.0.1 on PLAINTEXT: max.connections=0 is reached"
+    ]
+
+
+def test_other_limits_hold_for_those_that_come_after(run, serving):
+    async def body():
+        async with serving(ConnectionLimits(10, 10)) as served:
+            kept = await served.connect()
+            limits = ConnectionLimits(10, 1, overrides={"localhost": 2})
+            served.server.limit(served.server.limits._replace(connections=limits))
+            await until(lambda: "127.0.0.1" in served.server.limits.connections.overrides)
+            for client in (kept, await served.connect()):
+                client.send(b"x")
+                assert await client.receive() == b"x"
+            assert await (await served.connect()).closed()
+
+    run(body())
+
+
+def test_an_address_may_be_spelled_otherwise_than_it_is_told(run, serving):
+    async def body():
+        async with serving() as served:
+            limits = ConnectionLimits(10, 10, overrides={"0:0:0:0:0:0:0:1": 2})
+            served.server.limit(served.server.limits._replace(connections=limits))
+            await until(lambda: served.server.limits.connections.overrides.get("::1") == 2)
+
+    run(body())
+
+
+def test_a_name_without_an_address_is_told_of_and_nothing_else(run, serving, caplog):
+    async def body():
+        async with serving() as served:
+            limits = ConnectionLimits(10, 10, overrides={"no.such.host.invalid": 2, "127.0.0.1": 3})
+            served.server.limit(served.server.limits._replace(connections=limits))
+            await until(lambda: caplog.records)
+            assert served.server.limits.connections.overrides["127.0.0.1"] == 3
+
+    run(body())
+    assert "max.connections.per.ip.overrides has no effect on no.such.host.invalid: " in caplog.text
+
+
+def test_stopping_does_not_wait_for_a_socket_that_was_accepted_in_the_same_turn(run, serving):
+    async def body():
+        async with serving() as served:
+            (listening,) = served.server._sockets[0][1].sockets
+            loop = asyncio.get_running_loop()
+            known = await served.connect()
+            await until(lambda: served.server.connections)
+            with socket.create_connection(listening.getsockname()) as late:
+                late.setblocking(False)
+                begun = loop.time()
+                await served.server.stop(20.0)
+                assert loop.time() - begun < 10
+                assert await known.closed()
+                with suppress(ConnectionResetError):
+                    assert await asyncio.wait_for(loop.sock_recv(late, 1), 10) == b""
+            assert not served.server.connections
+
+    run(body())
+
+
+def test_a_large_request_has_to_come_in_time_where_memory_is_short(run, serving, caplog):
+    async def body():
+        async with serving(max_queued_bytes=1, max_request_bytes=1 << 30) as served:
+            server = served.server
+            idle, slow, other = [await served.connect() for _ in range(3)]
+            idle.writer.write((1 << 20).to_bytes(4, "big") + b"begun")
+            await until(lambda: server.request_memory.full)
+            slow.writer.write((1 << 20).to_bytes(4, "big") + b"begun")
+            await until(lambda: server.request_memory.let_through)
+            other.send(bytes(1 << 19))
+            server.close_slow()
+            server.close_slow()
+            assert await slow.closed()
+            assert len(await other.receive()) == 1 << 19
+
+    run(body())
+    assert "its request comes slowly, and queued.max.request.bytes is reached" in caplog.text

@@ -1,0 +1,29 @@
+"""What the settings ask of sockets."""
+
+import socket
+
+from broker.network.socket_options import SocketOptions, socket_options
+from broker.settings import Option, check_settings
+
+
+def asked(**settings):
+    return socket_options(
+        check_settings({name.replace("_", "."): Option(str(value), "test") for name, value in settings.items()})
+    )
+
+
+def test_what_is_not_set_is_left_to_the_system():
+    assert asked() == SocketOptions()
+    assert asked(socket_send_buffer_bytes=-1, socket_receive_buffer_bytes=-1) == SocketOptions()
+
+
+def test_what_is_set_holds():
+    found = asked(socket_send_buffer_bytes=20_000, socket_receive_buffer_bytes=30_000, socket_listen_backlog_size=7)
+    assert found == SocketOptions(7, ((socket.SO_SNDBUF, 20_000), (socket.SO_RCVBUF, 30_000)))
+
+
+def test_listening_sockets_get_the_options_that_accepted_ones_take_over():
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        SocketOptions(options=((socket.SO_SNDBUF, 20_000),)).apply([listening])
+        with socket.create_connection(listening.getsockname()), listening.accept()[0] as accepted:
+            assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) in (20_000, 40_000)  # Linux doubles it

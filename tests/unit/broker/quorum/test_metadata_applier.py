@@ -1,0 +1,265 @@
+"""From entries of a real metadata log to images, and to those who follow them; in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from broker.quorum.command_queue import CommandQueue
+from broker.quorum.metadata_applier import MetadataApplier
+from broker.quorum.metadata_log import MetadataLog
+from broker.quorum.stored_metadata import read_stored
+from controller.batches import encode_entry
+from controller.image import MetadataImage
+from controller.raft_messages import Entry, Received
+from controller.snapshot import SnapshotId, encode_snapshot
+from controller.voters import Voter, VoterSet
+from protocol.errors import InvariantError
+from protocol.records.control import LeaderChangeMessage
+from protocol.records.metadata import ConfigRecord
+from storage.disk import OsDisk
+from storage.log_config import LogConfig
+from storage.log_directory import LogDirectory
+from tests.unit.broker.node import VirtualLoop
+
+BROKER = 4
+CONFIG = LogConfig(cleanup_policy=frozenset(), file_delete_delay_ms=0)
+EMPTY = MetadataImage(cluster_id="cluster")
+
+
+def setting(value):
+    return ConfigRecord(resource_type=BROKER, resource_name="", name="log.cleaner.threads", value=str(value))
+
+
+def value(image):
+    return image.configs(BROKER, "").get("log.cleaner.threads")
+
+
+class Applied:
+    """A metadata log on a real disk, what is applied of it, and what a subscriber was told."""
+
+    def __init__(self, path):
+        self.path = str(path)
+        self.loop = VirtualLoop()
+        self.failed = []
+        self.caught_up = 0
+        self.told = []
+        self.open()
+
+    def open(self):
+        self.log = MetadataLog.open(
+            OsDisk(), LogDirectory(OsDisk(), self.path), VoterSet([Voter(1)]), config=CONFIG, now_ms=1
+        )
+        self.commands = CommandQueue(self.loop)
+        self.applier = MetadataApplier(
+            "cluster", self.commands, self.loop, applied=self.note_caught_up, failed=self.failed.append
+        )
+        self.applier.begin(self.log, read_stored(self.log, EMPTY))
+        self.applier.subscribe(self.tell)
+
+    def note_caught_up(self):
+        self.caught_up += 1
+
+    def tell(self, before, after, records):
+        self.told.append((value(before), value(after), len(records)))
+
+    def append(self, *values, epoch=1):
+        """Append an entry with a record for each value, uncommitted."""
+        entry = Entry(self.log.end_offset, epoch, tuple(map(setting, values)))
+        self.store(entry)
+
+    def store(self, *entries):
+        flush = self.log.append(entries, 1000)
+        if flush is not None:
+            flush.sync()
+            flush.finish()
+        self.applier.note(entries)
+
+    def commit(self, high_watermark):
+        self.applier.committed(high_watermark)
+        self.loop.run_until_complete(self.applier.finish())
+
+    @property
+    def value(self):
+        return value(self.applier.image)
+
+
+@pytest.fixture
+def applied(tmp_path):
+    made = Applied(tmp_path)
+    yield made
+    made.log.close(1)
+    made.loop.close()
+
+
+def test_what_is_not_committed_is_not_applied(applied):
+    applied.append(1)
+    applied.append(2)
+    applied.commit(1)
+    assert applied.value == "1"
+    assert applied.applier.next_offset == 1
+    applied.commit(2)
+    assert applied.value == "2"
+
+
+def test_each_entry_is_told_with_the_image_before_and_after(applied):
+    applied.append(1)
+    applied.append(2, 3)
+    applied.commit(3)
+    assert applied.told == [(None, "1", 1), ("1", "3", 2)]
+    assert applied.caught_up == 1
+
+
+def test_an_image_says_of_which_offset_and_epoch_it_is(applied):
+    applied.append(1, 2, epoch=3)
+    applied.commit(2)
+    assert (applied.applier.image.offset, applied.applier.image.epoch) == (1, 3)
+
+
+def test_control_records_move_the_image_on_and_are_told_to_nobody(applied):
+    change = LeaderChangeMessage(version=0, leader_id=1, voters=[], granting_voters=[])
+    applied.store(Entry(0, 1, (change,)))
+    applied.append(1)
+    applied.commit(1)
+    assert (applied.applier.image.offset, applied.told) == (0, [])
+
+
+def test_what_was_cut_off_the_log_is_not_applied(applied):
+    applied.append(1)
+    applied.append(2)
+    applied.log.truncate(1)
+    applied.applier.truncate(1)
+    applied.append(3, epoch=2)
+    applied.commit(2)
+    assert applied.told == [(None, "1", 1), ("1", "3", 1)]
+
+
+def test_what_a_start_has_found_is_taken_over_once_it_is_known_to_be_committed(applied):
+    applied.append(1)
+    applied.append(2)
+    applied.log.close(1)
+    applied.open()
+    assert applied.value is None
+    applied.append(3)
+    applied.commit(3)
+    assert applied.value == "3"
+    assert applied.told == [("2", "3", 1)], "nobody is told of what was there before"
+
+
+def test_of_what_a_start_has_found_only_what_is_committed_is_taken_over(applied):
+    applied.append(1)
+    applied.append(2)
+    applied.log.close(1)
+    applied.open()
+    applied.commit(1)
+    assert (applied.value, applied.told) == ("1", [])
+    applied.commit(2)
+    assert applied.told == [("1", "2", 1)], "read from the log, as nobody noted it"
+
+
+def test_after_the_leaders_snapshot_everybody_is_told_of_the_difference_at_once(applied):
+    applied.append(1)
+    applied.append(2)
+    applied.commit(1)
+    snapshot = SnapshotId(9, 4)
+    data = b"".join(encode_snapshot([setting(7)], epoch=4, now_ms=1000, last_timestamp_ms=1000, voters=None))
+    applied.log.write_snapshot_part(snapshot, 0, data)
+    applied.log.begin_behind(snapshot)
+    applied.loop.run_until_complete(applied.applier.begin_behind(snapshot))
+    assert applied.told[1:] == [("1", "7", 1)]
+    assert (applied.applier.next_offset, applied.applier.image.epoch) == (9, 4)
+    batch = bytes(encode_entry(Entry(9, 4, (setting(8),)), 1000))
+    entries, flush = applied.log.receive(Received(9, 10, 4, batch), 1000)
+    flush.sync()
+    flush.finish()
+    applied.applier.note(entries)
+    applied.commit(10)
+    assert applied.value == "8"
+
+
+def test_what_a_start_has_found_and_the_leader_does_not_have_is_never_taken_over(applied):
+    applied.append(1)
+    applied.append(2)
+    applied.log.close(1)
+    applied.open()
+    applied.log.truncate(1)
+    applied.applier.truncate(1)
+    applied.append(3, epoch=2)
+    applied.append(4, epoch=2)
+    seen = []
+    applied.applier.subscribe(lambda _before, after, _records: seen.append(value(after)))
+    applied.commit(3)
+    assert seen == ["3", "4"]
+
+
+def test_commands_are_answered_when_their_records_were_told(applied):
+    seen = []
+    answer = applied.loop.create_future()
+    answer.add_done_callback(lambda _: seen.append(list(applied.told)))
+    applied.commands.applied = lambda next_offset: next_offset == 1 and answer.set_result(None)
+    applied.append(1)
+    applied.commit(1)
+    applied.loop.run_until_complete(asyncio.sleep(0))
+    assert seen == [[(None, "1", 1)]]
+
+
+def test_a_subscriber_takes_its_steps_while_the_loop_goes_on(applied):
+    taken = []
+
+    def step_by_step(_before, _after, _records):
+        for number in range(3):
+            applied.loop._jumping.passed_s += 0.02  # each takes longer than a slice of time
+            taken.append(number)
+            yield
+
+    applied.applier.subscribe(step_by_step)
+    applied.append(1)
+    applied.applier.committed(1)
+    between = []
+    applied.loop.call_soon(lambda: applied.loop.call_soon(lambda: between.append(len(taken))))
+    applied.loop.run_until_complete(applied.applier.finish())
+    assert taken == [0, 1, 2]
+    assert 0 < between[0] < 3
+
+
+def test_who_waits_for_a_record_goes_on_when_it_was_told_though_there_is_more_to_apply(applied):
+    first, given_up, third = (applied.loop.create_task(applied.applier.until_applied(offset)) for offset in (0, 0, 2))
+    seen = []
+
+    def slow(_before, _after, _records):
+        for _ in range(2):
+            applied.loop._jumping.passed_s += 0.02  # longer than a slice of time
+            yield
+        seen.append((applied.value, first.done()))
+
+    applied.loop.call_soon(given_up.cancel)
+    applied.applier.subscribe(slow)
+    applied.append(1)
+    applied.append(2)
+    applied.commit(2)
+    assert seen == [("1", False), ("2", True)]
+    assert not third.done()
+    applied.append(3)
+    applied.commit(3)
+    applied.loop.run_until_complete(third)
+    applied.loop.run_until_complete(applied.applier.until_applied(2))
+
+
+def test_nobody_waits_for_what_will_never_be_applied(applied):
+    waiting = applied.loop.create_task(applied.applier.until_applied(0))
+    applied.loop.call_soon(applied.applier.fail, InvariantError("no more"))
+    for later in (waiting, applied.applier.until_applied(0)):
+        with pytest.raises(InvariantError, match="no more"):
+            applied.loop.run_until_complete(later)
+
+
+def test_a_subscriber_that_fails_is_reported_and_nothing_more_is_applied(applied):
+    def fail(*_):
+        raise ValueError("a bug")
+
+    applied.applier.subscribe(fail)
+    applied.append(1)
+    applied.commit(1)
+    assert [str(error) for error in applied.failed] == ["a bug"]
+    assert applied.caught_up == 0

@@ -1,0 +1,177 @@
+"""In which order a node's wishes come true: on a real disk, without other nodes, in virtual time."""
+
+from __future__ import annotations
+
+import logging
+from random import Random
+
+import pytest
+
+from broker.quorum.command_queue import CommandQueue
+from broker.quorum.metadata_applier import MetadataApplier
+from broker.quorum.metadata_snapshots import MetadataSnapshots
+from broker.quorum.raft_effects import RaftEffects
+from broker.quorum.stored_node import open_stored_node
+from broker.settings import check_settings
+from controller.commands.decision import Decision
+from controller.image import MetadataImage
+from controller.raft_messages import NOBODY, Answered, Asked
+from controller.raft_wire import Known, vote_response
+from protocol.errors import ErrorCode
+from protocol.records.metadata import NoOpRecord
+from storage.log_directory import LogDirectory
+from tests.disks import FaultyDisk
+from tests.unit.broker.node import VirtualLoop
+from tests.unit.broker.whole_cluster import CONTROLLER, node_settings
+from tests.unit.controller.lone_voter import fetch, vote
+
+ALONE = check_settings({})
+OF_THREE = node_settings(1, dict.fromkeys((1, 2, 3), CONTROLLER))
+
+
+class Token:
+    """Who waits for an answer; notes what `seen` says when it comes."""
+
+    def __init__(self, seen):
+        self._seen = seen
+        self.noted = None
+
+    def done(self):
+        return self.noted is not None
+
+    def set_result(self, response):
+        self.noted = (response, self._seen())
+
+
+class Node:
+    """A node, its files, and what has become of its wishes."""
+
+    def __init__(self, path, settings):
+        self.loop = VirtualLoop()
+        self.disk = FaultyDisk()
+        self.directory = LogDirectory(self.disk, str(path))
+        self.directory.open()
+        image = MetadataImage(cluster_id="c")
+        self.log, stored, self.node = open_stored_node(
+            self.disk, self.directory, settings, image, random=Random(1), wall_clock_ms=1, now_ms=0
+        )
+        self.commands = CommandQueue(self.loop)
+        self.sent, self.failed = [], []
+        self.metadata = MetadataApplier("c", self.commands, self.loop, applied=lambda: None, failed=self.failed.append)
+        self.metadata.begin(self.log, stored)
+        self.effects = RaftEffects(
+            self.node,
+            self.log,
+            self.directory,
+            metadata=self.metadata,
+            snapshots=MetadataSnapshots(
+                settings, self.loop, lambda: 1, stored=self.node.snapshotted, failed=self.failed.append
+            ),
+            commands=self.commands,
+            send=lambda request: self.sent.append((request, self.log.read_quorum_state())),
+            loop=self.loop,
+            now_ms=lambda: 7,
+        )
+
+    def perform(self):
+        """Have all that the node wants done."""
+        while (ready := self.node.ready()) is not None:
+            self.loop.run_until_complete(self.effects.perform(ready))
+        self.loop.run_until_complete(self.metadata.finish())
+
+    def close(self):
+        self.log.close(1)
+        self.loop.close()
+
+
+@pytest.fixture
+def make(tmp_path):
+    made = []
+
+    def make(settings):
+        made.append(Node(tmp_path, settings))
+        return made[-1]
+
+    yield make
+    for node in made:
+        assert not node.failed
+        node.close()
+
+
+def test_an_epoch_that_an_only_voter_begins_is_stored_committed_and_applied(make):
+    alone = make(ALONE)
+    alone.node.campaign()
+    alone.perform()
+    assert alone.log.read_quorum_state().leader_id == 1
+    assert alone.metadata.next_offset == alone.log.end_offset > 0
+    assert alone.effects.appended_ms == 7
+
+
+def test_a_vote_is_given_when_it_is_stored(make):
+    one = make(OF_THREE)
+    token = Token(one.log.read_quorum_state)
+    one.node.step(Asked(token, vote(2, 3)), 0)
+    one.perform()
+    response, stored = token.noted
+    assert response.topics[0].partitions[0].vote_granted
+    assert (stored.epoch, stored.voted_id) == (3, 2)
+
+
+def test_others_are_asked_for_their_votes_when_its_own_is_stored(make):
+    one = make(OF_THREE)
+    one.node.campaign()
+    one.perform()
+    assert [(request.to, stored.voted_id) for request, stored in one.sent] == [(2, 1), (3, 1)]
+
+
+def test_followers_get_records_before_they_are_durable_here(make):
+    one = make(OF_THREE)
+    one.node.campaign()
+    one.perform()
+    granted = vote_response(Known(NOBODY, one.node.epoch), granted=True)
+    one.node.step(Answered(one.sent[0][0], granted), 0)
+    one.perform()
+    epoch, end_offset = one.node.epoch, one.node.end_offset
+    token = Token(lambda: len(one.disk.called("sync")))
+    one.node.step(Asked(token, fetch(2, epoch, epoch, end_offset, high_watermark=end_offset)), 0)
+    one.perform()
+    assert not token.done()
+    syncs = len(one.disk.called("sync"))
+    one.node.propose([NoOpRecord()])
+    one.perform()
+    response, syncs_then = token.noted
+    assert response.responses[0].partitions[0].records
+    assert syncs_then == syncs < len(one.disk.called("sync"))
+
+
+def test_who_does_not_wait_any_more_is_not_answered(make):
+    one = make(OF_THREE)
+    token = Token(lambda: None)
+    token.noted = "gone"
+    one.node.step(Asked(token, vote(2, 3)), 0)
+    one.perform()
+    assert token.noted == "gone"
+
+
+def test_what_an_operator_should_know_is_said(make, caplog):
+    caplog.set_level(logging.WARNING)
+    one = make(OF_THREE)
+    request = vote(2, 3)
+    request.cluster_id = "other"
+    one.node.step(Asked(Token(lambda: None), request), 0)
+    one.perform()
+    assert "a part of cluster other" in caplog.text
+
+
+def test_where_there_is_no_space_the_command_is_refused_and_its_records_never_were(make):
+    alone = make(ALONE)
+    alone.node.campaign()
+    alone.perform()
+    end_offset = alone.node.end_offset
+    alone.disk.full = True
+    answer = alone.commands.submit(lambda _: Decision((NoOpRecord(),), "done"))
+    alone.commands.decide(alone.node, alone.metadata.image)
+    alone.perform()
+    alone.disk.full = False
+    assert answer.exception().code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert alone.node.end_offset == alone.log.end_offset == end_offset

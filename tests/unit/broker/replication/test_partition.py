@@ -1,0 +1,104 @@
+"""Rules of one replica that no client can bring about yet; the others are in `handlers/` and `scripts/isr`."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.replication.partition import LATEST, Isolation, Partition
+from protocol.errors import ErrorCode, KafkaError
+from protocol.record_batch import build_batch, read_header
+from storage.search import finish
+from tests.unit.broker.node import Node, batches
+
+
+def append(node: Node, *, transactional: bool = False) -> None:
+    """Append one record of producer 9, whose transaction stays open."""
+    sequence = len(node.stored("t"))
+    options = {"producer_id": 9, "producer_epoch": 0, "base_sequence": sequence} if transactional else {}
+    batch = build_batch([(None, b"v")], timestamp_ms=0, is_transactional=transactional, **options)
+    node.replicas.append(node.partition("t"), memoryview(batch), 1)
+
+
+@pytest.fixture
+def partition(node: Node) -> Partition:
+    """Return a partition with a plain record, one of an open transaction, and another plain one."""
+    node.create("t")
+    append(node)
+    append(node, transactional=True)
+    append(node)
+    return node.partition("t")
+
+
+@pytest.mark.parametrize(
+    ("isolation", "offsets"),
+    [(Isolation.READ_UNCOMMITTED, [0, 1, 2]), (Isolation.READ_COMMITTED, [0]), (Isolation.LOG_END, [0, 1, 2])],
+)
+def test_readers_of_committed_records_stop_at_the_first_open_transaction(
+    partition: Partition, isolation: Isolation, offsets: list[int]
+) -> None:
+    result = partition.read(0, 1 << 20, isolation)
+    assert [read_header(batch).base_offset for batch in batches(result.slices)] == offsets
+    assert (result.high_watermark, result.last_stable_offset) == (3, 1)
+    assert finish(partition.find_offset(LATEST, isolation)).offset == len(offsets)
+
+
+@pytest.mark.parametrize(("offset", "caught_up"), [(0, False), (1, True), (3, True)])
+def test_a_reader_is_caught_up_where_only_its_isolation_keeps_more_back(
+    partition: Partition, offset: int, caught_up: bool
+) -> None:
+    assert partition.read(offset, 1 << 20, Isolation.READ_COMMITTED).caught_up is caught_up
+
+
+def test_a_limit_that_leaves_nothing_is_not_being_caught_up(partition: Partition) -> None:
+    result = partition.read(0, 0, Isolation.READ_UNCOMMITTED, min_one=False)
+    assert (result.slices, result.caught_up) == ([], False)
+
+
+def test_a_deleted_replica_serves_nobody_who_still_holds_it(node: Node, partition: Partition) -> None:
+    node.remove("t")
+    with pytest.raises(KafkaError) as refused:
+        partition.read(0, 1 << 20, Isolation.READ_UNCOMMITTED)
+    assert refused.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert partition.committed(3) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+class TestInSync:
+    """Broker 1 leads, 2 and 3 have replicas, and all are in sync."""
+
+    @pytest.fixture
+    def partition(self, node: Node) -> Partition:
+        node.create("t", replicas=(1, 2, 3))
+        return node.partition("t")
+
+    def test_rule_7_a_proposed_isr_counts_beside_the_committed_one(self, node: Node, partition: Partition) -> None:
+        node.shrink("t", [1, 2])
+        partition.propose(frozenset({1, 3}))
+        assert partition.maximal_isr == {1, 2, 3}
+        append(node)
+        partition.acknowledge(2, 1, 0, 0)
+        assert partition.high_watermark == 0
+        partition.acknowledge(3, 1, 0, 0)
+        assert partition.high_watermark == 1
+        partition.propose(None)
+        assert partition.maximal_isr == {1, 2}
+
+    def test_an_append_says_until_when_a_follower_had_all_there_was(self, node: Node, partition: Partition) -> None:
+        partition.acknowledge(2, 0, 0, 0)
+        partition.acknowledge(3, 0, 0, 0)
+        node.pass_time(5)
+        append(node)
+        assert [partition.followers[broker].caught_up_ms for broker in (2, 3)] == [5000, 5000]
+        node.pass_time(5)
+        append(node)
+        assert partition.followers[2].caught_up_ms == 5000
+
+    def test_who_is_in_sync_is_not_awaited_any_more(self, node: Node, partition: Partition) -> None:
+        node.shrink("t", [1, 3])
+        partition.followers[2].awaited = True
+        node.shrink("t", [1, 2, 3])
+        assert not partition.followers[2].awaited
+
+    def test_an_isr_is_taken_over_only_if_it_is_newer(self, partition: Partition) -> None:
+        assert partition.take_isr([1, 2], 1)
+        assert not partition.take_isr([1], 1)
+        assert (partition.isr, partition.partition_epoch) == ({1, 2}, 1)
