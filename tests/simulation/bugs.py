@@ -189,7 +189,7 @@ FOUND_IN_CLUSTERS: dict[Plant, int] = {
     cluster_bugs.commits_what_only_the_leader_has: 1,
     cluster_bugs.says_where_it_ends_before_it_knows: 6,
     cluster_bugs.takes_any_broker_epoch_into_sync: 10,
-    cluster_bugs.keeps_in_sync_who_may_have_lost_records: 11,
+    cluster_bugs.keeps_in_sync_who_may_have_lost_records: 40,
     cluster_bugs.takes_into_sync_who_is_behind: 10,
     cluster_bugs.remembers_the_farthest_that_a_follower_was: 10,
     cluster_bugs.takes_fetches_of_any_leader_epoch: 1,

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from broker import topic_creation
 from broker.groups.host import ShardHost
 from broker.quorum.metadata_log import MetadataLog
-from broker.replication import isr, topic_creation
+from broker.replication import isr
 from broker.replication.follower import NO_EPOCH, Follower
 from broker.replication.partition import Partition
 from broker.replication.replica_copy import ReplicaCopy
