@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Container
 from typing import Any
 
 from kafka import KafkaAdminClient
@@ -43,10 +44,10 @@ class Admin(KafkaAdminClient):  # type: ignore[misc]
         """Return the brokers that Metadata lists."""
         return sorted(broker.node_id for broker in self._manager.cluster.brokers())
 
-    def answering(self) -> list[int]:
-        """Return the brokers that answer."""
-        away = self.away()
-        return [number for number in self.listed() if number not in away]
+    def answering(self, away: Container[int] | None = None) -> list[int]:
+        """Return the brokers that answer; `away` are those that do not, where that has been looked up."""
+        gone = self.away() if away is None else away
+        return [number for number in self.listed() if number not in gone]
 
     async def _send(self, request: Any, node_id: int | None = None, request_timeout_ms: float | None = None) -> Any:
         number = await self._any() if node_id is None else node_id

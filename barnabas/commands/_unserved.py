@@ -42,7 +42,7 @@ def why_quiet(
     try:
         with admin(options, request_timeout_ms=LOOK_MS) as client:
             away = client.away()
-            described = client.describe_log_dirs(brokers=client.answering())
+            described = client.describe_log_dirs(brokers=client.answering(away))
             chosen = choose(client, list(topics))
             lost = _lost_controller(client)
     except (CommandError, KafkaError):

@@ -90,7 +90,7 @@ def _checks(client: Admin) -> Iterator[tuple[str, str, str]]:
     brokers = {broker["broker_id"]: broker for broker in cluster["brokers"]}
     away = client.away()
     yield "reachable", "; ".join(away.values()), f"cluster {cluster['cluster_id']}, {count_of(len(brokers), 'broker')}"
-    answering = client.answering()
+    answering = client.answering(away)
     try:
         quorum = describe_quorum(client)
     except CommandError as error:

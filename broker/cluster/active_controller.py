@@ -50,7 +50,7 @@ class ActiveController:
     ) -> None:
         """Have none until `begin`; `broker_epoch` is that of this node's own broker, -1 until it has registered.
 
-        `has_ended` looks whether the process of another broker has certainly ended.
+        `has_ended` looks whether the process of another broker has ended.
         """
         self.liveness = Liveness(settings["broker.session.timeout.ms"], settings["barnabas.broker.disconnect.grace.ms"])
         self._quorum = quorum

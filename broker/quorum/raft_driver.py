@@ -23,7 +23,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from broker.quorum.command_queue import CommandQueue, not_controller
 from broker.quorum.metadata_applier import MetadataApplier, Subscriber
@@ -40,8 +40,8 @@ from protocol.schema import Message
 if TYPE_CHECKING:
     from random import Random
 
-    from broker.network.peer import Peer
     from broker.quorum.metadata_log import MetadataLog
+    from broker.quorum.quorum_peers import Connect
     from broker.settings import Settings
     from controller.raft import RaftNode
     from controller.raft_messages import Request
@@ -50,8 +50,6 @@ if TYPE_CHECKING:
     from storage.log_directory import LogDirectory
 
 R = TypeVar("R")
-
-Connect: TypeAlias = "Callable[[int, Callable[[], None], Callable[[], None]], Peer]"
 
 
 class RaftDriver:

@@ -31,8 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print the directories; the status is 1 if one has failed, or a broker does not answer."""
     with admin(options) as client:
-        described = client.describe_log_dirs(brokers=client.answering())
         away = client.away()
+        described = client.describe_log_dirs(brokers=client.answering(away))
     dirs = [(broker["broker"], one) for broker in described for one in broker["log_dirs"]]
     rows = [row for broker, one in dirs for row in _ROWS[options.by](broker, one)]
     if options.by != "dir":

@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
     """Print the groups; the status is 1 if a broker, which may coordinate others, does not answer."""
     with admin(options) as client:
         away = client.away()
-        groups = list_groups(client, client.answering())
+        groups = list_groups(client, client.answering(away))
     rows = [
         {
             "group": group["group_id"],
