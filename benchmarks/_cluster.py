@@ -75,7 +75,9 @@ CLUSTERS: Mapping[str, Command] = {BARNABAS: barnabas, KAFKA: apache_kafka}
 class Cluster:
     """Three processes, by node; each may be stopped, killed and started again."""
 
-    def __init__(self, lines: Mapping[int, Sequence[str]], ports: Mapping[int, Ports], stack: contextlib.ExitStack):
+    def __init__(
+        self, lines: Mapping[int, Sequence[str]], ports: Mapping[int, Ports], stack: contextlib.ExitStack
+    ) -> None:
         self._lines = lines
         self._ports = ports
         self._stack = stack

@@ -20,7 +20,7 @@ def definitions() -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("message", declared_messages(), ids=lambda message: message.__name__)
-def test_a_message_is_declared_as_kafka_defines_it(message, definitions):
+def test_a_message_is_declared_as_kafka_defines_it(message, definitions) -> None:
     kafka = definitions[message.__name__]
     assert versions_of(message) == versions(kafka["validVersions"])
     assert kafka.get("apiKey") == message.API_KEY
@@ -30,7 +30,7 @@ def test_a_message_is_declared_as_kafka_defines_it(message, definitions):
     assert ours(message, message) == theirs(kafka["fields"], versions_of(message), commons)
 
 
-def test_the_api_table_is_kafkas(definitions):
+def test_the_api_table_is_kafkas(definitions) -> None:
     requests = {
         definition["apiKey"]: definition
         for definition in definitions.values()

@@ -66,14 +66,14 @@ def kafka_says(samples: list[tuple[Message, int]]) -> tuple[list[str], list[str]
     return errors.splitlines(), encoded.splitlines()
 
 
-def test_messages_are_written_as_kafka_writes_them(samples, kafka_says):
+def test_messages_are_written_as_kafka_writes_them(samples, kafka_says) -> None:
     encoded = kafka_says[1][len(HEADERS) :]
     assert len(encoded) == len(samples)
     for (message, version), theirs in zip(samples, encoded, strict=True):
         assert message.encode(version).hex() == theirs, (version, message)
 
 
-def test_headers_are_written_as_kafka_writes_them(kafka_says):
+def test_headers_are_written_as_kafka_writes_them(kafka_says) -> None:
     ours = [
         encode_request_header(RequestHeader(ApiKey.FETCH, 10 + version, 7, client_id))
         for version in (1, 2)
@@ -82,7 +82,7 @@ def test_headers_are_written_as_kafka_writes_them(kafka_says):
     assert [header.hex() for header in ours] == kafka_says[1][: len(HEADERS)]
 
 
-def test_the_errors_are_kafkas(kafka_says):
+def test_the_errors_are_kafkas(kafka_says) -> None:
     errors, _ = kafka_says
     ours = [f"{code.value} {code.name} {str(code.retriable).lower()}" for code in ErrorCode]
     assert sorted(ours) == sorted(errors)

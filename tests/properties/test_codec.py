@@ -20,7 +20,7 @@ few = settings(max_examples=examples(5), deadline=None)
 @pytest.mark.parametrize(("message", "version"), VERSIONS)
 @few
 @given(random=st.randoms(use_true_random=False))
-def test_a_message_is_written_as_the_plain_codec_writes_it_and_read_back(message, version, random):
+def test_a_message_is_written_as_the_plain_codec_writes_it_and_read_back(message, version, random) -> None:
     value = random_message(random, message, version)
     data = value.encode(version)
     assert data == plain_encode(value, version)
@@ -29,7 +29,7 @@ def test_a_message_is_written_as_the_plain_codec_writes_it_and_read_back(message
 
 
 @pytest.mark.parametrize(("message", "version"), VERSIONS)
-def test_a_message_that_ends_early_or_late_is_refused(message, version):
+def test_a_message_that_ends_early_or_late_is_refused(message, version) -> None:
     data = random_message(Random(7), message, version).encode(version)
     step = max(1, len(data) // 40)
     for size in [*range(0, len(data), step), len(data) - 1]:
@@ -44,7 +44,7 @@ def test_a_message_that_ends_early_or_late_is_refused(message, version):
 @pytest.mark.parametrize(("message", "version"), VERSIONS)
 @few
 @given(random=st.randoms(use_true_random=False))
-def test_damage_ends_in_a_message_or_a_decode_error(message, version, random):
+def test_damage_ends_in_a_message_or_a_decode_error(message, version, random) -> None:
     damaged = bytearray(random_message(random, message, version).encode(version))
     for _ in range(min(4, len(damaged))):
         damaged[random.randrange(len(damaged))] = random.choice((0, 1, 0x7F, 0x80, 0xFF))
@@ -55,7 +55,7 @@ def test_damage_ends_in_a_message_or_a_decode_error(message, version, random):
 @pytest.mark.parametrize(
     ("message", "version"), [param for param in VERSIONS if param.values[1] >= param.values[0].FLEXIBLE_FROM]
 )
-def test_tagged_fields_of_the_future_are_passed_over(message, version):
+def test_tagged_fields_of_the_future_are_passed_over(message, version) -> None:
     value = random_message(Random(3), message, version)
     for field in fields_of(message):
         if field.is_tagged_at(version):

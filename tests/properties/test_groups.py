@@ -26,7 +26,7 @@ REBALANCE_MS = 15_000
 
 
 class Silence:
-    def info(self, message, *args):
+    def info(self, message, *args) -> None:
         message % args
 
     debug = info
@@ -280,7 +280,7 @@ STEPS = st.lists(
 
 @settings(max_examples=examples(150), deadline=None)
 @given(STEPS)
-def test_when_it_is_quiet_everybody_alive_is_in_one_stable_generation(steps):
+def test_when_it_is_quiet_everybody_alive_is_in_one_stable_generation(steps) -> None:
     cluster = Cluster()
     for what, which, seconds in steps:
         act(cluster, what, which)

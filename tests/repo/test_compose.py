@@ -76,7 +76,7 @@ def commands(services: dict[str, Any]) -> list[list[str]]:
     return [services[f"broker-{number}"]["command"] for number in (1, 2, 3)]
 
 
-def test_a_container_and_the_machine_outside_each_have_a_listener_that_they_can_reach(project: PROJECT):
+def test_a_container_and_the_machine_outside_each_have_a_listener_that_they_can_reach(project: PROJECT) -> None:
     for number, command in enumerate(commands(project()), 1):
         port = 9091 + number
         listeners, advertised = listeners_of(command)
@@ -86,7 +86,7 @@ def test_a_container_and_the_machine_outside_each_have_a_listener_that_they_can_
         assert [(one["target"], one["published"]) for one in published] == [(port, str(port))]
 
 
-def test_the_brokers_are_one_cluster_in_which_one_may_fail(project: PROJECT):
+def test_the_brokers_are_one_cluster_in_which_one_may_fail(project: PROJECT) -> None:
     settings = [settings_of(command) for command in commands(project())]
     assert [one.node_id for one in settings] == [1, 2, 3]
     assert {tuple(map(str, one.voters)) for one in settings} == {
@@ -95,7 +95,7 @@ def test_the_brokers_are_one_cluster_in_which_one_may_fail(project: PROJECT):
     assert {(one["default.replication.factor"], one["min.insync.replicas"]) for one in settings} == {(3, 2)}
 
 
-def test_brokers_started_so_serve_on_both_listeners(project: PROJECT, tmp_path: Path):
+def test_brokers_started_so_serve_on_both_listeners(project: PROJECT, tmp_path: Path) -> None:
     ports: dict[str, str] = {}
     with ExitStack() as stack:
 
@@ -130,23 +130,23 @@ def test_brokers_started_so_serve_on_both_listeners(project: PROJECT, tmp_path: 
     assert [broker.returncode for broker in brokers] == [0, 0, 0]
 
 
-def test_other_machines_are_told_the_address_of_this_one(project: PROJECT):
+def test_other_machines_are_told_the_address_of_this_one(project: PROJECT) -> None:
     _, advertised = listeners_of(commands(project(ADVERTISE="kafka.example.com"))[2])
     assert advertised == {"INTERNAL://broker-3:29092", "EXTERNAL://kafka.example.com:9094"}
 
 
-def test_every_setting_of_the_brokers_exists(project: PROJECT):
+def test_every_setting_of_the_brokers_exists(project: PROJECT) -> None:
     assert [settings_of(command).unknown for command in commands(project())] == [()] * 3
 
 
-def test_the_image_alone_can_be_reached_through_its_exposed_port():
+def test_the_image_alone_can_be_reached_through_its_exposed_port() -> None:
     listeners, advertised = listeners_of(json.loads(last("broker", "CMD")))
     assert (listeners, advertised) == ({"PLAINTEXT://0.0.0.0:9092"}, {"PLAINTEXT://localhost:9092"})
     assert last("broker", "EXPOSE") == "9092"
     assert json.loads(last("broker", "ENTRYPOINT")) == ["barnabas"]
 
 
-def test_data_lies_in_volumes_that_the_brokers_may_write(project: PROJECT):
+def test_data_lies_in_volumes_that_the_brokers_may_write(project: PROJECT) -> None:
     sources = set()
     for number, command in enumerate(commands(project()), 1):
         (directory,) = settings_of(command).log_dirs
@@ -159,7 +159,7 @@ def test_data_lies_in_volumes_that_the_brokers_may_write(project: PROJECT):
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])
-def test_a_broker_is_healthy_when_a_client_command_says_so(project: PROJECT, number: int):
+def test_a_broker_is_healthy_when_a_client_command_says_so(project: PROJECT, number: int) -> None:
     kind, program, *arguments = project()[f"broker-{number}"]["healthcheck"]["test"]
     assert (kind, program, arguments[0]) == ("CMD", "barnabas", "health")
     found = find(arguments)
@@ -167,7 +167,7 @@ def test_a_broker_is_healthy_when_a_client_command_says_so(project: PROJECT, num
 
 
 @pytest.mark.parametrize("service", ["flights", "flight-delays"])
-def test_a_job_takes_these_options_and_finds_the_broker(project: PROJECT, service: str):
+def test_a_job_takes_these_options_and_finds_the_broker(project: PROJECT, service: str) -> None:
     module, *options = project()[service]["command"]
     assert json.loads(last("spark", "ENTRYPOINT")) == ["python", "-m"]
     assert "--bootstrap=broker-1:29092" in options
@@ -178,17 +178,17 @@ def test_a_job_takes_these_options_and_finds_the_broker(project: PROJECT, servic
     assert all(option.partition("=")[0] in known.stdout for option in options)
 
 
-def test_every_service_is_a_stage_of_the_dockerfile(project: PROJECT):
+def test_every_service_is_a_stage_of_the_dockerfile(project: PROJECT) -> None:
     assert {service["build"]["target"] for service in project().values()} == set(stages()) == {"broker", "spark"}
 
 
-def test_the_job_starts_when_the_flights_are_there_and_those_when_the_broker_is_healthy(project: PROJECT):
+def test_the_job_starts_when_the_flights_are_there_and_those_when_the_broker_is_healthy(project: PROJECT) -> None:
     conditions = {name: service.get("depends_on", {}) for name, service in project().items()}
     assert conditions["flights"]["broker-1"]["condition"] == "service_healthy"
     assert conditions["flight-delays"]["flights"]["condition"] == "service_completed_successfully"
 
 
-def test_what_is_copied_into_an_image_exists_and_the_build_gets_to_see_it():
+def test_what_is_copied_into_an_image_exists_and_the_build_gets_to_see_it() -> None:
     ignored = set((ROOT / ".dockerignore").read_text(encoding="utf-8").split())
     sources = {shlex.split(rest)[0] for stage in stages() for name, rest in stages()[stage] if name == "COPY"}
     assert sources == {".", "requirements/run.txt", "requirements/dev.txt"}

@@ -44,22 +44,22 @@ def environment(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(("target", "commands"), COMMANDS.items())
-def test_a_target_runs(target: str, commands: list[str], environment: Path):
+def test_a_target_runs(target: str, commands: list[str], environment: Path) -> None:
     printed = dry_run(environment, *target.split()).replace(f"{environment}/bin/", "").replace("exec ", "")
     assert [line.strip() for line in printed.splitlines()] == commands
 
 
-def test_the_full_figures_are_those_that_tests_ask_for():
+def test_the_full_figures_are_those_that_tests_ask_for() -> None:
     asked = re.compile(r'environ\.get\("(BARNABAS_TEST_\w+)", "\d+"\)')
     tests = (path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("*.py"))
     assert {name for text in tests for name in asked.findall(text)} == FULL_FIGURES.keys()
 
 
-def test_options_are_passed_on(environment: Path):
+def test_options_are_passed_on(environment: Path) -> None:
     assert "barnabas serve --ephemeral --topic a:3" in dry_run(environment, "run", "ARGS=--ephemeral --topic a:3")
 
 
-def test_help_lists_every_target_that_is_for_people():
+def test_help_lists_every_target_that_is_for_people() -> None:
     targets = re.findall(r"^([a-z-]+):.*?## (.+)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     printed = run("make", "--no-print-directory", "help", cwd=ROOT)
     assert re.findall(r"^  make (\S+) +(.+)$", printed, re.MULTILINE) == targets
@@ -70,12 +70,12 @@ def test_help_lists_every_target_that_is_for_people():
 @pytest.mark.parametrize(
     ("target", "requirements"), [("run", "run"), ("test", "dev"), ("check", "dev"), ("demo", "dev")]
 )
-def test_a_target_makes_its_own_environment(target: str, requirements: str, tmp_path: Path):
+def test_a_target_makes_its_own_environment(target: str, requirements: str, tmp_path: Path) -> None:
     printed = dry_run(tmp_path / "venv", target)
     assert f"--require-hashes -r requirements/{requirements}.txt" in printed
 
 
-def test_continuous_integration_checks_and_then_tests(tmp_path: Path):
+def test_continuous_integration_checks_and_then_tests(tmp_path: Path) -> None:
     for tool in ("make", "kcat", "zsh", "fish"):
         (tmp_path / tool).write_text('#!/bin/sh\necho "$(basename "$0") $* CI=$CI"\n')
         (tmp_path / tool).chmod(0o755)
@@ -85,7 +85,7 @@ def test_continuous_integration_checks_and_then_tests(tmp_path: Path):
 
 
 @pytest.mark.parametrize("installer", ["uv", "pip"])
-def test_one_command_in_a_fresh_clone_ends_with_a_broker(installer: str, tmp_path: Path):
+def test_one_command_in_a_fresh_clone_ends_with_a_broker(installer: str, tmp_path: Path) -> None:
     clone, path = tmp_path / "clone", os.environ["PATH"]
     for file in files():
         copy = clone / file.relative_to(ROOT)

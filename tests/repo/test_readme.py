@@ -112,7 +112,7 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
 
 
 @pytest.mark.parametrize("section", sections())
-def test_what_a_section_says_works(section: str, reader: Reader):
+def test_what_a_section_says_works(section: str, reader: Reader) -> None:
     blocks = sections()[section]
     for sign, tool in NEEDS.items():
         if any(re.search(rf"\b{sign}\b", block.text) for block in blocks):
@@ -120,25 +120,25 @@ def test_what_a_section_says_works(section: str, reader: Reader):
     reader.follow(blocks)
 
 
-def test_every_block_is_of_a_kind_that_is_run():
+def test_every_block_is_of_a_kind_that_is_run() -> None:
     kinds = {block.language for blocks in sections().values() for block in blocks}
     assert kinds == {"console", "python", "properties"}
 
 
 @pytest.mark.parametrize(("start", "test"), RUN_ELSEWHERE.items())
-def test_what_is_not_run_here_is_run_by_another_test(start: str, test: str):
+def test_what_is_not_run_here_is_run_by_another_test(start: str, test: str) -> None:
     consoles = [block for blocks in sections().values() for block in blocks if block.language == "console"]
     assert [command for block in consoles for command, _ in block.commands if command.startswith(start)]
     file, _, name = test.partition("::")
     assert f"def {name}" in (Path(__file__).parent / file).read_text(encoding="utf-8")
 
 
-def test_the_connector_is_that_of_the_pinned_spark():
+def test_the_connector_is_that_of_the_pinned_spark() -> None:
     (spark,) = sections()["From Spark"]
     assert f'"org.apache.spark:spark-sql-kafka-0-10_2.13:{version("pyspark")}"' in spark.text
 
 
-def test_every_page_that_is_linked_exists():
+def test_every_page_that_is_linked_exists() -> None:
     for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
         links = re.findall(r"\]\((?!https?://|#)([^)#]+)", page.read_text(encoding="utf-8"))
         assert not [link for link in links if not (page.parent / link).exists()], page.name
@@ -157,5 +157,5 @@ def test_every_page_that_is_linked_exists():
         ([], "a\n", False),
     ],
 )
-def test_what_a_command_prints_is_compared(expected: list[str], printed: str, is_it: bool):
+def test_what_a_command_prints_is_compared(expected: list[str], printed: str, is_it: bool) -> None:
     assert prints(expected, printed) is is_it

@@ -108,12 +108,12 @@ def pure_modules() -> list[str]:
     ]
 
 
-def test_a_pure_module_has_no_way_to_the_outside():
+def test_a_pure_module_has_no_way_to_the_outside() -> None:
     ways_out = {module: imports_of(parsed(module), *EFFECTS) for module in pure_modules()}
     assert not {module: found for module, found in ways_out.items() if found}
 
 
-def test_a_pure_module_of_the_broker_builds_on_pure_ones():
+def test_a_pure_module_of_the_broker_builds_on_pure_ones() -> None:
     impure = {name.removesuffix(".py").replace("/", ".") for name in modules("broker")} - {
         name.removesuffix(".py").replace("/", ".") for name in PURE_IN_BROKER
     }
@@ -121,12 +121,12 @@ def test_a_pure_module_of_the_broker_builds_on_pure_ones():
     assert not {module: found for module, found in used.items() if found}
 
 
-def test_only_the_broker_and_the_command_know_the_event_loop():
+def test_only_the_broker_and_the_command_know_the_event_loop() -> None:
     others = modules("protocol", "storage", "controller", "spark_jobs", "docs")
     assert not [module for module in others if imports_of(parsed(module), "asyncio", "uvloop")]
 
 
-def test_only_the_disk_touches_files():
+def test_only_the_disk_touches_files() -> None:
     # A temporary directory is made for --ephemeral before there is a disk to ask; standard input is no file of a log.
     allowed = {"broker/__main__.py": {"tempfile", "tempfile.mkdtemp", "os.read"}}
     for module in modules(*SERVER):
@@ -137,15 +137,15 @@ def test_only_the_disk_touches_files():
 
 
 @pytest.mark.parametrize(("library", "places"), ONE_PLACE.items())
-def test_each_of_these_is_used_in_one_place(library: str, places: set[str]):
+def test_each_of_these_is_used_in_one_place(library: str, places: set[str]) -> None:
     assert {module for module in modules(*SERVER) if imports_of(parsed(module), library)} == places
 
 
-def test_the_server_starts_no_threads_or_processes_and_makes_no_chance_of_its_own():
+def test_the_server_starts_no_threads_or_processes_and_makes_no_chance_of_its_own() -> None:
     assert not [module for module in modules(*SERVER) if imports_of(parsed(module), *NOWHERE)]
 
 
-def test_a_client_library_is_imported_when_a_command_runs_and_not_before():
+def test_a_client_library_is_imported_when_a_command_runs_and_not_before() -> None:
     itself = "barnabas.commands._admin"  # a subclass of a client of that library, to be imported no earlier than it
     at_the_top = [
         module
@@ -157,20 +157,20 @@ def test_a_client_library_is_imported_when_a_command_runs_and_not_before():
     assert not at_the_top
 
 
-def test_nothing_depends_on_assert():
+def test_nothing_depends_on_assert() -> None:
     asserts = {m: [n.lineno for n in ast.walk(parsed(m)) if isinstance(n, ast.Assert)] for m in modules(*PRODUCT)}
     assert not {module: lines for module, lines in asserts.items() if lines}
 
 
-def test_a_module_says_what_it_is_for():
+def test_a_module_says_what_it_is_for() -> None:
     assert not [module for module in modules(*PRODUCT, "docs", "benchmarks") if not ast.get_docstring(parsed(module))]
 
 
-def test_a_file_is_short_enough_to_be_read_in_one_sitting():
+def test_a_file_is_short_enough_to_be_read_in_one_sitting() -> None:
     assert not [module for module in modules(*PRODUCT, "docs", "benchmarks", "tests") if length(module) > MAX_LINES]
 
 
-def test_a_file_is_short_as_a_rule():
+def test_a_file_is_short_as_a_rule() -> None:
     lengths = sorted(map(length, modules(*SERVER)))
     assert lengths[len(lengths) // 2] <= 200
 
@@ -190,27 +190,27 @@ def without_own_tests() -> list[str]:
     return [module for module in with_code if not (ROOT / own_test_file(module)).exists()]
 
 
-def test_every_module_has_a_test_file_of_its_own_or_a_reason():
+def test_every_module_has_a_test_file_of_its_own_or_a_reason() -> None:
     assert not [m for m in without_own_tests() if not any(fnmatch.fnmatch(m, known) for known in TESTED_ELSEWHERE)]
 
 
 @pytest.mark.parametrize(("pattern", "tests"), TESTED_ELSEWHERE.items())
-def test_a_reason_for_having_no_test_file_holds(pattern: str, tests: str):
+def test_a_reason_for_having_no_test_file_holds(pattern: str, tests: str) -> None:
     assert (ROOT / tests).exists()
     assert fnmatch.filter(without_own_tests(), pattern), "it has one now"
 
 
-def test_a_deterministic_test_neither_sleeps_nor_mocks():
+def test_a_deterministic_test_neither_sleeps_nor_mocks() -> None:
     deterministic = {module: parsed(module) for module in modules("tests/unit", "tests/scripts", "tests/properties")}
     assert not [module for module, tree in deterministic.items() if "time.sleep" in calls(tree)]
     assert not [module for module, tree in deterministic.items() if imports_of(tree, "unittest")]
 
 
-def test_tests_are_no_package():
+def test_tests_are_no_package() -> None:
     assert not [path for path in files() if path.name == "__init__.py" and "tests" in path.relative_to(ROOT).parts]
 
 
-def test_the_project_stands_alone():
+def test_the_project_stands_alone() -> None:
     """Paths of anybody's machine, and what lies beside a checkout, are nobody else's."""
     elsewhere = re.compile(rb"(?<![\w.])/(work|root|Users)/\w|\.\./shared")
     this = "tests/repo/test_tidy.py"
@@ -219,7 +219,7 @@ def test_the_project_stands_alone():
 
 
 @pytest.mark.parametrize("name", ["requirements/run.txt", "requirements/dev.txt"])
-def test_requirements_are_pinned_by_hash_and_name_no_registry(name: str):
+def test_requirements_are_pinned_by_hash_and_name_no_registry(name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8")
     requirements = [
         line for line in re.sub(r"\\\n", "", text).splitlines() if line.strip() and not line.lstrip().startswith("#")
@@ -229,7 +229,7 @@ def test_requirements_are_pinned_by_hash_and_name_no_registry(name: str):
 
 
 @pytest.mark.parametrize(("extras", "name"), [((), "run"), (("spark", "test", "demo", "bench"), "dev")])
-def test_every_declared_dependency_is_pinned(extras: tuple[str, ...], name: str):
+def test_every_declared_dependency_is_pinned(extras: tuple[str, ...], name: str) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     declared = project["dependencies"] + [item for extra in extras for item in project["optional-dependencies"][extra]]
     pinned = set(
@@ -238,6 +238,6 @@ def test_every_declared_dependency_is_pinned(extras: tuple[str, ...], name: str)
     assert {re.split(r"[^\w.-]", item)[0].lower() for item in declared} <= pinned
 
 
-def test_no_lock_file_records_download_addresses():
+def test_no_lock_file_records_download_addresses() -> None:
     locks = {"uv.lock", "poetry.lock", "Pipfile.lock", "package-lock.json", "yarn.lock", "pnpm-lock.yaml"}
     assert not [path for path in files() if path.name in locks]

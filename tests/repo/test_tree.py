@@ -19,7 +19,7 @@ def f():
 """
 
 
-def test_imports_inside_functions_count_and_imports_for_types_do_not():
+def test_imports_inside_functions_count_and_imports_for_types_do_not() -> None:
     tree = ast.parse(CODE)
     assert runtime_imports(tree) == {"os.path", "asyncio", "asyncio.Future", "secrets", "time"}
 
@@ -27,14 +27,14 @@ def test_imports_inside_functions_count_and_imports_for_types_do_not():
 @pytest.mark.parametrize(
     ("name", "found"), [("os", {"os.path"}), ("asyncio", {"asyncio", "asyncio.Future"}), ("o", set())]
 )
-def test_a_module_is_imported_with_its_parts(name: str, found: set[str]):
+def test_a_module_is_imported_with_its_parts(name: str, found: set[str]) -> None:
     assert imports_of(ast.parse(CODE), name) == found
 
 
-def test_calls_are_found_inside_calls():
+def test_calls_are_found_inside_calls() -> None:
     assert calls(ast.parse(CODE)) == {"time.sleep", "open"}
 
 
-def test_files_not_yet_committed_belong_to_the_project():
+def test_files_not_yet_committed_belong_to_the_project() -> None:
     assert {"tests/repo/tree.py", "storage/disk.py"} <= set(modules("tests", "storage"))
     assert not [path for path in files() if ".venv" in path.parts]

@@ -56,13 +56,13 @@ def say(*command: str | Path, said: str = "", cwd: Path, env: dict[str, str]) ->
     return subprocess.run(command, input=said, cwd=cwd, env=env, capture_output=True, text=True, check=True).stdout
 
 
-def test_the_wheel_is_one_package_with_the_server_inside(wheel: Path):
+def test_the_wheel_is_one_package_with_the_server_inside(wheel: Path) -> None:
     in_wheel = {name for name in contents(wheel) if ".dist-info/" not in name}
     server = {f"barnabas/_server/{module}" for module in modules(*SERVER)}
     assert in_wheel == {"barnabas/py.typed", *modules("barnabas"), *server}
 
 
-def test_the_wheel_says_what_it_is(wheel: Path):
+def test_the_wheel_says_what_it_is(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         about = f"barnabas-{__version__}.dist-info"
         metadata = email.message_from_bytes(archive.read(f"{about}/METADATA"))
@@ -73,13 +73,13 @@ def test_the_wheel_says_what_it_is(wheel: Path):
     assert scripts == "[console_scripts]\nbarnabas = barnabas.__main__:main\n"
 
 
-def test_the_source_distribution_has_every_file_and_nothing_else(sdist: Path):
+def test_the_source_distribution_has_every_file_and_nothing_else(sdist: Path) -> None:
     with tarfile.open(sdist) as archive:
         found = {str(PurePosixPath(*PurePosixPath(name).parts[1:])) for name in archive.getnames()}
     assert found - {"PKG-INFO"} == {str(path.relative_to(ROOT)) for path in files()}
 
 
-def test_the_source_distribution_builds_the_same_wheel(sdist: Path, wheel: Path, tmp_path: Path):
+def test_the_source_distribution_builds_the_same_wheel(sdist: Path, wheel: Path, tmp_path: Path) -> None:
     with tarfile.open(sdist) as archive:
         archive.extractall(tmp_path, filter="data")
     (source,) = tmp_path.iterdir()
@@ -88,12 +88,12 @@ def test_the_source_distribution_builds_the_same_wheel(sdist: Path, wheel: Path,
 
 
 @pytest.mark.parametrize("package", [*SERVER, "tests", "docs", "spark_jobs"])
-def test_nothing_but_barnabas_can_be_imported(installed: Path, package: str):
+def test_nothing_but_barnabas_can_be_imported(installed: Path, package: str) -> None:
     done = subprocess.run([installed / "python", "-c", f"import {package}"], cwd="/", capture_output=True, check=False)
     assert b"ModuleNotFoundError" in done.stderr
 
 
-def test_a_broker_serves_whatever_modules_its_user_has(installed: Path, tmp_path: Path):
+def test_a_broker_serves_whatever_modules_its_user_has(installed: Path, tmp_path: Path) -> None:
     for name in SERVER:
         (tmp_path / f"{name}.py").write_text(HOSTILE)
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
@@ -113,7 +113,7 @@ def test_a_broker_serves_whatever_modules_its_user_has(installed: Path, tmp_path
     assert (tmp_path / "data" / "letters-1" / "00000000000000000000.log").exists()
 
 
-def test_the_installed_commands_write_and_read_every_codec(installed: Path, tmp_path: Path):
+def test_the_installed_commands_write_and_read_every_codec(installed: Path, tmp_path: Path) -> None:
     barnabas = installed / "barnabas"
     serve = [barnabas, "serve", "--listen", "127.0.0.1:0", "--ephemeral"]
     with subprocess.Popen(serve, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as broker:
@@ -127,7 +127,7 @@ def test_the_installed_commands_write_and_read_every_codec(installed: Path, tmp_
             broker.terminate()
 
 
-def test_every_api_that_is_served_in_the_checkout_is_served_from_the_wheel(installed: Path):
+def test_every_api_that_is_served_in_the_checkout_is_served_from_the_wheel(installed: Path) -> None:
     (server,) = installed.parent.glob("lib/python*/site-packages/barnabas/_server")
     count = "from broker.dispatch import served_apis; print(*sorted(served_apis('broker')))"
     from_wheel = run(installed / "python", "-c", count, cwd=server)

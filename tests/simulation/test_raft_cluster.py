@@ -15,13 +15,13 @@ SEEDS = int(os.environ.get("BARNABAS_TEST_RAFT_SEEDS", "20"))
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_raft_keeps_what_it_promises(seed: int):
+def test_raft_keeps_what_it_promises(seed: int) -> None:
     cluster = simulate(seed, SIMULATED_MS)
     assert len(cluster.promises.leaders) > 1, "nothing happened that would have tried it"
     assert cluster.promises.committed_end > 100
 
 
-def test_a_seed_decides_everything():
+def test_a_seed_decides_everything() -> None:
     def fate(cluster: RaftCluster) -> tuple[object, ...]:
         return cluster.events, cluster.now_ms, cluster.promises.leaders, cluster.promises.states
 
@@ -30,5 +30,5 @@ def test_a_seed_decides_everything():
 
 
 @pytest.mark.parametrize(("bug", "seed"), FOUND_BY.items(), ids=[bug.__name__ for bug in FOUND_BY])
-def test_a_planted_bug_is_found(bug: Callable[[pytest.MonkeyPatch], None], seed: int):
+def test_a_planted_bug_is_found(bug: Callable[[pytest.MonkeyPatch], None], seed: int) -> None:
     assert find(bug, seed), f"look for another seed: python -m tests.simulation.raft_bugs {bug.__name__}"

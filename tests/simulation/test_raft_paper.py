@@ -20,20 +20,20 @@ from tests.simulation.raft_nodes import Nodes
 from tests.unit.controller.lone_voter import LoneVoter, begin, end, fetch, granted, only, vote
 
 
-def test_section_5_1_a_later_epoch_ends_the_lead():
+def test_section_5_1_a_later_epoch_ends_the_lead() -> None:
     leader = LoneVoter(1).lead()
     leader.asked(vote(2, leader.node.epoch + 1))
     assert leader.node.role is Role.UNATTACHED
 
 
-def test_section_5_1_requests_of_earlier_epochs_are_refused():
+def test_section_5_1_requests_of_earlier_epochs_are_refused() -> None:
     voter = LoneVoter(1, state=QuorumState(epoch=5))
     for request in (vote(2, 4), begin(2, 4), end(2, 4, 1), fetch(2, 4, 1, 1)):
         assert only(voter.asked(request)).error_code == 74
     assert voter.node.epoch == 5
 
 
-def test_section_5_2_election_safety_a_voter_votes_once_an_epoch():
+def test_section_5_2_election_safety_a_voter_votes_once_an_epoch() -> None:
     voter = LoneVoter(1)
     assert granted(voter.asked(vote(2, 7)))
     assert not granted(voter.asked(vote(3, 7)))
@@ -41,21 +41,21 @@ def test_section_5_2_election_safety_a_voter_votes_once_an_epoch():
     assert granted(voter.asked(vote(3, 8)))
 
 
-def test_section_5_2_election_safety_a_vote_outlives_a_crash():
+def test_section_5_2_election_safety_a_vote_outlives_a_crash() -> None:
     voter = LoneVoter(1)
     voter.asked(vote(2, 7))
     again = LoneVoter(1, state=voter.states[-1])
     assert not granted(again.asked(vote(3, 7)))
 
 
-def test_section_5_2_election_safety_a_vote_is_given_out_to_be_stored_with_its_answer_not_after_it():
+def test_section_5_2_election_safety_a_vote_is_given_out_to_be_stored_with_its_answer_not_after_it() -> None:
     voter = LoneVoter(1)
     voter.asked(vote(2, 7))
     states = [ready.quorum_state for ready in voter.readies if ready.answers]
     assert [(state.epoch, state.voted_id) for state in states] == [(7, 2)]
 
 
-def test_section_5_2_election_safety_a_candidate_leads_by_a_majority_alone():
+def test_section_5_2_election_safety_a_candidate_leads_by_a_majority_alone() -> None:
     candidate = LoneVoter(1, state=QuorumState(1))
     candidate.node.campaign(0)
     candidate.perform()
@@ -66,7 +66,7 @@ def test_section_5_2_election_safety_a_candidate_leads_by_a_majority_alone():
     assert candidate.node.role is Role.LEADER
 
 
-def test_section_5_2_election_safety_two_leaders_are_of_two_epochs():
+def test_section_5_2_election_safety_two_leaders_are_of_two_epochs() -> None:
     nodes = Nodes([1, 2, 3])
     nodes.start()
     nodes.lead(1)
@@ -76,7 +76,7 @@ def test_section_5_2_election_safety_two_leaders_are_of_two_epochs():
     assert leaders == [1, 2]
 
 
-def test_section_5_3_leader_append_only_a_leader_keeps_what_its_followers_lack():
+def test_section_5_3_leader_append_only_a_leader_keeps_what_its_followers_lack() -> None:
     nodes = Nodes([1, 2, 3])
     nodes.log(1, 1, 1, 3, 3)
     nodes.log(2, 1, 2)
@@ -101,7 +101,7 @@ def test_section_5_3_leader_append_only_a_leader_keeps_what_its_followers_lack()
     ],
     ids=list("abcdef"),
 )
-def test_section_5_3_log_matching_figure_7(theirs: tuple[int, ...]):
+def test_section_5_3_log_matching_figure_7(theirs: tuple[int, ...]) -> None:
     nodes = Nodes([1, 2, 3])
     for node_id, epochs in ((1, (1, 1, 1, 4, 4, 5, 5, 6, 6, 6)), (2, (1,)), (3, theirs)):
         nodes.log(node_id, *epochs)
@@ -114,7 +114,7 @@ def test_section_5_3_log_matching_figure_7(theirs: tuple[int, ...]):
     assert nodes.disks[2].batches == nodes.disks[1].batches
 
 
-def test_section_5_3_a_follower_takes_back_nothing_that_is_committed():
+def test_section_5_3_a_follower_takes_back_nothing_that_is_committed() -> None:
     follower = LoneVoter(1, 1, 1, high_watermark=3)
     follower.follow(2, 2)
     diverging = only_diverging(follower, epoch=1, end_offset=2)
@@ -127,14 +127,14 @@ def only_diverging(follower: LoneVoter, epoch: int, end_offset: int):
     return follower.the_fetch(), response
 
 
-def test_section_5_4_1_leader_completeness_a_log_that_lacks_entries_is_not_voted_for():
+def test_section_5_4_1_leader_completeness_a_log_that_lacks_entries_is_not_voted_for() -> None:
     voter = LoneVoter(1, 1, 3, state=QuorumState(3))
     assert not granted(voter.asked(vote(2, 4, end=(2, 9))))
     assert not granted(voter.asked(vote(2, 5, end=(3, 2))))
     assert granted(voter.asked(vote(2, 6, end=(3, 3))))
 
 
-def test_section_5_4_1_leader_completeness_a_new_leader_has_all_that_was_committed():
+def test_section_5_4_1_leader_completeness_a_new_leader_has_all_that_was_committed() -> None:
     nodes = Nodes([1, 2, 3])
     nodes.start()
     nodes.lead(1)
@@ -149,7 +149,7 @@ def test_section_5_4_1_leader_completeness_a_new_leader_has_all_that_was_committ
     assert nodes.disks[2].batches[: len(committed)] == committed
 
 
-def test_section_5_4_2_entries_of_earlier_epochs_are_not_committed_by_counting():
+def test_section_5_4_2_entries_of_earlier_epochs_are_not_committed_by_counting() -> None:
     leader = LoneVoter(1, 2, state=QuorumState(3))
     leader.lead()
     assert leader.node.epoch == 4
@@ -160,7 +160,7 @@ def test_section_5_4_2_entries_of_earlier_epochs_are_not_committed_by_counting()
     assert leader.node.high_watermark == 3
 
 
-def test_section_5_4_3_state_machine_safety_all_apply_the_same():
+def test_section_5_4_3_state_machine_safety_all_apply_the_same() -> None:
     nodes = Nodes([1, 2, 3])
     nodes.log(1, 1, 2, 2)
     nodes.log(2, 1, 3)
@@ -177,7 +177,7 @@ def test_section_5_4_3_state_machine_safety_all_apply_the_same():
     assert [batch.epoch for batch in nodes.disks[1].batches][:2] == [1, 3]
 
 
-def test_section_5_5_a_request_that_is_lost_is_sent_again():
+def test_section_5_5_a_request_that_is_lost_is_sent_again() -> None:
     candidate = LoneVoter(1)
     candidate.node.campaign(0)
     candidate.perform()
@@ -188,7 +188,7 @@ def test_section_5_5_a_request_that_is_lost_is_sent_again():
     assert again.to == lost.to
 
 
-def test_thesis_section_3_10_a_leader_that_stops_names_its_best_follower_who_stands_at_once():
+def test_thesis_section_3_10_a_leader_that_stops_names_its_best_follower_who_stands_at_once() -> None:
     leader = LoneVoter(1).lead()
     leader.asked(fetch(3, 2, 2, 2))
     leader.node.resign(0)
@@ -200,7 +200,7 @@ def test_thesis_section_3_10_a_leader_that_stops_names_its_best_follower_who_sta
     assert (successor.node.role, successor.node.epoch) == (Role.CANDIDATE, 3)
 
 
-def test_thesis_section_6_2_a_leader_that_no_majority_hears_resigns():
+def test_thesis_section_6_2_a_leader_that_no_majority_hears_resigns() -> None:
     leader = LoneVoter(1).lead()
     leader.wait(2999)
     assert leader.node.role is Role.LEADER
@@ -208,13 +208,13 @@ def test_thesis_section_6_2_a_leader_that_no_majority_hears_resigns():
     assert leader.node.role is Role.RESIGNED
 
 
-def test_thesis_section_9_6_who_hears_a_leader_does_not_want_another():
+def test_thesis_section_9_6_who_hears_a_leader_does_not_want_another() -> None:
     follower = LoneVoter(1).follow(2, 2)
     assert not granted(follower.asked(vote(3, 2, pre_vote=True)))
     assert follower.node.epoch == 2
 
 
-def test_thesis_section_10_2_1_a_leader_may_count_others_before_itself():
+def test_thesis_section_10_2_1_a_leader_may_count_others_before_itself() -> None:
     leader = LoneVoter(1).lead()
     leader.node.propose([NoOpRecord()])
     ready = leader.node.ready()

@@ -11,11 +11,11 @@ SKIPS = Expectation("skips*", "skipped", "nothing", "wants something else")
 
 @pytest.mark.parametrize("brokers", [1, 3])
 @pytest.mark.parametrize("suite", SUITES, ids=lambda suite: suite.name)
-def test_the_list_of_a_suite_names_a_reason_for_each_test(suite, brokers):
+def test_the_list_of_a_suite_names_a_reason_for_each_test(suite, brokers) -> None:
     assert all(line.why and line.waits_for for line in expectations(suite.name, brokers))
 
 
-def test_several_brokers_have_lines_of_their_own_and_wait_for_no_others(tmp_path, monkeypatch):
+def test_several_brokers_have_lines_of_their_own_and_wait_for_no_others(tmp_path, monkeypatch) -> None:
     (tmp_path / "suite.txt").write_text("one  fails  several brokers  moves\nboth  fails  transactions  because\n")
     (tmp_path / "suite-cluster.txt").write_text("several  fails  transactions  because\n")
     (tmp_path / "other.txt").write_text("both  fails  transactions  because\n")
@@ -28,11 +28,11 @@ def test_several_brokers_have_lines_of_their_own_and_wait_for_no_others(tmp_path
 @pytest.mark.parametrize(
     "outcome", [Outcome("other", "failed"), Outcome("other", "skipped"), Outcome("waits", "skipped")]
 )
-def test_what_does_not_pass_and_is_not_listed_so_is_unexpected(outcome: Outcome):
+def test_what_does_not_pass_and_is_not_listed_so_is_unexpected(outcome: Outcome) -> None:
     assert judge([outcome], [FAILS, SKIPS], whole=True).unexpected == [outcome]
 
 
-def test_what_is_listed_waits_or_skips_by_itself():
+def test_what_is_listed_waits_or_skips_by_itself() -> None:
     verdict = judge([Outcome("waits", "failed"), Outcome("skips-a", "skipped")], [FAILS, SKIPS], whole=True)
     assert [line for _, line in verdict.waiting] == [FAILS]
     assert [outcome.name for outcome in verdict.by_itself] == ["skips-a"]
@@ -40,16 +40,16 @@ def test_what_is_listed_waits_or_skips_by_itself():
     assert not verdict.obsolete
 
 
-def test_what_is_listed_and_passes_is_told():
+def test_what_is_listed_and_passes_is_told() -> None:
     verdict = judge([Outcome("waits", "passed"), Outcome("skips-a", "skipped")], [FAILS, SKIPS], whole=True)
     assert verdict.obsolete == [FAILS]
 
 
-def test_what_part_of_a_suite_leaves_out_is_not_told():
+def test_what_part_of_a_suite_leaves_out_is_not_told() -> None:
     assert not judge([Outcome("other", "passed")], [FAILS], whole=False).obsolete
 
 
-def test_brackets_in_a_name_are_no_pattern(tmp_path, monkeypatch):
+def test_brackets_in_a_name_are_no_pattern(tmp_path, monkeypatch) -> None:
     (tmp_path / "suite.txt").write_text("# A comment\ntest[a?b]*  fails  transactions  because\n")
     monkeypatch.setattr("tests.clients.conformance.outcomes.EXPECTED", tmp_path)
     (line,) = expectations("suite")
@@ -57,14 +57,14 @@ def test_brackets_in_a_name_are_no_pattern(tmp_path, monkeypatch):
     assert not line.fits("testa")
 
 
-def test_a_line_that_is_not_four_columns_is_refused(tmp_path, monkeypatch):
+def test_a_line_that_is_not_four_columns_is_refused(tmp_path, monkeypatch) -> None:
     (tmp_path / "suite.txt").write_text("test  fails  because\n")
     monkeypatch.setattr("tests.clients.conformance.outcomes.EXPECTED", tmp_path)
     with pytest.raises(ValueError, match="four columns"):
         expectations("suite")
 
 
-def test_reports_of_junit_are_read(tmp_path):
+def test_reports_of_junit_are_read(tmp_path) -> None:
     report = tmp_path / "report.xml"
     report.write_text(
         '<testsuites><testsuite><testcase name="a" time="0.5"/>'

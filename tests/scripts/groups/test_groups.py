@@ -39,7 +39,7 @@ MEMBER_ID = re.compile(r"[\w.-]*[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a
 
 
 class SilentLog:
-    def info(self, message, *args):
+    def info(self, message, *args) -> None:
         message % args
 
     debug = info
@@ -48,7 +48,7 @@ class SilentLog:
 class Machine:
     """A shard, its clock, its log, and who waits for what."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.settings = GroupSettings()
         self.now = 0.0
         self.random = random.Random(1)
@@ -78,7 +78,7 @@ class Machine:
     def turn(self):
         return Turn(self.now, int(self.now * 1000), self.settings, self.timers, self.random, SilentLog())
 
-    def perform(self, turn):
+    def perform(self, turn) -> None:
         while turn.effects:
             effect = turn.effects.pop(0)
             if isinstance(effect, Answer):
@@ -92,10 +92,10 @@ class Machine:
                 self.log += effect.records
                 effect.then(turn, ErrorCode.NONE)
 
-    def do_set(self, step):
+    def do_set(self, step) -> None:
         self.settings = self.settings._replace(**{name: int(value) for name, value in step.arguments.items()})
 
-    def do_join(self, step):
+    def do_join(self, step) -> None:
         protocols = step.list("protocols") or ["range:x"]
         request = Join(
             group_id=step.get("group", "g"),
@@ -115,7 +115,7 @@ class Machine:
         self.shard.join(turn, request, step.required("as"))
         self.perform(turn)
 
-    def do_sync(self, step):
+    def do_sync(self, step) -> None:
         assignments = (one.partition(":") for one in step.list("assignments"))
         request = Sync(
             group_id=step.get("group", "g"),
@@ -130,7 +130,7 @@ class Machine:
         self.shard.sync(turn, request, step.required("as"))
         self.perform(turn)
 
-    def do_heartbeat(self, step):
+    def do_heartbeat(self, step) -> None:
         error = self.shard.heartbeat(
             self.timers,
             self.now,
@@ -141,14 +141,14 @@ class Machine:
         )
         self.said.append(error.name)
 
-    def do_leave(self, step):
+    def do_leave(self, step) -> None:
         leaving = [Leaving(self.member(member), step.get("instance") or None, "") for member in step.list("members")]
         leaving += [Leaving("", instance, "") for instance in step.list("instances")]
         turn = self.turn()
         self.shard.leave(turn, step.get("group", "g"), leaving, step.required("as"))
         self.perform(turn)
 
-    def do_commit(self, step):
+    def do_commit(self, step) -> None:
         who = Commit(
             step.get("group", "g"),
             self.member(step.get("member")),
@@ -166,29 +166,29 @@ class Machine:
         self.write(records)
         self.said += [error.name for error in errors]
 
-    def do_delete_offsets(self, step):
+    def do_delete_offsets(self, step) -> None:
         partitions = [(step.get("topic", "t"), int(partition)) for partition in step.list("partitions")]
         records, errors = self.shard.delete_offsets(step.get("group", "g"), partitions)
         self.write(records)
         self.said += [error.name for error in errors]
 
-    def do_delete_group(self, step):
+    def do_delete_group(self, step) -> None:
         self.write(self.shard.delete_group(step.get("group", "g")))
 
-    def do_expire(self, step):
+    def do_expire(self, step) -> None:
         for group in list(self.shard.groups.values()):
             self.write(self.shard.expire(self.turn(), group))
 
-    def do_forget_topic(self, step):
+    def do_forget_topic(self, step) -> None:
         self.write(self.shard.forget_topic(step.get("topic", "t"), TOPIC_ID))
 
-    def write(self, records):
+    def write(self, records) -> None:
         for key, value in records:
             self.said.append(f"append {describe_record(key, value)}")
             self.shard.replay(int(self.now * 1000), len(self.log), key, value)
             self.log.append((key, value))
 
-    def do_wait(self, step):
+    def do_wait(self, step) -> None:
         until = self.now + step.int("ms") / 1000
         fired = 0
         while self.timers.next_at is not None and self.timers.next_at <= until:
@@ -203,16 +203,16 @@ class Machine:
                 self.perform(turn)
         self.now = until
 
-    def do_hold(self, step):
+    def do_hold(self, step) -> None:
         self.holding = True
 
-    def do_stored(self, step):
+    def do_stored(self, step) -> None:
         self.settle(ErrorCode.NONE)
 
-    def do_failed(self, step):
+    def do_failed(self, step) -> None:
         self.settle(ErrorCode[step.required("error")])
 
-    def settle(self, error):
+    def settle(self, error) -> None:
         self.holding = False
         held, self.held = self.held, []
         for append in held:
@@ -222,7 +222,7 @@ class Machine:
             append.then(turn, error)
             self.perform(turn)
 
-    def do_reload(self, step):
+    def do_reload(self, step) -> None:
         self.timers = Timers()
         self.shard = Shard(0)
         for offset, (key, value) in enumerate(self.log):
@@ -231,12 +231,12 @@ class Machine:
         self.shard.loaded(turn)
         self.perform(turn)
 
-    def do_unload(self, step):
+    def do_unload(self, step) -> None:
         turn = self.turn()
         self.shard.unloaded(turn)
         self.perform(turn)
 
-    def do_show(self, step):
+    def do_show(self, step) -> None:
         for group in self.shard.groups.values():
             self.said.append(
                 f"{group.group_id}: {group.state} generation={group.generation} type={group.protocol_type} "
@@ -280,7 +280,7 @@ def describe(result):
     return " ".join(words)
 
 
-def describe_record(key, value):
+def describe_record(key, value) -> str:
     if kind_of(key) == 1:
         group_id, topic, partition = read_offset_key(key)
         committed = "deleted" if value is None else read_offset(value, -1).offset
@@ -293,5 +293,5 @@ def describe_record(key, value):
     return f"group {group_id} generation={group.generation} protocol={group.protocol} members=({members})"
 
 
-def test_transcript(script):
+def test_transcript(script) -> None:
     script.run(Machine().run)

@@ -28,7 +28,7 @@ from tests.simulation.raft_nodes import Nodes
 class Machine:
     """The nodes, and how far the story is told."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.nodes = None
         self.logs = {}
 
@@ -38,20 +38,20 @@ class Machine:
             told, self.nodes.told = "\n".join(self.nodes.told) or "nothing happens", []
         return told
 
-    def do_log(self, step):
+    def do_log(self, step) -> str:
         self.logs[step.int("node")] = [int(epoch) for epoch in step.list("epochs")]
         return "ok"
 
-    def do_start(self, step):
+    def do_start(self, step) -> None:
         self.nodes = Nodes(numbers(step, "voters"), numbers(step, "observers"))
         for node_id, epochs in self.logs.items():
             self.nodes.log(node_id, *epochs)
         self.nodes.start(*(node_id for node_id in self.nodes.disks if node_id not in numbers(step, "new")))
 
-    def do_wait(self, step):
+    def do_wait(self, step) -> None:
         self.nodes.wait(step.int("ms"))
 
-    def do_lead(self, step):
+    def do_lead(self, step) -> None:
         self.nodes.lead(step.int("node"))
 
     def do_propose(self, step):
@@ -61,28 +61,28 @@ class Machine:
             return str(error)
         return None
 
-    def do_cut(self, step):
+    def do_cut(self, step) -> str:
         links = {(source, target) for source in numbers(step, "from") for target in numbers(step, "to")}
         self.nodes.cut |= links | ({(target, source) for source, target in links} if step.flag("both") else set())
         return "ok"
 
-    def do_heal(self, _step):
+    def do_heal(self, _step) -> str:
         self.nodes.heal()
         return "ok"
 
-    def do_crash(self, step):
+    def do_crash(self, step) -> None:
         self.nodes.crash(step.int("node"))
 
-    def do_restart(self, step):
+    def do_restart(self, step) -> None:
         self.nodes.start(step.int("node"))
 
-    def do_disconnected(self, step):
+    def do_disconnected(self, step) -> None:
         self.nodes.disconnected(step.int("node"), step.int("from"))
 
-    def do_resign(self, step):
+    def do_resign(self, step) -> None:
         self.nodes.resign(step.int("node"))
 
-    def do_snapshot(self, step):
+    def do_snapshot(self, step) -> None:
         self.nodes.snapshot(step.int("node"))
 
     def do_describe(self, step):
@@ -104,9 +104,9 @@ def numbers(step, name):
     return [int(number) for number in step.list(name)]
 
 
-def ago(age_ms):
+def ago(age_ms) -> str:
     return "never" if age_ms is None else f"{age_ms} ms ago"
 
 
-def test_quorum(script):
+def test_quorum(script) -> None:
     script.run(Machine().run)

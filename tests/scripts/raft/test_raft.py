@@ -22,7 +22,7 @@ from protocol.records.metadata import NoOpRecord
 class Machine:
     """The node, and the Ready that is being worked on."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.node = None
         self.ready = None
 
@@ -71,10 +71,10 @@ class Machine:
         self.node.advance(self.ready)
         return self.do_show(step)
 
-    def do_show(self, _step):
+    def do_show(self, _step) -> str:
         node = self.node
         return f"{node.role.value} in epoch {node.epoch}, committed below {node.high_watermark} of {node.end_offset}"
 
 
-def test_raft(script):
+def test_raft(script) -> None:
     script.run(Machine().run)

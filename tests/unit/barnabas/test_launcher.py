@@ -29,13 +29,13 @@ def hostile(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("safe", [False, True])
-def test_a_user_s_modules_never_reach_the_broker(hostile: Path, safe: bool):
+def test_a_user_s_modules_never_reach_the_broker(hostile: Path, safe: bool) -> None:
     done = launch("--help", launcher=Path(_launcher.__file__), python_path=hostile, safe=safe)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("usage: barnabas serve ")
 
 
-def test_packages_beside_the_launcher_come_before_those_of_a_checkout(tmp_path: Path):
+def test_packages_beside_the_launcher_come_before_those_of_a_checkout(tmp_path: Path) -> None:
     server = tmp_path / "barnabas" / "_server" / "broker"
     server.mkdir(parents=True)
     (server / "__init__.py").touch()

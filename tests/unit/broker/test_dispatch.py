@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from types import SimpleNamespace
+from typing import Never
 
 import pytest
 
@@ -54,7 +55,7 @@ def answer(parts, key, version):
     return response_class(key).decode(data, version, at + 4)
 
 
-def test_the_handler_gets_the_request_and_who_sent_it(dispatcher):
+def test_the_handler_gets_the_request_and_who_sent_it(dispatcher) -> None:
     seen = []
 
     def handle(broker, context, request):
@@ -71,10 +72,10 @@ def test_the_handler_gets_the_request_and_who_sent_it(dispatcher):
     assert (context.connection_id, context.principal) == (5, "User:ANONYMOUS")
 
 
-def test_a_frame_that_is_handled_as_it_came_is_answered_with_those_bytes(dispatcher):
+def test_a_frame_that_is_handled_as_it_came_is_answered_with_those_bytes(dispatcher) -> None:
     seen = []
 
-    def handle_frame(*arguments):
+    def handle_frame(*arguments) -> bytes:
         seen.append(arguments)
         return b"answer"
 
@@ -86,20 +87,20 @@ def test_a_frame_that_is_handled_as_it_came_is_answered_with_those_bytes(dispatc
     assert HeartbeatRequest.decode(got, 4, body_at) == HEARTBEAT
 
 
-def test_a_frame_that_is_not_handled_as_it_came_is_decoded(dispatcher):
+def test_a_frame_that_is_not_handled_as_it_came_is_decoded(dispatcher) -> None:
     handled_by(dispatcher, lambda *_: HeartbeatResponse(error_code=27), handle_frame=lambda *_: None)
     parts = dispatcher(request(ApiKey.HEARTBEAT, 4, HEARTBEAT), CONNECTION)
     assert answer(parts, ApiKey.HEARTBEAT, 4).error_code == 27
 
 
-def test_a_frame_may_be_answered_with_a_response_to_be_encoded(dispatcher):
+def test_a_frame_may_be_answered_with_a_response_to_be_encoded(dispatcher) -> None:
     handled_by(dispatcher, None, handle_frame=lambda *_: HeartbeatResponse(error_code=27))
     parts = dispatcher(request(ApiKey.HEARTBEAT, 4, HEARTBEAT), CONNECTION)
     assert answer(parts, ApiKey.HEARTBEAT, 4).error_code == 27
 
 
-def test_what_goes_wrong_while_a_frame_is_handled_is_answered(dispatcher):
-    def handle_frame(*_):
+def test_what_goes_wrong_while_a_frame_is_handled_is_answered(dispatcher) -> None:
+    def handle_frame(*_) -> Never:
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
 
     handled_by(dispatcher, None, handle_frame=handle_frame)
@@ -107,7 +108,7 @@ def test_what_goes_wrong_while_a_frame_is_handled_is_answered(dispatcher):
     assert answer(parts, ApiKey.HEARTBEAT, 4).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_handler_that_waits_is_answered_later(dispatcher, event_loop):
+def test_a_handler_that_waits_is_answered_later(dispatcher, event_loop) -> None:
     gate = event_loop.create_future()
 
     async def later():
@@ -121,17 +122,17 @@ def test_a_handler_that_waits_is_answered_later(dispatcher, event_loop):
     assert answer(parts, ApiKey.HEARTBEAT, 4).error_code == 25
 
 
-def test_a_handler_without_a_response_is_not_answered(dispatcher):
+def test_a_handler_without_a_response_is_not_answered(dispatcher) -> None:
     handle = handled_by(dispatcher, lambda *_: None)
     assert handle(request(ApiKey.HEARTBEAT, 4, HEARTBEAT), CONNECTION) is None
 
 
 @pytest.mark.parametrize("waits", [False, True])
-def test_a_kafka_error_is_answered_with_its_code_and_not_logged(dispatcher, event_loop, caplog, waits):
-    def handle(*_):
+def test_a_kafka_error_is_answered_with_its_code_and_not_logged(dispatcher, event_loop, caplog, waits) -> None:
+    def handle(*_) -> Never:
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
 
-    async def later():
+    async def later() -> None:
         handle()
 
     handled_by(dispatcher, (lambda *_: later()) if waits else handle)
@@ -143,11 +144,13 @@ def test_a_kafka_error_is_answered_with_its_code_and_not_logged(dispatcher, even
 
 
 @pytest.mark.parametrize("waits", [False, True])
-def test_an_unexpected_exception_is_answered_and_logged_with_its_traceback(dispatcher, event_loop, caplog, waits):
-    def handle(*_):
+def test_an_unexpected_exception_is_answered_and_logged_with_its_traceback(
+    dispatcher, event_loop, caplog, waits
+) -> None:
+    def handle(*_) -> Never:
         raise ZeroDivisionError("oops")
 
-    async def later():
+    async def later() -> None:
         handle()
 
     handled_by(dispatcher, (lambda *_: later()) if waits else handle)
@@ -160,7 +163,7 @@ def test_an_unexpected_exception_is_answered_and_logged_with_its_traceback(dispa
     assert dispatcher._metrics.handler_failures == 1
 
 
-def test_a_response_that_cannot_be_encoded_is_an_unexpected_exception(dispatcher, caplog):
+def test_a_response_that_cannot_be_encoded_is_an_unexpected_exception(dispatcher, caplog) -> None:
     handled_by(dispatcher, lambda *_: HeartbeatResponse(error_code="nonsense"))
     parts = dispatcher(request(ApiKey.HEARTBEAT, 3, HEARTBEAT), CONNECTION)
     assert answer(parts, ApiKey.HEARTBEAT, 3).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
@@ -168,7 +171,9 @@ def test_a_response_that_cannot_be_encoded_is_an_unexpected_exception(dispatcher
 
 
 @pytest.mark.parametrize("waits", [False, True])
-def test_a_response_that_its_version_cannot_carry_is_an_unexpected_exception(dispatcher, event_loop, caplog, waits):
+def test_a_response_that_its_version_cannot_carry_is_an_unexpected_exception(
+    dispatcher, event_loop, caplog, waits
+) -> None:
     response = DescribeClusterResponse(endpoint_type=2, cluster_id="c", brokers=[])  # there is no type in version 0
 
     async def later():
@@ -183,8 +188,8 @@ def test_a_response_that_its_version_cannot_carry_is_an_unexpected_exception(dis
     assert dispatcher._metrics.handler_failures == 1
 
 
-def test_a_failed_request_that_has_no_response_closes_the_connection(dispatcher):
-    def handle(*_):
+def test_a_failed_request_that_has_no_response_closes_the_connection(dispatcher) -> None:
+    def handle(*_) -> Never:
         raise ZeroDivisionError("oops")
 
     handled_by(dispatcher, handle, ApiKey.PRODUCE)
@@ -193,8 +198,8 @@ def test_a_failed_request_that_has_no_response_closes_the_connection(dispatcher)
         dispatcher(request(ApiKey.PRODUCE, 9, produce), CONNECTION)
 
 
-def test_a_broken_invariant_reaches_the_loops_exception_handler(dispatcher, event_loop):
-    def handle(*_):
+def test_a_broken_invariant_reaches_the_loops_exception_handler(dispatcher, event_loop) -> None:
+    def handle(*_) -> Never:
         raise InvariantError("the log would be corrupted")
 
     told = []
@@ -216,12 +221,12 @@ def test_a_broken_invariant_reaches_the_loops_exception_handler(dispatcher, even
         (request(ApiKey.DESCRIBE_CLUSTER, 0).tobytes() + b"\1\0x", "ends at byte"),
     ],
 )
-def test_what_is_no_request_closes_the_connection(dispatcher, frame, problem):
+def test_what_is_no_request_closes_the_connection(dispatcher, frame, problem) -> None:
     with pytest.raises((Disconnect, DecodeError), match=problem):
         dispatcher(memoryview(frame), CONNECTION)
 
 
-def test_an_unknown_version_of_api_versions_is_answered_in_version_0(dispatcher):
+def test_an_unknown_version_of_api_versions_is_answered_in_version_0(dispatcher) -> None:
     parts = dispatcher(request(ApiKey.API_VERSIONS, 99), CONNECTION)
     data = read_parts(parts)
     response = ApiVersionsResponse.decode(data, 0, 8)
@@ -229,14 +234,14 @@ def test_an_unknown_version_of_api_versions_is_answered_in_version_0(dispatcher)
     assert [(k.api_key, k.min_version, k.max_version) for k in response.api_keys] == [(18, 0, 4)]
 
 
-def test_only_apis_with_a_handler_are_served():
+def test_only_apis_with_a_handler_are_served() -> None:
     served = served_apis("broker")
     assert ApiKey.PRODUCE in served
     assert ApiKey.STREAMS_GROUP_HEARTBEAT not in served
     assert all("broker" in APIS[key].listeners for key in served)
 
 
-def test_a_controller_serves_what_belongs_to_controllers():
+def test_a_controller_serves_what_belongs_to_controllers() -> None:
     served = served_apis("controller")
     assert ApiKey.API_VERSIONS in served
     assert ApiKey.PRODUCE not in served

@@ -3,6 +3,7 @@ import logging
 from contextlib import suppress
 from functools import partial
 from random import Random
+from typing import Never
 
 from broker.housekeeping import Housekeeping, SpaceWatch, expire_producers, sync, sync_all, sync_interval_s, tidy
 from protocol.errors import InvariantError, KafkaError
@@ -15,11 +16,11 @@ from tests.unit.broker.held_threads import HeldThreads
 from tests.unit.broker.node import Node
 
 
-def test_a_chore_that_fails_is_logged_and_comes_again(run, caplog):
-    async def body():
+def test_a_chore_that_fails_is_logged_and_comes_again(run, caplog) -> None:
+    async def body() -> None:
         times, third = 0, asyncio.Event()
 
-        async def chore():
+        async def chore() -> Never:
             nonlocal times
             times += 1
             if times == 3:
@@ -36,17 +37,17 @@ def test_a_chore_that_fails_is_logged_and_comes_again(run, caplog):
     assert sum("A chore failed" in record.getMessage() for record in caplog.records) >= 2
 
 
-def test_a_chore_runs_first_after_a_time_of_its_own_unless_its_interval_is_shorter(tmp_path):
+def test_a_chore_runs_first_after_a_time_of_its_own_unless_its_interval_is_shorter(tmp_path) -> None:
     node = Node(str(tmp_path))
     times = {"sooner": [], "shorter": []}
 
     def chore(name):
-        async def note():
+        async def note() -> None:
             times[name].append(node.loop.time())
 
         return note
 
-    async def body():
+    async def body() -> None:
         chores = Housekeeping(node.loop)
         chores.every(10.0, chore("sooner"), first_s=3.0)
         chores.every(2.0, chore("shorter"), first_s=3.0)
@@ -58,11 +59,11 @@ def test_a_chore_runs_first_after_a_time_of_its_own_unless_its_interval_is_short
     assert times == {"sooner": [3.0, 13.0], "shorter": [2.0, 4.0, 6.0, 8.0, 10.0, 12.0]}
 
 
-def test_what_is_due_is_synced_once_a_second_or_as_often_as_is_wanted():
+def test_what_is_due_is_synced_once_a_second_or_as_often_as_is_wanted() -> None:
     assert [sync_interval_s(wanted_ms) for wanted_ms in (2**63 - 1, 1000, 100, 0)] == [1.0, 1.0, 0.1, 0.001]
 
 
-def test_producers_are_forgotten_after_their_time(run, tmp_path):
+def test_producers_are_forgotten_after_their_time(run, tmp_path) -> None:
     manager = LogManager(FaultyDisk(), [str(tmp_path)], LogConfig(), now_ms=lambda: NOW_MS, random=Random(1))
     manager.open()
     manager.format("cluster", 1)
@@ -76,7 +77,7 @@ def test_producers_are_forgotten_after_their_time(run, tmp_path):
     manager.close()
 
 
-def test_what_retention_deletes_is_told_once(run, tmp_path, caplog):
+def test_what_retention_deletes_is_told_once(run, tmp_path, caplog) -> None:
     logs = LogManager(FaultyDisk(), [str(tmp_path)], LogConfig(), now_ms=lambda: NOW_MS, random=Random(1))
     logs.open()
     size_bytes = len(build_batch([(b"key", b"v" * 10)], timestamp_ms=NOW_MS))
@@ -91,13 +92,13 @@ def test_what_retention_deletes_is_told_once(run, tmp_path, caplog):
     logs.close()
 
 
-def test_a_broken_invariant_reaches_the_loops_exception_handler(run):
-    async def body():
+def test_a_broken_invariant_reaches_the_loops_exception_handler(run) -> None:
+    async def body() -> None:
         loop = asyncio.get_running_loop()
         told = loop.create_future()
         loop.set_exception_handler(lambda _, context: told.done() or told.set_result(context["exception"]))
 
-        async def chore():
+        async def chore() -> Never:
             raise InvariantError("the log would be corrupted")
 
         chores = Housekeeping(loop)
@@ -108,11 +109,11 @@ def test_a_broken_invariant_reaches_the_loops_exception_handler(run):
     run(body())
 
 
-def test_stopping_ends_a_chore_where_it_is(run):
-    async def body():
+def test_stopping_ends_a_chore_where_it_is(run) -> None:
+    async def body() -> None:
         begun, never = asyncio.Event(), asyncio.Event()
 
-        async def chore():
+        async def chore() -> None:
             begun.set()
             await never.wait()
 
@@ -124,7 +125,7 @@ def test_stopping_ends_a_chore_where_it_is(run):
     run(body())
 
 
-def test_stopping_waits_for_the_sync_that_is_under_way_and_begins_no_other(tmp_path, monkeypatch):
+def test_stopping_waits_for_the_sync_that_is_under_way_and_begins_no_other(tmp_path, monkeypatch) -> None:
     disk = FaultyDisk()
     node = Node(str(tmp_path), disk)
     node.start()
@@ -145,7 +146,7 @@ def test_stopping_waits_for_the_sync_that_is_under_way_and_begins_no_other(tmp_p
     node.stop()
 
 
-def test_a_log_that_no_thread_can_be_started_for_is_not_taken_for_synced(tmp_path, monkeypatch, caplog):
+def test_a_log_that_no_thread_can_be_started_for_is_not_taken_for_synced(tmp_path, monkeypatch, caplog) -> None:
     node = Node(str(tmp_path))
     node.start()
     threads = HeldThreads(node.loop)
@@ -159,14 +160,14 @@ def test_a_log_that_no_thread_can_be_started_for_is_not_taken_for_synced(tmp_pat
     node.stop()
 
 
-def test_stopping_syncs_every_log_before_they_are_closed(run, tmp_path):
+def test_stopping_syncs_every_log_before_they_are_closed(run, tmp_path) -> None:
     disk = FaultyDisk()
     logs = LogManager(disk, [str(tmp_path)], LogConfig(), now_ms=lambda: NOW_MS, random=Random(1))
     logs.open()
     for partition in range(70):
         fill(logs.create("topic", TOPIC_ID, partition, LogConfig()), 1)
 
-    async def body():
+    async def body() -> None:
         await sync_all(logs, asyncio.get_running_loop())
 
     run(body())
@@ -177,7 +178,7 @@ def test_stopping_syncs_every_log_before_they_are_closed(run, tmp_path):
     assert (tmp_path / ".kafka_cleanshutdown").exists()
 
 
-def test_a_full_directory_is_warned_of_once_and_told_again_when_it_has_room(tmp_path, caplog):
+def test_a_full_directory_is_warned_of_once_and_told_again_when_it_has_room(tmp_path, caplog) -> None:
     disk = FaultyDisk()
     logs = LogManager(disk, [str(tmp_path)], LogConfig(), now_ms=lambda: NOW_MS, random=Random(1))
     logs.open()

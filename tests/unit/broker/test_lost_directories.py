@@ -41,22 +41,22 @@ def image(*homes, node=NODE):
     return apply_records(MetadataImage(cluster_id="cluster"), records, offset=len(records), epoch=1)
 
 
-def test_replicas_are_lost_with_the_directory_that_they_were_in(logs):
+def test_replicas_are_lost_with_the_directory_that_they_were_in(logs) -> None:
     known = logs.directories[1].directory_id
     lost = lost_replicas(image(GONE, known, ALSO_GONE, GONE, UNASSIGNED), NODE, logs)
     assert lost == {GONE: ["t-0", "t-3"], ALSO_GONE: ["t-2"]}
 
 
-def test_a_replica_whose_log_is_in_another_directory_is_not_lost(logs):
+def test_a_replica_whose_log_is_in_another_directory_is_not_lost(logs) -> None:
     logs.create("t", TOPIC_ID, 0, LogConfig())
     assert lost_replicas(image(GONE, GONE), NODE, logs) == {GONE: ["t-1"]}
 
 
-def test_the_replicas_of_other_nodes_are_none_of_ours(logs):
+def test_the_replicas_of_other_nodes_are_none_of_ours(logs) -> None:
     assert lost_replicas(image(GONE, node=OTHER), NODE, logs) == {}
 
 
-def test_each_lost_directory_is_one_error_that_says_where_its_partitions_begin_empty(logs, tmp_path, caplog):
+def test_each_lost_directory_is_one_error_that_says_where_its_partitions_begin_empty(logs, tmp_path, caplog) -> None:
     report_lost(image(GONE, GONE, ALSO_GONE), NODE, logs)
     first, second = (record.getMessage() for record in caplog.records)
     assert {record.levelname for record in caplog.records} == {"ERROR"}
@@ -65,11 +65,11 @@ def test_each_lost_directory_is_one_error_that_says_where_its_partitions_begin_e
     assert "1 partition (t-2)" in second
 
 
-def test_nothing_begins_empty_while_a_directory_is_there_and_fails(logs, caplog):
+def test_nothing_begins_empty_while_a_directory_is_there_and_fails(logs, caplog) -> None:
     logs.directories[1].give_up(OSError("no luck"))
     report_lost(image(GONE), NODE, logs)
     assert caplog.records == []
 
 
-def test_only_the_first_of_many_partitions_are_named():
+def test_only_the_first_of_many_partitions_are_named() -> None:
     assert some_of([f"t-{index}" for index in range(7)]) == "7 partitions (t-0, t-1, t-2, t-3, t-4 and 2 more)"

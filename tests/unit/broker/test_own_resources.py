@@ -48,25 +48,25 @@ def alter(three, node, *resources, validate_only=False):
     return [ErrorCode(one.error_code) for one in answer.responses]
 
 
-def test_each_broker_has_settings_of_its_own_and_follows_them(three):
+def test_each_broker_has_settings_of_its_own_and_follows_them(three) -> None:
     three.follower()
     for node in (1, 2, 3):
         assert alter(three, node, resource(BROKER, node, "max.connections", str(100 + node))) == [ErrorCode.NONE]
     three.until(lambda: [three.broker(node).live["max.connections"] for node in (1, 2, 3)] == [101, 102, 103])
 
 
-def test_all_follow_what_is_set_for_all(three):
+def test_all_follow_what_is_set_for_all(three) -> None:
     assert alter(three, three.follower(), resource(BROKER, "", "max.connections", "77")) == [ErrorCode.NONE]
     three.until(lambda: [three.broker(node).live["max.connections"] for node in (1, 2, 3)] == [77] * 3)
 
 
-def test_a_broker_alters_no_other_broker(three):
+def test_a_broker_alters_no_other_broker(three) -> None:
     follower, active = three.follower(), three.active
     for asked, other in ((follower, active), (active, follower)):
         assert alter(three, asked, resource(BROKER, other, "max.connections", "7")) == [ErrorCode.INVALID_REQUEST]
 
 
-def test_the_older_request_is_treated_alike(three):
+def test_the_older_request_is_treated_alike(three) -> None:
     config = AlterConfigsRequest.Resource.Config(name="max.connections", value="9")
     follower = three.follower()
     asked = [
@@ -78,7 +78,7 @@ def test_the_older_request_is_treated_alike(three):
     three.until(lambda: three.broker(follower).live["max.connections"] == 9)
 
 
-def test_levels_of_loggers_are_set_where_they_are_asked_for_and_recorded_nowhere(three, logger):
+def test_levels_of_loggers_are_set_where_they_are_asked_for_and_recorded_nowhere(three, logger) -> None:
     follower = three.follower()
     assert alter(three, follower, resource(LOGGER, follower, LOGGER_NAME, "DEBUG")) == [ErrorCode.NONE]
     assert logger.level == logging.DEBUG
@@ -87,7 +87,7 @@ def test_levels_of_loggers_are_set_where_they_are_asked_for_and_recorded_nowhere
     assert logger.level == logging.DEBUG
 
 
-def test_both_may_be_asked_at_once_and_are_answered_in_their_order(three, logger):
+def test_both_may_be_asked_at_once_and_are_answered_in_their_order(three, logger) -> None:
     follower = three.follower()
     codes = alter(
         three,
@@ -107,7 +107,7 @@ def test_both_may_be_asked_at_once_and_are_answered_in_their_order(three, logger
     three.until(lambda: three.broker(follower).live["max.connections"] == 66)
 
 
-def test_nothing_is_altered_where_that_is_only_to_be_checked(three, logger):
+def test_nothing_is_altered_where_that_is_only_to_be_checked(three, logger) -> None:
     follower = three.follower()
     resources = (
         resource(LOGGER, follower, LOGGER_NAME, "INFO"),
@@ -118,14 +118,14 @@ def test_nothing_is_altered_where_that_is_only_to_be_checked(three, logger):
     assert three.broker(three.active).image.configs(BROKER, str(follower)) == {}
 
 
-def test_a_resource_that_is_named_twice_is_refused_each_time(three, logger):
+def test_a_resource_that_is_named_twice_is_refused_each_time(three, logger) -> None:
     follower = three.follower()
     twice = resource(LOGGER, follower, LOGGER_NAME, "INFO")
     assert alter(three, follower, twice, twice) == [ErrorCode.INVALID_REQUEST] * 2
     assert logger.level == logging.NOTSET
 
 
-def test_a_broker_describes_itself_alone(three):
+def test_a_broker_describes_itself_alone(three) -> None:
     follower = three.follower()
     asked = [
         DescribeConfigsRequest.Resource(resource_type=BROKER, resource_name=str(name), configuration_keys=["node.id"])

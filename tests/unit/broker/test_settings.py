@@ -30,7 +30,7 @@ def settings(**options: str) -> Settings:
     return check_settings({name: Option(text, f"-D {name}") for name, text in named.items()})
 
 
-def test_kafkas_own_properties_file_is_accepted():
+def test_kafkas_own_properties_file_is_accepted() -> None:
     found = check_settings(read_properties(STOCK, "server.properties"))
     assert found.unknown == ()
     assert found.node_id == 1
@@ -40,7 +40,7 @@ def test_kafkas_own_properties_file_is_accepted():
     assert found["log.retention.hours"] == 168
 
 
-def test_defaults_are_kafkas():
+def test_defaults_are_kafkas() -> None:
     found = settings()
     assert found["num.partitions"] == 1
     assert found["socket.request.max.bytes"] == 104857600
@@ -48,17 +48,17 @@ def test_defaults_are_kafkas():
     assert found.listeners == (Endpoint("PLAINTEXT", "", 9092),)
 
 
-def test_only_what_was_set_is_explicit():
+def test_only_what_was_set_is_explicit() -> None:
     found = settings(num__partitions="3")
     assert found.explicit == {"num.partitions": "3"}
     assert found["num.partitions"] == 3
 
 
-def test_unknown_names_are_kept_to_be_warned_of():
+def test_unknown_names_are_kept_to_be_warned_of() -> None:
     assert settings(no__such__setting="1", num__partition="2").unknown == ("no.such.setting", "num.partition")
 
 
-def test_an_error_in_a_file_names_file_line_key_value_and_what_is_right():
+def test_an_error_in_a_file_names_file_line_key_value_and_what_is_right() -> None:
     options = read_properties("node.id=1\nnum.partitions=none\n", "conf/server.properties")
     with pytest.raises(SettingsError) as caught:
         check_settings(options)
@@ -67,33 +67,33 @@ def test_an_error_in_a_file_names_file_line_key_value_and_what_is_right():
     )
 
 
-def test_an_error_in_an_option_names_the_option():
+def test_an_error_in_an_option_names_the_option() -> None:
     key, option = read_option("num.partitions=0")
     with pytest.raises(SettingsError, match=r"^-D num\.partitions: Invalid value 0 .* at least 1$"):
         check_settings({key: option})
 
 
 @pytest.mark.parametrize("argument", ["num.partitions", "=3", ""])
-def test_an_option_is_key_and_value(argument):
+def test_an_option_is_key_and_value(argument) -> None:
     with pytest.raises(SettingsError, match="has to be of the form key=value"):
         read_option(argument)
 
 
-def test_an_option_may_have_equals_signs_in_its_value():
+def test_an_option_may_have_equals_signs_in_its_value() -> None:
     assert read_option("a = b=c") == ("a", Option("b=c", "-D a"))
 
 
-def test_a_file_that_is_no_properties_file_is_named():
+def test_a_file_that_is_no_properties_file_is_named() -> None:
     with pytest.raises(SettingsError, match=r"server\.properties: line 1"):
         read_properties("a=\\u12", "server.properties")
 
 
-def test_the_advertised_listeners_are_the_clients_listeners_by_default():
+def test_the_advertised_listeners_are_the_clients_listeners_by_default() -> None:
     found = settings(listeners="PLAINTEXT://localhost:0,CONTROLLER://localhost:0")
     assert found.advertised_listeners == (Endpoint("PLAINTEXT", "localhost", 0),)
 
 
-def test_listeners_may_have_names_of_their_own():
+def test_listeners_may_have_names_of_their_own() -> None:
     found = settings(
         listeners="INSIDE://:9092,OUTSIDE://:9093",
         listener__security__protocol__map="INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT",
@@ -103,25 +103,25 @@ def test_listeners_may_have_names_of_their_own():
     assert [endpoint.listener for endpoint in found.advertised_listeners] == ["INSIDE", "OUTSIDE"]
 
 
-def test_broker_id_is_the_old_name_of_node_id():
+def test_broker_id_is_the_old_name_of_node_id() -> None:
     assert settings(broker__id="7").node_id == 7
     assert settings(broker__id="7", node__id="7").node_id == 7
     with pytest.raises(SettingsError, match=r"broker\.id=7 differs from node\.id=8"):
         settings(broker__id="7", node__id="8")
 
 
-def test_both_names_of_the_id_are_told_as_set_where_one_is():
+def test_both_names_of_the_id_are_told_as_set_where_one_is() -> None:
     assert settings(node__id="7").explicit == {"node.id": "7", "broker.id": "7"}
     assert settings(broker__id="7").explicit == {"node.id": "7", "broker.id": "7"}
     assert settings().explicit == {}
 
 
-def test_a_listener_s_own_settings_exist_where_the_setting_does():
+def test_a_listener_s_own_settings_exist_where_the_setting_does() -> None:
     found = settings(listener__name__x__max__connections="5", listener__name__x__foo="6")
     assert found.unknown == ("listener.name.x.foo",)
 
 
-def test_log_dirs_goes_before_log_dir():
+def test_log_dirs_goes_before_log_dir() -> None:
     assert settings(log__dir="/a").log_dirs == ("/a",)
     assert settings(log__dir="/a", log__dirs="/b, /c").log_dirs == ("/b", "/c")
     assert settings(log__dirs="/b,/bc").log_dirs == ("/b", "/bc")
@@ -152,10 +152,10 @@ def test_log_dirs_goes_before_log_dir():
         ({"log__dirs": "/a,,/b"}, r"Configuration 'log\.dirs' values must not be empty"),
     ],
 )
-def test_settings_that_contradict_each_other_are_refused(options, problem):
+def test_settings_that_contradict_each_other_are_refused(options, problem) -> None:
     with pytest.raises(SettingsError, match=problem):
         settings(**options)
 
 
-def test_the_one_voter_may_be_this_node():
+def test_the_one_voter_may_be_this_node() -> None:
     assert settings(controller__quorum__voters="1@localhost:9093").node_id == 1

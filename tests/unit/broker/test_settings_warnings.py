@@ -16,11 +16,11 @@ def warned(caplog):
     return warned
 
 
-def test_nothing_is_said_of_what_holds(warned):
+def test_nothing_is_said_of_what_holds(warned) -> None:
     assert warned(log_retention_hours="5") == []
 
 
-def test_settings_that_do_not_exist_are_named_with_what_may_have_been_meant(warned):
+def test_settings_that_do_not_exist_are_named_with_what_may_have_been_meant(warned) -> None:
     [said] = warned(log_retention_hour="5", nothing_like_it="5", retention_ms="5")
     assert "log.retention.hour (did you mean log.retention.hours?)" in said
     assert "retention.ms (did you mean log.retention.ms?)" in said
@@ -28,12 +28,12 @@ def test_settings_that_do_not_exist_are_named_with_what_may_have_been_meant(warn
     assert "nothing.like.it (" not in said
 
 
-def test_more_replicas_than_one_broker_can_have_are_named(warned):
+def test_more_replicas_than_one_broker_can_have_are_named(warned) -> None:
     [said] = warned(default_replication_factor="3")
     assert said.startswith("default.replication.factor=3 is more than one broker can have")
 
 
-def test_a_broker_of_a_cluster_may_have_them(warned):
+def test_a_broker_of_a_cluster_may_have_them(warned) -> None:
     voters = "1@127.0.0.1:9093,2@127.0.0.1:9094"
     listeners = "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093"
     names = {"controller_quorum_voters": voters, "listeners": listeners, "controller_listener_names": "CONTROLLER"}

@@ -1,7 +1,7 @@
 from broker.traffic import Traffic
 
 
-def test_all_partitions_of_a_topic_count_together():
+def test_all_partitions_of_a_topic_count_together() -> None:
     traffic = Traffic()
     traffic.of("a").messages_in += 2
     traffic.of("a").messages_in += 3
@@ -10,7 +10,7 @@ def test_all_partitions_of_a_topic_count_together():
     assert traffic.total().messages_in == 15
 
 
-def test_what_a_deleted_topic_had_stays_in_the_sums():
+def test_what_a_deleted_topic_had_stays_in_the_sums() -> None:
     traffic = Traffic()
     traffic.of("a").bytes_out += 7
     traffic.forget("a")

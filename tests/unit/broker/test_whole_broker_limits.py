@@ -40,7 +40,7 @@ async def connected(whole, count):
     return sum(served)
 
 
-async def let_in(reader, writer):
+async def let_in(reader, writer) -> None:
     writer.write(b"\0\0\0\x0a\0\x12\0\0\0\0\0\x07\xff\xff")  # ApiVersions
     try:
         await reader.readexactly(4)
@@ -48,7 +48,7 @@ async def let_in(reader, writer):
         reader.feed_eof()
 
 
-def alter(whole, **configs):
+def alter(whole, **configs) -> None:
     changes = [
         IncrementalAlterConfigsRequest.Resource.Config(name=name.replace("_", "."), config_operation=SET, value=value)
         for name, value in configs.items()
@@ -58,12 +58,12 @@ def alter(whole, **configs):
     assert answer.error_code == 0, answer.error_message
 
 
-def test_limits_are_those_of_the_start(start):
+def test_limits_are_those_of_the_start(start) -> None:
     whole = start(max_connections_per_ip="2", max_connections_per_ip_overrides="10.0.0.1:7, 127.0.0.1:3")
     assert whole.wait(connected(whole, 5)) == 3
 
 
-def test_limits_can_be_altered_while_it_runs(start):
+def test_limits_can_be_altered_while_it_runs(start) -> None:
     whole = start()
     alter(whole, max_connections_per_ip="2")
     assert whole.wait(connected(whole, 5)) == 2
@@ -75,13 +75,13 @@ def test_limits_can_be_altered_while_it_runs(start):
     assert whole.wait(connected(whole, 5)) == 1
 
 
-def test_memory_for_requests_has_no_limit_unless_one_is_set(start):
+def test_memory_for_requests_has_no_limit_unless_one_is_set(start) -> None:
     unlimited = start().broker.server.request_memory
     unlimited.take(1 << 50)
     assert not unlimited.full
 
 
-def test_memory_for_requests_is_limited_where_that_is_set(start):
+def test_memory_for_requests_is_limited_where_that_is_set(start) -> None:
     memory = start(queued_max_request_bytes="1000").broker.server.request_memory
     memory.take(1000)
     assert memory.full

@@ -19,7 +19,7 @@ from tests.unit.broker.whole_broker import WholeBroker
 
 
 @pytest.fixture(autouse=True)
-def everything_is_said(caplog):
+def everything_is_said(caplog) -> None:
     caplog.set_level("INFO")
 
 
@@ -94,7 +94,7 @@ def read(whole, topic):
         offset += 1
 
 
-def test_a_failed_fsync_takes_its_directory_offline_and_no_other(whole, start, disk, caplog):
+def test_a_failed_fsync_takes_its_directory_offline_and_no_other(whole, start, disk, caplog) -> None:
     broken, healthy = in_directory(whole, "second"), in_directory(whole, "first")
     for topic in (broken, healthy):
         assert produce(whole, topic, b"kept") == ErrorCode.NONE
@@ -133,7 +133,7 @@ def directories(whole):
     }
 
 
-def test_a_failed_shared_fsync_takes_its_directory_offline_and_no_other(start, disk):
+def test_a_failed_shared_fsync_takes_its_directory_offline_and_no_other(start, disk) -> None:
     whole = filled(start(barnabas_fsync="always"))
     broken, healthy = in_directory(whole, "second"), in_directory(whole, "first")
     for topic in (broken, healthy):
@@ -149,7 +149,7 @@ def test_a_failed_shared_fsync_takes_its_directory_offline_and_no_other(start, d
     assert healthy in told["first"][1]
 
 
-def test_a_broker_stops_once_the_directory_of_its_metadata_has_failed(whole, disk):
+def test_a_broker_stops_once_the_directory_of_its_metadata_has_failed(whole, disk) -> None:
     failures = []
     whole.loop.set_exception_handler(lambda _, context: failures.append(context["exception"]))
     disk.arm("sync")
@@ -158,7 +158,7 @@ def test_a_broker_stops_once_the_directory_of_its_metadata_has_failed(whole, dis
     assert [type(failure) for failure in failures] == [InvariantError]
 
 
-def test_a_broker_starts_without_a_directory_that_cannot_be_used(whole, start, tmp_path, caplog):
+def test_a_broker_starts_without_a_directory_that_cannot_be_used(whole, start, tmp_path, caplog) -> None:
     lost, healthy = in_directory(whole, "second"), in_directory(whole, "first")
     for topic in (lost, healthy):
         assert produce(whole, topic, b"kept") == ErrorCode.NONE
@@ -187,7 +187,7 @@ def test_a_broker_starts_without_a_directory_that_cannot_be_used(whole, start, t
 
 def test_what_was_in_a_directory_that_is_empty_now_is_said_to_begin_empty_before_it_is_served(
     whole, start, tmp_path, caplog
-):
+) -> None:
     lost, healthy = in_directory(whole, "second"), in_directory(whole, "first")
     home = whole.broker.logs.directories[1].directory_id
     assert produce(whole, healthy, b"kept") == ErrorCode.NONE
@@ -208,7 +208,7 @@ def test_what_was_in_a_directory_that_is_empty_now_is_said_to_begin_empty_before
     assert uuid_text(home) not in caplog.text
 
 
-def test_a_failed_write_leaves_nothing_half_written_for_the_next_start(whole, start, disk):
+def test_a_failed_write_leaves_nothing_half_written_for_the_next_start(whole, start, disk) -> None:
     broken = in_directory(whole, "second")
     assert produce(whole, broken, b"kept") == ErrorCode.NONE
     disk.arm("pwrite", errno.EIO)
@@ -221,7 +221,7 @@ def test_a_failed_write_leaves_nothing_half_written_for_the_next_start(whole, st
     assert read(again, broken) == [b"kept", b"after"]
 
 
-def test_a_full_disk_refuses_records_and_topics_and_goes_on_when_there_is_space(whole, disk, caplog):
+def test_a_full_disk_refuses_records_and_topics_and_goes_on_when_there_is_space(whole, disk, caplog) -> None:
     topic = in_directory(whole, "first")
     assert produce(whole, topic, b"before") == ErrorCode.NONE
     disk.full = True

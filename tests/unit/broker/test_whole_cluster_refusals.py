@@ -51,7 +51,7 @@ def refused(cluster: WholeCluster, host: Host) -> str:
     return why[0]
 
 
-def test_a_second_broker_of_an_id_is_told_so(make):
+def test_a_second_broker_of_an_id_is_told_so(make) -> None:
     cluster = make(APART)
     cluster.start()
     settings = node_settings(4, APART, listeners=f"PLAINTEXT://b5:{PORT}", **SOON)
@@ -60,7 +60,7 @@ def test_a_second_broker_of_an_id_is_told_so(make):
     assert not cluster.broker(cluster.active).image.brokers[4].fenced
 
 
-def test_a_broker_of_another_cluster_is_told_so(make, said):
+def test_a_broker_of_another_cluster_is_told_so(make, said) -> None:
     cluster = make(APART)
     cluster.start(1, 2, 3)
     settings = node_settings(4, APART, barnabas_cluster_id=OTHER)
@@ -71,7 +71,9 @@ def test_a_broker_of_another_cluster_is_told_so(make, said):
     assert f"Node 1 is not in cluster {OTHER}, in which this one is: " in said()
 
 
-def test_an_advertised_address_that_nobody_reaches_is_named_by_who_tries_and_keeps_nobody_in_sync_there(make, said):
+def test_an_advertised_address_that_nobody_reaches_is_named_by_who_tries_and_keeps_nobody_in_sync_there(
+    make, said
+) -> None:
     cluster = make()
     cluster.add(3, advertised_listeners=f"PLAINTEXT://nowhere:{PORT},CONTROLLER://b3:{CONTROLLER_PORT}")
     cluster.start()
@@ -83,7 +85,7 @@ def test_an_advertised_address_that_nobody_reaches_is_named_by_who_tries_and_kee
     assert f"Cannot talk to node 3 at nowhere:{PORT}" in said()
 
 
-def test_a_data_directory_of_another_node_is_not_taken(make):
+def test_a_data_directory_of_another_node_is_not_taken(make) -> None:
     cluster = make(APART)
     cluster.start()
     cluster.stop(4)
@@ -93,7 +95,7 @@ def test_a_data_directory_of_another_node_is_not_taken(make):
     assert "says that the data is of node 4, and this is node.id=5" in refused(cluster, host)
 
 
-def test_a_controller_of_another_cluster_at_a_voters_address_has_no_part_in_the_quorum(make, said):
+def test_a_controller_of_another_cluster_at_a_voters_address_has_no_part_in_the_quorum(make, said) -> None:
     cluster = make(dict.fromkeys((1, 2, 3), CONTROLLER))
     cluster.add(3, barnabas_cluster_id=OTHER)
     cluster.start(1, 2, 3)
@@ -104,7 +106,7 @@ def test_a_controller_of_another_cluster_at_a_voters_address_has_no_part_in_the_
     assert cluster.broker(3).controller.leader_id == -1
 
 
-def test_a_controller_with_other_voters_does_not_lead(make, said):
+def test_a_controller_with_other_voters_does_not_lead(make, said) -> None:
     cluster = make(dict.fromkeys((1, 2, 3), CONTROLLER), barnabas_cluster_id=OTHER)
     cluster.start(1, 2)
     assert cluster.active in (1, 2)
@@ -128,7 +130,7 @@ def test_a_controller_with_other_voters_does_not_lead(make, said):
         (CONTROLLER_PORT, ApiKey.PRODUCE, 9),
     ],
 )
-def test_a_request_at_the_wrong_listener_ends_its_connection_and_is_named(make, said, port, key, version):
+def test_a_request_at_the_wrong_listener_ends_its_connection_and_is_named(make, said, port, key, version) -> None:
     cluster = make({1: BOTH})
     cluster.start()
     fields = {
@@ -151,7 +153,7 @@ def test_a_request_at_the_wrong_listener_ends_its_connection_and_is_named(make, 
 
 
 @pytest.mark.parametrize(("replica", "of_epoch"), [(9, 1), (2, 0)], ids=["no broker", "no run of this broker"])
-def test_a_client_that_says_it_is_a_replica_moves_no_high_watermark(make, replica, of_epoch):
+def test_a_client_that_says_it_is_a_replica_moves_no_high_watermark(make, replica, of_epoch) -> None:
     cluster = make(min_insync_replicas="1")
     cluster.start()
     cluster.create(1, "t", replication_factor=3)
@@ -179,7 +181,7 @@ def test_a_client_that_says_it_is_a_replica_moves_no_high_watermark(make, replic
     )
 
 
-def test_a_client_that_says_it_is_a_broker_without_its_epoch_fences_nobody(make):
+def test_a_client_that_says_it_is_a_broker_without_its_epoch_fences_nobody(make) -> None:
     cluster = make()
     cluster.start()
     other = cluster.follower()
@@ -192,7 +194,7 @@ def test_a_client_that_says_it_is_a_broker_without_its_epoch_fences_nobody(make)
     assert not cluster.broker(cluster.active).image.brokers[other].fenced
 
 
-def test_more_replicas_than_live_brokers_are_refused_with_their_number(make):
+def test_more_replicas_than_live_brokers_are_refused_with_their_number(make) -> None:
     cluster = make()
     cluster.start(1, 2)
     answer = cluster.create(1, "t", replication_factor=3)

@@ -4,18 +4,18 @@ import broker.handlers
 from docs.api_table import GENERATED, PAGE, tables
 
 
-def test_the_compatibility_page_is_up_to_date():
+def test_the_compatibility_page_is_up_to_date() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert page == GENERATED.brought_up_to_date(page), "run python -m docs.api_table"
 
 
-def test_only_the_tables_are_rewritten():
+def test_only_the_tables_are_rewritten() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert GENERATED.brought_up_to_date(page.replace("| Fetch |", "| Fech |")) == GENERATED.brought_up_to_date(page)
     assert GENERATED.brought_up_to_date(page).startswith("# Compatibility with Apache Kafka\n")
 
 
-def test_an_api_is_called_served_where_it_has_a_handler():
+def test_an_api_is_called_served_where_it_has_a_handler() -> None:
     handlers = {path.stem.replace("_", "") for path in Path(broker.handlers.__path__[0]).glob("[a-z]*.py")}
     served = {row.split(" | ")[1].lower() for row in tables().splitlines() if row.endswith("| yes |")}
     assert served == handlers

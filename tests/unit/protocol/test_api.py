@@ -5,7 +5,7 @@ from tests.declared import declared_messages
 
 
 @pytest.mark.parametrize("key", ApiKey)
-def test_the_messages_of_an_api_are_declared_together_or_not_at_all(key):
+def test_the_messages_of_an_api_are_declared_together_or_not_at_all(key) -> None:
     names = {message.__name__ for message in declared_messages()}
     name = APIS[key].name
     if f"{name}Request" in names:
@@ -18,18 +18,18 @@ def test_the_messages_of_an_api_are_declared_together_or_not_at_all(key):
             request_class(key)
 
 
-def test_an_api_knows_its_versions_and_formats():
+def test_an_api_knows_its_versions_and_formats() -> None:
     fetch = APIS[ApiKey.FETCH]
     assert [version in fetch.versions for version in (3, 4, 18, 19)] == [False, True, True, False]
     assert [fetch.is_flexible(version) for version in (11, 12)] == [False, True]
     assert not APIS[ApiKey.OFFSET_DELETE].is_flexible(0)
 
 
-def test_a_version_that_kafka_calls_unstable_is_not_offered():
+def test_a_version_that_kafka_calls_unstable_is_not_offered() -> None:
     assert 6 not in APIS[ApiKey.INIT_PRODUCER_ID].versions
     assert request_class(ApiKey.INIT_PRODUCER_ID).VERSIONS == (0, 6)
 
 
-def test_a_new_cluster_starts_at_levels_that_are_supported():
+def test_a_new_cluster_starts_at_levels_that_are_supported() -> None:
     for feature in FEATURES.values():
         assert feature.min_level <= feature.default_level <= feature.max_level

@@ -7,13 +7,13 @@ from protocol.compiler import compile_decoder, compile_encoder
 from protocol.messages.fetch import FetchResponse
 
 
-def test_a_run_of_fixed_fields_is_one_call():
+def test_a_run_of_fixed_fields_is_one_call() -> None:
     decoder, encoder = (make(FetchResponse, 18, True).text() for make in (compile_decoder, compile_encoder))
     assert "unpack_from_ihqqqB(buf, at)" in decoder
     assert "pack_ihqqqB(" in encoder
 
 
-def test_a_traceback_shows_the_generated_line(order):
+def test_a_traceback_shows_the_generated_line(order) -> None:
     value = order(number="five", buyer=order.Buyer(name="b"), lines=[])
     with pytest.raises(Exception, match="required argument is not an integer") as failed:
         value.encode(0)
@@ -22,6 +22,6 @@ def test_a_traceback_shows_the_generated_line(order):
     assert "message.number" in shown
 
 
-def test_the_source_is_kept_for_debuggers(order):
+def test_the_source_is_kept_for_debuggers(order) -> None:
     order(number=1, buyer=order.Buyer(name="b"), lines=[]).encode(2)
     assert linecache.getline("<Order v2 encode>", 1) == "def encode(message, out, cuts):\n"

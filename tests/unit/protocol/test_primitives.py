@@ -29,7 +29,7 @@ class Slice:
 @pytest.mark.parametrize(
     ("value", "data"), [(0, "00"), (127, "7f"), (128, "8001"), (300, "ac02"), (2**31 - 1, "ffffffff07")]
 )
-def test_an_unsigned_varint_has_seven_bits_a_byte_lowest_first(value, data):
+def test_an_unsigned_varint_has_seven_bits_a_byte_lowest_first(value, data) -> None:
     out = bytearray()
     put_uvarint(out, value)
     assert out.hex() == data
@@ -37,20 +37,20 @@ def test_an_unsigned_varint_has_seven_bits_a_byte_lowest_first(value, data):
 
 
 @pytest.mark.parametrize(("value", "data"), [(0, "00"), (-1, "01"), (1, "02"), (-64, "7f"), (64, "8001")])
-def test_a_varint_is_zig_zag(value, data):
+def test_a_varint_is_zig_zag(value, data) -> None:
     out = bytearray()
     put_varint(out, value)
     assert out.hex() == data
 
 
 @given(st.integers(-(2**63), 2**63 - 1))
-def test_a_varint_is_read_back(value):
+def test_a_varint_is_read_back(value) -> None:
     out = bytearray()
     put_varint(out, value)
     assert read_varint(out, 0) == (value, len(out))
 
 
-def test_a_varint_that_does_not_end_is_refused():
+def test_a_varint_that_does_not_end_is_refused() -> None:
     with pytest.raises(DecodeError):
         read_uvarint(b"\x80" * 6, 0)
     with pytest.raises(DecodeError):
@@ -59,17 +59,17 @@ def test_a_varint_that_does_not_end_is_refused():
         read_uvarint(b"\x80\x80", 0)
 
 
-def test_tagged_fields_are_skipped():
+def test_tagged_fields_are_skipped() -> None:
     assert skip_tagged_fields(b"\x02" + b"\x00\x03abc" + b"\x05\x00" + b"rest", 0) == 8
 
 
 @pytest.mark.parametrize("count", [b"\x41", b"\xff\xff\xff\xff\x07"])
-def test_more_tagged_fields_than_anybody_needs_are_refused_before_they_are_read(count):
+def test_more_tagged_fields_than_anybody_needs_are_refused_before_they_are_read(count) -> None:
     with pytest.raises(DecodeError, match="more than 64 tagged fields"):
         skip_tagged_fields(count + bytes(200), 0)
 
 
-def test_a_uuid_is_unpadded_url_safe_base64():
+def test_a_uuid_is_unpadded_url_safe_base64() -> None:
     value = bytes(range(250, 256)) + bytes(10)
     assert uuid_text(value) == "-vv8_f7_AAAAAAAAAAAAAA"
     assert uuid_parse(uuid_text(value)) == value
@@ -77,12 +77,12 @@ def test_a_uuid_is_unpadded_url_safe_base64():
 
 
 @pytest.mark.parametrize("text", ["", "A" * 21, "A" * 23, "A" * 21 + "=", "ü" * 22])
-def test_anything_else_is_no_uuid(text):
+def test_anything_else_is_no_uuid(text) -> None:
     with pytest.raises(ValueError, match="not a uuid"):
         uuid_parse(text)
 
 
-def test_parts_are_sized_without_reading_and_joined_by_reading():
+def test_parts_are_sized_without_reading_and_joined_by_reading() -> None:
     parts = [b"ab", bytearray(b"c"), memoryview(b"de"), Slice()]
     assert [part_size(part) for part in parts] == [2, 1, 2, 10]
     assert read_parts(parts) == b"abcde0123456789"

@@ -23,19 +23,19 @@ def small(order):
     return order(number=5, buyer=order.Buyer(name="b"), lines=[order.Line(item="i", counts=[1, 2])])
 
 
-def test_a_message_has_slots_and_defaults(order, small):
+def test_a_message_has_slots_and_defaults(order, small) -> None:
     assert (small.note, small.urgent, small.marks) == (None, -1, [])
     assert not hasattr(small, "__dict__")
     with pytest.raises(TypeError, match="nmber"):
         order(nmber=1)
 
 
-def test_a_default_list_is_a_new_one_each_time(order, small):
+def test_a_default_list_is_a_new_one_each_time(order, small) -> None:
     small.marks.append(bytes(16))
     assert order(number=5, buyer=small.buyer, lines=[]).marks == []
 
 
-def test_messages_are_equal_when_their_fields_are(order, small):
+def test_messages_are_equal_when_their_fields_are(order, small) -> None:
     again = order(number=5, buyer=order.Buyer(name="b"), lines=[order.Line(item="i", counts=[1, 2])])
     assert small == again
     again.lines[0].counts[0] = 7
@@ -43,14 +43,14 @@ def test_messages_are_equal_when_their_fields_are(order, small):
     assert small.buyer != order.Line(item="b")
 
 
-def test_repr_can_be_read(small):
+def test_repr_can_be_read(small) -> None:
     assert repr(small).startswith(
         "Order(number=5, note=None, urgent=-1, buyer=Buyer(name='b'), sender=None, lines=[Line("
     )
 
 
 @pytest.mark.parametrize("version", [-1, 4])
-def test_a_version_that_is_not_declared_is_refused(order, small, version):
+def test_a_version_that_is_not_declared_is_refused(order, small, version) -> None:
     with pytest.raises(DecodeError, match="Order has no version"):
         order.decode(b"", version)
     with pytest.raises(KafkaError) as refused:
@@ -58,7 +58,7 @@ def test_a_version_that_is_not_declared_is_refused(order, small, version):
     assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_records_in_files_are_passed_on_unread_in_their_place(small):
+def test_records_in_files_are_passed_on_unread_in_their_place(small) -> None:
     small.goods = b"abcdefgh"
     plain = small.encode(2)
     small.goods = [first, second] = [Slice(b"abc"), Slice(b"defgh")]
@@ -69,7 +69,7 @@ def test_records_in_files_are_passed_on_unread_in_their_place(small):
     assert small.encode(2) == plain
 
 
-def test_one_slice_may_stand_alone_and_none_is_empty_rather_than_null(order, small):
+def test_one_slice_may_stand_alone_and_none_is_empty_rather_than_null(order, small) -> None:
     small.goods = Slice(b"abc")
     assert order.decode(small.encode(2), 2).goods == b"abc"
     small.goods = []
@@ -77,7 +77,7 @@ def test_one_slice_may_stand_alone_and_none_is_empty_rather_than_null(order, sma
     assert len(small.encode_parts(2)) == 1
 
 
-def test_records_are_views_of_the_buffer_and_all_else_is_copied_out(order, small):
+def test_records_are_views_of_the_buffer_and_all_else_is_copied_out(order, small) -> None:
     small.goods, small.blob = b"goods", b"blob"
     buffer = bytearray(small.encode(1))
     decoded = order.decode(buffer, 1)
@@ -86,14 +86,14 @@ def test_records_are_views_of_the_buffer_and_all_else_is_copied_out(order, small
     assert (decoded.goods, decoded.blob, decoded.buyer.name) == (bytes(5), b"blob", "b")
 
 
-def test_declaring_and_importing_messages_is_cheap():
+def test_declaring_and_importing_messages_is_cheap() -> None:
     heavy = "{'dataclasses', 'inspect', 'asyncio', 'uuid', 'json', 'argparse'}"
     program = f"import sys, protocol.messages.fetch; print({heavy} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
 
 
-def test_a_maker_makes_what_calling_the_class_makes(order, small):
+def test_a_maker_makes_what_calling_the_class_makes(order, small) -> None:
     made = maker(order)(number=5, buyer=order.Buyer(name="b"), lines=small.lines)
     assert type(made) is order
     assert made == small

@@ -13,6 +13,6 @@ from barnabas.commands._brokers import Lines
         ([b""], [[]]),
     ],
 )
-def test_lines_are_whole_however_they_come(pieces, lines):
+def test_lines_are_whole_however_they_come(pieces, lines) -> None:
     cut = Lines()
     assert [cut.add(piece) for piece in pieces] == lines

@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+from typing import Never
 
 import pytest
 
@@ -10,16 +11,16 @@ import barnabas.commands.group.list
 import barnabas.commands.topic.list
 
 
-def test_an_interrupt_ends_a_command_as_the_shell_expects(call, monkeypatch):
-    def interrupted(_):
+def test_an_interrupt_ends_a_command_as_the_shell_expects(call, monkeypatch) -> None:
+    def interrupted(_) -> Never:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(barnabas.commands.topic.list, "run", interrupted)
     assert call("topic", "list") == (130, "", "")
 
 
-def test_a_bug_is_not_hidden(call, monkeypatch):
-    def broken(_):
+def test_a_bug_is_not_hidden(call, monkeypatch) -> None:
+    def broken(_) -> Never:
         raise ZeroDivisionError("a bug")
 
     monkeypatch.setattr(barnabas.commands.group.list, "run", broken)
@@ -32,7 +33,7 @@ def started(shared_broker, *arguments: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-def test_a_reader_that_has_seen_enough_is_no_error(barnabas, topic, shared_broker):
+def test_a_reader_that_has_seen_enough_is_no_error(barnabas, topic, shared_broker) -> None:
     barnabas("produce", topic, stdin=b"x" * 900 + b"\n" + (b"y" * 900 + b"\n") * 2_000)
     with started(shared_broker, "consume", topic, "--exit") as consumer:
         assert consumer.stdout.readline() == b"x" * 900 + b"\n"
@@ -42,7 +43,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(barnabas, topic, shared_broke
 
 
 @pytest.mark.parametrize(("command", "rest"), [("consume", ["-e"]), ("topic describe", [])])
-def test_a_full_disk_is_told_in_one_line(barnabas, topic, shared_broker, command, rest):
+def test_a_full_disk_is_told_in_one_line(barnabas, topic, shared_broker, command, rest) -> None:
     barnabas("produce", topic, stdin=b"1\n")
     line = [sys.executable, "-m", "barnabas", *command.split(), topic, *rest]
     with open("/dev/full", "wb") as full:
@@ -53,14 +54,16 @@ def test_a_full_disk_is_told_in_one_line(barnabas, topic, shared_broker, command
     assert done.returncode == 1
 
 
-def test_a_closed_standard_output_hinders_nobody(topic, shared_broker):
+def test_a_closed_standard_output_hinders_nobody(topic, shared_broker) -> None:
     line = f"echo 1 | {sys.executable} -m barnabas produce {topic} -b {shared_broker.bootstrap} >&-"
     done = subprocess.run(line, shell=True, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_a_consumer_quietly_and_what_it_printed_is_committed(barnabas, topic, shared_broker, ending):
+def test_a_signal_ends_a_consumer_quietly_and_what_it_printed_is_committed(
+    barnabas, topic, shared_broker, ending
+) -> None:
     barnabas("produce", topic, stdin=b"1\n2\n")
     with started(shared_broker, "consume", topic, "-g", topic) as consumer:
         assert (consumer.stdout.readline(), consumer.stdout.readline()) == (b"1\n", b"2\n")
@@ -72,7 +75,7 @@ def test_a_signal_ends_a_consumer_quietly_and_what_it_printed_is_committed(barna
     assert barnabas("consume", topic, "-g", topic, "-e").out in ("", "3\n")  # which it may not have known to be read
 
 
-def test_sigterm_before_the_end_that_was_asked_for_is_told(barnabas, topic, shared_broker):
+def test_sigterm_before_the_end_that_was_asked_for_is_told(barnabas, topic, shared_broker) -> None:
     barnabas("produce", topic, stdin=b"1\n")
     with started(shared_broker, "consume", topic, "-c", "2") as consumer:
         assert consumer.stdout.readline() == b"1\n"

@@ -27,22 +27,22 @@ def offered(call, *words: str) -> list[str]:
         (["topic", "nonsense", ""], []),
     ],
 )
-def test_commands_options_and_choices(call, words, candidates, monkeypatch):
+def test_commands_options_and_choices(call, words, candidates, monkeypatch) -> None:
     monkeypatch.setenv("BARNABAS_BROKERS", "127.0.0.1:1")
     found = call("complete", *words)
     assert found.err == ""
     assert [line.partition("\t")[0] for line in found.lines] == candidates
 
 
-def test_an_option_is_offered_with_what_it_does(call):
+def test_an_option_is_offered_with_what_it_does(call) -> None:
     assert call("complete", "topic", "delete", "--dry").out == "--dry-run\tonly say what would be deleted\n"
 
 
-def test_what_an_option_does_is_told_as_help_tells_it(call):
+def test_what_an_option_does_is_told_as_help_tells_it(call) -> None:
     assert "(default: 2.0)" in call("complete", "topic", "delete", "--time").out
 
 
-def test_topics_and_groups_are_asked_of_the_broker(barnabas, topic):
+def test_topics_and_groups_are_asked_of_the_broker(barnabas, topic) -> None:
     barnabas("produce", f"{topic}-a", stdin=b"x\n")
     barnabas("topic", "create", f"{topic}-b")
     barnabas("consume", f"{topic}-a", "-g", f"{topic}-g", "-e")

@@ -12,7 +12,7 @@ from tests.setups import require
 
 
 @pytest.mark.parametrize("shell", SCRIPTS)
-def test_a_shell_accepts_its_script(call, shell, tmp_path):
+def test_a_shell_accepts_its_script(call, shell, tmp_path) -> None:
     said = call("completion", shell)
     assert (said.status, said.err) == (0, "")
     require(shell)
@@ -21,7 +21,7 @@ def test_a_shell_accepts_its_script(call, shell, tmp_path):
     subprocess.run([shell, "-n", path], check=True)
 
 
-def test_bash_completes_with_it(call, tmp_path):
+def test_bash_completes_with_it(call, tmp_path) -> None:
     require("bash")
     (tmp_path / "script").write_text(call("completion", "bash").out)
     lines = """
@@ -42,7 +42,7 @@ def test_bash_completes_with_it(call, tmp_path):
     assert (done.stdout, done.stderr) == ("describe delete\n", "")
 
 
-def test_an_unknown_shell_is_a_wrong_call(call):
+def test_an_unknown_shell_is_a_wrong_call(call) -> None:
     status, _, err = call("completion", "tcsh")
     assert status == 2
     assert "invalid choice: 'tcsh'" in err

@@ -13,13 +13,13 @@ def filled(barnabas, topic):
     return topic
 
 
-def test_everything_up_to_the_end(barnabas, filled):
+def test_everything_up_to_the_end(barnabas, filled) -> None:
     said = barnabas("consume", filled, "--exit")
     assert (said.status, said.err) == (0, "")
     assert sorted(said.lines) == [f"p{partition}-{number}" for partition in range(3) for number in range(4)]
 
 
-def test_one_partition_is_in_order(barnabas, filled):
+def test_one_partition_is_in_order(barnabas, filled) -> None:
     assert barnabas("consume", filled, "-p", "1", "--exit").lines == ["p1-0", "p1-1", "p1-2", "p1-3"]
     two = barnabas("consume", filled, "-p", "0,2", "--exit").lines
     assert sorted(two) == sorted(barnabas("consume", filled, "-p", "0", "-p", "2", "--exit").lines)
@@ -44,14 +44,14 @@ def test_one_partition_is_in_order(barnabas, filled):
         (["s@0", "e@1"], []),
     ],
 )
-def test_where_to_begin_and_to_end(barnabas, filled, offset, printed):
+def test_where_to_begin_and_to_end(barnabas, filled, offset, printed) -> None:
     options = [word for one in offset for word in ("-o", one)]
     until = [] if any(":" in one or "e@" in one for one in offset) else ["-e"]
     said = barnabas("consume", filled, "-p", "2", *options, *until)
     assert said == (0, "".join(f"{line}\n" for line in printed), "")
 
 
-def test_from_the_first_record_of_a_time_on(barnabas, topic):
+def test_from_the_first_record_of_a_time_on(barnabas, topic) -> None:
     lines = "".join(f'{{"value": "{day}", "timestamp": {day * 86_400_000}}}\n' for day in (1, 2, 3))
     barnabas("topic", "create", topic, "-c", "retention.ms=-1")
     barnabas("produce", topic, "--json", stdin=lines.encode())
@@ -60,7 +60,7 @@ def test_from_the_first_record_of_a_time_on(barnabas, topic):
     assert barnabas("consume", topic, "-o", "@:1970-01-03").lines == ["1"]
 
 
-def test_so_many_records_and_no_more(barnabas, filled):
+def test_so_many_records_and_no_more(barnabas, filled) -> None:
     assert len(barnabas("consume", filled, "-n", "5").lines) == 5
     assert len(barnabas("consume", filled, "-c", "5").lines) == 5
 
@@ -75,18 +75,18 @@ def test_so_many_records_and_no_more(barnabas, filled):
         (["-f", "%k", "-u"], "k"),
     ],
 )
-def test_what_is_printed_of_a_record(barnabas, filled, options, printed):
+def test_what_is_printed_of_a_record(barnabas, filled, options, printed) -> None:
     said = barnabas("consume", filled, "-p", "0", "-n", "1", *options)
     assert said == (0, printed.format(topic=filled), "")
 
 
-def test_null_is_told_from_nothing_where_asked_for(barnabas, topic):
+def test_null_is_told_from_nothing_where_asked_for(barnabas, topic) -> None:
     barnabas("produce", topic, "-K", ":", "-Z", stdin=b"k:\n")
     assert barnabas("consume", topic, "-e", "-K", ":").out == "k:\n"
     assert barnabas("consume", topic, "-e", "-K", ":", "-Z").out == "k:NULL\n"
 
 
-def test_json_is_an_object_a_line(barnabas, topic):
+def test_json_is_an_object_a_line(barnabas, topic) -> None:
     barnabas("produce", topic, "-k", "k", "-H", "a=1", "-H", "a=2", stdin=b"v\n")
     record = json.loads(barnabas("consume", topic, "-e", "--json").out)
     assert record.pop("timestamp") > 1_600_000_000_000
@@ -102,7 +102,7 @@ def test_json_is_an_object_a_line(barnabas, topic):
     assert json.loads(barnabas("consume", topic, "-e", "--meta-only").out)["value_size"] == 1
 
 
-def test_several_topics_by_name_and_by_pattern(barnabas, filled):
+def test_several_topics_by_name_and_by_pattern(barnabas, filled) -> None:
     barnabas("produce", f"{filled}-2", stdin=b"other\n")
     said = barnabas("consume", filled, f"{filled}-2", "-e").lines
     assert len(said) == 13
@@ -111,12 +111,12 @@ def test_several_topics_by_name_and_by_pattern(barnabas, filled):
     assert barnabas("consume", f"^{filled}-.$", "-e").lines == ["other"]
 
 
-def test_an_empty_topic_has_an_end(barnabas, topic):
+def test_an_empty_topic_has_an_end(barnabas, topic) -> None:
     barnabas("topic", "create", topic)
     assert barnabas("consume", topic, "--exit") == (0, "", "")
 
 
-def test_a_group_goes_on_where_it_stopped(barnabas, filled):
+def test_a_group_goes_on_where_it_stopped(barnabas, filled) -> None:
     first = barnabas("consume", filled, "-g", filled, "-n", "7").lines
     second = barnabas("consume", filled, "-g", filled, "-e").lines
     assert len(first) == 7
@@ -124,7 +124,7 @@ def test_a_group_goes_on_where_it_stopped(barnabas, filled):
     assert barnabas("consume", f"^{filled}$", "-g", filled, "-e") == (0, "", "")
 
 
-def test_a_group_begins_at_the_end_if_told_so(barnabas, filled):
+def test_a_group_begins_at_the_end_if_told_so(barnabas, filled) -> None:
     assert barnabas("consume", filled, "-g", filled, "-o", "end", "-e") == (0, "", "")
 
 
@@ -137,12 +137,12 @@ def test_a_group_begins_at_the_end_if_told_so(barnabas, filled):
         (["{topic}", "-p", "9", "-e"], "{topic} has partitions 0 to 2, no 9"),
     ],
 )
-def test_what_is_not_there_is_said(barnabas, filled, arguments, complaint):
+def test_what_is_not_there_is_said(barnabas, filled, arguments, complaint) -> None:
     said = barnabas("consume", *(argument.format(topic=filled) for argument in arguments))
     assert said == (1, "", f"barnabas consume: {complaint.format(topic=filled)}\n")
 
 
-def test_asking_for_a_topic_does_not_create_it(barnabas, topic):
+def test_asking_for_a_topic_does_not_create_it(barnabas, topic) -> None:
     barnabas("consume", topic, "-e")
     assert topic not in barnabas("topic", "list", "-q").lines
 
@@ -162,7 +162,7 @@ def test_asking_for_a_topic_does_not_create_it(barnabas, topic):
         ([], "the following arguments are required: TOPIC"),
     ],
 )
-def test_a_wrong_call_is_told_before_any_broker_is_asked(call, arguments, complaint):
+def test_a_wrong_call_is_told_before_any_broker_is_asked(call, arguments, complaint) -> None:
     status, out, err = call("consume", *arguments)
     assert (status, out) == (2, "")
     assert complaint in err

@@ -32,17 +32,17 @@ NULLS = SimpleNamespace(topic="t", partition=1, offset=2, timestamp=3, key=None,
         ("", b""),
     ],
 )
-def test_a_format_is_made_of_a_record(text, made):
+def test_a_format_is_made_of_a_record(text, made) -> None:
     assert compile_format(text)(RECORD) == made
 
 
-def test_null_is_shown_as_one_says():
+def test_null_is_shown_as_one_says() -> None:
     assert compile_format("%k|%s|%K|%S|%R")(NULLS) == b"||-1|-1|\xff\xff\xff\xff"
     assert compile_format("%k|%v", b"NULL")(NULLS) == b"NULL|NULL"
 
 
 @pytest.mark.parametrize("text", ["%q", "%", "a%"])
-def test_a_verb_that_there_is_not_is_refused(text):
+def test_a_verb_that_there_is_not_is_refused(text) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="means nothing in a format"):
         compile_format(text)
 
@@ -59,5 +59,5 @@ def test_a_verb_that_there_is_not_is_refused(text):
         ("\udcff", b"\xff"),
     ],
 )
-def test_delimiters_may_be_any_bytes(text, read):
+def test_delimiters_may_be_any_bytes(text, read) -> None:
     assert unescape(text) == read

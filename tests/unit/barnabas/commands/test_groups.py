@@ -5,11 +5,11 @@ from barnabas.commands._output import CommandError
 
 
 @pytest.mark.parametrize("state", ["Empty", "Dead"])
-def test_a_group_that_nobody_is_in_may_be_changed(state):
+def test_a_group_that_nobody_is_in_may_be_changed(state) -> None:
     refuse_active(Group("g", state, None, []))
 
 
 @pytest.mark.parametrize("state", ["Stable", "PreparingRebalance", "CompletingRebalance"])
-def test_an_active_one_may_not(state):
+def test_an_active_one_may_not(state) -> None:
     with pytest.raises(CommandError, match=f"g is {state} with 2 members: stop its consumers first"):
         refuse_active(Group("g", state, None, [{}, {}]))

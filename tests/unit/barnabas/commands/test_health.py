@@ -12,7 +12,7 @@ from tests.broker_process import BrokerProcess
 CHECKS = ["reachable", "controller", "fenced", "leaders", "in sync", "log dirs", "served", "coordinator"]
 
 
-def test_a_cluster_that_is_well(barnabas, topic):
+def test_a_cluster_that_is_well(barnabas, topic) -> None:
     barnabas("topic", "create", topic)
     said = barnabas("health")
     assert said.status == 0
@@ -22,7 +22,7 @@ def test_a_cluster_that_is_well(barnabas, topic):
     assert [check["check"] for check in told["checks"]] == CHECKS
 
 
-def test_a_log_directory_that_has_failed_and_what_was_in_it_are_named(call, half):
+def test_a_log_directory_that_has_failed_and_what_was_in_it_are_named(call, half) -> None:
     said = call("health", "-b", half.bootstrap, "--json")
     checks = {check["check"]: (check["ok"], check["detail"]) for check in json.loads(said.out)["checks"]}
     assert said.status == 1
@@ -35,7 +35,7 @@ def test_a_log_directory_that_has_failed_and_what_was_in_it_are_named(call, half
     assert "/second failed: " in failed
 
 
-def test_groups_that_cannot_be_loaded_are_told_of_and_nobody_waits_for_them(tmp_path, call):
+def test_groups_that_cannot_be_loaded_are_told_of_and_nobody_waits_for_them(tmp_path, call) -> None:
     with BrokerProcess(tmp_path, {"offsets.topic.num.partitions": 1}) as broker:
         place = ("-b", broker.bootstrap)
         call("topic", "create", "t", *place)
@@ -62,7 +62,7 @@ def test_groups_that_cannot_be_loaded_are_told_of_and_nobody_waits_for_them(tmp_
         assert "the broker could not do this; its log says why" in read.err
 
 
-def test_a_broker_that_is_away_and_a_lost_controller_are_named_and_the_rest_is_checked(call, halved):
+def test_a_broker_that_is_away_and_a_lost_controller_are_named_and_the_rest_is_checked(call, halved) -> None:
     said = call("health", "-b", halved.alive, "--json")
     checks = {check["check"]: (check["ok"], check["detail"]) for check in json.loads(said.out)["checks"]}
     assert said.status == 1
@@ -75,11 +75,11 @@ def test_a_broker_that_is_away_and_a_lost_controller_are_named_and_the_rest_is_c
     assert checks["served"] == (True, "all replicas")
 
 
-def test_the_controller_is_the_one_that_leads_the_quorum(barnabas):
+def test_the_controller_is_the_one_that_leads_the_quorum(barnabas) -> None:
     assert "controller   yes  node 1" in barnabas("health").out
 
 
-def test_nothing_is_created_by_asking(tmp_path, call):
+def test_nothing_is_created_by_asking(tmp_path, call) -> None:
     with BrokerProcess(tmp_path) as broker:
         assert call("health", "-b", broker.bootstrap).status == 0
         assert call("topic", "list", "-q", "--internal", "-b", broker.bootstrap).out == ""
@@ -92,14 +92,14 @@ def free() -> str:
         return f"127.0.0.1:{bound.getsockname()[1]}"
 
 
-def test_a_broker_that_does_not_answer_is_not_well(call, free):
+def test_a_broker_that_does_not_answer_is_not_well(call, free) -> None:
     status, out, err = call("health", "-b", free)
     assert (status, err) == (1, "")
     assert out.startswith("healthy: no\n")
     assert f"no broker answers at {free} (connection refused)" in out
 
 
-def test_it_is_waited_for_no_longer_than_told(call, free):
+def test_it_is_waited_for_no_longer_than_told(call, free) -> None:
     began = time.monotonic()
     said = call("health", "-b", free, "--exit-when-healthy", "--interval", "0.05", "--give-up", "0.3")
     assert said.status == 1
@@ -107,7 +107,7 @@ def test_it_is_waited_for_no_longer_than_told(call, free):
     assert time.monotonic() - began < 20
 
 
-def test_it_ends_once_the_broker_is_there(tmp_path, free):
+def test_it_ends_once_the_broker_is_there(tmp_path, free) -> None:
     command = [sys.executable, "-m", "barnabas", "health", "-b", free, "--watch", "--exit-when-healthy"]
     waiting = subprocess.Popen([*command, "--interval", "0.05"], stdout=subprocess.PIPE, text=True)
     assert waiting.stdout.readline() == "healthy: no\n"

@@ -47,7 +47,7 @@ def consumed(topic, shared_broker):
         ["-o", "1"],
     ],
 )
-def test_records_are_printed_alike(kcat, consumed, options):
+def test_records_are_printed_alike(kcat, consumed, options) -> None:
     kcat("-P", "-K:", "-Z", "-H", "one=1", "-H", "two=", "-H", "three", "-H", "one=2", stdin=LINES)
     printed = kcat("-C", "-e", "-q", *options)
     assert printed
@@ -57,7 +57,7 @@ def test_records_are_printed_alike(kcat, consumed, options):
 @pytest.mark.parametrize(
     "options", [["-K:"], ["-K:", "-Z"], ["-K:", "-k", "all"], ["-k", "all"], ["-D", ":"], ["-H", "a=1", "-z", "gzip"]]
 )
-def test_lines_become_the_same_records(kcat, consumed, barnabas, topic, options):
+def test_lines_become_the_same_records(kcat, consumed, barnabas, topic, options) -> None:
     kcat("-P", *options, stdin=LINES)
     count = len(consumed("-f", "."))
     assert barnabas("produce", topic, *options, stdin=LINES).status == 0
@@ -66,7 +66,7 @@ def test_lines_become_the_same_records(kcat, consumed, barnabas, topic, options)
     assert printed[:count] == printed[count:]
 
 
-def test_what_kcat_prints_as_json_is_produced_again(kcat, consumed, barnabas, topic):
+def test_what_kcat_prints_as_json_is_produced_again(kcat, consumed, barnabas, topic) -> None:
     kcat("-P", "-K:", "-H", "a=1", "-H", "a=2", stdin=b"k:v\n")
     assert barnabas("produce", topic, "--json", stdin=kcat("-C", "-e", "-q", "-J")).status == 0
     first, second = consumed("-f", r"%k %s %h %T\n").splitlines()

@@ -54,25 +54,25 @@ def at(ms: int) -> Point:
         ("e@1700000000000", Range(Point("start"), at(NOW))),
     ],
 )
-def test_what_users_write_is_understood(text, meant):
+def test_what_users_write_is_understood(text, meant) -> None:
     assert parse_range(text, NOW) == meant
 
 
 @pytest.mark.parametrize(
     "text", ["", "soon", "1.5", ":", "@", "@soon", "1-2", "--1", "@2023-13-01", "@1h:2h:3h", "٣", "s@"]
 )
-def test_what_means_nothing_is_refused_with_what_would(text):
+def test_what_means_nothing_is_refused_with_what_would(text) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match=r"write|no such time"):
         parse_range(text, NOW)
 
 
 @pytest.mark.parametrize("text", ["3:1", "+5:+4", "-1:-5", "@-1h:-2h", "@2026-01-02:2026-01-01"])
-def test_a_range_that_ends_before_it_begins_is_refused(text):
+def test_a_range_that_ends_before_it_begins_is_refused(text) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="ends before it begins"):
         parse_range(text, NOW)
 
 
-def test_one_place_is_no_range():
+def test_one_place_is_no_range() -> None:
     assert parse_point("-5", NOW) == Point("before_end", 5)
     with pytest.raises(argparse.ArgumentTypeError, match="is a range"):
         parse_point("1:2", NOW)
@@ -95,10 +95,10 @@ def test_one_place_is_no_range():
         (at(NOW), 14),
     ],
 )
-def test_a_point_means_an_offset_that_is_not_before_the_start(point, offset):
+def test_a_point_means_an_offset_that_is_not_before_the_start(point, offset) -> None:
     found = resolve(lambda partitions, ms: dict.fromkeys(partitions, 14), point, {"p": 10}, {"p": 20}, {"p": 12})
     assert found == {"p": offset}
 
 
-def test_what_nothing_is_committed_for_counts_as_read_up_to_its_start():
+def test_what_nothing_is_committed_for_counts_as_read_up_to_its_start() -> None:
     assert resolve(lambda *_: {}, Point("committed"), {"p": 10}, {"p": 20}) == {"p": 10}

@@ -17,17 +17,17 @@ from barnabas.commands._output import (
 )
 
 
-def test_columns_are_as_wide_as_their_widest_cell_and_numbers_stand_at_the_right(capsys):
+def test_columns_are_as_wide_as_their_widest_cell_and_numbers_stand_at_the_right(capsys) -> None:
     print_table(("name", "log_end"), [{"name": "a", "log_end": 1}, {"name": "longer", "log_end": None}])
     assert capsys.readouterr().out == "NAME    LOG-END\na             1\nlonger        -\n"
 
 
-def test_a_table_without_rows_is_its_header(capsys):
+def test_a_table_without_rows_is_its_header(capsys) -> None:
     print_table(("name", "n"), [])
     assert capsys.readouterr().out == "NAME  N\n"
 
 
-def test_facts_stand_below_each_other(capsys):
+def test_facts_stand_below_each_other(capsys) -> None:
     print_facts({"id": "x", "log_end": 3})
     assert capsys.readouterr().out == "ID       x\nLOG-END  3\n"
 
@@ -35,16 +35,16 @@ def test_facts_stand_below_each_other(capsys):
 @pytest.mark.parametrize(
     ("value", "shown"), [(None, "-"), (True, "yes"), (False, "no"), ([1, 2], "1,2"), ([], "-"), (0, "0"), ("", "")]
 )
-def test_a_value_is_shown_to_people(value, shown):
+def test_a_value_is_shown_to_people(value, shown) -> None:
     assert cell(value) == shown
 
 
-def test_programs_get_all_of_the_rows(capsys):
+def test_programs_get_all_of_the_rows(capsys) -> None:
     show(argparse.Namespace(json=True), ("a",), [{"a": None, "b": "ü"}])
     assert json.loads(capsys.readouterr().out) == [{"a": None, "b": "ü"}]
 
 
-def test_a_report_tells_people_line_by_line_and_fails_if_anything_did(capsys):
+def test_a_report_tells_people_line_by_line_and_fails_if_anything_did(capsys) -> None:
     report = Report(argparse.Namespace(command="topic create", json=False))
     report.done("created", "a", "well", partitions=1)
     report.failed("b", "no")
@@ -52,27 +52,27 @@ def test_a_report_tells_people_line_by_line_and_fails_if_anything_did(capsys):
     assert capsys.readouterr() == ("created a: well\n", "barnabas topic create: b: no\n")
 
 
-def test_a_report_tells_programs_at_the_end(capsys):
+def test_a_report_tells_programs_at_the_end(capsys) -> None:
     report = Report(argparse.Namespace(command="topic create", json=True))
     report.done("created", "a", "well", partitions=1)
     assert report.end() == 0
     assert json.loads(capsys.readouterr().out) == [{"name": "a", "result": "created", "partitions": 1}]
 
 
-def test_an_error_of_the_client_is_told_without_its_class():
+def test_an_error_of_the_client_is_told_without_its_class() -> None:
     assert explain(errors.GroupAuthorizationFailedError("not yours")) == "not yours"
 
 
-def test_what_the_broker_does_not_serve_is_told_so():
+def test_what_the_broker_does_not_serve_is_told_so() -> None:
     assert (explain(errors.IncompatibleBrokerVersion("X")) or "").startswith("the broker does not serve what this")
 
 
-def test_a_failure_that_the_broker_says_nothing_of_is_looked_up_in_its_log():
+def test_a_failure_that_the_broker_says_nothing_of_is_looked_up_in_its_log() -> None:
     assert explain(errors.UnknownError()) == "the broker could not do this; its log says why"
     assert explain(errors.UnknownError("the disk is gone")) == "the disk is gone"
 
 
-def test_what_is_not_the_client_s_error_is_not_explained_away():
+def test_what_is_not_the_client_s_error_is_not_explained_away() -> None:
     assert explain(ValueError("a bug")) is None
 
 
@@ -85,15 +85,15 @@ def test_what_is_not_the_client_s_error_is_not_explained_away():
         ("just: words", "just: words"),
     ],
 )
-def test_names_of_the_client_s_own_are_left_out(text, said):
+def test_names_of_the_client_s_own_are_left_out(text, said) -> None:
     assert plain(text) == said
 
 
-def test_the_broker_s_own_words_come_before_the_meaning_of_its_code():
+def test_the_broker_s_own_words_come_before_the_meaning_of_its_code() -> None:
     assert explain_code(37, "would be no increase") == "would be no increase"
     assert explain_code(3, None) == "there is no such topic or partition"
     assert explain_code(31_000, None) == str(errors.UnknownError.description)
 
 
-def test_one_is_no_plural():
+def test_one_is_no_plural() -> None:
     assert (count_of(1, "record"), count_of(0, "record")) == ("1 record", "0 records")

@@ -15,7 +15,7 @@ def leaves() -> list[str]:
 
 
 @pytest.mark.parametrize("words", leaves())
-def test_each_command_has_help_and_examples_of_itself(call, words):
+def test_each_command_has_help_and_examples_of_itself(call, words) -> None:
     status, out, _ = call(*words.split(), "--help")
     assert status == 0
     assert out.startswith(f"usage: barnabas {words} [OPTION]...")
@@ -25,13 +25,13 @@ def test_each_command_has_help_and_examples_of_itself(call, words):
 
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if find([name, "--help"]).is_group])
-def test_a_command_with_subcommands_lists_them(call, name):
+def test_a_command_with_subcommands_lists_them(call, name) -> None:
     status, out, _ = call(name, "--help")
     assert status == 0
     assert all(f"\n  {sub} " in out for sub in find([name, "--help"]).module.SUBCOMMANDS)
 
 
-def test_a_subcommand_that_there_is_not_is_named(call):
+def test_a_subcommand_that_there_is_not_is_named(call) -> None:
     expected = "barnabas topic: unknown command 'grow'; `barnabas topic --help` lists them\n"
     assert call("topic", "grow", "t") == (2, "", expected)
     assert call("topic", "creat", "t").err == "barnabas topic: unknown command 'creat'; did you mean create?\n"
@@ -40,7 +40,7 @@ def test_a_subcommand_that_there_is_not_is_named(call):
     )
 
 
-def test_without_a_subcommand_the_help_is_the_complaint(call):
+def test_without_a_subcommand_the_help_is_the_complaint(call) -> None:
     assert call("topic") == (2, "", call("topic", "--help").out)
 
 
@@ -53,13 +53,13 @@ def test_without_a_subcommand_the_help_is_the_complaint(call):
         (["group", "list", "readers"], "it takes no more arguments: readers"),
     ],
 )
-def test_what_a_command_does_not_take_is_named(call, words, complaint):
+def test_what_a_command_does_not_take_is_named(call, words, complaint) -> None:
     status, out, err = call(*words)
     assert (status, out) == (2, "")
     assert err.splitlines()[-1].endswith(f"error: {complaint}")
 
 
-def test_a_default_subcommand_is_meant_where_none_is_named():
+def test_a_default_subcommand_is_meant_where_none_is_named() -> None:
     assert find(["cluster"]).command == find(["cluster", "--json"]).command == "cluster info"
     assert find(["cluster", "quorum"]).command == "cluster quorum"
     assert find(["cluster", "--help"]).is_group
@@ -74,12 +74,12 @@ def test_a_default_subcommand_is_meant_where_none_is_named():
         ["produce", "-p", "0", "--", "t", "FILE"],
     ],
 )
-def test_options_may_stand_anywhere_among_the_arguments(words):
+def test_options_may_stand_anywhere_among_the_arguments(words) -> None:
     found = find(words)
     options = make_parser(found).parse_intermixed_args(found.rest)
     assert (options.topic, options.file, options.partition) == ("t", ["FILE"], 0)
 
 
-def test_options_are_not_abbreviated():
+def test_options_are_not_abbreviated() -> None:
     with pytest.raises(SystemExit):
         make_parser(find(["topic", "delete"])).parse_args(["t", "--dry"])

@@ -22,12 +22,12 @@ def records(bootstrap: str, topic: str) -> list:
         consumer.close()
 
 
-def test_each_line_is_a_record_every_byte_of_it(barnabas, topic, shared_broker):
+def test_each_line_is_a_record_every_byte_of_it(barnabas, topic, shared_broker) -> None:
     assert barnabas("produce", topic, stdin=b"one\ntwo\r\n\nthree") == (0, "", "")
     assert [record.value for record in records(shared_broker.bootstrap, topic)] == [b"one", b"two\r", b"", b"three"]
 
 
-def test_each_file_is_a_record_or_each_of_its_lines(barnabas, topic, shared_broker, tmp_path: Path):
+def test_each_file_is_a_record_or_each_of_its_lines(barnabas, topic, shared_broker, tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).write_text(f"{name}1\n{name}2\n")
     files = (str(tmp_path / "b"), str(tmp_path / "a"))
@@ -37,47 +37,47 @@ def test_each_file_is_a_record_or_each_of_its_lines(barnabas, topic, shared_brok
     assert found == [b"b1\nb2\n", b"a1\na2\n", b"b1", b"b2", b"a1", b"a2"]
 
 
-def test_one_key_and_headers_for_all(barnabas, topic, shared_broker):
+def test_one_key_and_headers_for_all(barnabas, topic, shared_broker) -> None:
     barnabas("produce", topic, "-k", "K", "-H", "a=1", "-H", "a=2", stdin=b"v\n")
     (record,) = records(shared_broker.bootstrap, topic)
     assert (record.key, record.value) == (b"K", b"v")
     assert list(record.headers) == [("a", b"1"), ("a", b"2")]
 
 
-def test_a_key_in_each_line(barnabas, topic, shared_broker):
+def test_a_key_in_each_line(barnabas, topic, shared_broker) -> None:
     assert barnabas("produce", topic, "-K", "::", stdin=b"k1::v1\n::v2\nk3::\n").status == 0
     found = [(record.key, record.value) for record in records(shared_broker.bootstrap, topic)]
     assert found == [(b"k1", b"v1"), (b"", b"v2"), (b"k3", b"")]
 
 
-def test_a_line_without_the_delimiter_has_the_key_of_all_or_none(barnabas, topic, shared_broker):
+def test_a_line_without_the_delimiter_has_the_key_of_all_or_none(barnabas, topic, shared_broker) -> None:
     barnabas("produce", topic, "-K", "::", stdin=b"k::v\nv\n")
     barnabas("produce", topic, "-K", "::", "-k", "all", stdin=b"k::v\nv\n")
     assert [record.key for record in records(shared_broker.bootstrap, topic)] == [b"k", None, b"k", b"all"]
 
 
-def test_records_may_end_otherwise(barnabas, topic, shared_broker):
+def test_records_may_end_otherwise(barnabas, topic, shared_broker) -> None:
     barnabas("produce", topic, "-D", r"\0", "-K", r"\t", stdin=b"k\tone\n\0two")
     found = [(record.key, record.value) for record in records(shared_broker.bootstrap, topic)]
     assert found == [(b"k", b"one\n"), (None, b"two")]
 
 
-def test_what_is_empty_is_null_where_asked_for(barnabas, topic, shared_broker):
+def test_what_is_empty_is_null_where_asked_for(barnabas, topic, shared_broker) -> None:
     barnabas("produce", topic, "-K", ":", "-Z", stdin=b"k:\n:v\n:\n")
     found = [(record.key, record.value) for record in records(shared_broker.bootstrap, topic)]
     assert found == [(b"k", None), (None, b"v"), (None, None)]
 
 
-def test_what_is_sent_is_printed_too_where_asked_for(barnabas, topic):
+def test_what_is_sent_is_printed_too_where_asked_for(barnabas, topic) -> None:
     assert barnabas("produce", topic, "-T", "-K", ":", stdin=b"a:1\nb:2\n").out == "a:1\nb:2\n"
 
 
-def test_no_more_than_so_many(barnabas, topic, shared_broker):
+def test_no_more_than_so_many(barnabas, topic, shared_broker) -> None:
     barnabas("produce", topic, "-c", "2", stdin=b"a\nb\nc\n")
     assert [record.value for record in records(shared_broker.bootstrap, topic)] == [b"a", b"b"]
 
 
-def test_records_as_json_go_where_they_say_unless_told_otherwise(barnabas, topic, shared_broker):
+def test_records_as_json_go_where_they_say_unless_told_otherwise(barnabas, topic, shared_broker) -> None:
     barnabas("topic", "create", f"{topic}:2", f"{topic}-other:2", "-c", "retention.ms=-1")
     line = f'{{"topic": "{topic}", "partition": 1, "value": "v", "timestamp": 5}}\n'.encode()
     assert barnabas("produce", "--json", stdin=line) == (0, "", "")
@@ -86,7 +86,7 @@ def test_records_as_json_go_where_they_say_unless_told_otherwise(barnabas, topic
     assert barnabas("consume", f"{topic}-other", "-e", "-f", "%p %T %k %v %h").out == "0 5 k v a=1"
 
 
-def test_a_line_that_is_no_record_is_named_and_those_before_it_are_sent(barnabas, topic, shared_broker):
+def test_a_line_that_is_no_record_is_named_and_those_before_it_are_sent(barnabas, topic, shared_broker) -> None:
     status, out, err = barnabas("produce", topic, "--json", stdin=b'{"value": "a"}\n{"value": 1}\n')
     assert (status, out) == (1, "")
     assert err.startswith("barnabas produce: record 2 of standard input: value: write null, a string or")
@@ -96,19 +96,19 @@ def test_a_line_that_is_no_record_is_named_and_those_before_it_are_sent(barnabas
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_every_codec(barnabas, topic, shared_broker, codec):
+def test_every_codec(barnabas, topic, shared_broker, codec) -> None:
     assert barnabas("produce", topic, "-z", codec, stdin=b"value\n" * 100) == (0, "", "")
     assert [record.value for record in records(shared_broker.bootstrap, topic)] == [b"value"] * 100
 
 
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
-def test_every_kind_of_acknowledgement(barnabas, topic, shared_broker, acks):
+def test_every_kind_of_acknowledgement(barnabas, topic, shared_broker, acks) -> None:
     barnabas("topic", "create", topic)
     assert barnabas("produce", topic, "--acks", acks, stdin=b"value\n") == (0, "", "")
     assert [record.value for record in records(shared_broker.bootstrap, topic)] == [b"value"]
 
 
-def test_records_that_the_broker_refuses_are_counted(barnabas, topic):
+def test_records_that_the_broker_refuses_are_counted(barnabas, topic) -> None:
     barnabas("topic", "create", topic, "-c", "max.message.bytes=100")
     status, out, err = barnabas("produce", topic, stdin=b"x" * 200 + b"\n")
     assert (status, out) == (1, "")
@@ -123,7 +123,7 @@ def test_records_that_the_broker_refuses_are_counted(barnabas, topic):
         (["{topic}", "missing.txt"], "cannot read missing.txt: No such file or directory"),
     ],
 )
-def test_what_cannot_be_written_is_said_in_one_line(barnabas, topic, arguments, complaint):
+def test_what_cannot_be_written_is_said_in_one_line(barnabas, topic, arguments, complaint) -> None:
     barnabas("topic", "create", topic)
     status, out, err = barnabas("produce", *(argument.format(topic=topic) for argument in arguments), stdin=b"v\n")
     assert (status, out) == (1, "")
@@ -142,17 +142,17 @@ def test_what_cannot_be_written_is_said_in_one_line(barnabas, topic, arguments, 
         (["t", "-z", "rar"], "invalid choice: 'rar'"),
     ],
 )
-def test_a_wrong_call_is_told_before_any_broker_is_asked(call, arguments, complaint):
+def test_a_wrong_call_is_told_before_any_broker_is_asked(call, arguments, complaint) -> None:
     status, out, err = call("produce", *arguments)
     assert (status, out) == (2, "")
     assert complaint in err
 
 
-def test_a_header_needs_a_name(call):
+def test_a_header_needs_a_name(call) -> None:
     assert call("produce", "t", "-H", "x").status == 2
 
 
-def test_why_a_topic_could_not_be_created_is_told(call, tmp_path):
+def test_why_a_topic_could_not_be_created_is_told(call, tmp_path) -> None:
     with BrokerProcess(tmp_path, {"default.replication.factor": 3}) as broker:
         status, _, err = call("produce", "auto", "-b", broker.bootstrap, stdin=b"hi\n")
     assert (status, err) == (

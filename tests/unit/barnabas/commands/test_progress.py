@@ -17,7 +17,7 @@ def always(monkeypatch) -> None:
     monkeypatch.setattr(_progress, "INTERVAL_S", 0)
 
 
-def test_a_bar_is_drawn_on_a_terminal_and_gone_at_the_end(monkeypatch):
+def test_a_bar_is_drawn_on_a_terminal_and_gone_at_the_end(monkeypatch) -> None:
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
     with Progress(4, "records") as progress:
         progress.advance(1)
@@ -27,13 +27,13 @@ def test_a_bar_is_drawn_on_a_terminal_and_gone_at_the_end(monkeypatch):
     assert terminal.getvalue().endswith("\r\x1b[K")
 
 
-def test_where_the_total_is_not_known_there_is_a_count():
+def test_where_the_total_is_not_known_there_is_a_count() -> None:
     progress = Progress(None, "records")
     progress.advance(1200)
     assert progress.line().startswith("1,200 records, ")
 
 
-def test_nothing_is_drawn_for_who_does_not_want_it_or_for_a_file(monkeypatch):
+def test_nothing_is_drawn_for_who_does_not_want_it_or_for_a_file(monkeypatch) -> None:
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
     with Progress(4, "records", hidden=True) as progress:
         progress.advance(1)

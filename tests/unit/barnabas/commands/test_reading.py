@@ -26,7 +26,7 @@ def consumer(filled, shared_broker):
     client.close()
 
 
-def test_a_group_has_not_read_what_was_not_printed(consumer, filled):
+def test_a_group_has_not_read_what_was_not_printed(consumer, filled) -> None:
     reading = GroupReading(consumer, [filled], until_end=True)
 
     def print_nothing(records: list) -> None:
@@ -47,7 +47,7 @@ def test_a_group_has_not_read_what_was_not_printed(consumer, filled):
     assert [record.value for record in read] == [b"0", b"1", b"2"]
 
 
-def test_it_is_known_how_much_there_is_of_a_range(consumer, filled):
+def test_it_is_known_how_much_there_is_of_a_range(consumer, filled) -> None:
     whole = RangeReading(consumer, [filled], None, Range(Point("offset", 1)), until_end=True)
     assert (whole.expected(None), whole.expected(1), whole.done) == (2, 1, False)
     endless = RangeReading(consumer, [filled], None, Range(), until_end=False)
@@ -56,7 +56,7 @@ def test_it_is_known_how_much_there_is_of_a_range(consumer, filled):
     assert (nothing.expected(None), nothing.done) == (0, True)
 
 
-def test_names_beside_a_pattern_are_names(barnabas, shared_broker, topic):
+def test_names_beside_a_pattern_are_names(barnabas, shared_broker, topic) -> None:
     barnabas("topic", "create", f"{topic}.a", f"{topic}-a", f"{topic}-b")
     client = KafkaConsumer(bootstrap_servers=shared_broker.bootstrap, group_id=topic)
     try:
@@ -92,7 +92,7 @@ def member(barnabas, shared_broker, topic):
 
 def test_a_member_comes_to_the_end_of_a_join_that_outlasts_its_polls(
     barnabas, shared_broker, topic, member, monkeypatch
-):
+) -> None:
     # Each join is due to a new topic, and waits for the other member, who has to hear of it first.
     monkeypatch.setattr(_reading, "POLL_MS", 10)
     client = KafkaConsumer(bootstrap_servers=shared_broker.bootstrap, group_id=topic, metadata_max_age_ms=100)

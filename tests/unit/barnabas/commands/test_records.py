@@ -13,7 +13,7 @@ HEADERS = st.lists(st.tuples(st.text(max_size=5), FIELDS), max_size=4)
 
 
 @given(key=FIELDS, value=FIELDS, headers=HEADERS, timestamp=st.integers(-1, 2**63 - 1))
-def test_what_is_written_is_read_back(key, value, headers, timestamp):
+def test_what_is_written_is_read_back(key, value, headers, timestamp) -> None:
     record = SimpleNamespace(
         topic="t", partition=3, offset=7, timestamp=timestamp, timestamp_type=0, key=key, value=value, headers=headers
     )
@@ -25,7 +25,7 @@ def test_what_is_written_is_read_back(key, value, headers, timestamp):
     assert (read.topic, read.partition, read.timestamp_ms) == ("t", 3, timestamp)
 
 
-def test_meta_only_has_the_size_in_place_of_the_value():
+def test_meta_only_has_the_size_in_place_of_the_value() -> None:
     record = SimpleNamespace(
         topic="t", partition=3, offset=7, timestamp=1, timestamp_type=1, key=None, value=b"abc", headers=[]
     )
@@ -35,14 +35,14 @@ def test_meta_only_has_the_size_in_place_of_the_value():
     assert fields["timestamp_type"] == "append"
 
 
-def test_what_kcat_prints_is_read_too():
+def test_what_kcat_prints_is_read_too() -> None:
     line = b'{"topic":"t","partition":0,"tstype":"create","ts":5,"headers":["a","1","a",null],"key":"k","payload":"v"}'
     read = from_json(line)
     assert (read.topic, read.timestamp_ms, read.key, read.value) == ("t", 5, b"k", b"v")
     assert read.headers == [("a", b"1"), ("a", None)]
 
 
-def test_what_is_left_out_is_for_the_producer_to_choose():
+def test_what_is_left_out_is_for_the_producer_to_choose() -> None:
     assert from_json(b'{"value": null, "headers": {"a": "1"}}') == (None, None, [("a", b"1")], None, None, None)
 
 
@@ -66,7 +66,7 @@ def test_what_is_left_out_is_for_the_producer_to_choose():
         (b'{"value": "", "headers": [{"value": "1"}]}', "a header's key is a string"),
     ],
 )
-def test_what_is_no_record_is_refused(line, complaint):
+def test_what_is_no_record_is_refused(line, complaint) -> None:
     with pytest.raises(CommandError) as refused:
         from_json(line)
     assert complaint in str(refused.value)

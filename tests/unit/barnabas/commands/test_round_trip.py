@@ -44,7 +44,7 @@ def stored(bootstrap: str, topic: str) -> list[tuple]:
 
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(records=RECORDS)
-def test_records_come_back_as_they_were(barnabas, shared_broker, records):
+def test_records_come_back_as_they_were(barnabas, shared_broker, records) -> None:
     name = f"round-trip-{next(numbers)}"
     barnabas("topic", "create", f"{name}:{PARTITIONS}", f"{name}-copy:{PARTITIONS}", "-c", "retention.ms=-1")
     producer = Producer({"bootstrap.servers": shared_broker.bootstrap, "log_level": 0})

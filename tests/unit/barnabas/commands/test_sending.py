@@ -16,14 +16,14 @@ from tests.broker_process import COMMAND, BrokerProcess
 
 
 @pytest.mark.parametrize(("bound", "value"), [("MAX_PENDING", 1), ("MAX_PENDING_BYTES", 10)])
-def test_a_fast_input_waits_for_the_broker_and_nothing_is_lost(barnabas, topic, monkeypatch, bound, value):
+def test_a_fast_input_waits_for_the_broker_and_nothing_is_lost(barnabas, topic, monkeypatch, bound, value) -> None:
     monkeypatch.setattr(_sending, bound, value)
     lines = b"".join(b"%d\n" % number for number in range(50))
     assert barnabas("produce", topic, stdin=lines) == (0, "", "")
     assert barnabas("consume", topic, "-e").out.encode() == lines
 
 
-def test_what_is_refused_meanwhile_is_counted(barnabas, topic, monkeypatch):
+def test_what_is_refused_meanwhile_is_counted(barnabas, topic, monkeypatch) -> None:
     monkeypatch.setattr(_sending, "MAX_PENDING", 1)
     barnabas("topic", "create", topic, "-c", "max.message.bytes=100")
     status, _, err = barnabas("produce", topic, stdin=(b"x" * 200 + b"\n") * 3)
@@ -31,7 +31,7 @@ def test_what_is_refused_meanwhile_is_counted(barnabas, topic, monkeypatch):
     assert err.startswith("barnabas produce: 3 records were not acknowledged: ")
 
 
-def test_metadata_is_asked_for_once_until_it_is_there():
+def test_metadata_is_asked_for_once_until_it_is_there() -> None:
     metadata = KafkaConnectionManager(NetworkSelector()).cluster
     woken = []
     metadata._wakeup = SimpleNamespace(notify=lambda: woken.append(1))
@@ -44,7 +44,7 @@ def test_metadata_is_asked_for_once_until_it_is_there():
     assert len(woken) == 2
 
 
-def test_a_producer_that_has_lost_its_producer_id_gets_another(shared_broker, topic):
+def test_a_producer_that_has_lost_its_producer_id_gets_another(shared_broker, topic) -> None:
     arguments = ["produce", topic, "-b", shared_broker.bootstrap, "-X", "delivery.timeout.ms=31000"]
     options = parse(make_parser(find(arguments)), arguments[1:])
     record = NewRecord(None, b"v", [], topic, None)
@@ -57,7 +57,7 @@ def test_a_producer_that_has_lost_its_producer_id_gets_another(shared_broker, to
 
 
 @pytest.mark.parametrize("most", [_sending.MAX_PENDING, 1])
-def test_what_the_client_neither_sends_nor_gives_up_is_told(barnabas, topic, monkeypatch, most):
+def test_what_the_client_neither_sends_nor_gives_up_is_told(barnabas, topic, monkeypatch, most) -> None:
     monkeypatch.setattr(_sending, "QUIET_S", 0.2)
     monkeypatch.setattr(_sending, "MAX_PENDING", most)
     monkeypatch.setattr(KafkaSender, "_send_producer_data", lambda self: 10)
@@ -67,7 +67,7 @@ def test_what_the_client_neither_sends_nor_gives_up_is_told(barnabas, topic, mon
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_signal_ends_it_though_what_is_on_its_way_cannot_arrive(tmp_path, number, status):
+def test_a_signal_ends_it_though_what_is_on_its_way_cannot_arrive(tmp_path, number, status) -> None:
     command = [*COMMAND, "produce", "t", "--tee", "-b"]
     with BrokerProcess(tmp_path) as broker:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}

@@ -12,16 +12,16 @@ def of(kind, *given: str) -> dict:
 
 
 @pytest.mark.parametrize("name", ["fetch.max.wait.ms", "fetch_max_wait_ms", "fetch.wait.max.ms"])
-def test_a_setting_has_java_s_librdkafka_s_and_kafka_python_s_name(name):
+def test_a_setting_has_java_s_librdkafka_s_and_kafka_python_s_name(name) -> None:
     assert of(KafkaConsumer, f"{name}=7") == {"fetch_max_wait_ms": 7}
 
 
-def test_every_alias_is_of_a_setting_that_there_is():
+def test_every_alias_is_of_a_setting_that_there_is() -> None:
     known = {*KafkaAdminClient.DEFAULT_CONFIG, *KafkaConsumer.DEFAULT_CONFIG, *KafkaProducer.DEFAULT_CONFIG}
     assert set(ALIASES.values()) <= known
 
 
-def test_values_become_what_the_client_wants():
+def test_values_become_what_the_client_wants() -> None:
     given = ("acks=all", "enable.idempotence=false", "linger.ms=3", "security.protocol=SASL_SSL")
     assert of(KafkaProducer, *given) == {
         "acks": "all",
@@ -32,11 +32,11 @@ def test_values_become_what_the_client_wants():
     assert of(KafkaConsumer, "topic.auto.offset.reset=smallest") == {"auto_offset_reset": "earliest"}
 
 
-def test_a_client_gets_only_the_settings_it_has():
+def test_a_client_gets_only_the_settings_it_has() -> None:
     assert of(KafkaAdminClient, "isolation.level=read_committed", "request.timeout.ms=1") == {"request_timeout_ms": 1}
 
 
-def test_later_settings_go_over_earlier_ones():
+def test_later_settings_go_over_earlier_ones() -> None:
     assert of(KafkaAdminClient, "client.id=a", "client_id=b") == {"client_id": "b"}
 
 
@@ -50,12 +50,12 @@ def test_later_settings_go_over_earlier_ones():
         ("security.protocol=MAGIC", "write one of PLAINTEXT, SSL"),
     ],
 )
-def test_what_cannot_be_is_refused(given, complaint):
+def test_what_cannot_be_is_refused(given, complaint) -> None:
     with pytest.raises(WrongCall, match=complaint):
         of(KafkaAdminClient, given)
 
 
-def test_settings_are_read_from_a_file(tmp_path):
+def test_settings_are_read_from_a_file(tmp_path) -> None:
     path = tmp_path / "client.conf"
     path.write_text("# where\n\nclient.id = me\n")
     assert read_settings(str(path)) == [("client.id", "me")]
@@ -66,12 +66,12 @@ def test_settings_are_read_from_a_file(tmp_path):
         read_settings(str(tmp_path / "missing"))
 
 
-def test_a_setting_is_written_with_an_equals_sign():
+def test_a_setting_is_written_with_an_equals_sign() -> None:
     with pytest.raises(argparse.ArgumentTypeError):
         parse_setting("client.id")
 
 
-def test_settings_reach_the_client(barnabas, topic):
+def test_settings_reach_the_client(barnabas, topic) -> None:
     said = barnabas("topic", "list", "-X", "nonsense=1")
     assert said == (2, "", "barnabas topic list: -X nonsense: there is no such setting\n")
     said = barnabas("consume", topic, "-X", "fetch.max.wait.ms=99999999")

@@ -5,12 +5,12 @@ from kafka import KafkaAdminClient, TopicPartition
 from barnabas.commands._topics import choose, end_offsets, offsets_at, partitions_of, start_offsets, uuid_text
 
 
-def test_ids_are_written_as_kafka_writes_them():
+def test_ids_are_written_as_kafka_writes_them() -> None:
     assert uuid_text(uuid.UUID(int=0)) == "AAAAAAAAAAAAAAAAAAAAAA"
     assert uuid_text("ffffffff-ffff-ffff-ffff-ffffffffffff") == "_____________________w"
 
 
-def test_topics_are_chosen_in_the_order_of_their_names_and_then_by_patterns(barnabas, topic, shared_broker):
+def test_topics_are_chosen_in_the_order_of_their_names_and_then_by_patterns(barnabas, topic, shared_broker) -> None:
     barnabas("topic", "create", f"{topic}-a", f"{topic}-b:2", f"{topic}-c")
     client = KafkaAdminClient(bootstrap_servers=shared_broker.bootstrap)
     try:

@@ -95,7 +95,7 @@ def wait_until_gone(pids: list[int]) -> None:
                 os.close(key.fd)
 
 
-def test_three_brokers_serve_one_cluster_when_it_says_so(up, call, tmp_path):
+def test_three_brokers_serve_one_cluster_when_it_says_so(up, call, tmp_path) -> None:
     running = up("--json", "--data-dir", str(tmp_path / "data"), "--topic", "t:6", "--topic", "plain")
     told = running.ready()
     assert [broker["id"] for broker in told["brokers"]] == [1, 2, 3]
@@ -114,7 +114,7 @@ def test_three_brokers_serve_one_cluster_when_it_says_so(up, call, tmp_path):
     assert "Traceback" not in running.said
 
 
-def test_a_broker_that_is_killed_is_told_of_and_the_others_go_on(up, call, tmp_path):
+def test_a_broker_that_is_killed_is_told_of_and_the_others_go_on(up, call, tmp_path) -> None:
     running = up("--json", "--data-dir", str(tmp_path / "data dir"), "--topic", "t:3")
     victim, *others = running.ready()["brokers"]
     os.kill(victim["pid"], signal.SIGKILL)
@@ -148,7 +148,7 @@ def test_a_broker_that_is_killed_is_told_of_and_the_others_go_on(up, call, tmp_p
     assert running.stop() == 0
 
 
-def test_when_no_broker_is_left_it_ends_with_1(up):
+def test_when_no_broker_is_left_it_ends_with_1(up) -> None:
     running = up("--json", "--ephemeral", "--brokers", "1")
     (only,) = running.ready()["brokers"]
     os.kill(only["pid"], signal.SIGKILL)
@@ -156,7 +156,7 @@ def test_when_no_broker_is_left_it_ends_with_1(up):
     assert "was ended by SIGKILL; none of those that were started here is left\n" in running.said
 
 
-def test_brokers_go_with_a_parent_that_is_killed(up, tmp_path):
+def test_brokers_go_with_a_parent_that_is_killed(up, tmp_path) -> None:
     running = up("--json", "--data-dir", str(tmp_path / "data"))
     brokers = running.ready()["brokers"]
     running.process.kill()
@@ -164,7 +164,7 @@ def test_brokers_go_with_a_parent_that_is_killed(up, tmp_path):
     assert {(Path(broker["data_dir"]) / ".kafka_cleanshutdown").exists() for broker in brokers} == {True}
 
 
-def test_it_goes_with_its_own_parent_if_that_is_asked_for(up):
+def test_it_goes_with_its_own_parent_if_that_is_asked_for(up) -> None:
     running = up("--json", "--ephemeral", "--brokers", "1", "--exit-with-parent")
     running.ready()
     running.process.stdin.close()
@@ -173,7 +173,7 @@ def test_it_goes_with_its_own_parent_if_that_is_asked_for(up):
 
 
 @pytest.mark.parametrize("ports", ["others", "the same"])
-def test_a_second_start_finds_what_was_written_and_waits_for_nobody(up, call, tmp_path, ports):
+def test_a_second_start_finds_what_was_written_and_waits_for_nobody(up, call, tmp_path, ports) -> None:
     options = ["--json", "--data-dir", str(tmp_path / "data"), PATIENT]
     running = up(*options, "--topic", "t")
     told = running.ready()
@@ -190,7 +190,7 @@ def test_a_second_start_finds_what_was_written_and_waits_for_nobody(up, call, tm
 
 
 @pytest.mark.parametrize(("brokers", "controllers"), [(1, [1]), (2, [1]), (4, [1, 2, 3])])
-def test_the_first_brokers_are_controllers(up, call, brokers, controllers):
+def test_the_first_brokers_are_controllers(up, call, brokers, controllers) -> None:
     running = up("--json", "--ephemeral", "--brokers", str(brokers))
     told = running.ready()
     assert len(told["brokers"]) == brokers
@@ -202,7 +202,7 @@ def test_the_first_brokers_are_controllers(up, call, brokers, controllers):
     assert not Path(told["brokers"][0]["data_dir"]).exists()
 
 
-def test_people_and_a_descriptor_are_told_the_same_line(up):
+def test_people_and_a_descriptor_are_told_the_same_line(up) -> None:
     reading, writing = os.pipe()
     running = up("--ephemeral", "--brokers", "1", "--ready-fd", str(writing), pass_fds=(writing,))
     os.close(writing)
@@ -214,7 +214,7 @@ def test_people_and_a_descriptor_are_told_the_same_line(up):
     assert running.stop() == 0
 
 
-def test_each_line_of_the_log_says_whose_it_is(up):
+def test_each_line_of_the_log_says_whose_it_is(up) -> None:
     running = up("--json", "--ephemeral", "--brokers", "2")
     running.ready()
     assert running.stop() == 0
@@ -223,7 +223,7 @@ def test_each_line_of_the_log_says_whose_it_is(up):
     assert [f"node {number} of cluster" in running.said for number in (1, 2)] == [True, True]
 
 
-def test_ctrl_c_kills_those_that_do_not_stop(up):
+def test_ctrl_c_kills_those_that_do_not_stop(up) -> None:
     running = up("--json", "--ephemeral", "--brokers", "1")
     (only,) = running.ready()["brokers"]
     os.kill(only["pid"], signal.SIGSTOP)
@@ -231,20 +231,20 @@ def test_ctrl_c_kills_those_that_do_not_stop(up):
     assert running.stop(signal.SIGINT) == 1
 
 
-def test_what_a_broker_does_not_take_ends_the_start(up, tmp_path):
+def test_what_a_broker_does_not_take_ends_the_start(up, tmp_path) -> None:
     running = up("--data-dir", str(tmp_path / "data"), "-Dnum.partitions=none")
     assert running.end() == 2
     assert re.search(r"\[\d\] barnabas: -D num.partitions: Invalid value none", running.said)
     assert re.search(r"barnabas up: broker \d \(process \d+\) ended with status 2\n", running.said)
 
 
-def test_a_topic_that_cannot_be_ends_the_start(up):
+def test_a_topic_that_cannot_be_ends_the_start(up) -> None:
     running = up("--ephemeral", "--brokers", "1", "--topic", "t:100000000")
     assert running.end() == 2
     assert "barnabas up: --topic t: " in running.said
 
 
-def test_a_port_in_use_is_named(call, tmp_path):
+def test_a_port_in_use_is_named(call, tmp_path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         said = call("up", "--data-dir", str(tmp_path / "data"), "--listen", address)
@@ -253,7 +253,7 @@ def test_a_port_in_use_is_named(call, tmp_path):
     assert not (tmp_path / "data").exists()
 
 
-def test_a_directory_of_another_number_of_brokers_is_refused(up, call, tmp_path):
+def test_a_directory_of_another_number_of_brokers_is_refused(up, call, tmp_path) -> None:
     running = up("--json", "--brokers", "1", "--data-dir", str(tmp_path / "data"))
     running.ready()
     running.stop()
@@ -262,7 +262,7 @@ def test_a_directory_of_another_number_of_brokers_is_refused(up, call, tmp_path)
     assert f"{tmp_path}/data holds a cluster of 1 brokers: say --brokers 1, or choose another" in said.err
 
 
-def test_a_cluster_that_runs_is_left_as_it_is(up, call, tmp_path):
+def test_a_cluster_that_runs_is_left_as_it_is(up, call, tmp_path) -> None:
     running = up("--json", "--brokers", "1", "--data-dir", str(tmp_path / "data"))
     running.ready()
     before = {file.name: file.read_bytes() for file in (tmp_path / "data").iterdir() if file.is_file()}
@@ -273,7 +273,7 @@ def test_a_cluster_that_runs_is_left_as_it_is(up, call, tmp_path):
     assert running.stop() == 0
 
 
-def test_a_directory_with_something_else_in_it_is_refused(call, tmp_path):
+def test_a_directory_with_something_else_in_it_is_refused(call, tmp_path) -> None:
     (tmp_path / "meta.properties").touch()
     said = call("up", "--data-dir", str(tmp_path))
     assert said.status == 2
@@ -302,21 +302,21 @@ def test_a_directory_with_something_else_in_it_is_refused(call, tmp_path):
         (["--data-dir", "/dev/null/x"], "/dev/null/x"),
     ],
 )
-def test_a_wrong_call_is_told_what_is_right(call, tmp_path, monkeypatch, options, problem):
+def test_a_wrong_call_is_told_what_is_right(call, tmp_path, monkeypatch, options, problem) -> None:
     monkeypatch.chdir(tmp_path)
     said = call("up", *options)
     assert (said.status, said.out) == (2, "")
     assert problem in said.err
 
 
-def test_a_descriptor_that_only_reads_is_refused(call):
+def test_a_descriptor_that_only_reads_is_refused(call) -> None:
     with open(os.devnull, encoding="utf-8") as file:
         said = call("up", "--ready-fd", str(file.fileno()))
     assert said.status == 2
     assert f"'{file.fileno()!s}' cannot be written to" in said.err if not file.closed else said.err
 
 
-def test_the_server_stays_out_of_this_process(tmp_path):
+def test_the_server_stays_out_of_this_process(tmp_path) -> None:
     log = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "barnabas", "up", "--data-dir", str(tmp_path), "--brokers", "x"],
         capture_output=True,

@@ -30,18 +30,18 @@ def until(rounds: int):
     return wait
 
 
-def test_without_watch_it_is_done_once(capsys):
+def test_without_watch_it_is_done_once(capsys) -> None:
     assert repeat(options(), lambda: print("x") or 3) == 3
     assert capsys.readouterr().out == "x\n"
 
 
-def test_with_watch_it_is_done_until_an_interrupt(monkeypatch, capsys):
+def test_with_watch_it_is_done_until_an_interrupt(monkeypatch, capsys) -> None:
     monkeypatch.setattr(_watch.time, "sleep", until(3))
     assert repeat(options("--watch"), lambda: print("x") or 0) == 0
     assert re.fullmatch("\n".join([r"\d\d:\d\d:\d\d\nx\n"] * 3), capsys.readouterr().out)
 
 
-def test_an_error_is_told_and_the_watch_goes_on(monkeypatch, capsys):
+def test_an_error_is_told_and_the_watch_goes_on(monkeypatch, capsys) -> None:
     outcomes = iter([CommandError("gone"), NodeNotReadyError("gone too"), None])
 
     def once() -> int:
@@ -56,7 +56,7 @@ def test_an_error_is_told_and_the_watch_goes_on(monkeypatch, capsys):
     assert "(gone too)" in told[1]
 
 
-def test_a_wrong_call_and_a_fault_of_ours_end_it():
+def test_a_wrong_call_and_a_fault_of_ours_end_it() -> None:
     for error in (WrongCall("no"), RuntimeError("oh")):
         with pytest.raises(type(error)):
             repeat(options("--watch"), partial(_raise, error))
@@ -66,7 +66,7 @@ def _raise(error: Exception) -> int:
     raise error
 
 
-def test_on_a_terminal_the_screen_is_cleared_each_time(monkeypatch):
+def test_on_a_terminal_the_screen_is_cleared_each_time(monkeypatch) -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True
@@ -78,5 +78,5 @@ def test_on_a_terminal_the_screen_is_cleared_each_time(monkeypatch):
 
 
 @pytest.mark.parametrize(("arguments", "seconds"), [([], None), (["--watch"], 2.0), (["-w", "0.5"], 0.5)])
-def test_the_interval_may_be_given(arguments, seconds):
+def test_the_interval_may_be_given(arguments, seconds) -> None:
     assert options(*arguments).watch == seconds

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from typing import Never
 
 import pytest
 
@@ -22,17 +23,17 @@ class Broken:
     leads = is_only_voter = False
     epoch = 1
 
-    def __init__(self, loop):
+    def __init__(self, loop) -> None:
         self.changed = loop.create_future()
 
-    def subscribe(self, _subscriber):
+    def subscribe(self, _subscriber) -> None:
         pass
 
     def leader_change(self):
         return self.changed
 
     @property
-    def image(self):
+    def image(self) -> Never:
         raise RuntimeError("no image")
 
 
@@ -67,13 +68,15 @@ def fenced_after(cluster, broker_id):
     return cluster.schedule.now - begin
 
 
-def test_a_broker_whose_process_has_ended_is_fenced_at_once(apart):
+def test_a_broker_whose_process_has_ended_is_fenced_at_once(apart) -> None:
     apart.kill(4)
     assert fenced_after(apart, 4) < 0.1
     assert not fenced(apart, 5)
 
 
-def test_a_broker_whose_connection_breaks_and_that_cannot_be_reached_is_fenced_after_the_grace_and_not_before(apart):
+def test_a_broker_whose_connection_breaks_and_that_cannot_be_reached_is_fenced_after_the_grace_and_not_before(
+    apart,
+) -> None:
     apart.kill(4)
     apart.let_pass(0.01)  # the end of its connections has arrived
     for controller in (1, 2, 3):
@@ -85,32 +88,32 @@ def test_a_broker_whose_connection_breaks_and_that_cannot_be_reached_is_fenced_a
     assert not fenced(apart, 5)
 
 
-def test_a_broker_that_hangs_is_fenced_after_its_session(apart):
+def test_a_broker_that_hangs_is_fenced_after_its_session(apart) -> None:
     apart.hosts[4].pause()
     assert SESSION_S - 2.5 < fenced_after(apart, 4) < SESSION_S + 1
 
 
-def test_a_broker_that_is_cut_off_is_fenced_after_its_session(apart):
+def test_a_broker_that_is_cut_off_is_fenced_after_its_session(apart) -> None:
     for controller in (1, 2, 3):
         apart.cut(4, controller)
     assert SESSION_S - 2.5 < fenced_after(apart, 4) < SESSION_S + 1
 
 
-def test_a_broker_that_is_heard_again_is_unfenced(apart):
+def test_a_broker_that_is_heard_again_is_unfenced(apart) -> None:
     apart.hosts[4].pause()
     fenced_after(apart, 4)
     apart.hosts[4].resume()
     apart.until(lambda: not fenced(apart, 4))
 
 
-def test_a_broker_is_not_fenced_for_a_new_leadership(apart):
+def test_a_broker_is_not_fenced_for_a_new_leadership(apart) -> None:
     apart.kill(apart.active)
     apart.let_pass(GRACE_S + SESSION_S + 2)
     assert not fenced(apart, 4)
     assert not fenced(apart, 5)
 
 
-def test_a_leader_that_was_killed_is_fenced_soon_as_a_broker_too(make):
+def test_a_leader_that_was_killed_is_fenced_soon_as_a_broker_too(make) -> None:
     cluster = make()
     killed = cluster.active
     cluster.kill(killed)
@@ -118,7 +121,7 @@ def test_a_leader_that_was_killed_is_fenced_soon_as_a_broker_too(make):
     assert fenced_after(cluster, killed) < 1.5
 
 
-def test_a_leader_that_hangs_is_fenced_as_a_broker_too(make):
+def test_a_leader_that_hangs_is_fenced_as_a_broker_too(make) -> None:
     cluster = make()
     hangs = cluster.active
     cluster.hosts[hangs].pause()
@@ -126,7 +129,7 @@ def test_a_leader_that_hangs_is_fenced_as_a_broker_too(make):
     assert fenced_after(cluster, hangs) < SESSION_S + 1
 
 
-def test_leaders_give_way_to_those_that_are_preferred(make):
+def test_leaders_give_way_to_those_that_are_preferred(make) -> None:
     cluster = make(leader_imbalance_check_interval_seconds="5", leader_imbalance_per_broker_percentage="0")
     stays = cluster.active
     cluster.create(stays, "t", partitions=6)
@@ -143,7 +146,7 @@ def test_leaders_give_way_to_those_that_are_preferred(make):
     cluster.until(all_are_preferred)
 
 
-def test_who_leads_no_more_has_no_duties(make):
+def test_who_leads_no_more_has_no_duties(make) -> None:
     cluster = make()
     was = cluster.active
     others = [node for node in cluster.running if node != was]
@@ -156,7 +159,7 @@ def test_who_leads_no_more_has_no_duties(make):
     assert duties._timers == {}
 
 
-def test_a_controller_that_was_killed_waits_for_no_session_of_its_own_last_run_and_warns_of_none(make, caplog):
+def test_a_controller_that_was_killed_waits_for_no_session_of_its_own_last_run_and_warns_of_none(make, caplog) -> None:
     cluster = make({1: BOTH, 2: BROKER}, **{"barnabas.cluster.id": "A" * 22})
     cluster.kill(1)
     caplog.clear()
@@ -166,7 +169,7 @@ def test_a_controller_that_was_killed_waits_for_no_session_of_its_own_last_run_a
     assert "not heard any more" not in caplog.text
 
 
-def test_a_broker_that_was_killed_with_the_controller_comes_back_before_its_session_ends(apart):
+def test_a_broker_that_was_killed_with_the_controller_comes_back_before_its_session_ends(apart) -> None:
     apart.kill(4)
     apart.kill(apart.active)
     begin = apart.schedule.now
@@ -174,7 +177,7 @@ def test_a_broker_that_was_killed_with_the_controller_comes_back_before_its_sess
     assert apart.schedule.now - begin < SESSION_S / 2
 
 
-def test_what_goes_wrong_with_its_duties_is_told_at_once():
+def test_what_goes_wrong_with_its_duties_is_told_at_once() -> None:
     loop = VirtualLoop()
     told = []
     loop.set_exception_handler(lambda _, context: told.append(str(context["exception"])))

@@ -33,7 +33,7 @@ HERE = "the answer from here"
 class Quorum:
     """Knows who leads."""
 
-    def __init__(self, loop):
+    def __init__(self, loop) -> None:
         self.loop = loop
         self.leads = False
         self.leader_id = -1
@@ -43,7 +43,7 @@ class Quorum:
     def leader_change(self):
         return self._changed
 
-    def elect(self, leader_id, *, leads=False):
+    def elect(self, leader_id, *, leads=False) -> None:
         self.leader_id, self.leads = leader_id, leads
         was, self._changed = self._changed, self.loop.create_future()
         was.set_result(None)
@@ -52,7 +52,7 @@ class Quorum:
 class Broker:
     """A broker's channel, and the one controller at the other end of all its connections."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.network = Network()
         self.quorum = Quorum(self.network)
         self.connected = []
@@ -75,7 +75,7 @@ class Broker:
     def run(self, awaitable):
         return self.network.run_until_complete(awaitable)
 
-    def let_pass(self, seconds):
+    def let_pass(self, seconds) -> None:
         self.run(asyncio.sleep(seconds))
 
     def start(self, coroutine):
@@ -110,14 +110,14 @@ def not_controller():
     return KafkaError(ErrorCode.NOT_CONTROLLER, "another leads")
 
 
-def test_a_request_goes_to_who_leads(broker):
+def test_a_request_goes_to_who_leads(broker) -> None:
     broker.quorum.elect(2)
     assert broker.run(broker.channel.call(HEARTBEAT, 5)).is_caught_up
     assert broker.connected == [2]
     assert broker.asked == [HEARTBEAT]
 
 
-def test_the_connection_is_kept_until_another_leads(broker):
+def test_the_connection_is_kept_until_another_leads(broker) -> None:
     for leader in (2, 2, 3):
         broker.quorum.elect(leader)
         broker.run(broker.channel.call(HEARTBEAT, 5))
@@ -125,13 +125,13 @@ def test_the_connection_is_kept_until_another_leads(broker):
     assert [line.aborted for line in broker.network.lines] == [True, False]
 
 
-def test_who_leads_asks_nobody_else(broker):
+def test_who_leads_asks_nobody_else(broker) -> None:
     broker.quorum.elect(1, leads=True)
     assert broker.run(broker.channel.call(HEARTBEAT, 5)) == HERE
     assert broker.connected == []
 
 
-def test_a_request_waits_for_a_leader(broker):
+def test_a_request_waits_for_a_leader(broker) -> None:
     asking = broker.start(broker.channel.call(HEARTBEAT, 5))
     broker.let_pass(2)
     assert not asking.done()
@@ -140,14 +140,14 @@ def test_a_request_waits_for_a_leader(broker):
     assert broker.network.time() < 2.1
 
 
-def test_without_a_leader_its_time_runs_out(broker):
+def test_without_a_leader_its_time_runs_out(broker) -> None:
     with pytest.raises(KafkaError) as error:
         broker.run(broker.channel.call(HEARTBEAT, 5))
     assert error.value.code is ErrorCode.REQUEST_TIMED_OUT
     assert broker.network.time() == pytest.approx(5)
 
 
-def test_one_that_leads_no_more_is_asked_again_until_somebody_does(broker):
+def test_one_that_leads_no_more_is_asked_again_until_somebody_does(broker) -> None:
     codes = [ErrorCode.NOT_CONTROLLER] * 3 + [ErrorCode.NONE]
     broker.network.node.reply = lambda *_: BrokerHeartbeatResponse(error_code=codes.pop(0))
     broker.quorum.elect(2)
@@ -156,14 +156,14 @@ def test_one_that_leads_no_more_is_asked_again_until_somebody_does(broker):
     assert broker.network.time() < 1
 
 
-def test_another_error_is_the_answer(broker):
+def test_another_error_is_the_answer(broker) -> None:
     broker.network.node.reply = lambda *_: BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
     broker.quorum.elect(2)
     assert broker.run(broker.channel.call(HEARTBEAT, 5)).error_code == ErrorCode.STALE_BROKER_EPOCH
 
 
 @pytest.mark.parametrize("code", [ErrorCode.NOT_CONTROLLER, ErrorCode.NOT_LEADER_OR_FOLLOWER])
-def test_who_lost_the_lead_meanwhile_asks_its_successor(broker, code):
+def test_who_lost_the_lead_meanwhile_asks_its_successor(broker, code) -> None:
     broker.refusals = [KafkaError(code, "another leads")]
     broker.quorum.elect(1, leads=True)
     asking = broker.start(broker.channel.call(HEARTBEAT, 5))
@@ -172,7 +172,7 @@ def test_who_lost_the_lead_meanwhile_asks_its_successor(broker, code):
     assert broker.run(asking).is_caught_up
 
 
-def test_what_is_refused_here_is_refused(broker):
+def test_what_is_refused_here_is_refused(broker) -> None:
     broker.refusals = [KafkaError(ErrorCode.POLICY_VIOLATION, "no")]
     broker.quorum.elect(1, leads=True)
     with pytest.raises(KafkaError) as error:
@@ -180,7 +180,7 @@ def test_what_is_refused_here_is_refused(broker):
     assert error.value.code is ErrorCode.POLICY_VIOLATION
 
 
-def test_a_lost_connection_is_no_answer(broker):
+def test_a_lost_connection_is_no_answer(broker) -> None:
     broker.network.down = True
     broker.quorum.elect(2)
     asking = broker.start(broker.channel.call(HEARTBEAT, 5))
@@ -190,7 +190,7 @@ def test_a_lost_connection_is_no_answer(broker):
     assert broker.run(asking).is_caught_up
 
 
-def test_a_leader_that_is_replaced_while_its_answer_is_awaited_is_waited_for_no_longer(broker):
+def test_a_leader_that_is_replaced_while_its_answer_is_awaited_is_waited_for_no_longer(broker) -> None:
     broker.quorum.elect(2)
     broker.run(broker.channel.call(HEARTBEAT, 5))
     broker.network.silent = True
@@ -203,7 +203,7 @@ def test_a_leader_that_is_replaced_while_its_answer_is_awaited_is_waited_for_no_
     assert broker.connected == [2, 3]
 
 
-def test_where_the_controllers_are_of_another_cluster_nobody_waits_for_them(broker):
+def test_where_the_controllers_are_of_another_cluster_nobody_waits_for_them(broker) -> None:
     broker.network.call_later(1, setattr, broker.quorum, "is_stranger", True)
     with pytest.raises(KafkaError) as refused:
         broker.run(broker.channel.call(HEARTBEAT, 60))
@@ -211,20 +211,20 @@ def test_where_the_controllers_are_of_another_cluster_nobody_waits_for_them(brok
     assert broker.network.time() < 2
 
 
-def test_who_sends_is_told_nothing_where_there_is_no_answer_in_good_time(broker):
+def test_who_sends_is_told_nothing_where_there_is_no_answer_in_good_time(broker) -> None:
     assert broker.run(broker.channel.send(HEARTBEAT)) is None
     broker.quorum.elect(2)
     assert broker.run(broker.channel.send(HEARTBEAT)).is_caught_up
 
 
-def test_what_cannot_be_asked_is_said(broker, caplog):
+def test_what_cannot_be_asked_is_said(broker, caplog) -> None:
     broker.network.node.versions.pop(ApiKey.BROKER_HEARTBEAT)
     broker.quorum.elect(2)
     assert broker.run(broker.channel.send(HEARTBEAT)) is None
     assert "The controller cannot be asked" in caplog.text
 
 
-def test_a_clients_request_is_passed_on_as_it_came_with_who_it_is(broker):
+def test_a_clients_request_is_passed_on_as_it_came_with_who_it_is(broker) -> None:
     broker.network.node.reply = lambda *_: EnvelopeResponse(response_data=b"the whole answer")
     broker.quorum.elect(2)
     frame = read_parts(broker.run(broker.forward()))
@@ -237,13 +237,13 @@ def test_a_clients_request_is_passed_on_as_it_came_with_who_it_is(broker):
     assert envelope.client_host_address == bytes([10, 1, 2, 3])
 
 
-def test_it_is_answered_by_who_leads_itself(broker):
+def test_it_is_answered_by_who_leads_itself(broker) -> None:
     broker.quorum.elect(1, leads=True)
     assert broker.run(broker.forward()) == HERE
 
 
 @pytest.mark.parametrize("code", [ErrorCode.NOT_CONTROLLER, ErrorCode.NOT_LEADER_OR_FOLLOWER])
-def test_an_envelope_that_comes_back_closed_is_sent_to_the_next_leader(broker, code):
+def test_an_envelope_that_comes_back_closed_is_sent_to_the_next_leader(broker, code) -> None:
     answers = [EnvelopeResponse(error_code=code), EnvelopeResponse(response_data=b"x")]
     broker.network.node.reply = lambda *_: answers.pop(0)
     broker.quorum.elect(2)
@@ -257,7 +257,7 @@ def test_an_envelope_that_comes_back_closed_is_sent_to_the_next_leader(broker, c
         (EnvelopeResponse(response_data=None), ErrorCode.UNKNOWN_SERVER_ERROR),
     ],
 )
-def test_an_envelope_that_cannot_be_opened_is_the_clients_error(broker, answer, code):
+def test_an_envelope_that_cannot_be_opened_is_the_clients_error(broker, answer, code) -> None:
     broker.network.node.reply = lambda *_: answer
     broker.quorum.elect(2)
     with pytest.raises(KafkaError) as error:
@@ -265,7 +265,7 @@ def test_an_envelope_that_cannot_be_opened_is_the_clients_error(broker, answer, 
     assert error.value.code is code
 
 
-def test_no_request_waits_behind_another(broker):
+def test_no_request_waits_behind_another(broker) -> None:
     broker.quorum.elect(2)
     broker.network.node.reply = lambda header, _: (
         BrokerHeartbeatResponse(is_caught_up=True) if header.api_key is ApiKey.BROKER_HEARTBEAT else []
@@ -279,7 +279,7 @@ def test_no_request_waits_behind_another(broker):
     broker.let_pass(0.1)
 
 
-def test_what_is_forwarded_for_clients_takes_turns_on_a_few_connections(broker):
+def test_what_is_forwarded_for_clients_takes_turns_on_a_few_connections(broker) -> None:
     broker.quorum.elect(2)
     several = broker.crowd()
     assert len(broker.asked) == len(broker.connected) == MOST_FORWARDED
@@ -299,7 +299,7 @@ def alter_a_setting(node):
 
 
 @pytest.mark.parametrize("ask", [create_a_topic, alter_a_setting])
-def test_so_does_what_this_node_asks_since_clients_have_it_do_so(broker, ask):
+def test_so_does_what_this_node_asks_since_clients_have_it_do_so(broker, ask) -> None:
     node = SimpleNamespace(to_controller=broker.channel, settings={"request.timeout.ms": 1000})
     broker.quorum.elect(2)
     broker.network.node.reply = lambda *_: []
@@ -309,7 +309,7 @@ def test_so_does_what_this_node_asks_since_clients_have_it_do_so(broker, ask):
     assert len(broker.connected) == MOST_FORWARDED
 
 
-def test_who_leads_answers_all_clients_at_once(broker):
+def test_who_leads_answers_all_clients_at_once(broker) -> None:
     broker.quorum.elect(1, leads=True)
     broker.answering = asyncio.Event()
     several = broker.crowd()
@@ -320,7 +320,7 @@ def test_who_leads_answers_all_clients_at_once(broker):
         asked.cancel()
 
 
-def test_who_waits_for_a_turn_asks_whoever_leads_by_then(broker):
+def test_who_waits_for_a_turn_asks_whoever_leads_by_then(broker) -> None:
     broker.quorum.elect(2)
     several = broker.crowd()
     broker.network.node.reply = lambda *_: EnvelopeResponse(response_data=b"x")
@@ -331,7 +331,7 @@ def test_who_waits_for_a_turn_asks_whoever_leads_by_then(broker):
 
 
 @pytest.mark.parametrize(("leader_id", "leads", "answer"), [(1, True, HERE), (-1, False, None)])
-def test_who_waits_for_a_turn_asks_nobody_when_no_other_leads_by_then(broker, leader_id, leads, answer):
+def test_who_waits_for_a_turn_asks_nobody_when_no_other_leads_by_then(broker, leader_id, leads, answer) -> None:
     broker.quorum.elect(2)
     several = broker.crowd()
     broker.quorum.elect(leader_id, leads=leads)
@@ -340,7 +340,7 @@ def test_who_waits_for_a_turn_asks_nobody_when_no_other_leads_by_then(broker, le
     assert len(broker.connected) == MOST_FORWARDED
 
 
-def test_nobody_gets_his_turn_any_more_when_it_is_closed(broker):
+def test_nobody_gets_his_turn_any_more_when_it_is_closed(broker) -> None:
     broker.quorum.elect(2)
     several = broker.crowd()
     broker.channel.close()
@@ -349,7 +349,7 @@ def test_nobody_gets_his_turn_any_more_when_it_is_closed(broker):
     assert len(broker.connected) == MOST_FORWARDED
 
 
-def test_nothing_is_asked_behind_what_nobody_waits_for_any_more(broker):
+def test_nothing_is_asked_behind_what_nobody_waits_for_any_more(broker) -> None:
     broker.quorum.elect(2)
     broker.network.silent = True
     with pytest.raises(KafkaError):
@@ -359,14 +359,14 @@ def test_nothing_is_asked_behind_what_nobody_waits_for_any_more(broker):
     assert [line.aborted for line in broker.network.lines] == [True, False]
 
 
-def test_closing_leaves_no_connection(broker):
+def test_closing_leaves_no_connection(broker) -> None:
     broker.quorum.elect(2)
     broker.run(broker.channel.call(HEARTBEAT, 5))
     broker.channel.close()
     assert broker.network.lines[0].aborted
 
 
-def test_nothing_is_asked_any_more_when_it_is_closed(broker):
+def test_nothing_is_asked_any_more_when_it_is_closed(broker) -> None:
     asking = broker.start(broker.channel.call(HEARTBEAT, 30))
     broker.let_pass(1)
     broker.channel.close()
@@ -378,7 +378,7 @@ def test_nothing_is_asked_any_more_when_it_is_closed(broker):
     assert broker.connected == []
 
 
-def test_closing_ends_the_wait_for_a_leader_at_once(broker):
+def test_closing_ends_the_wait_for_a_leader_at_once(broker) -> None:
     asking = broker.channel.send(HEARTBEAT)
     broker.let_pass(0.01)
     began = broker.network.time()

@@ -36,11 +36,11 @@ def known(cluster, seen_by=4):
     }
 
 
-def test_every_controller_is_known_to_all_with_where_it_listens(apart):
+def test_every_controller_is_known_to_all_with_where_it_listens(apart) -> None:
     apart.until(lambda: known(apart) == {1: "b1", 2: "b2", 3: "b3"})
 
 
-def test_tools_are_told_where_the_controllers_are_and_who_of_them_is_active(apart):
+def test_tools_are_told_where_the_controllers_are_and_who_of_them_is_active(apart) -> None:
     apart.until(lambda: len(known(apart)) == 3)
     fields = {"endpoint_type": 2, "include_cluster_authorized_operations": False}
     answer = apart.ask(apart.active, ApiKey.DESCRIBE_CLUSTER, 1, port=CONTROLLER_PORT, **fields)
@@ -50,7 +50,7 @@ def test_tools_are_told_where_the_controllers_are_and_who_of_them_is_active(apar
     assert answer.controller_id == apart.active
 
 
-def test_each_start_is_another_incarnation(apart):
+def test_each_start_is_another_incarnation(apart) -> None:
     node = next(node for node in (1, 2, 3) if node != apart.active)
     apart.until(lambda: node in apart.broker(4).image.controllers)
     before = apart.broker(4).image.controllers[node].incarnation_id
@@ -62,7 +62,7 @@ def test_each_start_is_another_incarnation(apart):
 class Alone:
     """A controller whose active controller answers as it is told."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.loop = VirtualLoop()
         self.image = SimpleNamespace(controllers={})
         self.changed = self.loop.create_future()
@@ -83,7 +83,7 @@ class Alone:
             self.image.controllers[2] = SimpleNamespace(incarnation_id=request.incarnation_id)
         return ControllerRegistrationResponse(error_code=code, error_message=None)
 
-    def let_pass(self, seconds):
+    def let_pass(self, seconds) -> None:
         self.loop.run_until_complete(asyncio.sleep(seconds))
 
 
@@ -95,14 +95,14 @@ def alone():
     made.loop.close()
 
 
-def test_a_controller_goes_on_until_the_metadata_has_it(alone):
+def test_a_controller_goes_on_until_the_metadata_has_it(alone) -> None:
     alone.answers = [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NONE]
     alone.life.begin(REQUEST)
     alone.let_pass(10)
     assert alone.asked == 3
 
 
-def test_a_new_leader_is_asked_at_once(alone):
+def test_a_new_leader_is_asked_at_once(alone) -> None:
     alone.answers = [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NONE]
     alone.life.begin(REQUEST)
     alone.let_pass(0.1)
@@ -111,7 +111,7 @@ def test_a_new_leader_is_asked_at_once(alone):
     assert alone.asked == 2
 
 
-def test_a_refusal_is_said_once(alone, caplog):
+def test_a_refusal_is_said_once(alone, caplog) -> None:
     alone.answers = [ErrorCode.UNKNOWN_SERVER_ERROR] * 3 + [ErrorCode.INVALID_REGISTRATION, ErrorCode.NONE]
     alone.life.begin(REQUEST)
     alone.let_pass(10)

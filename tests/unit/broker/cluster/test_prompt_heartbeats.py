@@ -23,26 +23,26 @@ EMPTY = MetadataImage(cluster_id="cluster")
 class Broker:
     """Broker 1, of which the test says what it has applied."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.loop = VirtualLoop()
         self.applied = self.loop.create_future()
         self.waits_for = []
         self.hurried = 0
         self.prompt = PromptHeartbeats(1, self.loop, until_applied=self.until_applied, hurry=self.hurry)
 
-    async def until_applied(self, offset):
+    async def until_applied(self, offset) -> None:
         self.waits_for.append(offset)
         await self.applied
 
-    def hurry(self):
+    def hurry(self) -> None:
         self.hurried += 1
 
-    def take(self, *records, offset=5):
+    def take(self, *records, offset=5) -> None:
         image = apply_records(EMPTY, [], offset=offset, epoch=1)
         self.prompt.apply(EMPTY, image, records)
         self.turn()
 
-    def turn(self):
+    def turn(self) -> None:
         self.loop.run_until_complete(asyncio.sleep(0.01))
 
 
@@ -61,7 +61,7 @@ def shutting_down(broker_id, in_controlled_shutdown=1):
     )
 
 
-def test_new_partitions_are_told_when_everybody_here_has_done_its_part(broker):
+def test_new_partitions_are_told_when_everybody_here_has_done_its_part(broker) -> None:
     broker.take(TOPIC, PARTITION)
     assert (broker.waits_for, broker.hurried) == ([5], 0)
     broker.applied.set_result(None)
@@ -69,20 +69,20 @@ def test_new_partitions_are_told_when_everybody_here_has_done_its_part(broker):
     assert broker.hurried == 1
 
 
-def test_that_another_broker_shuts_down_is_told(broker):
+def test_that_another_broker_shuts_down_is_told(broker) -> None:
     broker.applied.set_result(None)
     broker.take(shutting_down(2))
     assert broker.hurried == 1
 
 
 @pytest.mark.parametrize("record", [NoOpRecord(), shutting_down(1), shutting_down(2, in_controlled_shutdown=0)])
-def test_nobody_waits_to_hear_of_anything_else(broker, record):
+def test_nobody_waits_to_hear_of_anything_else(broker, record) -> None:
     broker.applied.set_result(None)
     broker.take(record)
     assert broker.hurried == 0
 
 
-def test_changes_that_come_meanwhile_are_told_when_they_are_applied(broker):
+def test_changes_that_come_meanwhile_are_told_when_they_are_applied(broker) -> None:
     broker.take(PARTITION, offset=5)
     broker.take(PARTITION, offset=6)
     broker.take(PARTITION, offset=7)
@@ -93,7 +93,7 @@ def test_changes_that_come_meanwhile_are_told_when_they_are_applied(broker):
     assert broker.hurried == 3
 
 
-def test_a_broker_that_cannot_apply_any_more_tells_nothing(broker):
+def test_a_broker_that_cannot_apply_any_more_tells_nothing(broker) -> None:
     broker.applied.set_exception(InvariantError("the metadata log is damaged"))
     broker.take(PARTITION)
     assert broker.hurried == 0

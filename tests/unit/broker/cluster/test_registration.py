@@ -23,13 +23,13 @@ def registration(*directories):
     return broker_registration(SETTINGS, "cluster", b"i" * 16, ENDPOINTS, directories)
 
 
-def test_a_broker_tells_where_clients_reach_it_and_not_where_controllers_do():
+def test_a_broker_tells_where_clients_reach_it_and_not_where_controllers_do() -> None:
     request = registration(closed(b"a"))
     assert [(one.name, one.host, one.port) for one in request.listeners] == [("PLAINTEXT", "b1", 9092)]
     assert (request.broker_id, request.cluster_id, request.rack) == (1, "cluster", "r1")
 
 
-def test_a_broker_tells_which_features_and_directories_it_has():
+def test_a_broker_tells_which_features_and_directories_it_has() -> None:
     request = registration(closed(b"b"), closed(b"a"))
     assert "metadata.version" in [feature.name for feature in request.features]
     assert request.log_dirs == [b"a" * 16, b"b" * 16]
@@ -45,11 +45,11 @@ def test_a_broker_tells_which_features_and_directories_it_has():
         ([closed(b"a"), closed(b"b", epoch=4)], -1),
     ],
 )
-def test_it_names_its_last_run_only_if_that_closed_every_directory_in_order(directories, epoch):
+def test_it_names_its_last_run_only_if_that_closed_every_directory_in_order(directories, epoch) -> None:
     assert registration(*directories).previous_broker_epoch == epoch
 
 
-def test_a_controller_tells_where_controllers_reach_it():
+def test_a_controller_tells_where_controllers_reach_it() -> None:
     request = controller_registration(SETTINGS, b"i" * 16, ENDPOINTS)
     assert [(one.name, one.host, one.port) for one in request.listeners] == [("CONTROLLER", "b1", 9093)]
     assert (request.controller_id, request.zk_migration_ready) == (1, False)

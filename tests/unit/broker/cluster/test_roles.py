@@ -15,24 +15,24 @@ def roles(names: str, node_id: int = 1, voters: tuple[QuorumVoter, ...] = THREE)
     return check_roles({"process.roles": tuple(names.split(","))}.__getitem__, node_id, voters)
 
 
-def test_voters_are_told_by_id_in_the_order_of_their_ids():
+def test_voters_are_told_by_id_in_the_order_of_their_ids() -> None:
     assert (QuorumVoter(1, "a", 9093), QuorumVoter(2, "::1", 9093), QuorumVoter(3, "c", 9093)) == THREE
     assert ",".join(map(str, THREE)) == "1@a:9093,2@[::1]:9093,3@c:9093"
     assert parse_voters([]) == ()
 
 
 @pytest.mark.parametrize("item", ["a:9093", "1@a", "x@a:9093", "-1@a:9093", "1@:9093", "1@a:99999", ""])
-def test_what_is_no_voter_is_quoted(item):
+def test_what_is_no_voter_is_quoted(item) -> None:
     with pytest.raises(RoleError, match="is not of the form ID@HOST:PORT"):
         parse_voters([item])
 
 
-def test_a_voter_is_named_once():
+def test_a_voter_is_named_once() -> None:
     with pytest.raises(RoleError, match="node 1 is named twice"):
         parse_voters(["1@a:1", "1@b:1"])
 
 
-def test_a_node_may_be_a_broker_a_controller_or_both():
+def test_a_node_may_be_a_broker_a_controller_or_both() -> None:
     assert roles("broker", 4) == {"broker"}
     assert roles("controller") == {"controller"}
     assert roles("broker,controller") == roles("controller,broker") == BOTH
@@ -50,12 +50,12 @@ def test_a_node_may_be_a_broker_a_controller_or_both():
         ("broker", 2, THREE, "names this node, 2, as a voter, but it is no controller"),
     ],
 )
-def test_roles_that_contradict_the_voters_are_refused(names, node_id, voters, problem):
+def test_roles_that_contradict_the_voters_are_refused(names, node_id, voters, problem) -> None:
     with pytest.raises(RoleError, match=problem):
         roles(names, node_id, voters)
 
 
-def test_listeners_are_those_of_the_role():
+def test_listeners_are_those_of_the_role() -> None:
     for having, listeners, voters in (
         (BOTH, [CLIENTS, CONTROLLERS], THREE),
         (BOTH, [CLIENTS], THREE[:1]),
@@ -75,6 +75,6 @@ def test_listeners_are_those_of_the_role():
         (BOTH, [CLIENTS], "has to name CONTROLLER://a:9093 too, where the other voters connect to"),
     ],
 )
-def test_listeners_of_another_role_are_refused(having, listeners, problem):
+def test_listeners_of_another_role_are_refused(having, listeners, problem) -> None:
     with pytest.raises(RoleError, match=problem):
         check_role_listeners(having, THREE, 1, listeners, ["CONTROLLER"])

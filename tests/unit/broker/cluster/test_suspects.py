@@ -37,52 +37,52 @@ def waited_s(loop, suspects, node_ids, event):
     return loop.run_until_complete(wait())
 
 
-def test_nobody_waits_for_who_is_not_suspected(loop, suspects):
+def test_nobody_waits_for_who_is_not_suspected(loop, suspects) -> None:
     suspects.lost(2)
     assert waited_s(loop, suspects, {3}, lambda: None) == 0
 
 
-def test_who_waits_is_told_when_the_suspect_is_reached(loop, suspects):
+def test_who_waits_is_told_when_the_suspect_is_reached(loop, suspects) -> None:
     suspects.lost(2)
     assert waited_s(loop, suspects, {2}, lambda: suspects.reached(2)) == 0.1
     assert not suspects.ids
 
 
 @pytest.mark.parametrize("became", [{"b1": "active", "b2": "fenced"}, {"b1": "active"}, {"b2": "stopping"}])
-def test_who_waits_is_told_when_the_controller_has_decided(loop, suspects, became):
+def test_who_waits_is_told_when_the_controller_has_decided(loop, suspects, became) -> None:
     suspects.lost(2)
     assert waited_s(loop, suspects, {2}, lambda: suspects.follow(image(**became))) == 0.1
 
 
-def test_who_is_active_is_suspected_still(suspects):
+def test_who_is_active_is_suspected_still(suspects) -> None:
     suspects.lost(2)
     suspects.follow(image(b2="active"))
     assert suspects.ids == {2}
 
 
-def test_who_waits_for_two_waits_for_both(loop, suspects):
+def test_who_waits_for_two_waits_for_both(loop, suspects) -> None:
     suspects.lost(2)
     suspects.lost(3)
     assert waited_s(loop, suspects, {2, 3}, lambda: suspects.reached(2)) == PATIENCE_S
 
 
-def test_nobody_waits_for_longer_than_the_patience_since_the_loss(loop, suspects):
+def test_nobody_waits_for_longer_than_the_patience_since_the_loss(loop, suspects) -> None:
     suspects.lost(2)
     loop.run_until_complete(asyncio.sleep(0.2))
     assert waited_s(loop, suspects, {2}, lambda: None) == PATIENCE_S - 0.2
     assert not suspects.ids
 
 
-def test_nobody_waits_longer_because_a_suspect_is_lost_again(loop, suspects):
+def test_nobody_waits_longer_because_a_suspect_is_lost_again(loop, suspects) -> None:
     suspects.lost(2)
     loop.call_later(0.4, suspects.reached, 3)
     assert waited_s(loop, suspects, {2}, lambda: suspects.lost(2)) == PATIENCE_S
 
 
-def test_several_wait_at_once_and_one_may_give_up(loop, suspects):
+def test_several_wait_at_once_and_one_may_give_up(loop, suspects) -> None:
     suspects.lost(2)
 
-    async def wait():
+    async def wait() -> None:
         first, second = (loop.create_task(suspects.settled({2})) for _ in range(2))
         await asyncio.sleep(0.1)
         first.cancel()

@@ -43,7 +43,7 @@ def fetch(three, node, offset=0, **fields):
     return ErrorCode(answer.error_code) if answer.error_code else answer.responses[0].partitions[0]
 
 
-def test_the_leader_gives_its_log(three):
+def test_the_leader_gives_its_log(three) -> None:
     leader = three.active
     partition = fetch(three, leader)
     assert partition.error_code == ErrorCode.NONE
@@ -53,16 +53,16 @@ def test_the_leader_gives_its_log(three):
     assert partition.high_watermark >= three.broker(leader).controller.applied_offset
 
 
-def test_a_follower_says_who_leads(three):
+def test_a_follower_says_who_leads(three) -> None:
     partition = fetch(three, three.follower())
     assert partition.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert partition.current_leader.leader_id == three.active
 
 
-def test_a_node_of_another_cluster_gets_nothing(three):
+def test_a_node_of_another_cluster_gets_nothing(three) -> None:
     assert fetch(three, three.active, cluster_id="other") is ErrorCode.INCONSISTENT_CLUSTER_ID
 
 
-def test_there_is_no_other_log_here(three):
+def test_there_is_no_other_log_here(three) -> None:
     topics = [FetchRequest.Topic(topic_id=b"t" * 16, partitions=[])]
     assert fetch(three, three.active, topics=topics) in (ErrorCode.INVALID_REQUEST, ErrorCode.UNKNOWN_TOPIC_ID)

@@ -14,11 +14,11 @@ DAY_S = 86_400
 
 
 class TestElections:
-    def test_groups_of_partitions_that_are_led_elsewhere_are_not_coordinated(self, group_node: GroupNode):
+    def test_groups_of_partitions_that_are_led_elsewhere_are_not_coordinated(self, group_node: GroupNode) -> None:
         assert group_node.call("settled", "g") == ErrorCode.NOT_COORDINATOR
         assert group_node.groups.heartbeat("g", "m", None, 1) == ErrorCode.NOT_COORDINATOR
 
-    def test_who_waits_to_join_is_told_when_the_partition_is_lost(self, group_node: GroupNode):
+    def test_who_waits_to_join_is_told_when_the_partition_is_lost(self, group_node: GroupNode) -> None:
         group_node.settings = GroupSettings(initial_rebalance_delay_ms=3_000)
         group_node.restart()
         group_node.host()
@@ -27,14 +27,14 @@ class TestElections:
         assert group_node.wait(outcome).error == ErrorCode.NOT_COORDINATOR
         assert group_node.call("settled", "g") == ErrorCode.NOT_COORDINATOR
 
-    def test_a_new_epoch_of_the_same_leader_keeps_the_groups(self, group_node: GroupNode):
+    def test_a_new_epoch_of_the_same_leader_keeps_the_groups(self, group_node: GroupNode) -> None:
         group_node.host()
         member = group_node.stable_member()
         index = group_node.groups.partition_of("g")
         group_node.node.elect(OFFSETS_TOPIC, 1, index=index)
         assert group_node.groups.heartbeat("g", member, None, 1) == ErrorCode.NONE
 
-    def test_a_partition_that_comes_back_is_loaded_again(self, group_node: GroupNode):
+    def test_a_partition_that_comes_back_is_loaded_again(self, group_node: GroupNode) -> None:
         group_node.host()
         member = group_node.stable_member()
         index = group_node.groups.partition_of("g")
@@ -43,7 +43,7 @@ class TestElections:
         group_node.settle()
         assert group_node.groups.heartbeat("g", member, None, 1) == ErrorCode.NONE
 
-    def test_a_partition_that_is_lost_while_it_loads_is_not_served(self, group_node: GroupNode):
+    def test_a_partition_that_is_lost_while_it_loads_is_not_served(self, group_node: GroupNode) -> None:
         group_node.host()
         group_node.wait(group_node.commit(5))
         group_node.restart()
@@ -53,7 +53,7 @@ class TestElections:
 
     def test_groups_that_cannot_be_loaded_are_refused_with_what_clients_show_until_they_are(
         self, group_node: GroupNode
-    ):
+    ) -> None:
         group_node.host()
         group_node.wait(group_node.commit(5))
         index = group_node.groups.partition_of("g")
@@ -72,7 +72,7 @@ class TestElections:
         assert list(group_node.groups.shard_of("g").groups) == ["g"]
         assert group_node.groups.failures == {}
 
-    def test_no_group_is_listed_while_some_may_be_unknown(self, group_node: GroupNode):
+    def test_no_group_is_listed_while_some_may_be_unknown(self, group_node: GroupNode) -> None:
         group_node.host()
         group_node.wait(group_node.commit(5))
         group_node.restart()
@@ -80,7 +80,7 @@ class TestElections:
         group_node.settle()
         assert [name for shard in group_node.groups.shards() for name in shard.groups] == ["g"]
 
-    def test_stopping_answers_everyone(self, group_node: GroupNode):
+    def test_stopping_answers_everyone(self, group_node: GroupNode) -> None:
         group_node.settings = GroupSettings(initial_rebalance_delay_ms=3_000)
         group_node.restart()
         group_node.host()
@@ -90,7 +90,7 @@ class TestElections:
 
 
 class TestTime:
-    def test_the_first_generation_waits_for_more_members(self, node: Node):
+    def test_the_first_generation_waits_for_more_members(self, node: Node) -> None:
         group_node = GroupNode(node, GroupSettings(initial_rebalance_delay_ms=3_000)).host()
         outcome = group_node.join()
         node.pass_time(2.9)
@@ -98,7 +98,7 @@ class TestTime:
         node.pass_time(0.2)
         assert group_node.wait(outcome).generation == 1
 
-    def test_a_silent_member_is_removed_after_its_session(self, group_node: GroupNode):
+    def test_a_silent_member_is_removed_after_its_session(self, group_node: GroupNode) -> None:
         group_node.host()
         member = group_node.stable_member()
         group_node.node.pass_time(9.9)
@@ -107,7 +107,7 @@ class TestTime:
         assert group_node.state() == "Empty"
         assert group_node.groups.heartbeat("g", member, None, 1) == ErrorCode.UNKNOWN_MEMBER_ID
 
-    def test_heartbeats_and_commits_keep_a_member(self, group_node: GroupNode):
+    def test_heartbeats_and_commits_keep_a_member(self, group_node: GroupNode) -> None:
         group_node.host()
         member = group_node.stable_member()
         for _ in range(5):
@@ -117,7 +117,7 @@ class TestTime:
             group_node.wait(group_node.commit(5, member_id=member, generation=1))
         assert group_node.state() == "Stable"
 
-    def test_offsets_and_groups_go_a_week_after_the_last_member(self, group_node: GroupNode):
+    def test_offsets_and_groups_go_a_week_after_the_last_member(self, group_node: GroupNode) -> None:
         """Rule 18: never while it is subscribed to, and a retention after the group became empty."""
         group_node.host()
         to_t = b"\x00\x00\x00\x00\x00\x01\x00\x01t"
@@ -142,11 +142,11 @@ class TestTime:
 
 class TestRequests:
     @pytest.mark.parametrize("session_ms", [5_999, 1_800_001])
-    def test_a_session_outside_the_limits_is_refused(self, group_node: GroupNode, session_ms):
+    def test_a_session_outside_the_limits_is_refused(self, group_node: GroupNode, session_ms) -> None:
         group_node.host()
         assert group_node.join("m", session_timeout_ms=session_ms).error == ErrorCode.INVALID_SESSION_TIMEOUT
 
-    def test_members_need_a_group_with_a_name(self, group_node: GroupNode):
+    def test_members_need_a_group_with_a_name(self, group_node: GroupNode) -> None:
         group_node.host()
         assert group_node.join(group="").error == ErrorCode.INVALID_GROUP_ID
         assert group_node.sync("m", 1, group="").error == ErrorCode.INVALID_GROUP_ID
@@ -154,12 +154,12 @@ class TestRequests:
         assert group_node.groups.leave("", [Leaving("m", None, "")]).error == ErrorCode.INVALID_GROUP_ID
         assert group_node.call("delete_offsets", "", []) == ErrorCode.INVALID_GROUP_ID
 
-    def test_offsets_may_be_committed_under_the_empty_name(self, group_node: GroupNode):
+    def test_offsets_may_be_committed_under_the_empty_name(self, group_node: GroupNode) -> None:
         group_node.host()
         assert group_node.wait(group_node.commit(5, group="")) == [ErrorCode.NONE]
         assert group_node.offset(group="") == 5
 
-    def test_a_group_is_stored_in_the_partition_that_its_name_tells(self, group_node: GroupNode):
+    def test_a_group_is_stored_in_the_partition_that_its_name_tells(self, group_node: GroupNode) -> None:
         group_node.host()
         for group in ("g", "h", "i"):
             group_node.wait(group_node.commit(5, group=group))
@@ -167,7 +167,7 @@ class TestRequests:
 
 
 class TestDeletion:
-    def test_a_group_goes_with_all_its_offsets(self, group_node: GroupNode):
+    def test_a_group_goes_with_all_its_offsets(self, group_node: GroupNode) -> None:
         group_node.host()
         group_node.wait(group_node.commit(5))
         group_node.wait(group_node.commit(6, partition=1))
@@ -176,18 +176,18 @@ class TestDeletion:
         assert group_node.offset() is None
         assert group_node.records()[-3:] == ["offset g t-0 deleted", "offset g t-1 deleted", "group g deleted"]
 
-    def test_a_group_with_members_stays(self, group_node: GroupNode):
+    def test_a_group_with_members_stays(self, group_node: GroupNode) -> None:
         group_node.host()
         group_node.stable_member()
         assert group_node.call("delete_group", "g") == ErrorCode.NON_EMPTY_GROUP
 
-    def test_what_is_not_there_cannot_be_deleted(self, group_node: GroupNode):
+    def test_what_is_not_there_cannot_be_deleted(self, group_node: GroupNode) -> None:
         group_node.host()
         assert group_node.call("delete_group", "g") == ErrorCode.GROUP_ID_NOT_FOUND
         with pytest.raises(KafkaError, match="Group g not found"):
             group_node.groups.delete_offsets("g", [])
 
-    def test_offsets_of_a_deleted_topic_go_but_not_those_of_a_namesake(self, group_node: GroupNode):
+    def test_offsets_of_a_deleted_topic_go_but_not_those_of_a_namesake(self, group_node: GroupNode) -> None:
         group_node.host()
         group_node.wait(group_node.commit(5, "old"))
         group_node.wait(group_node.commit(6, "kept"))

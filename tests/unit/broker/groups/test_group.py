@@ -48,7 +48,7 @@ def subscription(*topics: str, version: int = 0) -> bytes:
 class TestStates:
     @pytest.mark.parametrize("before", STATES)
     @pytest.mark.parametrize("after", STATES)
-    def test_only_the_tables_transitions_are_possible(self, before, after):
+    def test_only_the_tables_transitions_are_possible(self, before, after) -> None:
         group = Group("g", 0)
         group.state = before
         if (before, after) in LEGAL:
@@ -58,7 +58,7 @@ class TestStates:
             with pytest.raises(InvariantError):
                 group.move_to(after, 1)
 
-    def test_a_generation_without_members_is_empty_and_has_no_protocol(self):
+    def test_a_generation_without_members_is_empty_and_has_no_protocol(self) -> None:
         group = group_of(member("a"))
         group.begin_generation(1)
         group.move_to(PREPARING, 2)
@@ -68,26 +68,26 @@ class TestStates:
 
 
 class TestLeader:
-    def test_the_first_member_leads(self):
+    def test_the_first_member_leads(self) -> None:
         assert group_of(member("a"), member("b")).leader == "a"
 
-    def test_the_next_one_leads_when_the_leader_goes(self):
+    def test_the_next_one_leads_when_the_leader_goes(self) -> None:
         group = group_of(member("a"), member("b"))
         group.remove("a")
         assert group.leader == "b"
 
-    def test_a_leader_that_did_not_join_is_replaced_by_one_that_did(self):
+    def test_a_leader_that_did_not_join_is_replaced_by_one_that_did(self) -> None:
         group = group_of(member("a"), member("b"), member("c"))
         group.members["c"].awaiting_join = object()
         assert group.elect_joined_leader()
         assert group.leader == "c"
 
-    def test_nobody_is_elected_where_nobody_joined(self):
+    def test_nobody_is_elected_where_nobody_joined(self) -> None:
         assert not group_of(member("a")).elect_joined_leader()
 
 
 class TestProtocols:
-    def test_the_one_with_most_votes_is_elected(self):
+    def test_the_one_with_most_votes_is_elected(self) -> None:
         group = group_of(
             member("a", {"range": b"", "sticky": b""}),
             member("b", {"sticky": b"", "range": b""}),
@@ -95,23 +95,23 @@ class TestProtocols:
         )
         assert group.elect_protocol() == "sticky"
 
-    def test_a_favourite_that_not_all_support_gets_no_vote(self):
+    def test_a_favourite_that_not_all_support_gets_no_vote(self) -> None:
         group = group_of(
             member("a", {"mine": b"", "range": b""}), member("b", {"range": b"", "mine2": b""}), member("c")
         )
         assert group.elect_protocol() == "range"
 
-    def test_without_a_common_protocol_there_is_no_election(self):
+    def test_without_a_common_protocol_there_is_no_election(self) -> None:
         with pytest.raises(InvariantError):
             group_of(member("a", {"x": b""}), member("b", {"y": b""})).elect_protocol()
 
-    def test_who_shares_none_with_everybody_is_not_accepted(self):
+    def test_who_shares_none_with_everybody_is_not_accepted(self) -> None:
         group = group_of(member("a", {"range": b"", "sticky": b""}), member("b", {"sticky": b""}))
         assert group.accepts_protocols("consumer", {"sticky": b""})
         assert not group.accepts_protocols("consumer", {"range": b""})
         assert not group.accepts_protocols("connect", {"sticky": b""})
 
-    def test_those_of_removed_and_updated_members_do_not_count(self):
+    def test_those_of_removed_and_updated_members_do_not_count(self) -> None:
         group = group_of(member("a", {"range": b""}), member("b", {"sticky": b"", "range": b""}))
         group.remove("a")
         assert group.accepts_protocols("consumer", {"sticky": b""})
@@ -122,10 +122,10 @@ class TestProtocols:
         ("protocol_type", "protocols", "accepted"),
         [("anything", {"x": b""}, True), ("", {"x": b""}, False), ("consumer", {}, False)],
     )
-    def test_an_empty_group_accepts_any_that_are_there(self, protocol_type, protocols, accepted):
+    def test_an_empty_group_accepts_any_that_are_there(self, protocol_type, protocols, accepted) -> None:
         assert Group("g", 0).accepts_protocols(protocol_type, protocols) is accepted
 
-    def test_the_order_of_preference_is_part_of_what_a_member_supports(self):
+    def test_the_order_of_preference_is_part_of_what_a_member_supports(self) -> None:
         one = member("a", {"range": b"", "sticky": b""})
         assert one.supports_exactly({"range": b"", "sticky": b""})
         assert not one.supports_exactly({"sticky": b"", "range": b""})
@@ -133,7 +133,7 @@ class TestProtocols:
 
 
 class TestMembers:
-    def test_only_the_newest_member_id_of_an_instance_is_a_member(self):
+    def test_only_the_newest_member_id_of_an_instance_is_a_member(self) -> None:
         old = member("A-1", instance_id="A")
         group = group_of(old)
         group.replace_static(old, "A-2")
@@ -143,13 +143,13 @@ class TestMembers:
         assert group.check_member("A-2", None) == ErrorCode.NONE
         assert group.check_member("A-2", "B") == ErrorCode.UNKNOWN_MEMBER_ID
 
-    def test_a_replacement_takes_over_assignment_and_leadership(self):
+    def test_a_replacement_takes_over_assignment_and_leadership(self) -> None:
         old = member("A-1", instance_id="A", assignment=b"mine")
         group = group_of(old, member("b"))
         new = group.replace_static(old, "A-2")
         assert (new.assignment, group.leader, list(group.members)) == (b"mine", "A-2", ["b", "A-2"])
 
-    def test_a_replacement_can_be_taken_back(self):
+    def test_a_replacement_can_be_taken_back(self) -> None:
         old = member("A-1", {"range": b"", "sticky": b""}, instance_id="A", assignment=b"mine")
         group = group_of(old, member("b"))
         new = group.replace_static(old, "A-2")
@@ -160,7 +160,7 @@ class TestMembers:
         assert group.leader == "A-1"
         assert group.supported == {"range": 2, "sticky": 1}
 
-    def test_a_member_that_waits_keeps_its_session_unless_it_does_not_know_its_id(self):
+    def test_a_member_that_waits_keeps_its_session_unless_it_does_not_know_its_id(self) -> None:
         one = member("a")
         assert not one.keeps_session
         one.awaiting_join = object()
@@ -168,7 +168,7 @@ class TestMembers:
         one.is_new = True
         assert not one.keeps_session
 
-    def test_a_pending_member_is_waited_for(self):
+    def test_a_pending_member_is_waited_for(self) -> None:
         group = group_of(member("a"))
         group.members["a"].awaiting_join = object()
         assert group.all_joined
@@ -180,7 +180,7 @@ class TestMembers:
 
 class TestSubscriptions:
     @pytest.mark.parametrize("version", [0, 1, 2, 3])
-    def test_topics_are_read_from_every_version(self, version):
+    def test_topics_are_read_from_every_version(self, version) -> None:
         assert read_subscription(subscription("flights", "planes", version=version)) == ["flights", "planes"]
 
     @pytest.mark.parametrize(
@@ -195,22 +195,22 @@ class TestSubscriptions:
             b"\x00\x00\x7f\xff\xff\xff",
         ],
     )
-    def test_what_is_none_is_not_read(self, metadata):
+    def test_what_is_none_is_not_read(self, metadata) -> None:
         assert read_subscription(metadata) is None
 
-    def test_a_consumer_group_subscribes_to_what_any_member_does(self):
+    def test_a_consumer_group_subscribes_to_what_any_member_does(self) -> None:
         group = group_of(member("a", {"range": subscription("x")}), member("b", {"range": subscription("y")}))
         group.begin_generation(0)
         assert group.subscribed_topics == {"x", "y"}
         assert group.subscribes_to("y")
         assert not group.subscribes_to("z")
 
-    def test_unreadable_subscriptions_may_be_to_anything(self):
+    def test_unreadable_subscriptions_may_be_to_anything(self) -> None:
         group = group_of(member("a", {"range": subscription("x")}), member("b", {"range": b"?"}))
         group.begin_generation(0)
         assert group.subscribes_to("z")
 
-    def test_other_types_of_groups_subscribe_to_nothing(self):
+    def test_other_types_of_groups_subscribe_to_nothing(self) -> None:
         group = group_of(member("a", protocol_type="connect"))
         group.begin_generation(0)
         assert not group.subscribes_to("x")

@@ -18,7 +18,7 @@ NOT_AVAILABLE = ErrorCode.COORDINATOR_NOT_AVAILABLE
 class TestCommitted:
     """The answer waits for the high watermark."""
 
-    def test_a_commit_is_answered_once_it_is_replicated(self, group_node: GroupNode):
+    def test_a_commit_is_answered_once_it_is_replicated(self, group_node: GroupNode) -> None:
         group_node.host(replicated=True)
         outcome = group_node.commit(5)
         group_node.settle()
@@ -26,11 +26,11 @@ class TestCommitted:
         group_node.replicate()
         assert group_node.wait(outcome) == [ErrorCode.NONE]
 
-    def test_a_commit_on_one_replica_is_answered_at_once(self, group_node: GroupNode):
+    def test_a_commit_on_one_replica_is_answered_at_once(self, group_node: GroupNode) -> None:
         group_node.host()
         assert group_node.commit(5) == [ErrorCode.NONE]
 
-    def test_a_fetch_does_not_see_what_is_not_committed_yet(self, group_node: GroupNode):
+    def test_a_fetch_does_not_see_what_is_not_committed_yet(self, group_node: GroupNode) -> None:
         group_node.host(replicated=True)
         group_node.commit(5)
         seen = group_node.groups.settled("g")
@@ -39,7 +39,7 @@ class TestCommitted:
         group_node.replicate()
         assert group_node.wait(seen).offsets.get("g", "t", 0).offset == 5
 
-    def test_a_new_group_is_made_known_to_its_member_once_it_is_replicated(self, group_node: GroupNode):
+    def test_a_new_group_is_made_known_to_its_member_once_it_is_replicated(self, group_node: GroupNode) -> None:
         group_node.host(replicated=True)
         outcome = group_node.join(needs_member_id=True)
         group_node.settle()
@@ -47,7 +47,7 @@ class TestCommitted:
         group_node.replicate()
         assert group_node.wait(outcome).error == ErrorCode.MEMBER_ID_REQUIRED
 
-    def test_assignments_are_told_once_they_are_replicated(self, group_node: GroupNode):
+    def test_assignments_are_told_once_they_are_replicated(self, group_node: GroupNode) -> None:
         group_node.host(replicated=True)
         joining = group_node.join()
         group_node.replicate()
@@ -60,7 +60,7 @@ class TestCommitted:
         assert group_node.wait(syncing).assignment == b"all"
         assert group_node.state() == "Stable"
 
-    def test_a_leave_that_empties_the_group_is_answered_once_that_is_replicated(self, group_node: GroupNode):
+    def test_a_leave_that_empties_the_group_is_answered_once_that_is_replicated(self, group_node: GroupNode) -> None:
         group_node.host(replicated=True)
         joining = group_node.join()
         group_node.replicate()
@@ -70,7 +70,9 @@ class TestCommitted:
         group_node.replicate()
         assert group_node.wait(leaving).members == (ErrorCode.NONE,)
 
-    def test_what_is_committed_can_be_read_while_too_few_replicas_are_in_sync_to_write(self, group_node: GroupNode):
+    def test_what_is_committed_can_be_read_while_too_few_replicas_are_in_sync_to_write(
+        self, group_node: GroupNode
+    ) -> None:
         group_node.host(replicated=True, min_isr=2)
         outcome = group_node.commit(5)
         group_node.replicate()
@@ -78,13 +80,13 @@ class TestCommitted:
         group_node.fail_appends()
         assert group_node.offset() == 5
 
-    def test_a_time_out_is_told_and_the_record_may_yet_be_committed(self, group_node: GroupNode):
+    def test_a_time_out_is_told_and_the_record_may_yet_be_committed(self, group_node: GroupNode) -> None:
         group_node.host(replicated=True)
         assert group_node.wait(group_node.commit(5)) == NOT_AVAILABLE
         group_node.replicate()
         assert group_node.offset() == 5
 
-    def test_who_waits_when_the_leadership_is_lost_is_sent_elsewhere(self, group_node: GroupNode):
+    def test_who_waits_when_the_leadership_is_lost_is_sent_elsewhere(self, group_node: GroupNode) -> None:
         group_node.host(replicated=True)
         committing = group_node.commit(5)
         reading = group_node.groups.settled("g")
@@ -96,7 +98,9 @@ class TestCommitted:
         assert group_node.wait(reading) == ErrorCode.NOT_COORDINATOR
         assert group_node.wait(asking).error == ErrorCode.NOT_COORDINATOR
 
-    def test_a_leave_that_is_on_its_way_when_the_leadership_is_lost_is_sent_elsewhere(self, group_node: GroupNode):
+    def test_a_leave_that_is_on_its_way_when_the_leadership_is_lost_is_sent_elsewhere(
+        self, group_node: GroupNode
+    ) -> None:
         group_node.host(replicated=True)
         joining = group_node.join()
         group_node.replicate()
@@ -127,12 +131,12 @@ class TestRule29:
         node.replicate()
         assert node.wait(outcome) == [ErrorCode.NONE]
 
-    def test_rule_29_a_failed_append_of_a_new_group(self, failing: GroupNode):
+    def test_rule_29_a_failed_append_of_a_new_group(self, failing: GroupNode) -> None:
         failing.fail_appends()
         assert failing.wait(failing.join()).error == NOT_AVAILABLE
         assert failing.state() is None
 
-    def test_rule_29_a_failed_append_of_an_assignment(self, failing: GroupNode):
+    def test_rule_29_a_failed_append_of_an_assignment(self, failing: GroupNode) -> None:
         joining = failing.join()
         failing.replicate()
         joined = failing.wait(joining)
@@ -141,37 +145,37 @@ class TestRule29:
         assert synced.error == NOT_AVAILABLE
         assert failing.state() == "PreparingRebalance"
 
-    def test_rule_29_a_failed_append_of_a_static_members_replacement(self, failing: GroupNode):
+    def test_rule_29_a_failed_append_of_a_static_members_replacement(self, failing: GroupNode) -> None:
         member = self.start(failing, instance="A")
         failing.fail_appends()
         assert failing.wait(failing.join(instance="A")).error == NOT_AVAILABLE
         assert failing.groups.heartbeat("g", member, "A", 1) == ErrorCode.NONE
 
-    def test_rule_29_a_failed_append_of_an_emptied_group(self, failing: GroupNode):
+    def test_rule_29_a_failed_append_of_an_emptied_group(self, failing: GroupNode) -> None:
         member = self.start(failing)
         failing.fail_appends()
         assert failing.wait(failing.leave(member)).error == NOT_AVAILABLE
 
-    def test_rule_29_a_failed_append_of_a_commit(self, failing: GroupNode):
+    def test_rule_29_a_failed_append_of_a_commit(self, failing: GroupNode) -> None:
         self.commit(failing, 5)
         failing.fail_appends()
         with pytest.raises(KafkaError, match="COORDINATOR_NOT_AVAILABLE"):
             failing.commit(6)
         assert failing.offset() == 5
 
-    def test_rule_29_a_failed_append_of_a_deleted_offset(self, failing: GroupNode):
+    def test_rule_29_a_failed_append_of_a_deleted_offset(self, failing: GroupNode) -> None:
         self.commit(failing, 5)
         failing.fail_appends()
         assert failing.call("delete_offsets", "g", [("t", 0)]) == NOT_AVAILABLE
         assert failing.offset() == 5
 
-    def test_rule_29_a_failed_append_of_a_deleted_group(self, failing: GroupNode):
+    def test_rule_29_a_failed_append_of_a_deleted_group(self, failing: GroupNode) -> None:
         self.commit(failing, 5)
         failing.fail_appends()
         assert failing.call("delete_group", "g") == NOT_AVAILABLE
         assert failing.offset() == 5
 
-    def test_rule_29_a_failed_append_of_expired_offsets(self, failing: GroupNode):
+    def test_rule_29_a_failed_append_of_expired_offsets(self, failing: GroupNode) -> None:
         self.commit(failing, 5)
         failing.fail_appends()
         failing.node.pass_time(8 * 86_400)
@@ -183,7 +187,7 @@ class TestRule29:
         assert failing.offset() is None
         assert failing.state() is None
 
-    def test_rule_29_a_failed_append_of_a_deleted_topics_offsets(self, failing: GroupNode):
+    def test_rule_29_a_failed_append_of_a_deleted_topics_offsets(self, failing: GroupNode) -> None:
         self.commit(failing, 5)
         failing.fail_appends()
         failing.groups.topics_deleted([("t", b"t" * 16)])
@@ -206,7 +210,7 @@ class TestLoading:
         ],
         ids=["join", "sync", "leave", "commit", "read", "delete the group", "delete offsets"],
     )
-    def test_who_comes_too_early_is_told_to_come_again(self, group_node: GroupNode, ask):
+    def test_who_comes_too_early_is_told_to_come_again(self, group_node: GroupNode, ask) -> None:
         group_node.host()
         member = group_node.stable_member()
         group_node.restart()
@@ -216,7 +220,7 @@ class TestLoading:
         assert group_node.state() == "Stable"
         assert group_node.wait(group_node.commit(5, member_id=member, generation=1)) == [ErrorCode.NONE]
 
-    def test_groups_members_and_offsets_are_there_again(self, group_node: GroupNode):
+    def test_groups_members_and_offsets_are_there_again(self, group_node: GroupNode) -> None:
         group_node.host()
         member = group_node.stable_member()
         group_node.wait(group_node.commit(7, member_id=member, generation=1))
@@ -229,7 +233,7 @@ class TestLoading:
         assert group_node.groups.heartbeat("g", member, None, 1) == ErrorCode.NONE
         assert group_node.wait(group_node.sync(member, 1)).assignment == b"all"
 
-    def test_sessions_begin_when_the_group_is_loaded(self, group_node: GroupNode):
+    def test_sessions_begin_when_the_group_is_loaded(self, group_node: GroupNode) -> None:
         group_node.host()
         member = group_node.stable_member()
         group_node.restart()
@@ -240,7 +244,7 @@ class TestLoading:
         assert group_node.groups.heartbeat("g", member, None, 1) == ErrorCode.UNKNOWN_MEMBER_ID
         assert group_node.state() == "Empty"
 
-    def test_a_long_log_is_loaded_in_many_turns_of_the_loop(self, group_node: GroupNode):
+    def test_a_long_log_is_loaded_in_many_turns_of_the_loop(self, group_node: GroupNode) -> None:
         group_node.host()
         for offset in range(1_000):
             group_node.wait(group_node.commit(offset))
@@ -250,7 +254,7 @@ class TestLoading:
         group_node.node.pass_time(1)
         assert group_node.offset() == 999
 
-    def test_deleted_groups_and_offsets_do_not_come_back(self, group_node: GroupNode):
+    def test_deleted_groups_and_offsets_do_not_come_back(self, group_node: GroupNode) -> None:
         group_node.host()
         group_node.wait(group_node.commit(5))
         group_node.wait(group_node.commit(6, group="h", partition=1))
@@ -270,12 +274,12 @@ class TestLoading:
         assert group_node.groups.shard_of("g").fetch("g", topic, topic_id, 4_999) is not None
         return topic, topic_id
 
-    def test_offsets_of_more_partitions_than_fit_into_a_batch_are_forgotten(self, group_node: GroupNode):
+    def test_offsets_of_more_partitions_than_fit_into_a_batch_are_forgotten(self, group_node: GroupNode) -> None:
         group_node.host()
         group_node.groups.topics_deleted([self.commit_many(group_node)])
         assert not group_node.groups.shard_of("g").offsets.of_group("g")
 
-    def test_a_group_with_more_offsets_than_fit_into_a_batch_is_deleted(self, group_node: GroupNode):
+    def test_a_group_with_more_offsets_than_fit_into_a_batch_is_deleted(self, group_node: GroupNode) -> None:
         group_node.host(replicated=True)
         self.commit_many(group_node)
         group_node.replicate()
@@ -289,14 +293,14 @@ class TestLoading:
         assert "g" not in group_node.groups.shard_of("g").groups
         assert not group_node.groups.shard_of("g").offsets.of_group("g")
 
-    def test_more_offsets_than_fit_into_a_batch_are_deleted(self, group_node: GroupNode):
+    def test_more_offsets_than_fit_into_a_batch_are_deleted(self, group_node: GroupNode) -> None:
         group_node.host()
         topic, _ = self.commit_many(group_node)
         partitions = [(topic, index) for index in range(5_000)]
         assert set(group_node.call("delete_offsets", "g", partitions)) == {ErrorCode.NONE}
         assert not group_node.groups.shard_of("g").offsets.of_group("g")
 
-    def test_offsets_of_many_groups_expire_in_several_turns_of_the_loop(self, group_node: GroupNode):
+    def test_offsets_of_many_groups_expire_in_several_turns_of_the_loop(self, group_node: GroupNode) -> None:
         group_node.host()
         for number in range(1_000):
             group_node.wait(group_node.commit(5, group=f"g{number}"))
@@ -307,7 +311,7 @@ class TestLoading:
         group_node.wait(expiry)
         assert not any(shard.groups for shard in group_node.groups.shards())
 
-    def test_topics_deleted_meanwhile_are_forgotten_afterwards(self, group_node: GroupNode):
+    def test_topics_deleted_meanwhile_are_forgotten_afterwards(self, group_node: GroupNode) -> None:
         group_node.host()
         group_node.wait(group_node.commit(5))
         group_node.restart()
@@ -316,7 +320,7 @@ class TestLoading:
         assert group_node.offset() is None
         assert group_node.records()[-1] == "offset g t-0 deleted"
 
-    def test_a_record_that_is_none_is_passed_over(self, group_node: GroupNode, caplog):
+    def test_a_record_that_is_none_is_passed_over(self, group_node: GroupNode, caplog) -> None:
         group_node.host()
         index = group_node.groups.partition_of("g")
         group_node.wait(group_node.commit(5))
@@ -333,7 +337,7 @@ class TestLoading:
         assert group_node.offset() == 6
         assert caplog.text.count("Passed over record") == 2
 
-    def test_offsets_of_an_open_transaction_stay_unseen(self, group_node: GroupNode):
+    def test_offsets_of_an_open_transaction_stay_unseen(self, group_node: GroupNode) -> None:
         group_node.host()
         index = group_node.groups.partition_of("g")
         record = offset_record("g", "t", 3, Committed(11, -1, "", 0))
@@ -368,5 +372,5 @@ class TestLoading:
         (ErrorCode.ILLEGAL_GENERATION, ErrorCode.ILLEGAL_GENERATION),
     ],
 )
-def test_errors_of_the_log_become_those_of_a_coordinator(error, told):
+def test_errors_of_the_log_become_those_of_a_coordinator(error, told) -> None:
     assert coordinator_error(error) == told

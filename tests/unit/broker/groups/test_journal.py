@@ -38,7 +38,7 @@ def replicated(node: Node) -> Node:
     return node
 
 
-def test_what_is_appended_is_read_back_with_its_offsets(alone: Node):
+def test_what_is_appended_is_read_back_with_its_offsets(alone: Node) -> None:
     written = journal(alone)
     assert (written.append(RECORDS), written.append([(b"k3", b"v3")]), written.end_offset) == (0, 2, 3)
     assert list(written.read()) == [
@@ -48,14 +48,14 @@ def test_what_is_appended_is_read_back_with_its_offsets(alone: Node):
     ]
 
 
-def test_the_log_is_read_in_pieces(alone: Node):
+def test_the_log_is_read_in_pieces(alone: Node) -> None:
     for number in range(5):
         journal(alone).append([(b"k%d" % number, bytes(100))])
     keys = [stored.key for stored in journal(alone, load_bytes=350).read() if isinstance(stored, Stored)]
     assert keys == [b"k0", b"k1", b"k2", b"k3", b"k4"]
 
 
-def test_a_batch_is_unpacked_only_when_the_one_before_is_done(alone: Node):
+def test_a_batch_is_unpacked_only_when_the_one_before_is_done(alone: Node) -> None:
     journal(alone).append(RECORDS)
     broken = bytearray(build_batch(RECORDS, base_offset=2, leader_epoch=0, timestamp_ms=alone.now_ms()))
     broken[-1] ^= 1  # the last record's count of headers
@@ -68,16 +68,16 @@ def test_a_batch_is_unpacked_only_when_the_one_before_is_done(alone: Node):
         list(read)
 
 
-def test_a_batch_larger_than_a_piece_is_read_all_the_same(alone: Node):
+def test_a_batch_larger_than_a_piece_is_read_all_the_same(alone: Node) -> None:
     journal(alone).append([(b"k", bytes(1_000))])
     assert len(list(journal(alone, load_bytes=10).read())) == 1
 
 
-def test_an_empty_log_has_no_records(alone: Node):
+def test_an_empty_log_has_no_records(alone: Node) -> None:
     assert list(journal(alone).read()) == []
 
 
-def test_records_are_packed_with_the_codec_that_is_configured(alone: Node):
+def test_records_are_packed_with_the_codec_that_is_configured(alone: Node) -> None:
     journal(alone, Compression.LZ4).append(RECORDS)
     log = alone.partition(OFFSETS_TOPIC).log
     (part,) = log.read(0, 1 << 20, limit_offset=log.log_end_offset).slices
@@ -85,7 +85,7 @@ def test_records_are_packed_with_the_codec_that_is_configured(alone: Node):
     assert [stored.key for stored in journal(alone).read() if isinstance(stored, Stored)] == [b"k1", b"k2"]
 
 
-def test_records_of_a_transaction_name_their_producer_and_its_end_is_a_marker(alone: Node):
+def test_records_of_a_transaction_name_their_producer_and_its_end_is_a_marker(alone: Node) -> None:
     of_producer = {"producer_id": 7, "producer_epoch": 0, "is_transactional": True}
     alone.append(OFFSETS_TOPIC, (b"k", b"v"), base_sequence=0, **of_producer)
     log = alone.partition(OFFSETS_TOPIC).log
@@ -97,13 +97,13 @@ def test_records_of_a_transaction_name_their_producer_and_its_end_is_a_marker(al
     assert list(journal(alone).read()) == [Stored(0, b"k", b"v", 7), Marker(7, True)]
 
 
-def test_alone_everything_is_committed_at_once(alone: Node):
+def test_alone_everything_is_committed_at_once(alone: Node) -> None:
     written = journal(alone)
     written.append(RECORDS)
     assert written.outcome(written.end_offset) is ErrorCode.NONE
 
 
-def test_what_the_replicas_lack_is_not_known_yet(replicated: Node):
+def test_what_the_replicas_lack_is_not_known_yet(replicated: Node) -> None:
     written = journal(replicated)
     written.append(RECORDS)
     assert written.outcome(2) is None
@@ -113,13 +113,13 @@ def test_what_the_replicas_lack_is_not_known_yet(replicated: Node):
     assert written.outcome(2) is ErrorCode.NONE
 
 
-def test_replicas_that_never_come_are_waited_for_in_vain(replicated: Node):
+def test_replicas_that_never_come_are_waited_for_in_vain(replicated: Node) -> None:
     written = journal(replicated)
     written.append(RECORDS)
     assert replicated.wait(written.outcome_later(2)) == [ErrorCode.REQUEST_TIMED_OUT]
 
 
-def test_nothing_is_written_without_enough_replicas(replicated: Node):
+def test_nothing_is_written_without_enough_replicas(replicated: Node) -> None:
     replicated.elect(OFFSETS_TOPIC, NODE_ID, isr=[NODE_ID])
     written = journal(replicated)
     with pytest.raises(KafkaError) as error:
@@ -129,7 +129,7 @@ def test_nothing_is_written_without_enough_replicas(replicated: Node):
 
 
 @pytest.mark.parametrize("at", [7, 25, -1], ids=["offset", "timestamp", "value"])
-def test_a_damaged_batch_is_refused_and_not_read_over_and_over(alone: Node, at: int):
+def test_a_damaged_batch_is_refused_and_not_read_over_and_over(alone: Node, at: int) -> None:
     for number in range(3):
         journal(alone).append([(b"k%d" % number, b"v"), (b"x", b"y")])
     log = alone.partition(OFFSETS_TOPIC).log

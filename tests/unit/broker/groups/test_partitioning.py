@@ -18,7 +18,7 @@ from broker.groups.partitioning import java_hash, partition_for
         ("polygenelubricants", 0),
     ],
 )
-def test_it_is_the_absolute_value_of_javas_hash(text, expected):
+def test_it_is_the_absolute_value_of_javas_hash(text, expected) -> None:
     assert java_hash(text) == expected
 
 
@@ -26,5 +26,5 @@ def test_it_is_the_absolute_value_of_javas_hash(text, expected):
     ("group", "partition"),
     [("hello", 22), ("console-consumer-1", 24), ("test-group", 12), ("group-42", 20), ("\U0001f600", 49)],
 )
-def test_a_group_lies_in_the_partition_that_apache_kafka_puts_it_in(group, partition):
+def test_a_group_lies_in_the_partition_that_apache_kafka_puts_it_in(group, partition) -> None:
     assert partition_for(group, 50) == partition

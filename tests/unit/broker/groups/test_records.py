@@ -43,7 +43,7 @@ def stable_group() -> Group:
     return group
 
 
-def test_a_commit_is_a_version_4_value_with_its_topic_id():
+def test_a_commit_is_a_version_4_value_with_its_topic_id() -> None:
     key, value = offset_record("g", "t", 5, COMMITTED)
     assert key == b"\x00\x01\x00\x01g\x00\x01t\x00\x00\x00\x05"
     assert value == (
@@ -52,13 +52,13 @@ def test_a_commit_is_a_version_4_value_with_its_topic_id():
     )  # fmt: skip
 
 
-def test_a_commit_without_a_known_topic_id_has_no_tagged_field():
+def test_a_commit_without_a_known_topic_id_has_no_tagged_field() -> None:
     _, value = offset_record("g", "t", 5, COMMITTED._replace(topic_id=bytes(16)))
     assert value is not None
     assert value.endswith((1_700_000_000_000).to_bytes(8, "big") + b"\x00")
 
 
-def test_a_commit_with_an_expiry_is_a_version_1_value():
+def test_a_commit_with_an_expiry_is_a_version_1_value() -> None:
     _, value = offset_record("g", "t", 5, COMMITTED._replace(expire_timestamp_ms=9))
     assert value == (
         b"\x00\x01" + (42).to_bytes(8, "big") + b"\x00\x04note"
@@ -66,7 +66,7 @@ def test_a_commit_with_an_expiry_is_a_version_1_value():
     )  # fmt: skip
 
 
-def test_a_commit_is_read_back():
+def test_a_commit_is_read_back() -> None:
     key, value = offset_record("g", "t", 5, COMMITTED)
     assert value is not None
     assert kind_of(key) == 1
@@ -74,12 +74,12 @@ def test_a_commit_is_read_back():
     assert read_offset(value, 99) == COMMITTED._replace(record_offset=99)
 
 
-def test_a_commit_of_an_older_version_is_read():
+def test_a_commit_of_an_older_version_is_read() -> None:
     stored = b"\x00\x00" + (42).to_bytes(8, "big") + b"\x00\x01m" + (77).to_bytes(8, "big")
     assert read_offset(stored, 1) == Committed(42, -1, "m", 77, record_offset=1)
 
 
-def test_a_group_is_a_version_3_value_with_the_elected_protocols_metadata():
+def test_a_group_is_a_version_3_value_with_the_elected_protocols_metadata() -> None:
     key, value = group_record(stable_group(), {"m-1": b"mine"})
     assert key == b"\x00\x02\x00\x01g"
     assert value == (
@@ -91,7 +91,7 @@ def test_a_group_is_a_version_3_value_with_the_elected_protocols_metadata():
     )  # fmt: skip
 
 
-def test_a_group_is_read_back_stable_with_the_stored_protocol_alone():
+def test_a_group_is_read_back_stable_with_the_stored_protocol_alone() -> None:
     key, value = group_record(stable_group(), {"m-1": b"mine"})
     assert value is not None
     group = read_group(read_group_key(key), value, now_ms=5)
@@ -103,7 +103,7 @@ def test_a_group_is_read_back_stable_with_the_stored_protocol_alone():
     assert group.static_members == {"A": "m-1"}
 
 
-def test_a_new_group_is_read_back_empty_without_a_protocol_type():
+def test_a_new_group_is_read_back_empty_without_a_protocol_type() -> None:
     group = Group("g", 8)
     _, value = new_group_record(group)
     assert value is not None
@@ -111,7 +111,7 @@ def test_a_new_group_is_read_back_empty_without_a_protocol_type():
     assert (read.state, read.generation, read.protocol_type, read.state_timestamp_ms) == (EMPTY, 0, None, 8)
 
 
-def test_a_group_whose_stored_leader_is_not_stored_has_another_leader():
+def test_a_group_whose_stored_leader_is_not_stored_has_another_leader() -> None:
     group = stable_group()
     group.leader = "gone"
     _, value = group_record(group, {})
@@ -119,7 +119,7 @@ def test_a_group_whose_stored_leader_is_not_stored_has_another_leader():
     assert read_group("g", value, 0).leader == "m-1"
 
 
-def test_a_group_of_an_older_version_takes_the_session_for_the_rebalance_timeout():
+def test_a_group_of_an_older_version_takes_the_session_for_the_rebalance_timeout() -> None:
     stored = (
         b"\x00\x00" b"\x00\x08consumer" b"\x00\x00\x00\x07" b"\x00\x05range" b"\x00\x03m-1"
         b"\x00\x00\x00\x01" b"\x00\x03m-1" b"\x00\x01c" b"\x00\x01h" b"\x00\x00\x27\x10"
@@ -130,6 +130,6 @@ def test_a_group_of_an_older_version_takes_the_session_for_the_rebalance_timeout
     assert group.state_timestamp_ms is None
 
 
-def test_tombstones_are_keys_alone():
+def test_tombstones_are_keys_alone() -> None:
     assert offset_tombstone("g", "t", 5) == (offset_record("g", "t", 5, COMMITTED)[0], None)
     assert group_tombstone("g") == (new_group_record(Group("g", 0))[0], None)

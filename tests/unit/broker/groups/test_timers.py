@@ -8,7 +8,7 @@ def due(timers: Timers, now: float) -> list[str]:
     return events
 
 
-def test_events_fire_in_the_order_of_their_deadlines():
+def test_events_fire_in_the_order_of_their_deadlines() -> None:
     timers = Timers()
     for name, deadline in [("b", 2.0), ("a", 1.0), ("c", 3.0)]:
         timers.schedule(Timer((name,)), deadline)
@@ -16,14 +16,14 @@ def test_events_fire_in_the_order_of_their_deadlines():
     assert due(timers, 3.0) == ["c"]
 
 
-def test_nothing_fires_before_its_deadline():
+def test_nothing_fires_before_its_deadline() -> None:
     timers = Timers()
     timers.schedule(Timer(("a",)), 1.0)
     assert due(timers, 0.999) == []
     assert timers.next_at == 1.0
 
 
-def test_a_renewed_deadline_counts_and_the_former_does_not():
+def test_a_renewed_deadline_counts_and_the_former_does_not() -> None:
     timers = Timers()
     timer = Timer(("a",))
     timers.schedule(timer, 1.0)
@@ -33,7 +33,7 @@ def test_a_renewed_deadline_counts_and_the_former_does_not():
     assert due(timers, 9.0) == []
 
 
-def test_a_deadline_can_be_brought_forward():
+def test_a_deadline_can_be_brought_forward() -> None:
     timers = Timers()
     timer = Timer(("a",))
     timers.schedule(timer, 5.0)
@@ -42,7 +42,7 @@ def test_a_deadline_can_be_brought_forward():
     assert due(timers, 9.0) == []
 
 
-def test_a_cancelled_timer_does_not_fire_and_can_be_used_again():
+def test_a_cancelled_timer_does_not_fire_and_can_be_used_again() -> None:
     timers = Timers()
     timer = Timer(("a",))
     timers.schedule(timer, 1.0)
@@ -52,7 +52,7 @@ def test_a_cancelled_timer_does_not_fire_and_can_be_used_again():
     assert due(timers, 3.0) == ["a"]
 
 
-def test_a_timer_that_fired_can_be_used_again_while_an_old_entry_is_queued():
+def test_a_timer_that_fired_can_be_used_again_while_an_old_entry_is_queued() -> None:
     timers = Timers()
     timer = Timer(("a",))
     timers.schedule(timer, 10.0)
@@ -63,7 +63,7 @@ def test_a_timer_that_fired_can_be_used_again_while_an_old_entry_is_queued():
     assert due(timers, 99.0) == []
 
 
-def test_what_an_event_cancels_does_not_fire_after_it():
+def test_what_an_event_cancels_does_not_fire_after_it() -> None:
     timers = Timers()
     second = Timer(("second",))
     timers.schedule(Timer(("first",)), 1.0)
@@ -73,7 +73,7 @@ def test_what_an_event_cancels_does_not_fire_after_it():
     assert timers.pop_due(2.0) is None
 
 
-def test_renewing_ten_thousand_times_leaves_one_entry():
+def test_renewing_ten_thousand_times_leaves_one_entry() -> None:
     timers = Timers()
     timer = Timer(("session",))
     for beat in range(10_000):
@@ -83,7 +83,7 @@ def test_renewing_ten_thousand_times_leaves_one_entry():
     assert len(timers) == 1
 
 
-def test_the_owner_is_told_only_of_an_earlier_deadline():
+def test_the_owner_is_told_only_of_an_earlier_deadline() -> None:
     told: list[float] = []
     timers = Timers(told.append)
     first, second = Timer(("a",)), Timer(("b",))
@@ -94,7 +94,7 @@ def test_the_owner_is_told_only_of_an_earlier_deadline():
     assert told == [5.0, 3.0]
 
 
-def test_timers_that_were_cancelled_do_not_pile_up_and_can_be_used_again():
+def test_timers_that_were_cancelled_do_not_pile_up_and_can_be_used_again() -> None:
     timers = Timers()
     lasting = Timer(("lasting",))
     timers.schedule(lasting, 1_800.0)

@@ -11,14 +11,14 @@ def allocate(three, broker_id, broker_epoch, node=None):
     return ask(three, ApiKey.ALLOCATE_PRODUCER_IDS, 0, node=node, broker_id=broker_id, broker_epoch=broker_epoch)
 
 
-def test_no_id_is_in_two_blocks(three):
+def test_no_id_is_in_two_blocks(three) -> None:
     first = allocate(three, 1, epoch(three, 1))
     second = allocate(three, 2, epoch(three, 2))
     assert (first.error_code, first.producer_id_len) == (ErrorCode.NONE, 1000)
     assert second.producer_id_start == first.producer_id_start + first.producer_id_len
 
 
-def test_none_is_in_two_blocks_of_different_controllers_either(three):
+def test_none_is_in_two_blocks_of_different_controllers_either(three) -> None:
     first = allocate(three, 1, epoch(three, 1))
     three.kill(three.active)
     broker = three.running[0]
@@ -26,9 +26,9 @@ def test_none_is_in_two_blocks_of_different_controllers_either(three):
     assert second.producer_id_start >= first.producer_id_start + first.producer_id_len
 
 
-def test_an_earlier_run_of_a_broker_gets_none(three):
+def test_an_earlier_run_of_a_broker_gets_none(three) -> None:
     assert allocate(three, 1, 0).error_code == ErrorCode.STALE_BROKER_EPOCH
 
 
-def test_who_does_not_lead_has_none(three):
+def test_who_does_not_lead_has_none(three) -> None:
     assert allocate(three, 1, epoch(three, 1), three.follower()).error_code == ErrorCode.NOT_CONTROLLER

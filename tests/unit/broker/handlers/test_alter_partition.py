@@ -37,7 +37,7 @@ def alter(three, topic, isr, *, broker_epoch=None, node=None):
     )
 
 
-def test_the_leader_changes_who_is_in_sync(three, topic):
+def test_the_leader_changes_who_is_in_sync(three, topic) -> None:
     state = topic.partitions[0]
     isr = sorted({state.leader, next(one for one in state.replicas if one != state.leader)})
     [of_topic] = alter(three, topic, isr).topics
@@ -46,10 +46,10 @@ def test_the_leader_changes_who_is_in_sync(three, topic):
     assert answer.partition_epoch == state.partition_epoch + 1
 
 
-def test_an_earlier_run_of_the_leader_changes_nothing(three, topic):
+def test_an_earlier_run_of_the_leader_changes_nothing(three, topic) -> None:
     assert alter(three, topic, [topic.partitions[0].leader], broker_epoch=0).error_code == ErrorCode.STALE_BROKER_EPOCH
 
 
-def test_who_does_not_lead_the_quorum_changes_nothing(three, topic):
+def test_who_does_not_lead_the_quorum_changes_nothing(three, topic) -> None:
     answer = alter(three, topic, [topic.partitions[0].leader], node=three.follower())
     assert answer.error_code == ErrorCode.NOT_CONTROLLER

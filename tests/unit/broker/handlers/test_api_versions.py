@@ -27,55 +27,55 @@ def listed(response):
     return {key.api_key: (key.min_version, key.max_version) for key in response.api_keys}
 
 
-def test_every_served_api_is_listed_with_kafkas_versions():
+def test_every_served_api_is_listed_with_kafkas_versions() -> None:
     found = listed(ask(4))
     assert found.keys() == served_apis("broker").keys()
     assert found[ApiKey.FETCH] == (4, 18)
 
 
-def test_produce_is_listed_from_0_so_that_librdkafka_compresses():
+def test_produce_is_listed_from_0_so_that_librdkafka_compresses() -> None:
     assert listed(ask(0))[ApiKey.PRODUCE] == (0, 13)
 
 
-def test_a_controller_does_not_list_what_only_brokers_serve():
+def test_a_controller_does_not_list_what_only_brokers_serve() -> None:
     assert ApiKey.PRODUCE not in listed(ask(4, listener_type="controller"))
 
 
-def test_finalized_features_have_the_epoch_of_the_metadata():
+def test_finalized_features_have_the_epoch_of_the_metadata() -> None:
     response = ask(4)
     assert response.finalized_features_epoch == 41
     found = [(f.name, f.min_version_level, f.max_version_level) for f in response.finalized_features]
     assert found == [("metadata.version", 30, 30)]  # a level of 0 is not finalized
 
 
-def test_the_quorums_own_feature_is_finalized_with_the_others():
+def test_the_quorums_own_feature_is_finalized_with_the_others() -> None:
     found = {feature.name: feature.max_version_level for feature in ask(4, kraft_version=1).finalized_features}
     assert found == {"metadata.version": 30, "kraft.version": 1}
 
 
-def test_features_from_level_0_are_left_out_before_version_4():
+def test_features_from_level_0_are_left_out_before_version_4() -> None:
     assert [feature.name for feature in ask(3).supported_features] == ["metadata.version"]
     assert "transaction.version" in {feature.name for feature in ask(4).supported_features}
 
 
 @pytest.mark.parametrize("bad", ["", "-x", "x-", "a b", "ü", "a/b", "a\n"])
 @pytest.mark.parametrize("which", ["name", "software"])
-def test_odd_names_of_software_are_refused_from_version_3_on(bad, which):
+def test_odd_names_of_software_are_refused_from_version_3_on(bad, which) -> None:
     assert ask(3, **{which: bad}).error_code == ErrorCode.INVALID_REQUEST
     assert ask(2, **{which: bad}).error_code == ErrorCode.NONE
 
 
 @pytest.mark.parametrize("good", ["a", "apache-kafka-java", "4.3.1", "librdkafka"])
-def test_names_of_real_software_are_accepted(good):
+def test_names_of_real_software_are_accepted(good) -> None:
     assert ask(4, name=good).error_code == ErrorCode.NONE
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_the_answer_can_be_written_in_every_version(version):
+def test_the_answer_can_be_written_in_every_version(version) -> None:
     assert ask(version).encode(version)
 
 
-def test_an_unknown_version_is_told_which_there_are():
+def test_an_unknown_version_is_told_which_there_are() -> None:
     response = unsupported_version()
     assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
     api = APIS[ApiKey.API_VERSIONS]
@@ -87,7 +87,7 @@ def test_an_unknown_version_is_told_which_there_are():
     ("version", "name", "known"),
     [(2, "me", ("unknown", "unknown")), (3, "me", ("me", "1.0")), (3, "m" * 1000, ("m" * 64, "1.0"))],
 )
-def test_the_connection_remembers_the_clients_software_and_not_much_of_it(version, name, known):
+def test_the_connection_remembers_the_clients_software_and_not_much_of_it(version, name, known) -> None:
     connection = Connection(1, "PLAINTEXT", "127.0.0.1")
     ask(version, name=name, connection=connection)
     assert connection.client_software == known

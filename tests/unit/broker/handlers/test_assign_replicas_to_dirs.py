@@ -32,7 +32,7 @@ def assign(three, topic, directory, *, broker_epoch=None, node=None):
     )
 
 
-def test_a_replica_is_where_its_broker_says(three, topic):
+def test_a_replica_is_where_its_broker_says(three, topic) -> None:
     [own] = three.broker(three.active).image.brokers[1].directories
     [directory] = assign(three, topic, own).directories
     assert directory.topics[0].partitions[0].error_code == ErrorCode.NONE
@@ -40,9 +40,9 @@ def test_a_replica_is_where_its_broker_says(three, topic):
     assert state.directories[state.replicas.index(1)] == own
 
 
-def test_an_earlier_run_of_the_broker_says_nothing(three, topic):
+def test_an_earlier_run_of_the_broker_says_nothing(three, topic) -> None:
     assert assign(three, topic, b"d" * 16, broker_epoch=0).error_code == ErrorCode.STALE_BROKER_EPOCH
 
 
-def test_who_does_not_lead_takes_no_word_of_it(three, topic):
+def test_who_does_not_lead_takes_no_word_of_it(three, topic) -> None:
     assert assign(three, topic, b"d" * 16, node=three.follower()).error_code == ErrorCode.NOT_CONTROLLER

@@ -21,24 +21,24 @@ def beat(three, broker_id, broker_epoch, *, node=None, offset=1 << 40, **fields)
     )
 
 
-def test_a_broker_that_lives_is_told_that_it_may_serve(three):
+def test_a_broker_that_lives_is_told_that_it_may_serve(three) -> None:
     answer = beat(three, 1, epoch(three, 1))
     assert (answer.error_code, answer.is_fenced, answer.is_caught_up) == (ErrorCode.NONE, False, True)
 
 
-def test_one_that_wants_to_be_fenced_is(three):
+def test_one_that_wants_to_be_fenced_is(three) -> None:
     follower = three.follower()
     assert beat(three, follower, epoch(three, follower), want_fence=True).is_fenced
     assert three.broker(three.active).image.brokers[follower].fenced
 
 
-def test_an_earlier_run_of_a_broker_is_refused(three):
+def test_an_earlier_run_of_a_broker_is_refused(three) -> None:
     assert beat(three, 1, epoch(three, 1) - 1).error_code == ErrorCode.STALE_BROKER_EPOCH
 
 
-def test_one_that_is_not_registered_is_told_so(three):
+def test_one_that_is_not_registered_is_told_so(three) -> None:
     assert beat(three, 9, 1).error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
 
 
-def test_who_does_not_lead_takes_no_heartbeats(three):
+def test_who_does_not_lead_takes_no_heartbeats(three) -> None:
     assert beat(three, 1, epoch(three, 1), node=three.follower()).error_code == ErrorCode.NOT_CONTROLLER

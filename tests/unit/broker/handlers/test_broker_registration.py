@@ -16,22 +16,22 @@ def register(three, broker_id, node=None, **fields):
     return ask(three, ApiKey.BROKER_REGISTRATION, 4, node=node, **values)
 
 
-def test_a_broker_becomes_known_fenced_under_a_new_epoch(three):
+def test_a_broker_becomes_known_fenced_under_a_new_epoch(three) -> None:
     answer = register(three, 9)
     broker = three.broker(three.active).image.brokers[9]
     assert (answer.error_code, answer.broker_epoch) == (ErrorCode.NONE, broker.epoch)
     assert broker.fenced
 
 
-def test_an_id_that_is_heard_of_is_nobody_elses(three):
+def test_an_id_that_is_heard_of_is_nobody_elses(three) -> None:
     before = epoch(three, 3)
     assert register(three, 3).error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
     assert epoch(three, 3) == before
 
 
-def test_a_broker_of_another_cluster_is_refused(three):
+def test_a_broker_of_another_cluster_is_refused(three) -> None:
     assert register(three, 9, cluster_id="other").error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
 
 
-def test_who_does_not_lead_registers_nobody(three):
+def test_who_does_not_lead_registers_nobody(three) -> None:
     assert register(three, 9, node=three.follower()).error_code == ErrorCode.NOT_CONTROLLER

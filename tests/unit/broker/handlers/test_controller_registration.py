@@ -23,11 +23,11 @@ def register(three, node=None):
     )
 
 
-def test_a_controller_becomes_known_with_where_it_listens(three):
+def test_a_controller_becomes_known_with_where_it_listens(three) -> None:
     assert register(three).error_code == ErrorCode.NONE
     known = three.broker(three.active).image.controllers[9]
     assert (known.endpoints["CONTROLLER"].host, known.endpoints["CONTROLLER"].port) == ("b9", 9)
 
 
-def test_who_does_not_lead_registers_nobody(three):
+def test_who_does_not_lead_registers_nobody(three) -> None:
     assert register(three, three.follower()).error_code == ErrorCode.NOT_CONTROLLER

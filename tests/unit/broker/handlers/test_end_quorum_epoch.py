@@ -11,18 +11,18 @@ def end(three, node, leader, epoch, **of):
     return ask_quorum(three, key, 1, node=node, **fields, of=of)
 
 
-def test_when_the_leader_resigns_another_is_elected(three):
+def test_when_the_leader_resigns_another_is_elected(three) -> None:
     follower, leader = three.follower(), three.active
     epoch = three.broker(leader).controller.epoch
     assert end(three, follower, leader, epoch).error_code == ErrorCode.NONE
     three.until(lambda: three.broker(leader).controller.epoch > epoch and three.active)
 
 
-def test_who_led_long_ago_ends_nothing(three):
+def test_who_led_long_ago_ends_nothing(three) -> None:
     follower, leader = three.follower(), three.active
     answer = end(three, follower, 6 - leader - follower, three.broker(leader).controller.epoch - 1)
     assert (answer.error_code, answer.leader_id) == (ErrorCode.FENCED_LEADER_EPOCH, leader)
 
 
-def test_nobody_of_another_cluster_ends_anything(three):
+def test_nobody_of_another_cluster_ends_anything(three) -> None:
     assert end(three, three.follower(), 9, 9, cluster_id="other") is ErrorCode.INCONSISTENT_CLUSTER_ID

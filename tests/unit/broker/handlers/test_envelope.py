@@ -44,7 +44,7 @@ def send(three, data=CREATE_TOPICS, principal=ALICE, address=bytes([10, 0, 0, 9]
     )
 
 
-def test_the_request_inside_is_answered_with_its_own_header(three):
+def test_the_request_inside_is_answered_with_its_own_header(three) -> None:
     answer = send(three)
     assert answer.error_code == ErrorCode.NONE
     correlation_id, body_at = decode_response_header(ApiKey.CREATE_TOPICS, 7, answer.response_data)
@@ -53,7 +53,7 @@ def test_the_request_inside_is_answered_with_its_own_header(three):
     assert three.partition(three.active, "t") is not None
 
 
-def test_an_error_of_the_request_is_inside_of_the_answer_too(three):
+def test_an_error_of_the_request_is_inside_of_the_answer_too(three) -> None:
     send(three)
     answer = send(three)
     _, body_at = decode_response_header(ApiKey.CREATE_TOPICS, 7, answer.response_data)
@@ -61,12 +61,12 @@ def test_an_error_of_the_request_is_inside_of_the_answer_too(three):
     assert (answer.error_code, topic.error_code) == (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
 
 
-def test_who_does_not_lead_opens_none(three):
+def test_who_does_not_lead_opens_none(three) -> None:
     answer = send(three, node=three.follower())
     assert (answer.error_code, answer.response_data) == (ErrorCode.NOT_CONTROLLER, None)
 
 
-def test_what_only_the_leader_knows_is_asked_again_of_the_next_where_this_one_resigns(three):
+def test_what_only_the_leader_knows_is_asked_again_of_the_next_where_this_one_resigns(three) -> None:
     broker = three.broker(three.active)
     topic = DescribeQuorumRequest.Topic
     describe = DescribeQuorumRequest(
@@ -103,18 +103,18 @@ def test_what_only_the_leader_knows_is_asked_again_of_the_next_where_this_one_re
     ],
     ids=["empty", "cut off", "unknown API", "principal", "address", "a broker's request", "a controller's request"],
 )
-def test_what_cannot_be_read_or_is_no_clients_request_for_controllers_is_refused(three, bad):
+def test_what_cannot_be_read_or_is_no_clients_request_for_controllers_is_refused(three, bad) -> None:
     answer = send(three, **bad)
     assert (answer.error_code, answer.response_data) == (ErrorCode.INVALID_REQUEST, None)
 
 
-def test_a_version_that_nobody_speaks_is_refused(three):
+def test_a_version_that_nobody_speaks_is_refused(three) -> None:
     header = encode_request_header(RequestHeader(ApiKey.CREATE_TOPICS, 7, 5, "app"))
     data = header[:2] + (99).to_bytes(2, "big") + header[4:] + CREATE.encode(7)
     assert send(three, data).error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_an_envelope_is_no_request_of_an_envelope(three):
+def test_an_envelope_is_no_request_of_an_envelope(three) -> None:
     inner = request_class(ApiKey.ENVELOPE)(
         request_data=CREATE_TOPICS, request_principal=ALICE, client_host_address=bytes(4)
     )

@@ -48,7 +48,7 @@ def newest(three):
     return three.until(lambda: three.broker(three.active).controller._log.newest_snapshot)
 
 
-def test_a_snapshot_comes_part_by_part(three):
+def test_a_snapshot_comes_part_by_part(three) -> None:
     snapshot = newest(three)
     whole = fetch(three, snapshot)
     assert whole.size == len(whole.unaligned_records) > 100
@@ -57,14 +57,14 @@ def test_a_snapshot_comes_part_by_part(three):
     assert bytes(first.unaligned_records) + bytes(rest.unaligned_records) == bytes(whole.unaligned_records)
 
 
-def test_one_that_is_not_there_cannot_be_had(three):
+def test_one_that_is_not_there_cannot_be_had(three) -> None:
     snapshot = newest(three)._replace(end_offset=1 << 40)
     assert fetch(three, snapshot).error_code == ErrorCode.SNAPSHOT_NOT_FOUND
 
 
-def test_there_is_nothing_behind_its_end(three):
+def test_there_is_nothing_behind_its_end(three) -> None:
     assert fetch(three, newest(three), position=1 << 40).error_code == ErrorCode.POSITION_OUT_OF_RANGE
 
 
-def test_a_node_of_another_cluster_gets_none(three):
+def test_a_node_of_another_cluster_gets_none(three) -> None:
     assert fetch(three, newest(three), cluster_id="other") is ErrorCode.INCONSISTENT_CLUSTER_ID

@@ -14,7 +14,7 @@ TABLE = Table(
 )
 
 
-def test_samples_of_a_metric_stand_together_under_its_type():
+def test_samples_of_a_metric_stand_together_under_its_type() -> None:
     assert "".join(lines([TABLE._replace(rows=lambda _: ROWS[:1])], None)) == (
         "# HELP bytes_total Bytes.\n"
         "# TYPE bytes_total counter\n"
@@ -24,7 +24,7 @@ def test_samples_of_a_metric_stand_together_under_its_type():
     )
 
 
-def test_prometheus_reads_back_what_was_written():
+def test_prometheus_reads_back_what_was_written() -> None:
     found = {
         (sample.name, *sample.labels.values()): sample.value
         for family in text_string_to_metric_families("".join(lines([TABLE], None)))
@@ -33,7 +33,7 @@ def test_prometheus_reads_back_what_was_written():
     assert found == {("bytes_total", "a"): 1, ("bytes_total", 'b"\\\n'): 2.5, ("lag", 'b"\\\n'): 7}
 
 
-def test_rows_are_made_only_as_fast_as_lines_are_taken():
+def test_rows_are_made_only_as_fast_as_lines_are_taken() -> None:
     made = []
 
     def rows(_):

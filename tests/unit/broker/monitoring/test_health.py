@@ -12,24 +12,24 @@ def broker():
     return SimpleNamespace(phase="serving", node_id=1, image=image, logs=SimpleNamespace(directories=directories))
 
 
-def test_nothing_is_missing_while_it_serves(broker):
+def test_nothing_is_missing_while_it_serves(broker) -> None:
     assert missing(broker) == []
 
 
 @pytest.mark.parametrize("phase", ["starting", "stopping"])
-def test_it_is_not_ready_before_and_after(broker, phase):
+def test_it_is_not_ready_before_and_after(broker, phase) -> None:
     broker.phase = phase
     assert missing(broker) == [f"the broker is {phase}"]
 
 
-def test_a_fenced_broker_is_not_ready(broker):
+def test_a_fenced_broker_is_not_ready(broker) -> None:
     broker.image.brokers[1].active = False
     assert missing(broker) == ["broker 1 is fenced"]
     broker.image.brokers.clear()
     assert missing(broker) == ["broker 1 is fenced"]
 
 
-def test_it_is_ready_for_as_long_as_a_data_directory_works(broker):
+def test_it_is_ready_for_as_long_as_a_data_directory_works(broker) -> None:
     one, other = broker.logs.directories
     one.failure = OSError("broken")
     assert missing(broker) == []

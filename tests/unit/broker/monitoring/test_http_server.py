@@ -39,7 +39,7 @@ def asking():
 PAGES = {"/page": lambda: Page(HTTPStatus.OK, ("one\n", "two\n"))}
 
 
-def test_a_page_is_served_in_chunks(asking):
+def test_a_page_is_served_in_chunks(asking) -> None:
     (answer,) = asking(PAGES, b"GET /page HTTP/1.1\r\nHost: x\r\n\r\n")
     head, _, body = answer.partition(b"\r\n\r\n")
     assert head.split(b"\r\n") == [
@@ -51,13 +51,13 @@ def test_a_page_is_served_in_chunks(asking):
     assert body == b"8\r\none\ntwo\n\r\n0\r\n\r\n"
 
 
-def test_an_older_client_gets_it_whole(asking):
+def test_an_older_client_gets_it_whole(asking) -> None:
     (answer,) = asking(PAGES, b"GET /page?x=1 HTTP/1.0\r\n\r\n")
     assert answer.endswith(b"\r\n\r\none\ntwo\n")
     assert b"chunked" not in answer
 
 
-def test_a_head_is_answered_without_a_body(asking):
+def test_a_head_is_answered_without_a_body(asking) -> None:
     (answer,) = asking(PAGES, b"HEAD /page HTTP/1.1\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 200 OK")
     assert answer.endswith(b"\r\n\r\n")
@@ -72,16 +72,16 @@ def test_a_head_is_answered_without_a_body(asking):
         (b"\xff\x00", b"400 Bad Request"),
     ],
 )
-def test_anything_else_is_an_error(asking, request_line, status):
+def test_anything_else_is_an_error(asking, request_line, status) -> None:
     (answer,) = asking(PAGES, request_line + b"\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 " + status)
 
 
-def test_a_request_without_an_end_is_cut_off(asking):
+def test_a_request_without_an_end_is_cut_off(asking) -> None:
     assert asking(PAGES, b"GET /page HTTP/1.1\r\n" + b"x" * 2 * REQUEST_BYTES) == [b""]
 
 
-def test_a_page_that_fails_is_cut_off_and_the_next_is_served(asking, caplog):
+def test_a_page_that_fails_is_cut_off_and_the_next_is_served(asking, caplog) -> None:
     def broken():
         yield "one\n" * 20_000
         raise RuntimeError("a bug")
@@ -93,7 +93,7 @@ def test_a_page_that_fails_is_cut_off_and_the_next_is_served(asking, caplog):
     assert "a bug" in caplog.text
 
 
-def test_a_long_page_lets_others_have_the_loop(asking):
+def test_a_long_page_lets_others_have_the_loop(asking) -> None:
     """By this clock every line takes a millisecond."""
     turns = 0
 
@@ -104,7 +104,7 @@ def test_a_long_page_lets_others_have_the_loop(asking):
     clock.now = 0.0
 
     def page():
-        async def others():
+        async def others() -> None:
             nonlocal turns
             while True:
                 turns += 1
@@ -119,8 +119,8 @@ def test_a_long_page_lets_others_have_the_loop(asking):
     assert turns > 100
 
 
-def test_no_more_than_some_connections_are_served_at_once():
-    async def body():
+def test_no_more_than_some_connections_are_served_at_once() -> None:
+    async def body() -> None:
         server = HttpServer(PAGES, time.perf_counter)
         port = await server.start("127.0.0.1", 0)
         open_ones = [await asyncio.open_connection("127.0.0.1", port) for _ in range(MAX_CONNECTIONS)]

@@ -38,7 +38,7 @@ def fetch(monitored, offset=0):
     return monitored.call(ApiKey.FETCH, 11, **fetch_request(offset, 0))
 
 
-def join(monitored, group):
+def join(monitored, group) -> None:
     protocol = JoinGroupRequest.Protocol(name="range", metadata=b"")
     answer = monitored.call(
         ApiKey.JOIN_GROUP,
@@ -53,7 +53,7 @@ def join(monitored, group):
     assert answer.error_code == 0
 
 
-def commit(monitored, group, offset, partition=0, topic=TOPIC):
+def commit(monitored, group, offset, partition=0, topic=TOPIC) -> None:
     committed = OffsetCommitRequest.Topic.Partition(
         partition_index=partition, committed_offset=offset, committed_metadata=""
     )
@@ -74,7 +74,7 @@ def used(monitored):
     return monitored
 
 
-def test_every_metric_that_dashboards_ask_for_has_a_sample(used):
+def test_every_metric_that_dashboards_ask_for_has_a_sample(used) -> None:
     fetch(used)
     join(used, "members")
     commit(used, "readers", 1)
@@ -82,7 +82,7 @@ def test_every_metric_that_dashboards_ask_for_has_a_sample(used):
     assert not set(ASKED_FOR) - found
 
 
-def test_every_sample_carries_the_labels_that_are_documented(used):
+def test_every_sample_carries_the_labels_that_are_documented(used) -> None:
     commit(used, "readers", 1)
     documented = {column.name: set(labels) for _, columns, labels in TABLES for column in columns}
     for name, labels in used.series():
@@ -91,7 +91,7 @@ def test_every_sample_carries_the_labels_that_are_documented(used):
         assert names == documented[name] or (name.startswith("kafka_server_brokertopicmetrics_") and not names), name
 
 
-def test_no_metric_is_listed_twice_and_names_are_prometheus():
+def test_no_metric_is_listed_twice_and_names_are_prometheus() -> None:
     names = [column.name for table in TABLES for column in table.columns]
     assert len(set(names)) == len(names)
     assert not [name for name in names if not re.fullmatch(r"[a-z][a-z0-9_]*", name)]
@@ -99,7 +99,7 @@ def test_no_metric_is_listed_twice_and_names_are_prometheus():
     assert not [name for name, found in types.items() if name.endswith("_total") and found != "counter"]
 
 
-def test_records_and_bytes_are_counted_by_topic_and_in_all(used):
+def test_records_and_bytes_are_counted_by_topic_and_in_all(used) -> None:
     before = used.value("kafka_server_brokertopicmetrics_messagesin_total")
     answer, size_bytes = produce(used, VALUE, VALUE)
     assert answer.error_code == 0
@@ -112,14 +112,14 @@ def test_records_and_bytes_are_counted_by_topic_and_in_all(used):
     assert bytes_in > size_bytes
 
 
-def test_bytes_out_are_those_of_records_that_were_sent(used):
+def test_bytes_out_are_those_of_records_that_were_sent(used) -> None:
     (answer,) = fetch(used).responses[0].partitions
     fetch(used, offset=3)
     assert used.value("kafka_server_brokertopicmetrics_bytesout_total", topic=TOPIC) == len(answer.records)
     assert used.value("kafka_server_brokertopicmetrics_totalfetchrequests_total", topic=TOPIC) == 2
 
 
-def test_refused_records_are_counted_as_what_they_are(used):
+def test_refused_records_are_counted_as_what_they_are(used) -> None:
     answer, _ = produce(used, bytes(2 << 20))
     assert answer.error_code == ErrorCode.MESSAGE_TOO_LARGE
     assert used.value("kafka_server_brokertopicmetrics_bytesrejected_total", topic=TOPIC) > 2 << 20
@@ -129,7 +129,7 @@ def test_refused_records_are_counted_as_what_they_are(used):
     assert used.value("kafka_server_brokertopicmetrics_failedproducerequests_total", topic=TOPIC) == 1
 
 
-def test_requests_are_counted_and_timed_by_their_kind(used):
+def test_requests_are_counted_and_timed_by_their_kind(used) -> None:
     before = used.value("kafka_network_requestmetrics_requests_total", request="Produce", version="9")
     produce(used, VALUE)
     fetch(used)
@@ -140,7 +140,7 @@ def test_requests_are_counted_and_timed_by_their_kind(used):
     assert used.value("kafka_network_requestmetrics_totaltimems_count", request="Fetch") == 1
 
 
-def test_lag_is_what_a_group_has_yet_to_read(used):
+def test_lag_is_what_a_group_has_yet_to_read(used) -> None:
     commit(used, "readers", 1)
     commit(used, "readers", 0, partition=1)
     where = {"consumergroup": "readers", "topic": TOPIC}
@@ -152,7 +152,7 @@ def test_lag_is_what_a_group_has_yet_to_read(used):
     assert used.value("kafka_consumergroup_members", consumergroup="readers") == 0
 
 
-def test_groups_are_counted_by_state(used):
+def test_groups_are_counted_by_state(used) -> None:
     join(used, "members")
     commit(used, "readers", 1)
     state = "kafka_coordinator_group_groupmetadatamanager_numgroups"
@@ -162,7 +162,7 @@ def test_groups_are_counted_by_state(used):
     assert used.value("kafka_consumergroup_members", consumergroup="members") == 1
 
 
-def test_a_fetch_that_waits_is_in_the_purgatory(used):
+def test_a_fetch_that_waits_is_in_the_purgatory(used) -> None:
     waiting = used.loop.create_task(used.ask(ApiKey.FETCH, 11, **fetch_request(3, 30_000)))
     while not list(used.broker.purgatory.waiting()):
         used.wait(asyncio.sleep(0))
@@ -175,7 +175,7 @@ def test_a_fetch_that_waits_is_in_the_purgatory(used):
     assert used.value("kafka_network_requestmetrics_totaltimems_count", request="Fetch") == 1
 
 
-def test_the_page_is_served_over_http_as_it_is(used):
+def test_the_page_is_served_over_http_as_it_is(used) -> None:
     status, body = used.get("/metrics")
     assert status == 200
     assert {family.name for family in text_string_to_metric_families(body)} == {
@@ -183,13 +183,13 @@ def test_the_page_is_served_over_http_as_it_is(used):
     }
 
 
-def test_ten_thousand_partitions_are_told_without_holding_the_loop(used):
+def test_ten_thousand_partitions_are_told_without_holding_the_loop(used) -> None:
     used.wait(used.broker.create_topic("many", 200))
     some = used.broker.replicas._partitions
     some.update({("copies", number): some["many", number % 200] for number in range(9_800)})
     turns = 0
 
-    async def others():
+    async def others() -> None:
         nonlocal turns
         while True:
             await asyncio.sleep(0)
@@ -205,7 +205,7 @@ def test_ten_thousand_partitions_are_told_without_holding_the_loop(used):
     assert turns > 20
 
 
-def test_probes_say_whether_it_serves(stopped):
+def test_probes_say_whether_it_serves(stopped) -> None:
     broker = stopped.broker
     stopped.wait(broker._start_monitoring())
     assert stopped.get("/healthz") == (200, "ok\n")

@@ -1,6 +1,7 @@
 import os
 import sys
 import time
+from typing import Never
 
 import pytest
 
@@ -9,11 +10,11 @@ from storage.disk import OsDisk
 
 
 class NoProc(OsDisk):
-    def read_file(self, path):
+    def read_file(self, path) -> Never:
         raise FileNotFoundError(path)
 
 
-def test_processor_time_and_limits_are_known_everywhere():
+def test_processor_time_and_limits_are_known_everywhere() -> None:
     found = Process(NoProc(), time.time())
     assert found.cpu_s > 0
     assert found.max_files > 0
@@ -21,7 +22,7 @@ def test_processor_time_and_limits_are_known_everywhere():
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="there is no /proc")
-def test_linux_knows_the_rest():
+def test_linux_knows_the_rest() -> None:
     now = time.time()
     found = Process(OsDisk(), now)
     assert 1 << 20 < found.resident_bytes < found.virtual_bytes

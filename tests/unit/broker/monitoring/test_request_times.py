@@ -1,5 +1,6 @@
 import asyncio
 import math
+from typing import Never
 
 import pytest
 
@@ -14,14 +15,14 @@ FETCH_12 = memoryview(b"\0\x01\0\x0c and so on")
 
 
 class Clock:
-    def __init__(self):
+    def __init__(self) -> None:
         self.now = 0.0
 
     def __call__(self):
         return self.now
 
 
-def test_counts_and_sums_are_of_all_requests():
+def test_counts_and_sums_are_of_all_requests() -> None:
     times = Times(0.0)
     for seconds in (0.001, 0.002, 1000.0):
         times.add(seconds, 0.0)
@@ -30,7 +31,7 @@ def test_counts_and_sums_are_of_all_requests():
 
 
 @pytest.mark.parametrize("exact", [0.00005, 0.001, 0.4, 30.0])
-def test_a_quantile_is_at_most_a_quarter_too_long(exact):
+def test_a_quantile_is_at_most_a_quarter_too_long(exact) -> None:
     times = Times(0.0)
     for part in range(1, 101):
         times.add(exact * part / 50, 0.0)
@@ -39,17 +40,17 @@ def test_a_quantile_is_at_most_a_quarter_too_long(exact):
     assert exact * 1.98 <= all_but_one <= exact * 1.98 * 1.25
 
 
-def test_without_requests_there_are_no_quantiles():
+def test_without_requests_there_are_no_quantiles() -> None:
     assert math.isnan(Times(0.0).quantiles(1.0, (0.5,))[0])
 
 
-def test_a_time_longer_than_any_bucket_counts_as_the_longest():
+def test_a_time_longer_than_any_bucket_counts_as_the_longest() -> None:
     times = Times(0.0)
     times.add(10_000.0, 0.0)
     assert times.quantiles(1.0, (0.5,)) == (BOUNDS_S[-1],)
 
 
-def test_quantiles_forget_what_is_older_than_two_windows():
+def test_quantiles_forget_what_is_older_than_two_windows() -> None:
     times = Times(0.0)
     times.add(1.0, 0.0)
     assert times.quantiles(WINDOW_S, (0.5,))[0] >= 1.0
@@ -59,14 +60,14 @@ def test_quantiles_forget_what_is_older_than_two_windows():
     assert math.isnan(times.quantiles(9 * WINDOW_S, (1.0,))[0])
 
 
-def test_quantiles_are_of_the_last_requests_however_seldom_somebody_looks():
+def test_quantiles_are_of_the_last_requests_however_seldom_somebody_looks() -> None:
     times = Times(0.0)
     for second in range(600):
         times.add(1.0 if second < 480 else 0.001, float(second))
     assert times.quantiles(599.0, (1.0,))[0] < 0.002
 
 
-def test_an_answer_at_once_is_timed_from_its_frame():
+def test_an_answer_at_once_is_timed_from_its_frame() -> None:
     clock, times = Clock(), {}
 
     def dispatch(frame, connection):
@@ -78,8 +79,8 @@ def test_an_answer_at_once_is_timed_from_its_frame():
     assert {version: count for version, count in enumerate(times[ApiKey.FETCH].versions) if count} == {12: 1}
 
 
-def test_an_answer_that_comes_later_is_timed_when_it_comes():
-    async def body():
+def test_an_answer_that_comes_later_is_timed_when_it_comes() -> None:
+    async def body() -> None:
         clock, times = Clock(), {}
         answer = asyncio.get_running_loop().create_future()
         dispatch = TimedDispatcher(lambda *_: Waiting(ApiKey.FETCH, answer), times, clock)
@@ -93,8 +94,8 @@ def test_an_answer_that_comes_later_is_timed_when_it_comes():
     asyncio.run(body())
 
 
-def test_what_is_no_request_is_left_to_the_dispatcher():
-    def dispatch(frame, connection):
+def test_what_is_no_request_is_left_to_the_dispatcher() -> None:
+    def dispatch(frame, connection) -> Never:
         raise DecodeError("no request")
 
     times = {}

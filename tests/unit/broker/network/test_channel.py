@@ -19,7 +19,7 @@ def framed(body):
 class Later:
     """Answers that a test gives when it likes; a request's first word names its API."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.pending = {}
 
     def __call__(self, body, connection):
@@ -27,18 +27,18 @@ class Later:
         future = self.pending[body] = asyncio.get_running_loop().create_future()
         return Waiting(ApiKey[api.decode()], future)
 
-    def give(self, body):
+    def give(self, body) -> None:
         self.pending.pop(body).set_result([framed(body)])
 
 
-async def until(condition):
+async def until(condition) -> None:
     """Let the loop run until something is so; the time-out of `run` bounds it."""
     while not condition():  # noqa: ASYNC110 - what is waited for has no event
         await asyncio.sleep(0)
 
 
-def test_a_request_is_answered(run, serving):
-    async def body():
+def test_a_request_is_answered(run, serving) -> None:
+    async def body() -> None:
         async with serving() as served:
             client = await served.connect()
             client.send(b"hello")
@@ -47,8 +47,8 @@ def test_a_request_is_answered(run, serving):
     run(body())
 
 
-def test_pipelined_requests_are_answered_in_order(run, serving):
-    async def body():
+def test_pipelined_requests_are_answered_in_order(run, serving) -> None:
+    async def body() -> None:
         async with serving() as served:
             client = await served.connect()
             bodies = [b"%d" % i for i in range(1000)]
@@ -58,8 +58,8 @@ def test_pipelined_requests_are_answered_in_order(run, serving):
     run(body())
 
 
-def test_a_flood_of_requests_lets_another_client_have_its_turn(run, serving):
-    async def body():
+def test_a_flood_of_requests_lets_another_client_have_its_turn(run, serving) -> None:
+    async def body() -> None:
         async with serving() as served:
             flooding, other = await served.connect(), await served.connect()
             flood = [b"%d" % i for i in range(4 * TURN_REQUESTS)]
@@ -73,8 +73,8 @@ def test_a_flood_of_requests_lets_another_client_have_its_turn(run, serving):
     run(body())
 
 
-def test_a_flood_from_many_clients_lets_another_have_its_turn_as_soon(run, serving):
-    async def body():
+def test_a_flood_from_many_clients_lets_another_have_its_turn_as_soon(run, serving) -> None:
+    async def body() -> None:
         async with serving() as served:
             flooding, other = [await served.connect() for _ in range(50)], await served.connect()
             for client in flooding:
@@ -89,8 +89,8 @@ def test_a_flood_from_many_clients_lets_another_have_its_turn_as_soon(run, servi
     run(body())
 
 
-def test_large_responses_let_another_client_have_its_turn_sooner(run, serving):
-    async def body():
+def test_large_responses_let_another_client_have_its_turn_sooner(run, serving) -> None:
+    async def body() -> None:
         async with serving() as served:
             served.script.answer = lambda request, _: [framed(bytes(request) + bytes(len(request) and 256 * 1024))]
             flooding, other = await served.connect(), await served.connect()
@@ -102,8 +102,8 @@ def test_large_responses_let_another_client_have_its_turn_sooner(run, serving):
     run(body())
 
 
-def test_what_is_made_for_a_client_that_takes_nothing_is_bounded(run, serving):
-    async def body():
+def test_what_is_made_for_a_client_that_takes_nothing_is_bounded(run, serving) -> None:
+    async def body() -> None:
         async with serving() as served:
             served.script.answer = lambda request, _: [framed(bytes(1024 * 1024) if request == b"all" else b"")]
             greedy, other = await served.connect(), await served.connect()
@@ -118,8 +118,8 @@ def test_what_is_made_for_a_client_that_takes_nothing_is_bounded(run, serving):
     run(body())
 
 
-def test_a_request_of_many_reads_is_answered(run, serving):
-    async def body():
+def test_a_request_of_many_reads_is_answered(run, serving) -> None:
+    async def body() -> None:
         async with serving() as served:
             client = await served.connect()
             big = bytes(range(256)) * 4000
@@ -129,8 +129,8 @@ def test_a_request_of_many_reads_is_answered(run, serving):
     run(body())
 
 
-def test_a_waiting_produce_delays_responses_but_not_the_requests_behind_it(run, serving):
-    async def body():
+def test_a_waiting_produce_delays_responses_but_not_the_requests_behind_it(run, serving) -> None:
+    async def body() -> None:
         async with serving() as served:
             later = served.script.answer = Later()
             client = await served.connect()
@@ -144,8 +144,8 @@ def test_a_waiting_produce_delays_responses_but_not_the_requests_behind_it(run, 
     run(body())
 
 
-def test_a_waiting_commit_holds_back_what_was_sent_behind_it(run, serving):
-    async def body():
+def test_a_waiting_commit_holds_back_what_was_sent_behind_it(run, serving) -> None:
+    async def body() -> None:
         async with serving() as served:
             later = served.script.answer = Later()
             client = await served.connect()
@@ -166,8 +166,8 @@ def test_a_waiting_commit_holds_back_what_was_sent_behind_it(run, serving):
     run(body())
 
 
-def test_reading_stops_while_too_many_requests_wait(run, serving):
-    async def body():
+def test_reading_stops_while_too_many_requests_wait(run, serving) -> None:
+    async def body() -> None:
         async with serving() as served:
             later = served.script.answer = Later()
             client = await served.connect()
@@ -185,8 +185,8 @@ def test_reading_stops_while_too_many_requests_wait(run, serving):
     run(body())
 
 
-def test_a_request_without_a_response_gets_none(run, serving):
-    async def body():
+def test_a_request_without_a_response_gets_none(run, serving) -> None:
+    async def body() -> None:
         async with serving() as served:
             served.script.answer = lambda body, _: None if body == b"quiet" else [framed(body)]
             client = await served.connect()
@@ -197,13 +197,15 @@ def test_a_request_without_a_response_gets_none(run, serving):
 
 
 @pytest.mark.parametrize("reason", [DecodeError("bad bytes"), Disconnect("unknown API 99")])
-def test_a_bad_request_closes_the_connection_with_one_line_after_earlier_responses(run, serving, caplog, reason):
+def test_a_bad_request_closes_the_connection_with_one_line_after_earlier_responses(
+    run, serving, caplog, reason
+) -> None:
     def answer(body, connection):
         if body == b"bad":
             raise reason
         return [framed(body)]
 
-    async def body():
+    async def body() -> None:
         async with serving() as served:
             served.script.answer = answer
             client = await served.connect()
@@ -219,8 +221,8 @@ def test_a_bad_request_closes_the_connection_with_one_line_after_earlier_respons
     assert lines[0].exc_info is None
 
 
-def test_nothing_is_handled_behind_a_bad_request_when_the_client_takes_what_was_sent_before_it(run, serving):
-    async def body():
+def test_nothing_is_handled_behind_a_bad_request_when_the_client_takes_what_was_sent_before_it(run, serving) -> None:
+    async def body() -> None:
         async with serving() as served:
             later, before = Later(), [b"good"] * (TURN_REQUESTS - 10)
 
@@ -249,8 +251,8 @@ def test_nothing_is_handled_behind_a_bad_request_when_the_client_takes_what_was_
     run(body())
 
 
-def test_a_request_that_fails_while_it_waits_closes_the_connection(run, serving):
-    async def body():
+def test_a_request_that_fails_while_it_waits_closes_the_connection(run, serving) -> None:
+    async def body() -> None:
         async with serving() as served:
             later = served.script.answer = Later()
             client = await served.connect()
@@ -262,8 +264,8 @@ def test_a_request_that_fails_while_it_waits_closes_the_connection(run, serving)
     run(body())
 
 
-def test_what_waits_is_answered_before_a_bad_request_closes_the_connection(run, serving, caplog):
-    async def body():
+def test_what_waits_is_answered_before_a_bad_request_closes_the_connection(run, serving, caplog) -> None:
+    async def body() -> None:
         async with serving() as served:
             later = Later()
 
@@ -288,8 +290,8 @@ def test_what_waits_is_answered_before_a_bad_request_closes_the_connection(run, 
     assert caplog.text.count("Closing the connection") == 1
 
 
-def test_what_was_sent_behind_a_request_that_fails_while_it_waits_is_not_answered(run, serving):
-    async def body():
+def test_what_was_sent_behind_a_request_that_fails_while_it_waits_is_not_answered(run, serving) -> None:
+    async def body() -> None:
         async with serving() as served:
             later = served.script.answer = Later()
             client = await served.connect()
@@ -305,8 +307,8 @@ def test_what_was_sent_behind_a_request_that_fails_while_it_waits_is_not_answere
     run(body())
 
 
-def test_a_frame_above_the_limit_closes_the_connection(run, serving, caplog):
-    async def body():
+def test_a_frame_above_the_limit_closes_the_connection(run, serving, caplog) -> None:
+    async def body() -> None:
         async with serving(max_request_bytes=1000) as served:
             client = await served.connect()
             client.send(bytes(1001))
@@ -316,8 +318,8 @@ def test_a_frame_above_the_limit_closes_the_connection(run, serving, caplog):
     assert "frame of 1001 bytes; the limit is 1000" in caplog.text
 
 
-def test_the_fetch_of_a_client_that_has_gone_waits_no_more_but_its_produce_does(run, serving):
-    async def body():
+def test_the_fetch_of_a_client_that_has_gone_waits_no_more_but_its_produce_does(run, serving) -> None:
+    async def body() -> None:
         async with serving() as served:
             later = served.script.answer = Later()
             client = await served.connect()
@@ -337,8 +339,8 @@ def test_the_fetch_of_a_client_that_has_gone_waits_no_more_but_its_produce_does(
     run(body())
 
 
-def test_an_answer_to_a_client_that_has_gone_is_dropped(run, serving):
-    async def body():
+def test_an_answer_to_a_client_that_has_gone_is_dropped(run, serving) -> None:
+    async def body() -> None:
         async with serving() as served:
             later = served.script.answer = Later()
             client = await served.connect()
@@ -356,8 +358,8 @@ def test_an_answer_to_a_client_that_has_gone_is_dropped(run, serving):
     run(body())
 
 
-def test_nagle_is_off(run, serving):
-    async def body():
+def test_nagle_is_off(run, serving) -> None:
+    async def body() -> None:
         async with serving() as served:
             client = await served.connect()
             client.send(b"x")
@@ -369,8 +371,8 @@ def test_nagle_is_off(run, serving):
     run(body())
 
 
-def test_a_flood_of_tiny_requests_behind_one_that_waits_takes_no_more_memory_than_its_bytes(run, serving):
-    async def body():
+def test_a_flood_of_tiny_requests_behind_one_that_waits_takes_no_more_memory_than_its_bytes(run, serving) -> None:
+    async def body() -> None:
         async with serving() as served:
             later = served.script.answer = Later()
             client = await served.connect()
@@ -395,8 +397,8 @@ def test_a_flood_of_tiny_requests_behind_one_that_waits_takes_no_more_memory_tha
     run(body())
 
 
-def test_requests_behind_large_responses_that_wait_are_not_handled(run, serving):
-    async def body():
+def test_requests_behind_large_responses_that_wait_are_not_handled(run, serving) -> None:
+    async def body() -> None:
         async with serving() as served:
             later = Later()
             served.script.answer = lambda request, connection: (
@@ -416,8 +418,8 @@ def test_requests_behind_large_responses_that_wait_are_not_handled(run, serving)
     run(body())
 
 
-def test_large_requests_wait_for_each_other_where_memory_is_short_and_small_ones_do_not(run, serving):
-    async def body():
+def test_large_requests_wait_for_each_other_where_memory_is_short_and_small_ones_do_not(run, serving) -> None:
+    async def body() -> None:
         async with serving(max_queued_bytes=1000) as served:
             memory = served.server.request_memory
             large = [await served.connect() for _ in range(4)]
@@ -438,8 +440,8 @@ def test_large_requests_wait_for_each_other_where_memory_is_short_and_small_ones
     run(body())
 
 
-def test_a_connection_that_waits_for_memory_is_closed_when_its_client_goes_or_the_server_stops(run, serving):
-    async def body():
+def test_a_connection_that_waits_for_memory_is_closed_when_its_client_goes_or_the_server_stops(run, serving) -> None:
+    async def body() -> None:
         async with serving(max_queued_bytes=1000) as served:
             memory = served.server.request_memory
             clients = [await served.connect() for _ in range(3)]

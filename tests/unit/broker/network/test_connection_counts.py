@@ -31,11 +31,11 @@ def counts():
         (PLENTY._replace(overrides={HOST: 0}), "max.connections.per.ip.overrides=10.0.0.1:0"),
     ],
 )
-def test_the_limit_that_one_more_would_break_is_named(counts, limits, limit):
+def test_the_limit_that_one_more_would_break_is_named(counts, limits, limit) -> None:
     assert counts.reached(limits, "A", HOST) == limit
 
 
-def test_connections_that_are_gone_count_no_more(counts):
+def test_connections_that_are_gone_count_no_more(counts) -> None:
     counts.remove("A", HOST)
     assert counts.reached(PLENTY._replace(max_connections_per_ip=2), "A", HOST) is None
     assert counts.reached(PLENTY._replace(of_listeners={"A": 2}), "A", HOST) is None
@@ -52,5 +52,5 @@ def test_connections_that_are_gone_count_no_more(counts):
         ("0:0:0:0:0:0:0:1:5,[FE80::2]:6", {"::1": 5, "fe80::2": 6}),
     ],
 )
-def test_overrides_are_hosts_with_a_number(text, overrides):
+def test_overrides_are_hosts_with_a_number(text, overrides) -> None:
     assert parse_overrides(text) == overrides

@@ -23,11 +23,11 @@ PLAIN = {"PLAINTEXT": "PLAINTEXT", "INTERNAL": "PLAINTEXT", "SSL": "SSL"}
         ("INTERNAL://broker-1.example.org:19092", Endpoint("INTERNAL", "broker-1.example.org", 19092)),
     ],
 )
-def test_an_endpoint_is_name_host_and_port(text, endpoint):
+def test_an_endpoint_is_name_host_and_port(text, endpoint) -> None:
     assert parse_endpoints("listeners", [text], PLAIN) == (endpoint,)
 
 
-def test_an_endpoint_is_written_as_it_is_read():
+def test_an_endpoint_is_written_as_it_is_read() -> None:
     for text in ("PLAINTEXT://localhost:9092", "PLAINTEXT://[::1]:9092", "PLAINTEXT://:9092"):
         assert str(parse_endpoints("listeners", [text], PLAIN)[0]) == text
 
@@ -44,12 +44,12 @@ def test_an_endpoint_is_written_as_it_is_read():
         (["SSL://a:1"], "the listener SSL asks for SSL; only PLAINTEXT is supported so far"),
     ],
 )
-def test_a_bad_endpoint_is_explained(items, problem):
+def test_a_bad_endpoint_is_explained(items, problem) -> None:
     with pytest.raises(ListenerError, match=problem):
         parse_endpoints("listeners", items, PLAIN)
 
 
-def test_the_protocol_map_gives_each_name_its_protocol():
+def test_the_protocol_map_gives_each_name_its_protocol() -> None:
     assert parse_protocol_map("m", ["internal:plaintext", "CLIENTS:SASL_SSL"]) == {
         "INTERNAL": "PLAINTEXT",
         "CLIENTS": "SASL_SSL",
@@ -57,19 +57,19 @@ def test_the_protocol_map_gives_each_name_its_protocol():
 
 
 @pytest.mark.parametrize("item", ["PLAINTEXT", "A:TLS", ":SSL"])
-def test_a_bad_protocol_map_is_explained(item):
+def test_a_bad_protocol_map_is_explained(item) -> None:
     with pytest.raises(ListenerError, match="protocols are PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"):
         parse_protocol_map("m", [item])
 
 
-def test_two_listeners_need_two_ports():
+def test_two_listeners_need_two_ports() -> None:
     one, other = Endpoint("A", "", 9092), Endpoint("B", "localhost", 9092)
     with pytest.raises(ListenerError, match="A and B have the same port 9092"):
         check_listeners("listeners", [one, other])
     check_listeners("listeners", [one._replace(port=0), other._replace(port=0)])
 
 
-def test_only_listeners_are_advertised():
+def test_only_listeners_are_advertised() -> None:
     listeners = [Endpoint("PLAINTEXT", "", 9092)]
     check_advertised("k", [Endpoint("PLAINTEXT", "example.org", 1234)], listeners)
     with pytest.raises(ListenerError, match="EXTERNAL is not one of the listeners: PLAINTEXT"):
@@ -77,13 +77,13 @@ def test_only_listeners_are_advertised():
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])
-def test_an_address_that_nobody_can_connect_to_is_not_advertised(host):
+def test_an_address_that_nobody_can_connect_to_is_not_advertised(host) -> None:
     endpoint = Endpoint("PLAINTEXT", host, 9092)
     with pytest.raises(ListenerError, match=r"--advertise HOST:PORT \(advertised\.listeners\)"):
         check_advertised("k", [endpoint], [endpoint])
 
 
-def test_a_port_that_cannot_be_is_told_apart_from_a_wrong_form():
+def test_a_port_that_cannot_be_is_told_apart_from_a_wrong_form() -> None:
     with pytest.raises(ValueError, match=r"^the port 99999 is not between 0 and 65535$"):
         split_host_port("127.0.0.1:99999")
     with pytest.raises(ValueError, match="of the form HOST:PORT"):

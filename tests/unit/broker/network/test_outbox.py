@@ -6,6 +6,7 @@ import gc
 import os
 import socket
 import threading
+from typing import Never
 
 import pytest
 
@@ -21,7 +22,7 @@ MB = 1024 * 1024
 class CountingFile:
     """A file on disk that counts what is read of it; `cold` pretends that none of it is in memory."""
 
-    def __init__(self, path, cold=False):
+    def __init__(self, path, cold=False) -> None:
         self.file = OsDisk().open_file(str(path))
         self.path = str(path)
         self.cold = cold
@@ -65,21 +66,21 @@ def framed_parts(*parts):
     return [size.to_bytes(4, "big"), *parts]
 
 
-async def until(condition):
+async def until(condition) -> None:
     while not condition():  # noqa: ASYNC110 - what is waited for has no event
         await asyncio.sleep(0)
 
 
 @pytest.mark.parametrize("size_bytes", [7, 3 * MB])
 @pytest.mark.parametrize("cold", [False, True])
-def test_bytes_and_slices_leave_in_order(run, serving, segment, cold, size_bytes):
+def test_bytes_and_slices_leave_in_order(run, serving, segment, cold, size_bytes) -> None:
     file = CountingFile(segment, cold)
     content = segment.read_bytes()
     parts = framed_parts(
         b"head", FileSlice(file, 10, 5), bytearray(b"mid"), FileSlice(file, 0, size_bytes), memoryview(b"tail")
     )
 
-    async def body():
+    async def body() -> None:
         async with serving() as served:
             served.script.answer = lambda *_: list(parts)
             client = await served.connect()
@@ -92,11 +93,11 @@ def test_bytes_and_slices_leave_in_order(run, serving, segment, cold, size_bytes
     assert bool(file.waits) is cold
 
 
-def test_large_slices_leave_straight_from_their_file_where_that_can_be_told_not_to_wait(run, serving, segment):
+def test_large_slices_leave_straight_from_their_file_where_that_can_be_told_not_to_wait(run, serving, segment) -> None:
     file = CountingFile(segment)
     can_tell = file.file.pread_nowait(1, 0) is not None
 
-    async def body():
+    async def body() -> None:
         async with serving() as served:
             served.script.answer = lambda *_: framed_parts(FileSlice(file, 5, MB), b"mid", FileSlice(file, 0, 100))
             client = await served.connect()
@@ -117,10 +118,10 @@ class HesitantFile(CountingFile):
         return super().send_nowait(socket, 1000, offset) if self.waits % 2 else 0
 
 
-def test_what_a_full_socket_does_not_take_follows(run, serving, segment):
+def test_what_a_full_socket_does_not_take_follows(run, serving, segment) -> None:
     file = HesitantFile(segment)
 
-    async def body():
+    async def body() -> None:
         async with serving() as served:
             served.script.answer = lambda *_: framed_parts(FileSlice(file, 0, MB), FileSlice(file, MB, MB), b"tail")
             client = await served.connect()
@@ -131,10 +132,10 @@ def test_what_a_full_socket_does_not_take_follows(run, serving, segment):
     assert file.waits > 100
 
 
-def test_a_response_that_waits_behind_a_large_one_leaves_after_it(run, serving, segment):
+def test_a_response_that_waits_behind_a_large_one_leaves_after_it(run, serving, segment) -> None:
     file = CountingFile(segment)
 
-    async def body():
+    async def body() -> None:
         async with serving() as served:
             served.script.answer = lambda request, _: framed_parts(
                 *([FileSlice(file, 0, 10 * MB)] if request == b"large" else []), request
@@ -148,15 +149,15 @@ def test_a_response_that_waits_behind_a_large_one_leaves_after_it(run, serving, 
     run(body())
 
 
-def test_the_order_does_not_depend_on_being_paused_by_writelines(run, serving, segment, monkeypatch):
-    def of_python_3_12(transport, pieces):  # CVE-2024-12254
+def test_the_order_does_not_depend_on_being_paused_by_writelines(run, serving, segment, monkeypatch) -> None:
+    def of_python_3_12(transport, pieces) -> None:  # CVE-2024-12254
         transport._buffer.extend(b"".join(pieces))
         transport._loop._add_writer(transport._sock_fd, transport._write_ready)
 
     monkeypatch.setattr("asyncio.selector_events._SelectorSocketTransport.writelines", of_python_3_12)
     file, content = CountingFile(segment), segment.read_bytes()
 
-    async def body():
+    async def body() -> None:
         async with serving() as served:
             small = [FileSlice(file, 10_000 * number, 10_000) for number in range(20)]
             served.script.answer = lambda *_: framed_parts(*small, FileSlice(file, 0, MB), *small)
@@ -167,10 +168,10 @@ def test_the_order_does_not_depend_on_being_paused_by_writelines(run, serving, s
     run(body())
 
 
-def test_a_file_that_is_deleted_while_it_is_sent_arrives_whole(run, serving, segment):
+def test_a_file_that_is_deleted_while_it_is_sent_arrives_whole(run, serving, segment) -> None:
     file, content = CountingFile(segment), segment.read_bytes()
 
-    async def body():
+    async def body() -> None:
         async with serving() as served:
             served.script.answer = lambda *_: framed_parts(FileSlice(file, 0, 20 * MB))
             client = await served.connect(limit=1000)
@@ -184,7 +185,7 @@ def test_a_file_that_is_deleted_while_it_is_sent_arrives_whole(run, serving, seg
 
 
 @pytest.mark.parametrize("cold", [False, True])
-def test_what_was_answered_before_a_bad_request_leaves_whole(run, serving, segment, cold):
+def test_what_was_answered_before_a_bad_request_leaves_whole(run, serving, segment, cold) -> None:
     file = CountingFile(segment, cold)
 
     def answer(request, connection):
@@ -192,7 +193,7 @@ def test_what_was_answered_before_a_bad_request_leaves_whole(run, serving, segme
             raise DecodeError("bad bytes")
         return framed_parts(FileSlice(file, 0, 20 * MB))
 
-    async def body():
+    async def body() -> None:
         async with serving() as served:
             served.script.answer = answer
             client = await served.connect()
@@ -203,10 +204,10 @@ def test_what_was_answered_before_a_bad_request_leaves_whole(run, serving, segme
     run(body())
 
 
-def test_a_reader_that_does_not_read_costs_one_megabyte(run, serving, segment):
+def test_a_reader_that_does_not_read_costs_one_megabyte(run, serving, segment) -> None:
     file = CountingFile(segment)
 
-    async def body():
+    async def body() -> None:
         async with serving() as served:
             served.script.answer = lambda *_: framed_parts(FileSlice(file, 0, 20 * MB))
             client = await served.connect(limit=1000)
@@ -225,10 +226,10 @@ def test_a_reader_that_does_not_read_costs_one_megabyte(run, serving, segment):
     run(body())
 
 
-def test_requests_are_not_read_while_responses_are_not_taken(run, serving, segment):
+def test_requests_are_not_read_while_responses_are_not_taken(run, serving, segment) -> None:
     file = CountingFile(segment)
 
-    async def body():
+    async def body() -> None:
         async with serving() as served:
             served.script.answer = lambda *_: framed_parts(FileSlice(file, 0, 20 * MB))
             client = await served.connect(limit=1000)
@@ -246,10 +247,10 @@ def test_requests_are_not_read_while_responses_are_not_taken(run, serving, segme
 
 
 @pytest.mark.parametrize("cold", [False, True])
-def test_a_slice_that_is_cut_off_while_it_is_sent_closes_the_connection(run, serving, segment, cold, caplog):
+def test_a_slice_that_is_cut_off_while_it_is_sent_closes_the_connection(run, serving, segment, cold, caplog) -> None:
     file = CountingFile(segment, cold)
 
-    async def body():
+    async def body() -> None:
         async with serving() as served:
             served.script.answer = lambda *_: framed_parts(FileSlice(file, 19 * MB, 2 * MB))
             client = await served.connect()
@@ -262,10 +263,10 @@ def test_a_slice_that_is_cut_off_while_it_is_sent_closes_the_connection(run, ser
     assert not any(record.exc_info for record in caplog.records)
 
 
-def test_a_slice_that_is_cut_off_while_its_rest_waits_closes_the_connection(run, serving, segment, caplog):
+def test_a_slice_that_is_cut_off_while_its_rest_waits_closes_the_connection(run, serving, segment, caplog) -> None:
     file = CountingFile(segment)
 
-    async def body():
+    async def body() -> None:
         async with serving() as served:
             served.script.answer = lambda *_: framed_parts(FileSlice(file, 0, 20 * MB))
             client = await served.connect(limit=1000)
@@ -284,11 +285,11 @@ def test_a_slice_that_is_cut_off_while_its_rest_waits_closes_the_connection(run,
 class BrokenFile(CountingFile):
     """A file of which nothing can be read; where that takes a thread, not before it is `released`."""
 
-    def __init__(self, path, cold=False):
+    def __init__(self, path, cold=False) -> None:
         super().__init__(path, cold)
         self.released = threading.Event()
 
-    def pread(self, size, offset):
+    def pread(self, size, offset) -> Never:
         self.waits += 1
         self.released.wait(30)
         raise OSError(errno.EIO, "Input/output error")
@@ -296,16 +297,16 @@ class BrokenFile(CountingFile):
     def pread_nowait(self, size, offset):
         return None if self.cold else self.pread(size, offset)
 
-    def send_nowait(self, socket, size, offset):
+    def send_nowait(self, socket, size, offset) -> None:
         return None
 
 
 @pytest.mark.parametrize("cold", [False, True])
-def test_a_slice_that_cannot_be_read_closes_the_connection(run, serving, segment, cold, caplog):
+def test_a_slice_that_cannot_be_read_closes_the_connection(run, serving, segment, cold, caplog) -> None:
     file = BrokenFile(segment, cold)
     file.released.set()
 
-    async def body():
+    async def body() -> None:
         async with serving() as served:
             served.script.answer = lambda *_: framed_parts(FileSlice(file, 0, MB))
             client = await served.connect()
@@ -319,11 +320,11 @@ def test_a_slice_that_cannot_be_read_closes_the_connection(run, serving, segment
 
 
 @pytest.mark.parametrize("cold", [False, True])
-def test_a_small_slice_that_cannot_be_read_closes_the_connection(run, serving, segment, cold, caplog):
+def test_a_small_slice_that_cannot_be_read_closes_the_connection(run, serving, segment, cold, caplog) -> None:
     file = BrokenFile(segment, cold)
     file.released.set()
 
-    async def body():
+    async def body() -> None:
         async with serving() as served:
             served.script.answer = lambda *_: framed_parts(FileSlice(file, 0, 10))
             client = await served.connect()
@@ -336,10 +337,10 @@ def test_a_small_slice_that_cannot_be_read_closes_the_connection(run, serving, s
     assert not any(record.exc_info for record in caplog.records)
 
 
-def test_nothing_follows_a_slice_that_could_not_be_read(run, segment, caplog):
+def test_nothing_follows_a_slice_that_could_not_be_read(run, segment, caplog) -> None:
     file, transport, drained = BrokenFile(segment, cold=True), EncryptingTransport(None), []
 
-    async def body():
+    async def body() -> None:
         outbox = Outbox(asyncio.get_running_loop(), transport, Metrics(), lambda: drained.append(True))
         outbox.send([b"head", FileSlice(file, 0, MB)])
         outbox.pause()
@@ -355,10 +356,12 @@ def test_nothing_follows_a_slice_that_could_not_be_read(run, segment, caplog):
     assert not drained
 
 
-def test_a_slice_that_cannot_be_read_when_the_connection_is_closed_already_is_nothing_to_tell(run, serving, segment):
+def test_a_slice_that_cannot_be_read_when_the_connection_is_closed_already_is_nothing_to_tell(
+    run, serving, segment
+) -> None:
     file, complaints = BrokenFile(segment, cold=True), []
 
-    async def body():
+    async def body() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
         async with serving() as served:
             served.script.answer = lambda *_: framed_parts(FileSlice(file, 0, MB))
@@ -377,10 +380,10 @@ def test_a_slice_that_cannot_be_read_when_the_connection_is_closed_already_is_no
 
 
 @pytest.mark.parametrize("cold", [False, True])
-def test_a_reader_that_leaves_is_forgotten(run, serving, segment, cold, caplog):
+def test_a_reader_that_leaves_is_forgotten(run, serving, segment, cold, caplog) -> None:
     file = CountingFile(segment, cold)
 
-    async def body():
+    async def body() -> None:
         async with serving() as served:
             served.script.answer = lambda *_: framed_parts(FileSlice(file, 0, 20 * MB))
             client = await served.connect(limit=1000)
@@ -397,27 +400,27 @@ def test_a_reader_that_leaves_is_forgotten(run, serving, segment, cold, caplog):
 class EncryptingTransport(asyncio.Transport):
     """Keeps what it is given; its socket is not to be used, since what leaves there has to be encrypted."""
 
-    def __init__(self, connected):
+    def __init__(self, connected) -> None:
         super().__init__({"socket": connected, "sslcontext": object()})
         self.written = bytearray()
         self.aborted = False
         self.fails = False
 
-    def abort(self):
+    def abort(self) -> None:
         self.aborted = True
 
     def is_closing(self):
         return self.aborted
 
-    def write(self, data):
+    def write(self, data) -> None:
         self.written += data
         self.aborted = self.fails
 
-    def set_write_buffer_limits(self, high=None, low=None):
+    def set_write_buffer_limits(self, high=None, low=None) -> None:
         pass
 
 
-def test_nothing_passes_by_a_transport_that_encrypts(segment):
+def test_nothing_passes_by_a_transport_that_encrypts(segment) -> None:
     here, there = socket.socketpair()
     with here, there:
         there.setblocking(False)
@@ -429,7 +432,7 @@ def test_nothing_passes_by_a_transport_that_encrypts(segment):
             there.recv(1)
 
 
-def test_nothing_is_read_for_a_socket_that_has_failed(segment):
+def test_nothing_is_read_for_a_socket_that_has_failed(segment) -> None:
     file, transport, drained = CountingFile(segment), EncryptingTransport(None), []
     outbox = Outbox(None, transport, Metrics(), lambda: drained.append(True))
     transport.fails = True
@@ -440,10 +443,10 @@ def test_nothing_is_read_for_a_socket_that_has_failed(segment):
     assert not drained
 
 
-def test_stopping_sends_a_response_to_its_end(run, serving, segment):
+def test_stopping_sends_a_response_to_its_end(run, serving, segment) -> None:
     file = CountingFile(segment)
 
-    async def body():
+    async def body() -> None:
         async with serving() as served:
             served.script.answer = lambda *_: framed_parts(FileSlice(file, 0, 20 * MB))
             client = await served.connect(limit=1000)

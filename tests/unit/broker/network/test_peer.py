@@ -7,7 +7,7 @@ import logging
 import socket
 from collections.abc import Callable, Iterator
 from random import Random
-from typing import Any
+from typing import Any, Never
 
 import pytest
 
@@ -72,8 +72,8 @@ def talk(run, serving):
     return talk
 
 
-def test_a_request_is_answered(talk):
-    async def body(served, node):
+def test_a_request_is_answered(talk) -> None:
+    async def body(served, node) -> None:
         node.reply = lambda *_: VoteResponse(error_code=42, topics=[])
         peer = peer_of(served)
         assert await peer.call(vote()) == VoteResponse(error_code=42, topics=[])
@@ -83,8 +83,8 @@ def test_a_request_is_answered(talk):
     talk(body)
 
 
-def test_versions_are_asked_first_with_the_name_of_the_software(talk):
-    async def body(served, node):
+def test_versions_are_asked_first_with_the_name_of_the_software(talk) -> None:
+    async def body(served, node) -> None:
         peer = peer_of(served)
         await peer.call(vote())
         (first, asked), (second, _) = node.seen
@@ -97,8 +97,8 @@ def test_versions_are_asked_first_with_the_name_of_the_software(talk):
 
 
 @pytest.mark.parametrize(("theirs", "chosen"), [((0, 2), 2), ((0, 1), 1), ((1, 9), 2), ((0, 0), 0)])
-def test_a_request_leaves_in_the_newest_version_that_both_speak(talk, theirs, chosen):
-    async def body(served, node):
+def test_a_request_leaves_in_the_newest_version_that_both_speak(talk, theirs, chosen) -> None:
+    async def body(served, node) -> None:
         node.versions[ApiKey.VOTE] = theirs
         peer = peer_of(served)
         await peer.call(vote())
@@ -108,8 +108,8 @@ def test_a_request_leaves_in_the_newest_version_that_both_speak(talk, theirs, ch
     talk(body)
 
 
-def test_a_peer_that_does_not_know_our_api_versions_is_asked_in_its_own(talk):
-    async def body(served, node):
+def test_a_peer_that_does_not_know_our_api_versions_is_asked_in_its_own(talk) -> None:
+    async def body(served, node) -> None:
         node.versions[ApiKey.API_VERSIONS] = (0, 2)
         peer = peer_of(served)
         assert await peer.call(vote()) == VoteResponse(topics=[])
@@ -119,8 +119,8 @@ def test_a_peer_that_does_not_know_our_api_versions_is_asked_in_its_own(talk):
     talk(body)
 
 
-def test_without_a_common_version_both_ranges_are_named(talk):
-    async def body(served, node):
+def test_without_a_common_version_both_ranges_are_named(talk) -> None:
+    async def body(served, node) -> None:
         node.versions[ApiKey.VOTE] = (3, 5)
         peer = peer_of(served)
         with pytest.raises(KafkaError, match=rf"Vote: this node speaks 0 to 2, 127.0.0.1:{served.port} speaks 3 to 5"):
@@ -131,8 +131,8 @@ def test_without_a_common_version_both_ranges_are_named(talk):
     talk(body)
 
 
-def test_a_request_may_name_the_oldest_version_that_will_do(talk):
-    async def body(served, node):
+def test_a_request_may_name_the_oldest_version_that_will_do(talk) -> None:
+    async def body(served, node) -> None:
         node.versions[ApiKey.VOTE] = (0, 1)
         peer = peer_of(served)
         with pytest.raises(KafkaError, match=r"this node speaks 2 to 2, .* speaks 0 to 1"):
@@ -143,8 +143,8 @@ def test_a_request_may_name_the_oldest_version_that_will_do(talk):
     talk(body)
 
 
-def test_an_api_that_the_peer_does_not_serve_is_an_error(talk):
-    async def body(served, node):
+def test_an_api_that_the_peer_does_not_serve_is_an_error(talk) -> None:
+    async def body(served, node) -> None:
         del node.versions[ApiKey.VOTE]
         peer = peer_of(served)
         with pytest.raises(KafkaError, match="does not serve it"):
@@ -154,8 +154,8 @@ def test_an_api_that_the_peer_does_not_serve_is_an_error(talk):
     talk(body)
 
 
-def test_a_value_that_the_common_version_cannot_carry_is_an_error(talk):
-    async def body(served, node):
+def test_a_value_that_the_common_version_cannot_carry_is_an_error(talk) -> None:
+    async def body(served, node) -> None:
         node.versions[ApiKey.LIST_GROUPS] = (0, 3)
         node.reply = lambda *_: ListGroupsResponse(error_code=0, groups=[])
         peer = peer_of(served)
@@ -167,8 +167,8 @@ def test_a_value_that_the_common_version_cannot_carry_is_an_error(talk):
     talk(body)
 
 
-def test_requests_follow_each_other_without_waiting_and_answers_find_theirs(talk):
-    async def body(served, node):
+def test_requests_follow_each_other_without_waiting_and_answers_find_theirs(talk) -> None:
+    async def body(served, node) -> None:
         def reply(header: RequestHeader, request: Message) -> Waiting:
             answer = asyncio.get_running_loop().create_future()
             waiting.append((header, request.voter_id, answer))
@@ -187,8 +187,8 @@ def test_requests_follow_each_other_without_waiting_and_answers_find_theirs(talk
     talk(body)
 
 
-def test_a_response_stays_what_it_was_while_others_come(talk):
-    async def body(served, node):
+def test_a_response_stays_what_it_was_while_others_come(talk) -> None:
+    async def body(served, node) -> None:
         def reply(_, request):
             data = bytes([request.replica_id]) * 1000
             return FetchSnapshotResponse(topics=[snapshot_topic(data)])
@@ -222,8 +222,8 @@ def snapshot_topic(data: bytes) -> Any:
     )
 
 
-def test_a_large_response_comes_whole(talk):
-    async def body(served, node):
+def test_a_large_response_comes_whole(talk) -> None:
+    async def body(served, node) -> None:
         data = bytes(range(256)) * 4096 * 3
         node.reply = lambda *_: FetchSnapshotResponse(topics=[snapshot_topic(data)])
         peer = peer_of(served)
@@ -234,8 +234,8 @@ def test_a_large_response_comes_whole(talk):
     talk(body)
 
 
-def test_a_response_beyond_the_limit_closes_the_connection_with_one_line(talk, caplog):
-    async def body(served, node):
+def test_a_response_beyond_the_limit_closes_the_connection_with_one_line(talk, caplog) -> None:
+    async def body(served, node) -> None:
         node.reply = lambda *_: FetchSnapshotResponse(topics=[snapshot_topic(bytes(9000))])
         told = Told()
         peer = peer_of(served, LIMITS._replace(max_response_bytes=8000), told)
@@ -257,8 +257,8 @@ def test_a_response_beyond_the_limit_closes_the_connection_with_one_line(talk, c
         (b"\0\0\0\6\0\0\0\1\0\0", "VoteResponse v2 ends early"),
     ],
 )
-def test_garbage_closes_the_connection_with_one_line(talk, caplog, garbage, complaint):
-    async def body(served, node):
+def test_garbage_closes_the_connection_with_one_line(talk, caplog, garbage, complaint) -> None:
+    async def body(served, node) -> None:
         node.reply = lambda *_: [garbage]
         told = Told()
         peer = peer_of(served, told=told)
@@ -271,8 +271,8 @@ def test_garbage_closes_the_connection_with_one_line(talk, caplog, garbage, comp
     talk(body)
 
 
-def test_a_response_that_nobody_waits_for_closes_the_connection(talk, caplog):
-    async def body(served, node):
+def test_a_response_that_nobody_waits_for_closes_the_connection(talk, caplog) -> None:
+    async def body(served, node) -> None:
         answer = VoteResponse(topics=[])
         node.reply = lambda header, _: [*encode_response(header, answer), *encode_response(header, answer)]
         told = Told()
@@ -285,8 +285,8 @@ def test_a_response_that_nobody_waits_for_closes_the_connection(talk, caplog):
     talk(body)
 
 
-def test_garbage_instead_of_versions_is_a_failed_attempt(talk, caplog):
-    async def body(served, node):
+def test_garbage_instead_of_versions_is_a_failed_attempt(talk, caplog) -> None:
+    async def body(served, node) -> None:
         served.script.answer = lambda *_: [b"\xff\xff\xff\xff"]
         told = Told()
         peer = peer_of(served, told=told)
@@ -299,8 +299,8 @@ def test_garbage_instead_of_versions_is_a_failed_attempt(talk, caplog):
     talk(body)
 
 
-def test_when_the_connection_breaks_everything_in_flight_is_lost(talk):
-    async def body(served, node):
+def test_when_the_connection_breaks_everything_in_flight_is_lost(talk) -> None:
+    async def body(served, node) -> None:
         def reply(*_):
             if len(node.asked) == 3:
                 next(iter(served.server.connections)).abort()
@@ -317,9 +317,9 @@ def test_when_the_connection_breaks_everything_in_flight_is_lost(talk):
     talk(body)
 
 
-def test_the_next_request_opens_the_connection_again(talk):
-    async def body(served, node):
-        def reply(*_):
+def test_the_next_request_opens_the_connection_again(talk) -> None:
+    async def body(served, node) -> None:
+        def reply(*_) -> Never:
             raise Disconnect("once")
 
         node.reply = reply
@@ -334,8 +334,8 @@ def test_the_next_request_opens_the_connection_again(talk):
     talk(body)
 
 
-def test_a_connection_is_ready_without_a_request(talk):
-    async def body(served, node):
+def test_a_connection_is_ready_without_a_request(talk) -> None:
+    async def body(served, node) -> None:
         ready = asyncio.Event()
         loop = asyncio.get_running_loop()
         peer = Peer(loop, ("127.0.0.1", served.port), "node 1", Random(1), LIMITS, on_ready=ready.set)
@@ -350,8 +350,8 @@ def test_a_connection_is_ready_without_a_request(talk):
     talk(body)
 
 
-def test_closing_loses_everything_and_calls_nobody(talk):
-    async def body(served, node):
+def test_closing_loses_everything_and_calls_nobody(talk) -> None:
+    async def body(served, node) -> None:
         asked = asyncio.Event()
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -373,8 +373,8 @@ def test_closing_loses_everything_and_calls_nobody(talk):
     talk(body)
 
 
-def test_closing_while_it_connects_leaves_nothing_behind(talk):
-    async def body(served, node):
+def test_closing_while_it_connects_leaves_nothing_behind(talk) -> None:
+    async def body(served, node) -> None:
         peer = peer_of(served)
         call = peer.call(vote())
         peer.close()
@@ -383,8 +383,8 @@ def test_closing_while_it_connects_leaves_nothing_behind(talk):
     talk(body)
 
 
-def test_at_another_address_it_is_another_connection(talk, serving):
-    async def body(served, node):
+def test_at_another_address_it_is_another_connection(talk, serving) -> None:
+    async def body(served, node) -> None:
         async with serving() as elsewhere:
             other = Node(elsewhere)
             told = Told()
@@ -401,10 +401,10 @@ def test_at_another_address_it_is_another_connection(talk, serving):
     talk(body)
 
 
-def test_nobody_listening_loses_the_request(run, caplog, unused_port):
+def test_nobody_listening_loses_the_request(run, caplog, unused_port) -> None:
     caplog.set_level(logging.DEBUG, "broker.peer")
 
-    async def body():
+    async def body() -> None:
         loop = asyncio.get_running_loop()
         peer = Peer(loop, ("127.0.0.1", unused_port), "node 1", Random(1), LIMITS)
         assert await peer.call(vote()) is None
@@ -424,8 +424,8 @@ def unused_port() -> Iterator[int]:
 
 
 @pytest.mark.parametrize("host", ["a" * 70, "x..y", ""])
-def test_a_host_that_is_none_loses_the_request(run, host):
-    async def body():
+def test_a_host_that_is_none_loses_the_request(run, host) -> None:
+    async def body() -> None:
         peer = Peer(asyncio.get_running_loop(), (host, 1), "node 1", Random(1), LIMITS)
         assert await peer.call(vote()) is None
         peer.close()

@@ -23,7 +23,7 @@ def network() -> Iterator[Network]:
     loop.close()
 
 
-def test_a_request_that_is_not_answered_in_time_takes_the_connection_with_it(network, caplog):
+def test_a_request_that_is_not_answered_in_time_takes_the_connection_with_it(network, caplog) -> None:
     peer = network.peer()
     assert network.run_until_complete(peer.call(vote())) is not None
     network.silent = True
@@ -35,7 +35,7 @@ def test_a_request_that_is_not_answered_in_time_takes_the_connection_with_it(net
     assert "no answer to Vote within 2000 ms" in warnings(caplog)[0]
 
 
-def test_a_request_may_be_given_longer(network):
+def test_a_request_may_be_given_longer(network) -> None:
     peer = network.peer()
     network.run_until_complete(peer.call(vote()))
     network.silent = True
@@ -43,7 +43,7 @@ def test_a_request_may_be_given_longer(network):
     assert network.time() == pytest.approx(7.0)
 
 
-def test_a_time_out_also_ends_what_waits_for_a_connection(network):
+def test_a_time_out_also_ends_what_waits_for_a_connection(network) -> None:
     network.hanging = True
     peer = network.peer(connect_timeout_ms=60_000)
     assert network.run_until_complete(peer.call(vote())) is None
@@ -53,7 +53,7 @@ def test_a_time_out_also_ends_what_waits_for_a_connection(network):
 
 
 @pytest.mark.parametrize("kind", ["hanging", "silent"])
-def test_a_connection_that_takes_too_long_is_given_up(network, kind):
+def test_a_connection_that_takes_too_long_is_given_up(network, kind) -> None:
     setattr(network, kind, True)
     peer = network.peer(connect_timeout_ms=500)
     assert network.run_until_complete(peer.call(vote())) is None
@@ -62,7 +62,7 @@ def test_a_connection_that_takes_too_long_is_given_up(network, kind):
     assert network.run_until_complete(peer.call(vote())) == VoteResponse(topics=[])
 
 
-def test_attempts_back_off_exponentially_with_jitter_up_to_a_limit(network):
+def test_attempts_back_off_exponentially_with_jitter_up_to_a_limit(network) -> None:
     network.down = True
     peer = network.peer(backoff_ms=100, max_backoff_ms=1000)
     for _ in range(7):
@@ -75,7 +75,7 @@ def test_attempts_back_off_exponentially_with_jitter_up_to_a_limit(network):
     )
 
 
-def test_a_peer_that_cannot_be_reached_is_told_of_once_in_a_row_and_not_at_the_first_tries(network, caplog):
+def test_a_peer_that_cannot_be_reached_is_told_of_once_in_a_row_and_not_at_the_first_tries(network, caplog) -> None:
     peer = network.peer(backoff_ms=100, max_backoff_ms=1000)
     for _ in range(2):
         network.down = True
@@ -92,7 +92,7 @@ def test_a_peer_that_cannot_be_reached_is_told_of_once_in_a_row_and_not_at_the_f
         network.lines[-1].protocol.connection_lost(None)
 
 
-def test_a_success_makes_the_back_off_short_again(network):
+def test_a_success_makes_the_back_off_short_again(network) -> None:
     network.down = True
     peer = network.peer(backoff_ms=100, max_backoff_ms=10_000)
     for _ in range(5):
@@ -105,7 +105,7 @@ def test_a_success_makes_the_back_off_short_again(network):
     assert 0.08 <= network.attempts[-1] - broke_at <= 0.121
 
 
-def test_another_address_is_tried_at_once(network):
+def test_another_address_is_tried_at_once(network) -> None:
     network.down = True
     peer = network.peer(backoff_ms=5000, max_backoff_ms=5000)
     network.run_until_complete(peer.call(vote()))
@@ -115,7 +115,7 @@ def test_another_address_is_tried_at_once(network):
     assert network.time() < 0.1
 
 
-def test_a_request_given_up_before_it_left_is_not_sent(network):
+def test_a_request_given_up_before_it_left_is_not_sent(network) -> None:
     peer = network.peer()
     given_up, other = peer.call(vote(1)), peer.call(vote(2))
     given_up.cancel()
@@ -123,7 +123,7 @@ def test_a_request_given_up_before_it_left_is_not_sent(network):
     assert network.node.asked == [vote(2)]
 
 
-def test_a_request_given_up_after_it_left_harms_nobody(network):
+def test_a_request_given_up_after_it_left_harms_nobody(network) -> None:
     peer = network.peer()
     network.run_until_complete(peer.call(vote(1)))
     given_up, other = peer.call(vote(2)), peer.call(vote(3))
@@ -132,7 +132,7 @@ def test_a_request_given_up_after_it_left_harms_nobody(network):
     assert network.node.asked == [vote(1), vote(2), vote(3)]
 
 
-def test_a_connection_that_comes_too_late_is_closed(network):
+def test_a_connection_that_comes_too_late_is_closed(network) -> None:
     network.hanging = True
     peer = network.peer(connect_timeout_ms=100)
     network.run_until_complete(peer.call(vote()))
@@ -150,7 +150,7 @@ def test_a_connection_that_comes_too_late_is_closed(network):
     assert made[0].aborted
 
 
-def test_each_response_is_of_its_own_api(network):
+def test_each_response_is_of_its_own_api(network) -> None:
     network.node.reply = lambda header, _: (
         BrokerHeartbeatResponse() if header.api_key is ApiKey.BROKER_HEARTBEAT else VoteResponse(topics=[])
     )
@@ -160,7 +160,7 @@ def test_each_response_is_of_its_own_api(network):
     assert answers == [BrokerHeartbeatResponse(), VoteResponse(topics=[])]
 
 
-def test_a_refusal_is_told_and_other_failures_are_not(network):
+def test_a_refusal_is_told_and_other_failures_are_not(network) -> None:
     told = []
     limits = PeerLimits(request_timeout_ms=2000, connect_timeout_ms=100, backoff_ms=5000)
     address = ("127.0.0.1", 9093)

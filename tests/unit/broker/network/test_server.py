@@ -17,21 +17,21 @@ def framed(body):
     return len(body).to_bytes(4, "big") + body
 
 
-async def until(condition):
+async def until(condition) -> None:
     while not condition():  # noqa: ASYNC110 - what is waited for has no event
         await asyncio.sleep(0)
 
 
-def test_port_0_is_any_free_port(run, serving):
-    async def body():
+def test_port_0_is_any_free_port(run, serving) -> None:
+    async def body() -> None:
         async with serving() as one, serving() as two:
             assert 0 != one.port != two.port
 
     run(body())
 
 
-def test_nothing_is_accepted_before_the_start(run):
-    async def body():
+def test_nothing_is_accepted_before_the_start(run) -> None:
+    async def body() -> None:
         server = Server(asyncio.get_running_loop(), LIMITS, Metrics())
         port = await server.bind("PLAINTEXT", "127.0.0.1", 0, lambda *_: None)
         with pytest.raises(ConnectionRefusedError):
@@ -41,8 +41,8 @@ def test_nothing_is_accepted_before_the_start(run):
     run(body())
 
 
-def test_a_socket_that_was_bound_by_somebody_else_is_listened_on_only_from_the_start_on(run):
-    async def body():
+def test_a_socket_that_was_bound_by_somebody_else_is_listened_on_only_from_the_start_on(run) -> None:
+    async def body() -> None:
         bound = socket.socket()
         bound.bind(("127.0.0.1", 0))
         port = bound.getsockname()[1]
@@ -63,8 +63,8 @@ def test_a_socket_that_was_bound_by_somebody_else_is_listened_on_only_from_the_s
     run(body())
 
 
-def test_an_address_in_use_is_named(run):
-    async def body():
+def test_an_address_in_use_is_named(run) -> None:
+    async def body() -> None:
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]
             server = Server(asyncio.get_running_loop(), LIMITS, Metrics())
@@ -75,8 +75,8 @@ def test_an_address_in_use_is_named(run):
     run(body())
 
 
-def test_a_host_that_is_not_ours_is_named(run):
-    async def body():
+def test_a_host_that_is_not_ours_is_named(run) -> None:
+    async def body() -> None:
         server = Server(asyncio.get_running_loop(), LIMITS, Metrics())
         with pytest.raises(BindError, match=r"cannot listen on 192\.0\.2\.1:9092: "):
             await server.bind("PLAINTEXT", "192.0.2.1", 9092, lambda *_: None)
@@ -84,8 +84,8 @@ def test_a_host_that_is_not_ours_is_named(run):
     run(body())
 
 
-def test_an_empty_host_listens_on_every_interface_at_one_port(run):
-    async def body():
+def test_an_empty_host_listens_on_every_interface_at_one_port(run) -> None:
+    async def body() -> None:
         loop = asyncio.get_running_loop()
         server = Server(loop, LIMITS, Metrics())
         port = await server.bind("PLAINTEXT", "", 0, lambda body, _: [framed(bytes(body))])
@@ -105,8 +105,8 @@ def test_an_empty_host_listens_on_every_interface_at_one_port(run):
     run(body())
 
 
-def test_connections_above_the_limit_are_closed(run, serving, caplog):
-    async def body():
+def test_connections_above_the_limit_are_closed(run, serving, caplog) -> None:
+    async def body() -> None:
         async with serving(ConnectionLimits(2, 10)) as served:
             kept = [await served.connect() for _ in range(2)]
             await until(lambda: len(served.server.connections) == 2)
@@ -121,8 +121,8 @@ def test_connections_above_the_limit_are_closed(run, serving, caplog):
     assert "max.connections=2 is reached" in caplog.text
 
 
-def test_connections_are_refused_before_the_logs_want_descriptors(run, serving, caplog):
-    async def body():
+def test_connections_are_refused_before_the_logs_want_descriptors(run, serving, caplog) -> None:
+    async def body() -> None:
         async with serving(ConnectionLimits(10, 10, max_descriptors=1)) as served:
             kept = await served.connect()
             kept.send(b"x")
@@ -133,8 +133,8 @@ def test_connections_are_refused_before_the_logs_want_descriptors(run, serving, 
     assert "the limit of open files allows, 1, is reached" in caplog.text
 
 
-def test_connections_of_one_host_are_limited(run, serving, caplog):
-    async def body():
+def test_connections_of_one_host_are_limited(run, serving, caplog) -> None:
+    async def body() -> None:
         async with serving(ConnectionLimits(10, 1)) as served:
             kept = await served.connect()
             kept.send(b"x")
@@ -146,8 +146,8 @@ def test_connections_of_one_host_are_limited(run, serving, caplog):
     assert "max.connections.per.ip=1 is reached" in caplog.text
 
 
-def test_silent_connections_are_closed_but_not_those_that_wait_for_us(run, serving):
-    async def body():
+def test_silent_connections_are_closed_but_not_those_that_wait_for_us(run, serving) -> None:
+    async def body() -> None:
         async with serving(max_idle_s=0.0) as served:
             loop = asyncio.get_running_loop()
             pending = loop.create_future()
@@ -165,8 +165,8 @@ def test_silent_connections_are_closed_but_not_those_that_wait_for_us(run, servi
     run(body())
 
 
-def test_a_client_that_was_answered_just_now_is_not_idle_however_long_it_waited(run, serving):
-    async def body():
+def test_a_client_that_was_answered_just_now_is_not_idle_however_long_it_waited(run, serving) -> None:
+    async def body() -> None:
         async with serving(max_idle_s=600.0) as served:
             pending = asyncio.get_running_loop().create_future()
             served.script.answer = lambda *_: Waiting(ApiKey.FETCH, pending)
@@ -184,8 +184,8 @@ def test_a_client_that_was_answered_just_now_is_not_idle_however_long_it_waited(
     run(body())
 
 
-def test_a_client_that_takes_nothing_of_its_response_for_too_long_is_closed(run, serving):
-    async def body():
+def test_a_client_that_takes_nothing_of_its_response_for_too_long_is_closed(run, serving) -> None:
+    async def body() -> None:
         async with serving(max_idle_s=0.0) as served:
             loop = asyncio.get_running_loop()
             served.script.answer = lambda *_: [framed(bytes(64 << 20))]
@@ -201,8 +201,8 @@ def test_a_client_that_takes_nothing_of_its_response_for_too_long_is_closed(run,
     run(body())
 
 
-def test_a_client_that_takes_a_large_response_bit_by_bit_is_not_idle(run, serving):
-    async def body():
+def test_a_client_that_takes_a_large_response_bit_by_bit_is_not_idle(run, serving) -> None:
+    async def body() -> None:
         async with serving(max_idle_s=600.0) as served:
             served.script.answer = lambda *_: [framed(bytes(64 << 20))]
             client = await served.connect()
@@ -219,8 +219,8 @@ def test_a_client_that_takes_a_large_response_bit_by_bit_is_not_idle(run, servin
     run(body())
 
 
-def test_stopping_answers_what_has_been_received(run, serving):
-    async def body():
+def test_stopping_answers_what_has_been_received(run, serving) -> None:
+    async def body() -> None:
         async with serving() as served:
             loop = asyncio.get_running_loop()
             futures = [loop.create_future() for _ in range(2)]
@@ -241,8 +241,8 @@ def test_stopping_answers_what_has_been_received(run, serving):
     run(body())
 
 
-def test_stopping_does_not_wait_for_ever(run, serving, caplog):
-    async def body():
+def test_stopping_does_not_wait_for_ever(run, serving, caplog) -> None:
+    async def body() -> None:
         async with serving() as served:
             never = asyncio.get_running_loop().create_future()
             served.script.answer = lambda *_: Waiting(ApiKey.FETCH, never)
@@ -256,8 +256,8 @@ def test_stopping_does_not_wait_for_ever(run, serving, caplog):
     assert "Closing 1 connections that did not take their responses" in caplog.text
 
 
-def test_refused_connections_are_told_of_once_in_a_while(run, serving, caplog):
-    async def body():
+def test_refused_connections_are_told_of_once_in_a_while(run, serving, caplog) -> None:
+    async def body() -> None:
         async with serving(ConnectionLimits(0, 10)) as served:
             for _ in range(20):
                 assert await (await served.connect()).closed()
@@ -269,8 +269,8 @@ def test_refused_connections_are_told_of_once_in_a_while(run, serving, caplog):
     ]
 
 
-def test_other_limits_hold_for_those_that_come_after(run, serving):
-    async def body():
+def test_other_limits_hold_for_those_that_come_after(run, serving) -> None:
+    async def body() -> None:
         async with serving(ConnectionLimits(10, 10)) as served:
             kept = await served.connect()
             limits = ConnectionLimits(10, 1, overrides={"localhost": 2})
@@ -284,8 +284,8 @@ def test_other_limits_hold_for_those_that_come_after(run, serving):
     run(body())
 
 
-def test_an_address_may_be_spelled_otherwise_than_it_is_told(run, serving):
-    async def body():
+def test_an_address_may_be_spelled_otherwise_than_it_is_told(run, serving) -> None:
+    async def body() -> None:
         async with serving() as served:
             limits = ConnectionLimits(10, 10, overrides={"0:0:0:0:0:0:0:1": 2})
             served.server.limit(served.server.limits._replace(connections=limits))
@@ -294,8 +294,8 @@ def test_an_address_may_be_spelled_otherwise_than_it_is_told(run, serving):
     run(body())
 
 
-def test_a_name_without_an_address_is_told_of_and_nothing_else(run, serving, caplog):
-    async def body():
+def test_a_name_without_an_address_is_told_of_and_nothing_else(run, serving, caplog) -> None:
+    async def body() -> None:
         async with serving() as served:
             limits = ConnectionLimits(10, 10, overrides={"no.such.host.invalid": 2, "127.0.0.1": 3})
             served.server.limit(served.server.limits._replace(connections=limits))
@@ -306,8 +306,8 @@ def test_a_name_without_an_address_is_told_of_and_nothing_else(run, serving, cap
     assert "max.connections.per.ip.overrides has no effect on no.such.host.invalid: " in caplog.text
 
 
-def test_stopping_does_not_wait_for_a_socket_that_was_accepted_in_the_same_turn(run, serving):
-    async def body():
+def test_stopping_does_not_wait_for_a_socket_that_was_accepted_in_the_same_turn(run, serving) -> None:
+    async def body() -> None:
         async with serving() as served:
             (listening,) = served.server._sockets[0][1].sockets
             loop = asyncio.get_running_loop()
@@ -326,8 +326,8 @@ def test_stopping_does_not_wait_for_a_socket_that_was_accepted_in_the_same_turn(
     run(body())
 
 
-def test_a_large_request_has_to_come_in_time_where_memory_is_short(run, serving, caplog):
-    async def body():
+def test_a_large_request_has_to_come_in_time_where_memory_is_short(run, serving, caplog) -> None:
+    async def body() -> None:
         async with serving(max_queued_bytes=1, max_request_bytes=1 << 30) as served:
             server = served.server
             idle, slow, other = [await served.connect() for _ in range(3)]

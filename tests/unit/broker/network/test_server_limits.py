@@ -21,17 +21,17 @@ def limits(altered=None, **settings):
     return server_limits(checked, live, max_descriptors=77)
 
 
-def test_limits_are_those_of_the_start():
+def test_limits_are_those_of_the_start() -> None:
     found = limits(socket_request_max_bytes="1000", connections_max_idle_ms="5000", queued_max_request_bytes="2000")
     assert (found.max_request_bytes, found.max_idle_s, found.max_queued_bytes) == (1000, 5.0, 2000)
     assert found.connections.max_descriptors == 77
 
 
-def test_memory_of_requests_is_not_bounded_unless_that_is_asked_for():
+def test_memory_of_requests_is_not_bounded_unless_that_is_asked_for() -> None:
     assert limits().max_queued_bytes == UNLIMITED
 
 
-def test_limits_of_connections_are_those_that_were_altered_since():
+def test_limits_of_connections_are_those_that_were_altered_since() -> None:
     found = limits(
         {"max.connections": "9", "max.connections.per.ip": "3", "max.connections.per.ip.overrides": "127.0.0.1:2"},
         max_connections="5",
@@ -40,6 +40,6 @@ def test_limits_of_connections_are_those_that_were_altered_since():
     assert list(found.overrides.values()) == [2]
 
 
-def test_a_listener_may_have_a_limit_of_its_own():
+def test_a_listener_may_have_a_limit_of_its_own() -> None:
     found = limits({"listener.name.plaintext.max.connections": "4"}, max_connections="5").connections
     assert found.of_listeners == {"PLAINTEXT": 4}

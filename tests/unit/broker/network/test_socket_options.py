@@ -12,17 +12,17 @@ def asked(**settings):
     )
 
 
-def test_what_is_not_set_is_left_to_the_system():
+def test_what_is_not_set_is_left_to_the_system() -> None:
     assert asked() == SocketOptions()
     assert asked(socket_send_buffer_bytes=-1, socket_receive_buffer_bytes=-1) == SocketOptions()
 
 
-def test_what_is_set_holds():
+def test_what_is_set_holds() -> None:
     found = asked(socket_send_buffer_bytes=20_000, socket_receive_buffer_bytes=30_000, socket_listen_backlog_size=7)
     assert found == SocketOptions(7, ((socket.SO_SNDBUF, 20_000), (socket.SO_RCVBUF, 30_000)))
 
 
-def test_listening_sockets_get_the_options_that_accepted_ones_take_over():
+def test_listening_sockets_get_the_options_that_accepted_ones_take_over() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         SocketOptions(options=((socket.SO_SNDBUF, 20_000),)).apply([listening])
         with socket.create_connection(listening.getsockname()), listening.accept()[0] as accepted:

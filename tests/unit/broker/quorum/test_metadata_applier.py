@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Never
 
 import pytest
 
@@ -39,7 +40,7 @@ def value(image):
 class Applied:
     """A metadata log on a real disk, what is applied of it, and what a subscriber was told."""
 
-    def __init__(self, path):
+    def __init__(self, path) -> None:
         self.path = str(path)
         self.loop = VirtualLoop()
         self.failed = []
@@ -47,7 +48,7 @@ class Applied:
         self.told = []
         self.open()
 
-    def open(self):
+    def open(self) -> None:
         self.log = MetadataLog.open(
             OsDisk(), LogDirectory(OsDisk(), self.path), VoterSet([Voter(1)]), config=CONFIG, now_ms=1
         )
@@ -58,25 +59,25 @@ class Applied:
         self.applier.begin(self.log, read_stored(self.log, EMPTY))
         self.applier.subscribe(self.tell)
 
-    def note_caught_up(self):
+    def note_caught_up(self) -> None:
         self.caught_up += 1
 
-    def tell(self, before, after, records):
+    def tell(self, before, after, records) -> None:
         self.told.append((value(before), value(after), len(records)))
 
-    def append(self, *values, epoch=1):
+    def append(self, *values, epoch=1) -> None:
         """Append an entry with a record for each value, uncommitted."""
         entry = Entry(self.log.end_offset, epoch, tuple(map(setting, values)))
         self.store(entry)
 
-    def store(self, *entries):
+    def store(self, *entries) -> None:
         flush = self.log.append(entries, 1000)
         if flush is not None:
             flush.sync()
             flush.finish()
         self.applier.note(entries)
 
-    def commit(self, high_watermark):
+    def commit(self, high_watermark) -> None:
         self.applier.committed(high_watermark)
         self.loop.run_until_complete(self.applier.finish())
 
@@ -93,7 +94,7 @@ def applied(tmp_path):
     made.loop.close()
 
 
-def test_what_is_not_committed_is_not_applied(applied):
+def test_what_is_not_committed_is_not_applied(applied) -> None:
     applied.append(1)
     applied.append(2)
     applied.commit(1)
@@ -103,7 +104,7 @@ def test_what_is_not_committed_is_not_applied(applied):
     assert applied.value == "2"
 
 
-def test_each_entry_is_told_with_the_image_before_and_after(applied):
+def test_each_entry_is_told_with_the_image_before_and_after(applied) -> None:
     applied.append(1)
     applied.append(2, 3)
     applied.commit(3)
@@ -111,13 +112,13 @@ def test_each_entry_is_told_with_the_image_before_and_after(applied):
     assert applied.caught_up == 1
 
 
-def test_an_image_says_of_which_offset_and_epoch_it_is(applied):
+def test_an_image_says_of_which_offset_and_epoch_it_is(applied) -> None:
     applied.append(1, 2, epoch=3)
     applied.commit(2)
     assert (applied.applier.image.offset, applied.applier.image.epoch) == (1, 3)
 
 
-def test_control_records_move_the_image_on_and_are_told_to_nobody(applied):
+def test_control_records_move_the_image_on_and_are_told_to_nobody(applied) -> None:
     change = LeaderChangeMessage(version=0, leader_id=1, voters=[], granting_voters=[])
     applied.store(Entry(0, 1, (change,)))
     applied.append(1)
@@ -125,7 +126,7 @@ def test_control_records_move_the_image_on_and_are_told_to_nobody(applied):
     assert (applied.applier.image.offset, applied.told) == (0, [])
 
 
-def test_what_was_cut_off_the_log_is_not_applied(applied):
+def test_what_was_cut_off_the_log_is_not_applied(applied) -> None:
     applied.append(1)
     applied.append(2)
     applied.log.truncate(1)
@@ -135,7 +136,7 @@ def test_what_was_cut_off_the_log_is_not_applied(applied):
     assert applied.told == [(None, "1", 1), ("1", "3", 1)]
 
 
-def test_what_a_start_has_found_is_taken_over_once_it_is_known_to_be_committed(applied):
+def test_what_a_start_has_found_is_taken_over_once_it_is_known_to_be_committed(applied) -> None:
     applied.append(1)
     applied.append(2)
     applied.log.close(1)
@@ -147,7 +148,7 @@ def test_what_a_start_has_found_is_taken_over_once_it_is_known_to_be_committed(a
     assert applied.told == [("2", "3", 1)], "nobody is told of what was there before"
 
 
-def test_of_what_a_start_has_found_only_what_is_committed_is_taken_over(applied):
+def test_of_what_a_start_has_found_only_what_is_committed_is_taken_over(applied) -> None:
     applied.append(1)
     applied.append(2)
     applied.log.close(1)
@@ -158,7 +159,7 @@ def test_of_what_a_start_has_found_only_what_is_committed_is_taken_over(applied)
     assert applied.told == [("1", "2", 1)], "read from the log, as nobody noted it"
 
 
-def test_after_the_leaders_snapshot_everybody_is_told_of_the_difference_at_once(applied):
+def test_after_the_leaders_snapshot_everybody_is_told_of_the_difference_at_once(applied) -> None:
     applied.append(1)
     applied.append(2)
     applied.commit(1)
@@ -178,7 +179,7 @@ def test_after_the_leaders_snapshot_everybody_is_told_of_the_difference_at_once(
     assert applied.value == "8"
 
 
-def test_what_a_start_has_found_and_the_leader_does_not_have_is_never_taken_over(applied):
+def test_what_a_start_has_found_and_the_leader_does_not_have_is_never_taken_over(applied) -> None:
     applied.append(1)
     applied.append(2)
     applied.log.close(1)
@@ -193,7 +194,7 @@ def test_what_a_start_has_found_and_the_leader_does_not_have_is_never_taken_over
     assert seen == ["3", "4"]
 
 
-def test_commands_are_answered_when_their_records_were_told(applied):
+def test_commands_are_answered_when_their_records_were_told(applied) -> None:
     seen = []
     answer = applied.loop.create_future()
     answer.add_done_callback(lambda _: seen.append(list(applied.told)))
@@ -204,7 +205,7 @@ def test_commands_are_answered_when_their_records_were_told(applied):
     assert seen == [[(None, "1", 1)]]
 
 
-def test_a_subscriber_takes_its_steps_while_the_loop_goes_on(applied):
+def test_a_subscriber_takes_its_steps_while_the_loop_goes_on(applied) -> None:
     taken = []
 
     def step_by_step(_before, _after, _records):
@@ -223,7 +224,7 @@ def test_a_subscriber_takes_its_steps_while_the_loop_goes_on(applied):
     assert 0 < between[0] < 3
 
 
-def test_who_waits_for_a_record_goes_on_when_it_was_told_though_there_is_more_to_apply(applied):
+def test_who_waits_for_a_record_goes_on_when_it_was_told_though_there_is_more_to_apply(applied) -> None:
     first, given_up, third = (applied.loop.create_task(applied.applier.until_applied(offset)) for offset in (0, 0, 2))
     seen = []
 
@@ -246,7 +247,7 @@ def test_who_waits_for_a_record_goes_on_when_it_was_told_though_there_is_more_to
     applied.loop.run_until_complete(applied.applier.until_applied(2))
 
 
-def test_nobody_waits_for_what_will_never_be_applied(applied):
+def test_nobody_waits_for_what_will_never_be_applied(applied) -> None:
     waiting = applied.loop.create_task(applied.applier.until_applied(0))
     applied.loop.call_soon(applied.applier.fail, InvariantError("no more"))
     for later in (waiting, applied.applier.until_applied(0)):
@@ -254,8 +255,8 @@ def test_nobody_waits_for_what_will_never_be_applied(applied):
             applied.loop.run_until_complete(later)
 
 
-def test_a_subscriber_that_fails_is_reported_and_nothing_more_is_applied(applied):
-    def fail(*_):
+def test_a_subscriber_that_fails_is_reported_and_nothing_more_is_applied(applied) -> None:
+    def fail(*_) -> Never:
         raise ValueError("a bug")
 
     applied.applier.subscribe(fail)

@@ -26,7 +26,7 @@ EVERY_BYTE = {"metadata.log.max.record.bytes.between.snapshots": "1"}
 class Snapshots:
     """A metadata log on a disk that can fail, and the snapshots taken of it."""
 
-    def __init__(self, disk, path, settings):
+    def __init__(self, disk, path, settings) -> None:
         self.loop = VirtualLoop()
         self.now = 0
         self.stored, self.failed = [], []
@@ -41,7 +41,7 @@ class Snapshots:
             failed=self.failed.append,
         )
 
-    def append(self, value="1"):
+    def append(self, value="1") -> None:
         record = ConfigRecord(resource_type=4, resource_name="", name="log.cleaner.threads", value=value)
         flush = self.log.append([Entry(self.log.end_offset, 1, (record,))], 1000)
         flush.sync()
@@ -69,7 +69,7 @@ def make(faulty_disk, tmp_path):
         one.loop.close()
 
 
-def test_one_is_due_after_so_many_bytes(make):
+def test_one_is_due_after_so_many_bytes(make) -> None:
     one = make({"metadata.log.max.record.bytes.between.snapshots": "300"})
     one.append()
     assert one.take_if_due() == []
@@ -80,7 +80,7 @@ def test_one_is_due_after_so_many_bytes(make):
     assert one.log.newest_snapshot == SnapshotId(6, 1)
 
 
-def test_one_is_due_after_so_much_time_if_there_is_something_new(make):
+def test_one_is_due_after_so_much_time_if_there_is_something_new(make) -> None:
     one = make({"metadata.log.max.snapshot.interval.ms": "60000"})
     one.append()
     one.now = 59_999
@@ -91,7 +91,7 @@ def test_one_is_due_after_so_much_time_if_there_is_something_new(make):
     assert one.take_if_due() == [SnapshotId(1, 1)], "there is nothing new"
 
 
-def test_it_holds_what_the_image_does(make):
+def test_it_holds_what_the_image_does(make) -> None:
     one = make()
     one.append("7")
     one.take_if_due()
@@ -99,7 +99,7 @@ def test_it_holds_what_the_image_does(make):
     assert [record.value for record in snapshot.records if isinstance(record, ConfigRecord)] == ["7"]
 
 
-def test_one_is_taken_at_a_time(make):
+def test_one_is_taken_at_a_time(make) -> None:
     one = make()
     one.append()
     for _ in range(3):
@@ -109,7 +109,7 @@ def test_one_is_taken_at_a_time(make):
     assert one.stored == [SnapshotId(1, 1)]
 
 
-def test_a_full_disk_costs_the_snapshot_and_nothing_else(make, faulty_disk, caplog):
+def test_a_full_disk_costs_the_snapshot_and_nothing_else(make, faulty_disk, caplog) -> None:
     one = make()
     one.append()
     faulty_disk.arm("replace", errno.ENOSPC)
@@ -118,7 +118,7 @@ def test_a_full_disk_costs_the_snapshot_and_nothing_else(make, faulty_disk, capl
     assert "No snapshot of the metadata was taken" in caplog.text
 
 
-def test_any_other_failure_is_reported(make, faulty_disk):
+def test_any_other_failure_is_reported(make, faulty_disk) -> None:
     one = make()
     one.append()
     faulty_disk.arm("replace", errno.EIO)

@@ -62,32 +62,32 @@ def read_part(log, position, max_bytes=1 << 20, snapshot=SNAPSHOT):
     return partition
 
 
-def test_a_fetch_is_answered_with_the_entries_from_its_offset_on(log):
+def test_a_fetch_is_answered_with_the_entries_from_its_offset_on(log) -> None:
     assert [entry.base_offset for entry in decode_entries(read(log, 1).records)] == [1, 2]
     assert len(list(decode_entries(read(log, 0, max_bytes=1).records))) == 1
 
 
-def test_what_the_log_does_not_have_is_an_error_of_the_partition(log):
+def test_what_the_log_does_not_have_is_an_error_of_the_partition(log) -> None:
     assert read(log, 9).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-def test_a_snapshot_is_answered_part_by_part(log):
+def test_a_snapshot_is_answered_part_by_part(log) -> None:
     whole = snapshot_bytes()
     first, second = read_part(log, 0, 10), read_part(log, 10)
     assert bytes(first.unaligned_records) + bytes(second.unaligned_records) == whole
     assert first.size == second.size == len(whole)
 
 
-def test_a_part_beyond_the_end_names_the_position_that_was_asked_for(log):
+def test_a_part_beyond_the_end_names_the_position_that_was_asked_for(log) -> None:
     partition = read_part(log, 10_000)
     assert (partition.error_code, partition.position) == (ErrorCode.POSITION_OUT_OF_RANGE, 10_000)
 
 
-def test_a_snapshot_that_is_not_there_is_an_error(log):
+def test_a_snapshot_that_is_not_there_is_an_error(log) -> None:
     assert read_part(log, 0, snapshot=SnapshotId(2, 1)).error_code == ErrorCode.SNAPSHOT_NOT_FOUND
 
 
-def test_other_answers_say_nothing_of_the_log(log):
+def test_other_answers_say_nothing_of_the_log(log) -> None:
     response = VoteResponse(topics=[])
     fill_in(log, Answer(None, response, None))
     assert response == VoteResponse(topics=[])

@@ -21,7 +21,7 @@ GRACE_S = 0.3
 class Quorum:
     """The peers of one node, and what it is told of them; everybody is at the other end of one network."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.network = Network()
         self.network.node.reply = lambda header, _: (
             FetchResponse(responses=[]) if header.api_key is ApiKey.FETCH else VoteResponse(topics=[])
@@ -50,7 +50,7 @@ class Quorum:
             on_refused=on_refused,
         )
 
-    def let_pass(self, seconds):
+    def let_pass(self, seconds) -> None:
         self.network.run_until_complete(asyncio.sleep(seconds))
 
     def send(self, message, to=2):
@@ -68,7 +68,7 @@ class Quorum:
         self.let_pass(0.01)
         return sent
 
-    def lose(self, *, ended=False):
+    def lose(self, *, ended=False) -> None:
         """Break all connections, and let no new one come about: there is no way, or a refusal if it has ended."""
         self.network.down, self.network.unreachable = ended, not ended
         for line in self.network.lines:
@@ -85,13 +85,13 @@ def quorum():
     made.network.close()
 
 
-def test_each_request_is_answered_once(quorum):
+def test_each_request_is_answered_once(quorum) -> None:
     first, second = quorum.fetch(), quorum.fetch()
     assert [request for request, _ in quorum.answers] == [first, second]
     assert all(isinstance(answer, FetchResponse) for _, answer in quorum.answers)
 
 
-def test_votes_do_not_wait_behind_what_is_held_back(quorum):
+def test_votes_do_not_wait_behind_what_is_held_back(quorum) -> None:
     quorum.network.node.reply = lambda header, _: VoteResponse(topics=[]) if header.api_key is ApiKey.VOTE else []
     quorum.fetch()
     quorum.vote()
@@ -99,28 +99,28 @@ def test_votes_do_not_wait_behind_what_is_held_back(quorum):
     assert quorum.connected == [2, 2]
 
 
-def test_connections_are_opened_at_their_first_use_and_kept(quorum):
+def test_connections_are_opened_at_their_first_use_and_kept(quorum) -> None:
     assert quorum.connected == []
     for node_id in (2, 3, 2):
         quorum.fetch(node_id)
     assert quorum.connected == [2, 3]
 
 
-def test_a_request_to_nobody_is_answered_with_nothing(quorum):
+def test_a_request_to_nobody_is_answered_with_nothing(quorum) -> None:
     quorum.network.down = True
     sent = quorum.fetch()
     quorum.let_pass(1)
     assert quorum.answers == [(sent, None)]
 
 
-def test_one_that_speaks_no_version_is_said_and_answers_nothing(quorum, caplog):
+def test_one_that_speaks_no_version_is_said_and_answers_nothing(quorum, caplog) -> None:
     quorum.network.node.versions.pop(ApiKey.VOTE)
     sent = quorum.vote()
     assert quorum.answers == [(sent, None)]
     assert "Node 2 cannot be asked" in caplog.text
 
 
-def test_that_is_said_once_however_often_it_is_tried_until_it_answers(quorum, caplog):
+def test_that_is_said_once_however_often_it_is_tried_until_it_answers(quorum, caplog) -> None:
     quorum.network.node.versions.pop(ApiKey.VOTE)
     for _ in range(3):
         quorum.vote()
@@ -130,7 +130,7 @@ def test_that_is_said_once_however_often_it_is_tried_until_it_answers(quorum, ca
     assert caplog.text.count("cannot be asked") == 2
 
 
-def test_who_is_lost_and_does_not_come_back_within_the_grace_is_gone(quorum):
+def test_who_is_lost_and_does_not_come_back_within_the_grace_is_gone(quorum) -> None:
     quorum.fetch()
     quorum.lose()
     quorum.let_pass(GRACE_S - 0.01)
@@ -139,7 +139,7 @@ def test_who_is_lost_and_does_not_come_back_within_the_grace_is_gone(quorum):
     assert quorum.gone == [2]
 
 
-def test_who_comes_back_within_the_grace_is_not_gone(quorum):
+def test_who_comes_back_within_the_grace_is_not_gone(quorum) -> None:
     quorum.fetch()
     quorum.lose()
     quorum.let_pass(0.1)
@@ -149,7 +149,7 @@ def test_who_comes_back_within_the_grace_is_not_gone(quorum):
     assert quorum.gone == []
 
 
-def test_who_is_lost_and_has_ended_is_gone_at_once(quorum):
+def test_who_is_lost_and_has_ended_is_gone_at_once(quorum) -> None:
     quorum.fetch()
     quorum.let_pass(1)
     quorum.lose(ended=True)
@@ -160,7 +160,7 @@ def test_who_is_lost_and_has_ended_is_gone_at_once(quorum):
     assert quorum.gone == [2]
 
 
-def test_who_was_lost_under_a_former_leader_is_not_lost_under_this_one(quorum):
+def test_who_was_lost_under_a_former_leader_is_not_lost_under_this_one(quorum) -> None:
     quorum.fetch(to=2)
     quorum.lose(ended=True)
     quorum.let_pass(0.05)
@@ -170,21 +170,21 @@ def test_who_was_lost_under_a_former_leader_is_not_lost_under_this_one(quorum):
     assert quorum.peers.lost_at_ms() == {}
 
 
-def test_who_refuses_before_it_was_ever_reached_is_not_gone(quorum):
+def test_who_refuses_before_it_was_ever_reached_is_not_gone(quorum) -> None:
     quorum.network.down = True
     quorum.fetch()
     quorum.let_pass(2)
     assert quorum.gone == []
 
 
-def test_nobody_is_gone_for_the_loss_of_a_connection_for_votes(quorum):
+def test_nobody_is_gone_for_the_loss_of_a_connection_for_votes(quorum) -> None:
     quorum.vote()
     quorum.lose()
     quorum.let_pass(2)
     assert quorum.gone == []
 
 
-def test_who_is_unreachable_is_known_with_the_time_at_which_that_began(quorum):
+def test_who_is_unreachable_is_known_with_the_time_at_which_that_began(quorum) -> None:
     quorum.fetch()
     quorum.let_pass(1)
     quorum.lose()
@@ -197,7 +197,7 @@ def test_who_is_unreachable_is_known_with_the_time_at_which_that_began(quorum):
     assert quorum.peers.lost_at_ms() == {}
 
 
-def test_who_has_voted_since_its_fetch_connection_broke_is_not_unreachable(quorum):
+def test_who_has_voted_since_its_fetch_connection_broke_is_not_unreachable(quorum) -> None:
     quorum.fetch()
     quorum.lose()
     quorum.let_pass(2)
@@ -206,7 +206,7 @@ def test_who_has_voted_since_its_fetch_connection_broke_is_not_unreachable(quoru
     assert quorum.peers.lost_at_ms() == {}
 
 
-def test_nobody_is_gone_for_who_has_closed_its_connections(quorum):
+def test_nobody_is_gone_for_who_has_closed_its_connections(quorum) -> None:
     quorum.fetch()
     quorum.lose()
     quorum.peers.close()

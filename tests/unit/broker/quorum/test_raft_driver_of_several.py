@@ -59,34 +59,34 @@ def values(cluster: WholeCluster) -> set[str | None]:
     return {value(cluster, node) for node in cluster.running}
 
 
-def test_one_leads_and_everybody_knows_it(three):
+def test_one_leads_and_everybody_knows_it(three) -> None:
     leader = three.active
     three.until(lambda: all(three.broker(node).controller.leader_id == leader for node in (1, 2, 3)))
     assert [three.broker(node).controller.leads for node in (1, 2, 3)].count(True) == 1
 
 
-def test_a_cluster_is_begun_once_by_its_first_leader(three):
+def test_a_cluster_is_begun_once_by_its_first_leader(three) -> None:
     leader = three.broker(three.active)
     three.until(lambda: "metadata.version" in leader.image.features)
     features = dict(leader.image.features)
     three.until(lambda: all(three.broker(node).image.features == features for node in (1, 2, 3)))
 
 
-def test_what_was_answered_is_committed_and_comes_to_all(three):
+def test_what_was_answered_is_committed_and_comes_to_all(three) -> None:
     leader = three.active
     assert outcome(three, submit(three, leader, 5)) == 5
     assert value(three, leader) == "5"
     three.until(lambda: values(three) == {"5"})
 
 
-def test_who_does_not_lead_refuses_commands(three):
+def test_who_does_not_lead_refuses_commands(three) -> None:
     other = next(node for node in three.running if node != three.active)
     refused = outcome(three, submit(three, other, 5))
     assert isinstance(refused, KafkaError)
     assert refused.code is ErrorCode.NOT_CONTROLLER
 
 
-def test_a_killed_leader_is_replaced_and_nothing_is_lost(three):
+def test_a_killed_leader_is_replaced_and_nothing_is_lost(three) -> None:
     killed = three.active
     outcome(three, submit(three, killed, 5))
     began = three.schedule.now
@@ -99,7 +99,7 @@ def test_a_killed_leader_is_replaced_and_nothing_is_lost(three):
     three.until(lambda: values(three) == {"6"})
 
 
-def test_a_leader_that_is_stopped_hands_over_at_once(three):
+def test_a_leader_that_is_stopped_hands_over_at_once(three) -> None:
     stopped = three.active
     began = three.schedule.now
     three.stop(stopped)
@@ -107,7 +107,7 @@ def test_a_leader_that_is_stopped_hands_over_at_once(three):
     assert three.schedule.now - began < 0.5
 
 
-def test_without_a_majority_nothing_is_decided(three):
+def test_without_a_majority_nothing_is_decided(three) -> None:
     leader = three.active
     others = [node for node in three.running if node != leader]
     for other in others:
@@ -119,7 +119,7 @@ def test_without_a_majority_nothing_is_decided(three):
     assert not three.broker(leader).controller.leads
 
 
-def test_what_a_leader_could_not_commit_gives_way_to_what_its_successor_did(three):
+def test_what_a_leader_could_not_commit_gives_way_to_what_its_successor_did(three) -> None:
     old = three.active
     for other in (node for node in (1, 2, 3) if node != old):
         three.cut(old, other)
@@ -133,7 +133,7 @@ def test_what_a_leader_could_not_commit_gives_way_to_what_its_successor_did(thre
     three.until(lambda: values(three) == {"6"})
 
 
-def test_all_may_be_killed_and_go_on(three):
+def test_all_may_be_killed_and_go_on(three) -> None:
     outcome(three, submit(three, three.active, 5))
     for node in (1, 2, 3):
         three.kill(node)
@@ -161,7 +161,7 @@ def leave_behind(three: WholeCluster) -> int:
 
 
 @pytest.mark.parametrize("wipe", [False, True])
-def test_who_missed_what_is_only_in_a_snapshot_by_now_begins_with_that(make, wipe):
+def test_who_missed_what_is_only_in_a_snapshot_by_now_begins_with_that(make, wipe) -> None:
     three = make(**FORGETFUL)
     behind = next(node for node in three.running if node != three.active)
     three.kill(behind)
@@ -177,7 +177,7 @@ def test_who_missed_what_is_only_in_a_snapshot_by_now_begins_with_that(make, wip
     assert controller._log.start_offset > 0
 
 
-def test_who_takes_a_snapshot_itself_begins_behind_the_leaders_when_that_is_done(make):
+def test_who_takes_a_snapshot_itself_begins_behind_the_leaders_when_that_is_done(make) -> None:
     three = make(**FORGETFUL)
     behind = next(node for node in three.running if node != three.active)
     for other in {1, 2, 3} - {behind}:
@@ -186,7 +186,7 @@ def test_who_takes_a_snapshot_itself_begins_behind_the_leaders_when_that_is_done
     controller, loop = three.broker(behind).controller, three.hosts[behind].loop
     written = loop.create_future()
 
-    async def take():
+    async def take() -> None:
         await written
         controller._snapshots._task = None
 

@@ -32,21 +32,21 @@ OF_THREE = node_settings(1, dict.fromkeys((1, 2, 3), CONTROLLER))
 class Token:
     """Who waits for an answer; notes what `seen` says when it comes."""
 
-    def __init__(self, seen):
+    def __init__(self, seen) -> None:
         self._seen = seen
         self.noted = None
 
     def done(self):
         return self.noted is not None
 
-    def set_result(self, response):
+    def set_result(self, response) -> None:
         self.noted = (response, self._seen())
 
 
 class Node:
     """A node, its files, and what has become of its wishes."""
 
-    def __init__(self, path, settings):
+    def __init__(self, path, settings) -> None:
         self.loop = VirtualLoop()
         self.disk = FaultyDisk()
         self.directory = LogDirectory(self.disk, str(path))
@@ -73,13 +73,13 @@ class Node:
             now_ms=lambda: 7,
         )
 
-    def perform(self):
+    def perform(self) -> None:
         """Have all that the node wants done."""
         while (ready := self.node.ready()) is not None:
             self.loop.run_until_complete(self.effects.perform(ready))
         self.loop.run_until_complete(self.metadata.finish())
 
-    def close(self):
+    def close(self) -> None:
         self.log.close(1)
         self.loop.close()
 
@@ -98,7 +98,7 @@ def make(tmp_path):
         node.close()
 
 
-def test_an_epoch_that_an_only_voter_begins_is_stored_committed_and_applied(make):
+def test_an_epoch_that_an_only_voter_begins_is_stored_committed_and_applied(make) -> None:
     alone = make(ALONE)
     alone.node.campaign()
     alone.perform()
@@ -107,7 +107,7 @@ def test_an_epoch_that_an_only_voter_begins_is_stored_committed_and_applied(make
     assert alone.effects.appended_ms == 7
 
 
-def test_a_vote_is_given_when_it_is_stored(make):
+def test_a_vote_is_given_when_it_is_stored(make) -> None:
     one = make(OF_THREE)
     token = Token(one.log.read_quorum_state)
     one.node.step(Asked(token, vote(2, 3)), 0)
@@ -117,14 +117,14 @@ def test_a_vote_is_given_when_it_is_stored(make):
     assert (stored.epoch, stored.voted_id) == (3, 2)
 
 
-def test_others_are_asked_for_their_votes_when_its_own_is_stored(make):
+def test_others_are_asked_for_their_votes_when_its_own_is_stored(make) -> None:
     one = make(OF_THREE)
     one.node.campaign()
     one.perform()
     assert [(request.to, stored.voted_id) for request, stored in one.sent] == [(2, 1), (3, 1)]
 
 
-def test_followers_get_records_before_they_are_durable_here(make):
+def test_followers_get_records_before_they_are_durable_here(make) -> None:
     one = make(OF_THREE)
     one.node.campaign()
     one.perform()
@@ -144,7 +144,7 @@ def test_followers_get_records_before_they_are_durable_here(make):
     assert syncs_then == syncs < len(one.disk.called("sync"))
 
 
-def test_who_does_not_wait_any_more_is_not_answered(make):
+def test_who_does_not_wait_any_more_is_not_answered(make) -> None:
     one = make(OF_THREE)
     token = Token(lambda: None)
     token.noted = "gone"
@@ -153,7 +153,7 @@ def test_who_does_not_wait_any_more_is_not_answered(make):
     assert token.noted == "gone"
 
 
-def test_what_an_operator_should_know_is_said(make, caplog):
+def test_what_an_operator_should_know_is_said(make, caplog) -> None:
     caplog.set_level(logging.WARNING)
     one = make(OF_THREE)
     request = vote(2, 3)
@@ -163,7 +163,7 @@ def test_what_an_operator_should_know_is_said(make, caplog):
     assert "a part of cluster other" in caplog.text
 
 
-def test_where_there_is_no_space_the_command_is_refused_and_its_records_never_were(make):
+def test_where_there_is_no_space_the_command_is_refused_and_its_records_never_were(make) -> None:
     alone = make(ALONE)
     alone.node.campaign()
     alone.perform()

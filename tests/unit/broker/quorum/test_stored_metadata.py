@@ -35,7 +35,7 @@ def log(tmp_path):
     opened.close(1)
 
 
-def append(log, *records, epoch=1):
+def append(log, *records, epoch=1) -> None:
     flush = log.append([Entry(log.end_offset, epoch, records)], 1000)
     flush.sync()
     flush.finish()
@@ -45,27 +45,27 @@ def value(stored):
     return stored.image.configs(BROKER, "").get("log.cleaner.threads")
 
 
-def test_nothing_is_stored_at_first(log):
+def test_nothing_is_stored_at_first(log) -> None:
     stored = read_stored(log, EMPTY)
     assert (stored.image.offset, stored.voters, stored.kraft_version) == (-1, None, 0)
     assert stored.image.cluster_id == "cluster"
 
 
-def test_the_whole_log_is_replayed_though_nobody_knows_what_is_committed(log):
+def test_the_whole_log_is_replayed_though_nobody_knows_what_is_committed(log) -> None:
     append(log, setting(1))
     append(log, setting(2), epoch=3)
     stored = read_stored(log, EMPTY)
     assert (value(stored), stored.image.offset, stored.image.epoch) == ("2", 1, 3)
 
 
-def test_no_more_is_replayed_than_asked_for(log):
+def test_no_more_is_replayed_than_asked_for(log) -> None:
     append(log, setting(1))
     append(log, setting(2), epoch=3)
     stored = read_stored(log, EMPTY, up_to=1)
     assert (value(stored), stored.image.offset, stored.image.epoch) == ("1", 0, 1)
 
 
-def test_the_log_goes_on_from_the_newest_snapshot(log):
+def test_the_log_goes_on_from_the_newest_snapshot(log) -> None:
     append(log, setting(1))
     log.committed(1)
     snapshot = SnapshotId(1, 1)
@@ -79,7 +79,7 @@ def test_the_log_goes_on_from_the_newest_snapshot(log):
     assert value(read_stored(log, EMPTY)) == "9"
 
 
-def test_what_is_said_of_the_quorum_is_found_among_the_records(log):
+def test_what_is_said_of_the_quorum_is_found_among_the_records(log) -> None:
     change = LeaderChangeMessage(version=0, leader_id=1, voters=[], granting_voters=[])
     version = KRaftVersionRecord(version=0, kraft_version=1)
     append(log, change, version, VOTERS.to_record())
@@ -88,7 +88,7 @@ def test_what_is_said_of_the_quorum_is_found_among_the_records(log):
     assert (stored.kraft_version, stored.image.offset) == (1, 2)
 
 
-def test_records_that_make_no_sense_are_a_reason_not_to_start(log):
+def test_records_that_make_no_sense_are_a_reason_not_to_start(log) -> None:
     append(log, RemoveTopicRecord(topic_id=b"t" * 16))
     with pytest.raises(InvariantError):
         read_stored(log, EMPTY)
@@ -98,19 +98,19 @@ def test_records_that_make_no_sense_are_a_reason_not_to_start(log):
     ("name", "level", "problem"),
     [("metadata.version", 99, "=99, which is known up to"), ("no.such.feature", 1, "=1, which is unknown here")],
 )
-def test_metadata_of_a_later_version_is_a_reason_not_to_start(name, level, problem):
+def test_metadata_of_a_later_version_is_a_reason_not_to_start(name, level, problem) -> None:
     image = apply_records(EMPTY, [FeatureLevelRecord(name=name, feature_level=level)], offset=0, epoch=1)
     with pytest.raises(InvariantError, match=f"{name}{problem}"):
         check_features(image, 0, "/data")
 
 
-def test_what_is_known_is_no_such_reason():
+def test_what_is_known_is_no_such_reason() -> None:
     check_features(EMPTY, 1, "/data")
     with pytest.raises(InvariantError, match="version=2"):
         check_features(EMPTY, 2, "/data")
 
 
-def test_voters_are_those_that_are_stored_if_any_are():
+def test_voters_are_those_that_are_stored_if_any_are() -> None:
     check_voters([1, 2], [2, 1], "place")
     check_voters([1], [], "place")
     with pytest.raises(InvariantError, match=r"place is of a quorum of the voters 1, 2, and this would be one of 1:"):

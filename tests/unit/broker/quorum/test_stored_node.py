@@ -45,7 +45,7 @@ def start(tmp_path):
         stop()
         return start(settings)
 
-    def stop():
+    def stop() -> None:
         directory, log = opened.pop()
         log.close(1)
         directory.close(clean=True)
@@ -56,25 +56,25 @@ def start(tmp_path):
         stop()
 
 
-def test_a_new_node_without_voters_in_its_settings_is_the_only_one_in_its_own_directory(start):
+def test_a_new_node_without_voters_in_its_settings_is_the_only_one_in_its_own_directory(start) -> None:
     node = start().node
     assert node.voters.by_id == {1: Voter(1, OWN)}
     assert (node.epoch, node.end_offset, node.kraft_version) == (0, 0, 1)
 
 
-def test_the_voters_are_those_of_the_settings(start):
+def test_the_voters_are_those_of_the_settings(start) -> None:
     node = start(OF_THREE).node
     assert set(node.voters.by_id) == {1, 2, 3}
     assert node.kraft_version == 0
 
 
-def test_where_the_settings_name_none_they_are_those_in_the_log(start):
+def test_where_the_settings_name_none_they_are_those_in_the_log(start) -> None:
     voters = VoterSet([Voter(1, OWN), Voter(2, b"e" * 16)])
     found = start(ALONE, KRaftVersionRecord(version=0, kraft_version=1), voters.to_record())
     assert found.node.voters.by_id == voters.by_id
 
 
-def test_it_goes_on_with_its_vote_and_its_log(start):
+def test_it_goes_on_with_its_vote_and_its_log(start) -> None:
     found = start(OF_THREE, NoOpRecord(), NoOpRecord(), epoch=4)
     found.log.write_quorum_state(QuorumState(5, voted_id=2), found.node.voters, 0)
     start.stop()
@@ -84,7 +84,7 @@ def test_it_goes_on_with_its_vote_and_its_log(start):
     assert again.metadata.image.epoch == 4
 
 
-def test_voters_other_than_those_of_the_stored_state_are_refused_with_both(start):
+def test_voters_other_than_those_of_the_stored_state_are_refused_with_both(start) -> None:
     found = start(OF_THREE)
     found.log.write_quorum_state(QuorumState(5, voted_id=2), found.node.voters, 0)
     start.stop()
@@ -96,7 +96,7 @@ def test_voters_other_than_those_of_the_stored_state_are_refused_with_both(start
     assert set(start(OF_THREE).node.voters.by_id) == {1, 2, 3}
 
 
-def test_a_node_that_was_its_only_voter_is_not_made_one_of_several(start):
+def test_a_node_that_was_its_only_voter_is_not_made_one_of_several(start) -> None:
     found = start(ALONE, KRaftVersionRecord(version=0, kraft_version=1), VoterSet([Voter(1, OWN)]).to_record())
     found.log.write_quorum_state(QuorumState(1, voted_id=1), found.node.voters, 1)
     start.stop()
@@ -105,7 +105,7 @@ def test_a_node_that_was_its_only_voter_is_not_made_one_of_several(start):
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_an_only_voter_may_be_named_or_not(start, version):
+def test_an_only_voter_may_be_named_or_not(start, version) -> None:
     named = node_settings(1, {1: CONTROLLER})
     found = start(named)
     found.log.write_quorum_state(QuorumState(1, voted_id=1), found.node.voters, version)
@@ -115,6 +115,6 @@ def test_an_only_voter_may_be_named_or_not(start, version):
     assert set(start(named).node.voters.by_id) == {1}
 
 
-def test_what_only_a_later_version_knows_is_refused(start):
+def test_what_only_a_later_version_knows_is_refused(start) -> None:
     with pytest.raises(InvariantError, match=r"no\.such\.feature=1"):
         start(ALONE, FeatureLevelRecord(name="no.such.feature", feature_level=1))

@@ -1,13 +1,13 @@
 from protocol.records.control import LeaderChangeMessage, VotersRecord
 
 
-def test_a_leader_change_names_directories_from_version_1_on():
+def test_a_leader_change_names_directories_from_version_1_on() -> None:
     voter = LeaderChangeMessage.Voter(voter_id=1, voter_directory_id=b"d" * 16)
     change = LeaderChangeMessage(version=1, leader_id=1, voters=[voter], granting_voters=[voter])
     assert LeaderChangeMessage.decode(change.encode(1), 1) == change
 
 
-def test_voters_have_endpoints_and_supported_levels():
+def test_voters_have_endpoints_and_supported_levels() -> None:
     voter = VotersRecord.Voter(
         voter_id=1,
         voter_directory_id=b"d" * 16,

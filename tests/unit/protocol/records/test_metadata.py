@@ -12,12 +12,12 @@ from protocol.records.metadata import (
 TOPIC = TopicRecord(name="t", topic_id=bytes(range(16)))
 
 
-def test_a_record_lies_in_a_frame_of_version_one_with_its_key_and_version():
+def test_a_record_lies_in_a_frame_of_version_one_with_its_key_and_version() -> None:
     assert encode_metadata_record(TOPIC) == bytes.fromhex("01 02 00 02 74") + bytes(range(16)) + b"\0"
     assert decode_metadata_record(encode_metadata_record(TOPIC)) == TOPIC
 
 
-def test_the_highest_version_is_written_unless_another_is_asked_for():
+def test_the_highest_version_is_written_unless_another_is_asked_for() -> None:
     record = RegisterBrokerRecord(
         broker_id=1, incarnation_id=bytes(16), broker_epoch=2, end_points=[], features=[], rack=None
     )
@@ -25,7 +25,7 @@ def test_the_highest_version_is_written_unless_another_is_asked_for():
     assert encode_metadata_record(record, 1)[:3] == bytes([1, 0, 1])
 
 
-def test_a_partition_keeps_its_directories():
+def test_a_partition_keeps_its_directories() -> None:
     record = PartitionRecord(
         topic_id=bytes(16),
         replicas=[1],
@@ -49,6 +49,6 @@ def test_a_partition_keeps_its_directories():
         ("01 02 00 05", "TopicRecord"),
     ],
 )
-def test_anything_else_is_refused(value, what):
+def test_anything_else_is_refused(value, what) -> None:
     with pytest.raises(DecodeError, match=what):
         decode_metadata_record(bytes.fromhex(value))

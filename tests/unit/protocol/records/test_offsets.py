@@ -15,29 +15,29 @@ from protocol.records.offsets import (
 KEY = OffsetCommitKey(group="g", topic="t", partition=3)
 
 
-def test_a_key_begins_with_its_kind():
+def test_a_key_begins_with_its_kind() -> None:
     assert encode_key(KEY) == bytes.fromhex("0001 0001 67 0001 74 00000003")
     assert encode_key(GroupMetadataKey(group="g")) == bytes.fromhex("0002 0001 67")
     assert decode_key(encode_key(KEY)) == KEY
     assert decode_key(encode_key(GroupMetadataKey(group="g"))) == GroupMetadataKey(group="g")
 
 
-def test_a_key_of_the_oldest_kind_names_an_offset_too():
+def test_a_key_of_the_oldest_kind_names_an_offset_too() -> None:
     assert decode_key(b"\0\0" + encode_key(KEY)[2:]) == KEY
 
 
-def test_a_key_of_a_kind_that_is_not_known_is_none():
+def test_a_key_of_a_kind_that_is_not_known_is_none() -> None:
     assert decode_key(bytes.fromhex("0003 0001 67")) is None
 
 
-def test_a_value_begins_with_its_version():
+def test_a_value_begins_with_its_version() -> None:
     value = OffsetCommitValue(offset=5, metadata="m", commit_timestamp=7, topic_id=b"i" * 16)
     assert encode_value(value, 4)[:2] == b"\0\4"
     assert decode_value(OffsetCommitValue, encode_value(value, 4)) == value
     assert decode_value(OffsetCommitValue, encode_value(value, 3)).topic_id == bytes(16)
 
 
-def test_a_group_keeps_its_members():
+def test_a_group_keeps_its_members() -> None:
     member = GroupMetadataValue.MemberMetadata(
         member_id="m",
         group_instance_id="static",
@@ -52,11 +52,11 @@ def test_a_group_keeps_its_members():
 
 
 @pytest.mark.parametrize("data", [b"", b"\0", b"\0\1\0"])
-def test_a_key_that_ends_early_is_refused(data):
+def test_a_key_that_ends_early_is_refused(data) -> None:
     with pytest.raises(DecodeError):
         decode_key(data)
 
 
-def test_a_value_of_an_unknown_version_is_refused():
+def test_a_value_of_an_unknown_version_is_refused() -> None:
     with pytest.raises(DecodeError, match="no version 9"):
         decode_value(OffsetCommitValue, b"\0\x09")

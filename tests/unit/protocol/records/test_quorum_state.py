@@ -11,7 +11,7 @@ VERSION_0 = (
 VERSION_1 = '{"leaderId":1,"leaderEpoch":5,"votedId":2,"votedDirectoryId":"AAAAAAAAAAEAAAAAAAAAAg","data_version":1}'
 
 
-def test_the_file_of_version_0_names_the_voters():
+def test_the_file_of_version_0_names_the_voters() -> None:
     state = parse_quorum_state(VERSION_0)
     assert state == QuorumStateData(
         leader_id=1, leader_epoch=5, voted_id=2, current_voters=[QuorumStateData.Voter(voter_id=1)]
@@ -19,7 +19,7 @@ def test_the_file_of_version_0_names_the_voters():
     assert format_quorum_state(state, 0) == VERSION_0
 
 
-def test_the_file_of_version_1_names_the_directory_voted_for():
+def test_the_file_of_version_1_names_the_directory_voted_for() -> None:
     state = parse_quorum_state(VERSION_1)
     assert state.voted_directory_id == bytes.fromhex("00000000000000010000000000000002")
     assert format_quorum_state(state, 1) == VERSION_1
@@ -29,7 +29,7 @@ def test_the_file_of_version_1_names_the_directory_voted_for():
     "text",
     ["", "[]", "{}", VERSION_1[:-20], VERSION_1.replace("leaderId", "leader"), VERSION_1.replace('n":1', 'n":2')],
 )
-def test_anything_else_is_refused(text):
+def test_anything_else_is_refused(text) -> None:
     with pytest.raises(DecodeError, match="quorum state"):
         parse_quorum_state(text)
 
@@ -46,7 +46,7 @@ def test_anything_else_is_refused(text):
         ("[" * 100_000, "data_version"),
     ],
 )
-def test_the_field_that_is_damaged_is_named(damaged: str, field: str):
+def test_the_field_that_is_damaged_is_named(damaged: str, field: str) -> None:
     with pytest.raises(QuorumStateError) as caught:
         parse_quorum_state(damaged)
     assert caught.value.field == field

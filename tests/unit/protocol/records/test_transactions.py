@@ -19,21 +19,21 @@ VALUE = TransactionLogValue(
 )
 
 
-def test_a_key_names_its_transactional_id():
+def test_a_key_names_its_transactional_id() -> None:
     key = TransactionLogKey(transactional_id="mover")
     assert decode_transaction_key(b"\0\0" + key.encode(0)) == key
 
 
-def test_a_key_of_another_kind_is_for_a_later_version_to_read():
+def test_a_key_of_another_kind_is_for_a_later_version_to_read() -> None:
     assert decode_transaction_key(b"\0\7" + b"mover") is None
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_a_value_begins_with_its_version(version: int):
+def test_a_value_begins_with_its_version(version: int) -> None:
     assert decode_transaction_value(version.to_bytes(2, "big") + VALUE.encode(version)) == VALUE
 
 
 @pytest.mark.parametrize("data", [b"", b"\0", b"\0\7", (b"\0\1" + VALUE.encode(1))[:-1]])
-def test_damage_is_refused(data: bytes):
+def test_damage_is_refused(data: bytes) -> None:
     with pytest.raises(DecodeError):
         decode_transaction_value(data)

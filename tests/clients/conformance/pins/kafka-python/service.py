@@ -5,23 +5,23 @@ Its own ``test/service.py`` starts Apache Kafka from a distribution, and is not 
 
 
 class ExternalService:
-    def __init__(self, host, port):
+    def __init__(self, host, port) -> None:
         self.host = host
         self.port = port
 
-    def open(self):
+    def open(self) -> None:
         """The broker runs already."""
 
-    def close(self):
+    def close(self) -> None:
         """Whoever started the broker stops it."""
 
-    def dump_logs(self):
+    def dump_logs(self) -> None:
         """The broker's log is where it was started."""
 
-    def wait_for(self, pattern, timeout=30):
+    def wait_for(self, pattern, timeout=30) -> None:
         """It is ready, whatever it has written."""
 
 
 class SpawnedService:
-    def __init__(self, *_args, **_options):
+    def __init__(self, *_args, **_options) -> None:
         raise RuntimeError("these tests run on a broker that is there already")

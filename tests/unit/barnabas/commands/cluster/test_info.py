@@ -6,7 +6,7 @@ from barnabas.commands.cluster.info import _ranges
 from tests.broker_process import COMMAND, BrokerProcess
 
 
-def test_the_cluster_is_shown(barnabas, topic, shared_broker):
+def test_the_cluster_is_shown(barnabas, topic, shared_broker) -> None:
     barnabas("topic", "create", f"{topic}:2")
     said = barnabas("cluster")
     assert (said.status, said.err) == (0, "")
@@ -20,7 +20,7 @@ def test_the_cluster_is_shown(barnabas, topic, shared_broker):
     assert {"feature": "metadata.version", "finalized": 30, "supported": "30-30"} in cluster["features"]
 
 
-def test_what_is_not_as_it_should_be_is_named(call, tmp_path):
+def test_what_is_not_as_it_should_be_is_named(call, tmp_path) -> None:
     with BrokerProcess(tmp_path, {"min.insync.replicas": 2}) as broker:
         place = ("-b", broker.bootstrap)
         call("topic", "create", "short:1", *place)
@@ -31,7 +31,7 @@ def test_what_is_not_as_it_should_be_is_named(call, tmp_path):
         assert "short/0    under min ISR" in call("cluster", *place).out
 
 
-def test_partitions_in_a_row_with_one_problem_share_a_row():
+def test_partitions_in_a_row_with_one_problem_share_a_row() -> None:
     problems = [
         ("t/0", "a"),
         ("t/1", "a"),
@@ -50,7 +50,7 @@ def test_partitions_in_a_row_with_one_problem_share_a_row():
     ]
 
 
-def test_a_broker_that_is_away_and_a_lost_controller_are_named_below_what_is_known(call, halved):
+def test_a_broker_that_is_away_and_a_lost_controller_are_named_below_what_is_known(call, halved) -> None:
     said = call("cluster", "-b", halved.alive)
     (dead_host, dead_port), (host, port) = halved.dead.split(":"), halved.alive.split(":")
     words = [line.split() for line in said.lines]
@@ -64,7 +64,7 @@ def test_a_broker_that_is_away_and_a_lost_controller_are_named_below_what_is_kno
     )
 
 
-def test_what_does_not_change_is_not_watched(shared_broker):
+def test_what_does_not_change_is_not_watched(shared_broker) -> None:
     command = [*COMMAND, "cluster", "--watch", "0.01", "-b", shared_broker.bootstrap]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
         assert watching.stdout.readline()[2] == ":"
@@ -74,7 +74,7 @@ def test_what_does_not_change_is_not_watched(shared_broker):
         watching.stdout.read()
 
 
-def test_it_is_shown_again_and_again(shared_broker):
+def test_it_is_shown_again_and_again(shared_broker) -> None:
     command = [*COMMAND, "cluster", "--watch", "0.01", "-b", shared_broker.bootstrap]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
         firsts = (line for line in watching.stdout if line.startswith("ID "))

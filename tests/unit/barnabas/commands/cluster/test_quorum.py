@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from barnabas.commands.cluster.quorum import describe
 
 
-def test_the_quorum_is_shown(barnabas):
+def test_the_quorum_is_shown(barnabas) -> None:
     quorum = json.loads(barnabas("cluster", "quorum", "--json").out)
     assert quorum["leader"] == 1
     (node,) = quorum["nodes"]
@@ -13,7 +13,7 @@ def test_the_quorum_is_shown(barnabas):
     assert barnabas("cluster", "quorum").lines[-1].split()[:2] == ["1", "leader"]
 
 
-def test_what_the_leader_has_not_heard_of_a_node_is_not_known():
+def test_what_the_leader_has_not_heard_of_a_node_is_not_known() -> None:
     heard = {"replica_id": 1, "log_end_offset": 300, "last_caught_up_timestamp": 5}
     unheard = {"replica_id": 2, "log_end_offset": -1, "last_caught_up_timestamp": -1}
     partition = {"error": None, "leader_id": 1, "leader_epoch": 4, "high_watermark": 299}
@@ -22,7 +22,7 @@ def test_what_the_leader_has_not_heard_of_a_node_is_not_known():
     assert [(node["log_end"], node["lag"], node["caught_up"]) for node in quorum["nodes"]][1] == (None, None, None)
 
 
-def test_a_lost_quorum_is_told_of(call, halved):
+def test_a_lost_quorum_is_told_of(call, halved) -> None:
     assert call("cluster", "quorum", "-b", halved.alive) == (
         1,
         "",

@@ -5,7 +5,7 @@ def value(barnabas, of: str, name: str) -> str:
     return barnabas("config", "get", of, name).out.strip()
 
 
-def test_settings_of_a_topic_are_set_and_lists_changed(barnabas, topic):
+def test_settings_of_a_topic_are_set_and_lists_changed(barnabas, topic) -> None:
     barnabas("topic", "create", topic)
     of = f"topic/{topic}"
     said = barnabas("config", "set", of, "retention.ms=1", "cleanup.policy+=compact")
@@ -15,7 +15,7 @@ def test_settings_of_a_topic_are_set_and_lists_changed(barnabas, topic):
     assert value(barnabas, of, "cleanup.policy") == "compact"
 
 
-def test_the_default_of_all_brokers_and_one_broker(barnabas):
+def test_the_default_of_all_brokers_and_one_broker(barnabas) -> None:
     for of in ("brokers", "broker/1"):
         assert barnabas("config", "set", of, "message.max.bytes=2000000").status == 0
         assert "message.max.bytes" in barnabas("config", "list", of).out
@@ -23,13 +23,13 @@ def test_the_default_of_all_brokers_and_one_broker(barnabas):
         assert "message.max.bytes" not in barnabas("config", "list", of).out
 
 
-def test_a_group_s_settings(barnabas, topic):
+def test_a_group_s_settings(barnabas, topic) -> None:
     of = f"group/{topic}"
     assert barnabas("config", "set", of, "consumer.session.timeout.ms=50000") == (0, f"altered {of}\n", "")
     assert value(barnabas, of, "consumer.session.timeout.ms") == "50000"
 
 
-def test_a_dry_run_sets_nothing(barnabas, topic):
+def test_a_dry_run_sets_nothing(barnabas, topic) -> None:
     barnabas("topic", "create", topic)
     of = f"topic/{topic}"
     assert barnabas("config", "set", of, "retention.ms=1", "--dry-run") == (0, f"would alter {of}\n", "")
@@ -45,7 +45,7 @@ def test_a_dry_run_sets_nothing(barnabas, topic):
         ("+=x", 2, "write SETTING=VALUE"),
     ],
 )
-def test_what_cannot_be_set_is_refused(barnabas, topic, change, status, complaint):
+def test_what_cannot_be_set_is_refused(barnabas, topic, change, status, complaint) -> None:
     barnabas("topic", "create", topic)
     said = barnabas("config", "set", f"topic/{topic}", change)
     assert (said.status, said.out) == (status, "")
@@ -53,7 +53,7 @@ def test_what_cannot_be_set_is_refused(barnabas, topic, change, status, complain
 
 
 @pytest.mark.parametrize("of", ["t", "topics/t", "topic/", "brokers/1", "broker/one", "broker"])
-def test_what_names_no_resource_is_a_wrong_call(call, of):
+def test_what_names_no_resource_is_a_wrong_call(call, of) -> None:
     status, _, err = call("config", "set", of, "a=b")
     assert status == 2
     assert of in err

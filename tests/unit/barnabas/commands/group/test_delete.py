@@ -8,7 +8,7 @@ def group(barnabas, topic) -> str:
     return topic
 
 
-def test_a_deleted_group_is_gone(barnabas, group):
+def test_a_deleted_group_is_gone(barnabas, group) -> None:
     said = barnabas("group", "delete", group, "--dry-run")
     assert said == (0, f"would delete {group}: offsets of 1 partition\n", "")
     assert group in barnabas("group", "list").out
@@ -16,7 +16,7 @@ def test_a_deleted_group_is_gone(barnabas, group):
     assert group not in barnabas("group", "list").out
 
 
-def test_offsets_of_a_topic_are_deleted_alone(barnabas, group):
+def test_offsets_of_a_topic_are_deleted_alone(barnabas, group) -> None:
     said = barnabas("group", "delete", group, "--topic", "other")
     assert said == (1, "", f"barnabas group delete: {group}: nothing is committed for other\n")
     said = barnabas("group", "delete", group, "--topic", group)
@@ -24,7 +24,7 @@ def test_offsets_of_a_topic_are_deleted_alone(barnabas, group):
     assert barnabas("consume", group, "-g", group, "-e").lines == ["1"]
 
 
-def test_a_group_with_members_stays_and_one_that_is_not_there_is_named(barnabas, group, consuming):
+def test_a_group_with_members_stays_and_one_that_is_not_there_is_named(barnabas, group, consuming) -> None:
     with consuming(group):
         status, out, err = barnabas("group", "delete", group, "missing")
     assert (status, out) == (1, "")

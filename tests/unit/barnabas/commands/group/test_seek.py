@@ -19,7 +19,7 @@ def committed(barnabas, group: str) -> list[int]:
 @pytest.mark.parametrize(
     ("to", "offset"), [("start", 0), ("end", 5), ("1", 1), ("-2", 1), ("+1", 4), ("+9", 5), ("@-1h", 0), ("@now", 5)]
 )
-def test_where_to(barnabas, group, to, offset):
+def test_where_to(barnabas, group, to, offset) -> None:
     said = barnabas("group", "seek", group, "--to", to)
     assert said.status == 0
     assert [line.split() for line in said.lines] == [
@@ -29,13 +29,13 @@ def test_where_to(barnabas, group, to, offset):
     assert committed(barnabas, group) == [offset]
 
 
-def test_a_dry_run_moves_nothing(barnabas, group):
+def test_a_dry_run_moves_nothing(barnabas, group) -> None:
     (row,) = json.loads(barnabas("group", "seek", group, "--to", "start", "--dry-run", "--json").out)
     assert (row["before"], row["after"]) == (3, 0)
     assert committed(barnabas, group) == [3]
 
 
-def test_to_what_a_file_or_another_group_says(barnabas, group, tmp_path):
+def test_to_what_a_file_or_another_group_says(barnabas, group, tmp_path) -> None:
     path = tmp_path / "offsets"
     path.write_text(f"# where to\n{group} 0 4\n")
     for option in ("--to-file", "--to"):
@@ -54,7 +54,7 @@ def test_to_what_a_file_or_another_group_says(barnabas, group, tmp_path):
         assert committed(barnabas, group) == [4]
 
 
-def test_topics_may_be_named_also_ones_that_it_has_not_read(barnabas, group):
+def test_topics_may_be_named_also_ones_that_it_has_not_read(barnabas, group) -> None:
     barnabas("topic", "create", f"{group}-2:3")
     assert barnabas("group", "seek", group, "--to", "end", "--topics", f"{group}-2:1").status == 0
     assert committed(barnabas, group) == [3, 0]
@@ -62,7 +62,7 @@ def test_topics_may_be_named_also_ones_that_it_has_not_read(barnabas, group):
     assert committed(barnabas, f"{group}-new") == [0]
 
 
-def test_nobody_may_be_in_it(barnabas, group, consuming):
+def test_nobody_may_be_in_it(barnabas, group, consuming) -> None:
     with consuming(group):
         said = barnabas("group", "seek", group, "--to", "start")
     assert said == (
@@ -82,7 +82,7 @@ def test_nobody_may_be_in_it(barnabas, group, consuming):
         (["{group}"], 2, "one of the arguments --to --to-file --to-group is required"),
     ],
 )
-def test_what_cannot_be_is_said_and_nothing_moves(barnabas, group, arguments, status, complaint):
+def test_what_cannot_be_is_said_and_nothing_moves(barnabas, group, arguments, status, complaint) -> None:
     said = barnabas("group", "seek", *(argument.format(group=group) for argument in arguments))
     assert (said.status, said.out) == (status, "")
     assert complaint.format(group=group) in said.err

@@ -16,7 +16,7 @@ def starts(barnabas, topic: str) -> list[int]:
     return [partition["start"] for partition in described["partitions"]]
 
 
-def test_records_before_an_offset_go(barnabas, filled):
+def test_records_before_an_offset_go(barnabas, filled) -> None:
     said = barnabas("topic", "trim", filled, "--to", "2", "-p", "0")
     header, row = [line.split() for line in said.lines]
     assert header == ["TOPIC", "PARTITION", "START", "NEW-START", "END", "DELETED"]
@@ -26,12 +26,12 @@ def test_records_before_an_offset_go(barnabas, filled):
 
 
 @pytest.mark.parametrize(("to", "left"), [("end", 5), ("-1", 4), ("@-1h", 0), ("@1", 0), ("start", 0)])
-def test_where_to_is_said_as_elsewhere(barnabas, filled, to, left):
+def test_where_to_is_said_as_elsewhere(barnabas, filled, to, left) -> None:
     assert barnabas("topic", "trim", filled, "--to", to).status == 0
     assert starts(barnabas, filled) == [left, 0]
 
 
-def test_a_dry_run_deletes_nothing(barnabas, filled):
+def test_a_dry_run_deletes_nothing(barnabas, filled) -> None:
     (row, _) = json.loads(barnabas("topic", "trim", filled, "--to", "end", "--dry-run", "--json").out)
     assert (row["new_start"], row["deleted"]) == (5, 5)
     assert starts(barnabas, filled) == [0, 0]
@@ -46,7 +46,7 @@ def test_a_dry_run_deletes_nothing(barnabas, filled):
         (["{topic}", "--to", "stored"], 2, "write a number, -N, start, end or @TIME"),
     ],
 )
-def test_what_cannot_be_trimmed_is_left_as_it_is(barnabas, filled, arguments, status, complaint):
+def test_what_cannot_be_trimmed_is_left_as_it_is(barnabas, filled, arguments, status, complaint) -> None:
     said = barnabas("topic", "trim", *(argument.format(topic=filled) for argument in arguments))
     assert (said.status, said.out) == (status, "")
     assert complaint.format(topic=filled) in said.err
