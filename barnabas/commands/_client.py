@@ -40,7 +40,7 @@ def add_broker_options(parser: argparse.ArgumentParser) -> None:
         type=addresses,
         metavar="HOST[:PORT][,...]",
         default=os.environ.get("BARNABAS_BROKERS") or DEFAULT_BROKERS,
-        help="brokers to ask first (default: $BARNABAS_BROKERS or %(default)s)",
+        help=f"brokers to ask first (default: $BARNABAS_BROKERS or {DEFAULT_BROKERS})",
     )
     group.add_argument(
         "-X",

@@ -12,6 +12,7 @@ from typing import cast
 from barnabas.commands._output import CommandError
 
 CHUNK_BYTES = 1 << 16
+STANDARD_INPUT = "-"
 
 
 class Input:
@@ -34,15 +35,20 @@ class Input:
     def size_bytes(self) -> int | None:
         """The size of everything, if it is known beforehand."""
         try:
-            found = [os.stat(path) for path in self._paths] or [os.fstat(sys.stdin.fileno())]
+            found = [
+                os.fstat(sys.stdin.fileno()) if path == STANDARD_INPUT else os.stat(path)
+                for path in self._paths or (STANDARD_INPUT,)
+            ]
         except (OSError, ValueError):
             return None
         return sum(one.st_size for one in found) if all(stat.S_ISREG(one.st_mode) for one in found) else None
 
     def __iter__(self) -> Iterator[bytes]:
-        if not self._paths:
-            yield from self._numbered(cast("BufferedReader", sys.stdin.buffer))
-        for path in self._paths:
+        for path in self._paths or (STANDARD_INPUT,):
+            if path == STANDARD_INPUT:
+                self.name, self.number = "standard input", 0
+                yield from self._numbered(cast("BufferedReader", sys.stdin.buffer))
+                continue
             try:
                 with open(path, "rb") as stream:
                     self.name, self.number = path, 0

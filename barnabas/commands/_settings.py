@@ -44,6 +44,9 @@ BOOLEANS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "n
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 OFFSET_RESETS = {"smallest": "earliest", "beginning": "earliest", "largest": "latest", "end": "latest"}
 
+# The brokers' addresses, which belong to -b: a command tries them one after the other and reports each that fails.
+ADDRESSES = ("bootstrap_servers", "metadata_broker_list")
+
 Setting = tuple[str, str]
 
 
@@ -75,6 +78,8 @@ class Settings:
         self._given: dict[str, Setting] = {}
         for name, value in (setting for source in sources for setting in source):
             spelled = name.replace(".", "_").replace("-", "_")
+            if spelled in ADDRESSES:
+                raise WrongCall(f"{name}={value}: write the brokers' addresses as -b {value}")
             self._given[ALIASES.get(spelled, spelled)] = (name, value)
 
     @property
@@ -93,7 +98,7 @@ class Settings:
             if name not in known:
                 raise WrongCall(f"-X {given}: there is no such setting{did_you_mean(given, _spellings(known))}")
         return {
-            name: _value(given, text, known[name])
+            name: _value(name, given, text, known[name])
             for name, (given, text) in self._given.items()
             if name in kind.DEFAULT_CONFIG
         }
@@ -109,21 +114,21 @@ def _spellings(known: Iterable[str]) -> list[str]:
     return [name.replace("_", ".") for name in (*known, *ALIASES)]
 
 
-def _value(name: str, text: str, default: Any) -> Any:
-    """Return the value as the client wants it: of the kind that the default is of."""
+def _value(name: str, given: str, text: str, default: Any) -> Any:
+    """Return the value of kafka-python's setting `name`, in the type of its default; the user wrote `given`."""
     if default == -1 and text in ACKS:
         return ACKS[text]
     if isinstance(default, bool):
         if text.lower() not in BOOLEANS:
-            raise WrongCall(f"-X {name}={text}: write true or false")
+            raise WrongCall(f"-X {given}={text}: write true or false")
         return BOOLEANS[text.lower()]
-    if isinstance(default, int | float) or name.endswith(("bytes", "ms")):
+    if isinstance(default, int | float) or name.endswith(("_bytes", "_ms")):
         try:
             return int(text)
         except ValueError as error:
-            raise WrongCall(f"-X {name}={text}: write a number") from error
+            raise WrongCall(f"-X {given}={text}: write a number") from error
     if default == "PLAINTEXT":
         if text.upper() not in PROTOCOLS:
-            raise WrongCall(f"-X {name}={text}: write one of {', '.join(PROTOCOLS)}")
+            raise WrongCall(f"-X {given}={text}: write one of {', '.join(PROTOCOLS)}")
         return text.upper()
     return OFFSET_RESETS.get(text, text)

@@ -61,9 +61,10 @@ def run(options: argparse.Namespace) -> int:
                 last = checks
             if not (options.watch or options.exit_when_healthy) or (healthy and options.exit_when_healthy):
                 return 0 if healthy else 1
-            if deadline is not None and time.monotonic() + options.interval > deadline:
+            left_s = options.interval if deadline is None else deadline - time.monotonic()
+            if left_s <= 0:
                 return 0 if healthy else 1
-            time.sleep(options.interval)
+            time.sleep(min(options.interval, left_s))  # the last check is at the deadline
     except KeyboardInterrupt:
         return 130 if options.exit_when_healthy else 0
 

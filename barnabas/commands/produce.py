@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import os
 import sys
 
 from barnabas.commands._client import add_broker_options, pair, positive
 from barnabas.commands._format import unescape
-from barnabas.commands._input import Input
+from barnabas.commands._input import STANDARD_INPUT, Input
 from barnabas.commands._output import CommandError, WrongCall
 from barnabas.commands._progress import Progress
 from barnabas.commands._records import Headers, NewRecord, from_json
@@ -27,14 +28,14 @@ EXAMPLES = r"""
   barnabas produce letters -l lines.txt                             each line of the file is one
   printf 'key:\n' | barnabas produce greetings -K : -Z              a tombstone: null, not empty
   barnabas consume orders -e --json | barnabas produce copy --json  a copy, with keys, headers and timestamps
-  barnabas produce --json < records                                 each to the topic and partition that it names
+  barnabas produce --json records.jsonl                             each to the topic and partition that it names
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options, named as kcat's users know them."""
-    parser.add_argument("topic", nargs="?", metavar="TOPIC", help="may be left out with --json")
-    parser.add_argument("file", nargs="*", metavar="FILE", help="default: standard input, record by record")
+    parser.add_argument("topic", nargs="?", metavar="TOPIC", help="may be omitted with --json")
+    parser.add_argument("file", nargs="*", metavar="FILE", help="default: -, standard input, record by record")
     parser.add_argument("-l", "--lines", action="store_true", help="read files record by record, as standard input")
     parser.add_argument("-J", "--json", action="store_true", help="read records as `consume --json` prints them")
     parser.add_argument("-p", "--partition", type=int, metavar="N", help="default: by key, or spread (-1)")
@@ -55,6 +56,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Send every record; the status is 1 if any of them was not acknowledged."""
+    if options.json and not options.file and _is_file(options.topic):
+        options.topic, options.file = None, [options.topic]
+    elif options.file == [STANDARD_INPUT]:
+        options.file = []
     if options.topic is None and not options.json:
         raise WrongCall("name a topic; only with --json do records name their own")
     if options.partition is not None and options.partition < -1:
@@ -80,6 +85,11 @@ def run(options: argparse.Namespace) -> int:
                 sys.stdout.buffer.flush()
         sender.finish()
     return 0
+
+
+def _is_file(topic: str | None) -> bool:
+    """Return whether `produce --json WORD` means a file; a topic that has the name of a file is written as `NAME -`."""
+    return topic is not None and ("/" in topic or os.path.isfile(topic))
 
 
 def _record(message: bytes, options: argparse.Namespace) -> NewRecord:

@@ -5,6 +5,7 @@ import time
 import pytest
 
 from barnabas.commands._client import add_broker_options, pair, positive, seconds
+from tests.unit.barnabas.conftest import Command
 
 
 def parse(*arguments: str) -> argparse.Namespace:
@@ -23,6 +24,14 @@ def test_the_environment_may_name_another_and_the_option_yet_another(monkeypatch
     assert parse().brokers == ["a:1", "b:9092"]
     assert parse("-b", "[::1]:3, c ").brokers == ["[::1]:3", "c:9092"]
     assert parse("--bootstrap-server", "[::1]").brokers == ["[::1]:9092"]
+
+
+def test_the_help_shows_the_default_whatever_the_environment_says(
+    call: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BARNABAS_BROKERS", "elsewhere:1")
+    said = call("topic", "list", "--help")
+    assert "(default: $BARNABAS_BROKERS or 127.0.0.1:9092)" in " ".join(said.out.split())
 
 
 @pytest.mark.parametrize("address", ["localhost:kafka", ":9092", "a:1,,b:2", "", "a:0", "a:65536"])

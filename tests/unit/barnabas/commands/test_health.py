@@ -4,10 +4,13 @@ import subprocess
 import sys
 import time
 import urllib.request
+from types import SimpleNamespace
 
 import pytest
 
+from barnabas.commands import health
 from tests.broker_process import BrokerProcess
+from tests.unit.barnabas.conftest import Command
 
 CHECKS = ["reachable", "controller", "fenced", "leaders", "in sync", "log dirs", "served", "coordinator"]
 
@@ -105,6 +108,21 @@ def test_it_is_waited_for_no_longer_than_told(call, free) -> None:
     assert said.status == 1
     assert said.out.count("healthy: no") == 1  # it is said once, for nothing has changed
     assert time.monotonic() - began < 20
+
+
+def test_the_last_check_is_at_the_end_of_the_time_to_wait(
+    call: Command, free: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        now[0] += seconds
+
+    monkeypatch.setattr(health, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
+    assert call("health", "-b", free, "-e", "--interval", "4", "--give-up", "10").status == 1
+    assert slept == [4, 4, 2]
 
 
 def test_it_ends_once_the_broker_is_there(tmp_path, free) -> None:

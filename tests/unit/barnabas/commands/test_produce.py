@@ -4,6 +4,7 @@ import pytest
 from kafka import KafkaConsumer, TopicPartition
 
 from tests.broker_process import BrokerProcess
+from tests.unit.barnabas.conftest import Command
 
 
 def records(bootstrap: str, topic: str) -> list:
@@ -84,6 +85,26 @@ def test_records_as_json_go_where_they_say_unless_told_otherwise(barnabas, topic
     assert barnabas("consume", topic, "-e", "-f", "%p %T %v").out == "1 5 v"
     assert barnabas("produce", f"{topic}-other", "--json", "-p", "0", "-k", "k", "-H", "a=1", stdin=line).status == 0
     assert barnabas("consume", f"{topic}-other", "-e", "-f", "%p %T %k %v %h").out == "0 5 k v a=1"
+
+
+def test_json_is_read_from_a_file_without_a_topic(barnabas: Command, topic: str, tmp_path: Path) -> None:
+    file = tmp_path / "records.jsonl"
+    file.write_text(f'{{"topic": "{topic}", "value": "v"}}\n')
+    assert barnabas("produce", "--json", str(file)) == (0, "", "")
+    assert barnabas("consume", topic, "-e").out == "v\n"
+    missing = str(tmp_path / "missing.jsonl")
+    assert barnabas("produce", "--json", missing).err == (
+        f"barnabas produce: cannot read {missing}: No such file or directory\n"
+    )
+
+
+def test_a_topic_that_has_the_name_of_a_file_is_followed_by_standard_input(
+    barnabas: Command, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / topic).write_text("not JSON")
+    assert barnabas("produce", "--json", topic, "-", stdin=b'{"value": "v"}\n') == (0, "", "")
+    assert barnabas("consume", topic, "-e").out == "v\n"
 
 
 def test_a_line_that_is_no_record_is_named_and_those_before_it_are_sent(barnabas, topic, shared_broker) -> None:

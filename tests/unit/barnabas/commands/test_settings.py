@@ -32,6 +32,11 @@ def test_values_become_what_the_client_wants() -> None:
     assert of(KafkaConsumer, "topic.auto.offset.reset=smallest") == {"auto_offset_reset": "earliest"}
 
 
+@pytest.mark.parametrize("name", ["sasl.mechanism", "sasl.mechanisms", "sasl_mechanisms"])
+def test_only_a_name_that_ends_in_a_unit_of_its_own_is_a_number(name: str) -> None:
+    assert of(KafkaAdminClient, f"{name}=PLAIN") == {"sasl_mechanism": "PLAIN"}
+
+
 def test_a_client_gets_only_the_settings_it_has() -> None:
     assert of(KafkaAdminClient, "isolation.level=read_committed", "request.timeout.ms=1") == {"request_timeout_ms": 1}
 
@@ -48,6 +53,8 @@ def test_later_settings_go_over_earlier_ones() -> None:
         ("request.timeout.ms=soon", "write a number"),
         ("ssl.check.hostname=perhaps", "write true or false"),
         ("security.protocol=MAGIC", "write one of PLAINTEXT, SSL"),
+        ("bootstrap.servers=far:9092", "bootstrap.servers=far:9092: write the brokers' addresses as -b far:9092"),
+        ("metadata.broker.list=far:9092", "write the brokers' addresses as -b far:9092"),
     ],
 )
 def test_what_cannot_be_is_refused(given, complaint) -> None:
