@@ -166,14 +166,17 @@ def out_of_files(error: OSError) -> bool:
 
 
 def is_locked(path: str) -> bool:
-    """Tell whether a process holds the lock of this path, without writing there; not if there is none."""
+    """Return whether another process holds the lock of this path; False if the file is missing or unreadable.
+
+    Shared locks conflict with the exclusive ones of a broker and, unlike these, need no write access.
+    """
     try:
-        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except (FileNotFoundError, PermissionError):
         return False
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.lockf(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except (BlockingIOError, PermissionError):
         return True
     finally:
@@ -274,12 +277,14 @@ class OsLock:
 class OsDisk:
     """The `Disk` of the operating system."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, read_only: bool = False) -> None:
+        """With `read_only`, open files for reading only: enough for what another user owns or cannot be written."""
         self._buffers = ReadBuffers()
+        self._access = os.O_RDONLY if read_only else os.O_RDWR
         self.open_files = OpenFiles()
 
     def open_file(self, path: str, create: bool = False) -> OsFile:
-        return OsFile(path, os.O_RDWR | (os.O_CREAT if create else 0), self._buffers)
+        return OsFile(path, self._access | (os.O_CREAT if create else 0), self._buffers)
 
     def read_file(self, path: str) -> bytes:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

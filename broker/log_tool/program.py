@@ -25,7 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = sys.argv[1:] if argv is None else argv
     request = Request(**json.loads(arguments[1]))
     try:
-        status = COMMANDS[request.command](OsDisk(), request)
+        status = COMMANDS[request.command](OsDisk(read_only=not request.execute), request)
         sys.stdout.flush()
         return status
     except RequestError as error:

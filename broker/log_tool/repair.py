@@ -33,7 +33,7 @@ def repair(disk: Disk, request: Request) -> int:
         lock = f"{data}/.lock"
         if is_locked(lock):
             raise RequestError(f"{shown(data)} is in use by a broker: stop it first, or mend a copy")
-        if request.execute and disk.exists(lock):
+        if request.execute and (disk.exists(lock) or disk.exists(f"{data}/meta.properties")):
             try:
                 locks.append(disk.lock(lock))
             except AlreadyLocked:

@@ -3,15 +3,19 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.all_files import write_all_files
+from tests.setups import require
+
+READ_ONLY_COMMANDS = [("verify",), ("dump",), ("repair", "--dry-run")]
 
 
-def log(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "barnabas", "log", *arguments]
+def log(*arguments: str, cwd: Path, within: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
+    command = [*within, sys.executable, "-m", "barnabas", "log", *arguments]
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
 
 
@@ -30,6 +34,51 @@ def test_files_are_dumped_verified_and_repaired(place: Path) -> None:
     assert (verified.returncode, verified.stdout, verified.stderr) == (0, "nothing is wrong\n", "")
     repaired = log("repair", "data", "--execute", cwd=place)
     assert (repaired.returncode, repaired.stdout) == (0, "nothing is wrong\n")
+
+
+def read_only_mount(directory: Path) -> list[str]:
+    """Return a command that runs another where `directory` is mounted read-only, in a namespace of its own."""
+    require("unshare")
+    mount = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && exec "$@"'
+    within = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mount, str(directory)]
+    if subprocess.run([*within, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this system allows no mount namespaces")
+    return within
+
+
+def without_write_permission(directory: Path) -> list[str]:
+    """Take the permission to write from `directory`; return a command that runs another without root's override."""
+    require("unshare")
+    for path in (directory, *directory.rglob("*")):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    within = ["unshare", "--user"]
+    if subprocess.run([*within, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this system allows no user namespaces")
+    return within
+
+
+@pytest.mark.parametrize("restrict", [read_only_mount, without_write_permission])
+@pytest.mark.parametrize("has_lock", [True, False])
+@pytest.mark.parametrize("command", READ_ONLY_COMMANDS, ids=" ".join)
+def test_files_that_cannot_be_written_are_read(
+    place: Path, restrict: Callable[[Path], list[str]], has_lock: bool, command: tuple[str, ...]
+) -> None:
+    if has_lock:
+        (place / "data/.lock").write_text("1\n")
+    within = restrict(place / "data")
+    try:
+        done = log(*command, "data", cwd=place, within=within)
+    finally:
+        for path in (place / "data", *place.rglob("data/**/")):
+            path.chmod(0o755)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "nothing is wrong\n" or command == ("dump",)
+
+
+def test_a_repair_of_files_that_cannot_be_written_says_so(place: Path) -> None:
+    done = log("repair", "data", "--execute", cwd=place, within=read_only_mount(place / "data"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "barnabas log repair: data/.lock: Read-only file system\n"
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(place: Path) -> None:
