@@ -215,8 +215,11 @@ class _Fetch:
             return wanted, error
 
     def _trims(self, wanted: FetchPartition, result: ReadResult) -> bool:
-        """Say whether a replica has records that are to be deleted: somebody may wait until all have done so."""
-        return self._replica_id >= 0 and NO_OFFSET != wanted.sent_log_start_offset != result.log_start_offset
+        """Return whether a replica has records that the leader has deleted: DeleteRecords waits until it deletes them.
+
+        A replica may also start later than a new leader. It is not answered at once for that: nothing would change.
+        """
+        return self._replica_id >= 0 and NO_OFFSET != wanted.sent_log_start_offset < result.log_start_offset
 
     def _read(self, wanted: FetchPartition, room: int, *, min_one: bool) -> ReadResult:
         hosted = self._hosted(wanted)

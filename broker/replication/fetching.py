@@ -17,6 +17,7 @@ What comes back for `asked`, unless that was in an earlier leader epoch, in whic
     records              appended, unless another answer has brought them already               -> to be named
     a diverging epoch    the log is cut where it parts from the leader's (KIP-595), unless
                          many were with the same answer                                          -> to be named
+                         nothing is left to cut                                                  -> pausing
     OFFSET_OUT_OF_RANGE                                                                          -> lost
     FENCED_LEADER_EPOCH  metadata of a newer epoch is to come                                    -> stopped
     any other error      the leader may not know yet that it leads, or know the topic, or fails  -> pausing
@@ -27,6 +28,10 @@ What comes back for `asked`, unless that was in an earlier leader epoch, in whic
 
 Pauses double from `FIRST_PAUSE_MS` to `replica.fetch.backoff.ms`: right after an election it is a matter of
 milliseconds until the leader knows of it too.
+
+A leader answers before `max_wait_ms` only if it has something new. Whatever makes it answer early with nothing new
+must not become a busy loop between two brokers: after `FRUITLESS_FETCHES` such answers in a row the fetcher pauses as
+it does after a lost connection, and logs that once.
 
 Pure but for the logs: `fetcher` sends, `replica_copy` says what becomes of a log, `replication`
 who leads what.
@@ -50,6 +55,9 @@ if TYPE_CHECKING:
     from protocol.schema import Message
 
 FIRST_PAUSE_MS = 20
+FRUITLESS_FETCHES = 3
+"""From which fetch in a row on that brings nothing new too early, the fetcher backs off. A few come of races."""
+NO_PROGRESS = "fetches are answered at once with nothing new; backing off"
 CUTS_AN_ANSWER = 16
 """How many logs are cut in the turn of the loop that an answer takes; each is synced."""
 FETCH_FROM_VERSION = 17
@@ -123,11 +131,16 @@ class Fetching:
         self._pauses = 0
         self._session_id = _NO_SESSION
         self._session_epoch = _NEW_SESSION
-        self._under_way: deque[FetchRequest | ListOffsetsRequest] = deque()
+        self._under_way: deque[tuple[FetchRequest | ListOffsetsRequest, int]] = deque()
+        """Requests without an answer, and when each was sent, in ms."""
         self._answers = 0
         self._cuts_left = 0
         self._failures = 0
         self._not_before_ms = 0
+        self._progressed = False
+        """Whether the answer that is being taken changed a log or what the next request asks for."""
+        self._fruitless = 0
+        """How many fetches in a row were answered early with nothing new."""
 
     def __len__(self) -> int:
         return len(self._followed)
@@ -166,6 +179,7 @@ class Fetching:
 
     def _set_aside(self, key: Key, followed: _Followed) -> None:
         """Take a partition out of the session."""
+        self._progressed = True
         followed.asked = NO_OFFSET
         self._to_name.pop(key, None)
         self._to_forget[key] = None
@@ -208,7 +222,7 @@ class Fetching:
     @property
     def _may_ask(self) -> bool:
         if len(self._under_way) == 1 and not self._lost and self._session_epoch != _NEW_SESSION:
-            return isinstance(self._under_way[0], FetchRequest)
+            return isinstance(self._under_way[0][0], FetchRequest)
         return not self._under_way
 
     @property
@@ -226,7 +240,7 @@ class Fetching:
         elif self._to_name or (not self._under_way and self._asks_for_any):
             request = self._fetch(broker_epoch)
         if request is not None:
-            self._under_way.append(request)
+            self._under_way.append((request, now_ms))
         return request
 
     def _fetch(self, broker_epoch: int) -> FetchRequest:
@@ -296,8 +310,9 @@ class Fetching:
 
     def answered(self, response: Message | None, now_ms: int) -> None:
         """Take the answer to the oldest request under way; None if there is none, and the connection was lost."""
-        self._under_way.popleft()
+        _, sent_ms = self._under_way.popleft()
         self._answers += 1
+        self._progressed = now_ms - sent_ms >= self._limits.max_wait_ms // 2
         if isinstance(response, ListOffsetsResponse):
             self._failures = 0
             self._take_ends(response, now_ms)
@@ -305,6 +320,7 @@ class Fetching:
             self._failures = 0
             self._go_on(response.session_id)
             self._take(response, now_ms)
+            self._pace(now_ms)
         elif not self._under_way:  # else it is ended by the one that follows, or that fails likewise
             self._begin_anew(response, now_ms)
         elif isinstance(response, FetchResponse) and response.error_code not in _SESSION_ERRORS:
@@ -320,13 +336,26 @@ class Fetching:
             self._session_epoch = 1
         self._session_id = session_id
 
+    def _pace(self, now_ms: int) -> None:
+        """Back off if the leader answers early again and again, and nothing comes of it."""
+        if self._progressed:
+            self._fruitless = 0
+            return
+        self._fruitless += 1
+        if self._fruitless == FRUITLESS_FETCHES:
+            self._remark(NO_PROGRESS)
+        if self._fruitless >= FRUITLESS_FETCHES:
+            self._not_before_ms = now_ms + self._pause_ms(self._fruitless - FRUITLESS_FETCHES)
+
     def _begin_anew(self, response: Message | None, now_ms: int) -> None:
         """Begin another session: at once if nothing but the session was wrong, else after a pause."""
         code = response.error_code if isinstance(response, FetchResponse) else ErrorCode.NONE
         self._session_epoch = _NEW_SESSION
         if code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
             self._session_id = _NO_SESSION
-        if code not in _SESSION_ERRORS:
+        if code in _SESSION_ERRORS:
+            self._pace(now_ms)
+        else:
             if code != ErrorCode.NONE:
                 self._remark(f"a fetch failed with {ErrorCode(code).name}")
             self._not_before_ms = now_ms + self._pause_ms(self._failures)
@@ -366,7 +395,7 @@ class Fetching:
             self._refused(key, followed, code, now_ms)
             return False
         if diverging.end_offset != NO_OFFSET:
-            before = copy.end_offset
+            before, last_epoch = copy.end_offset, copy.last_epoch
             if followed.asked != before:
                 return False
             if not self._cuts_left:  # it is said again when it is named again
@@ -376,7 +405,11 @@ class Fetching:
             end_offset = copy.part(diverging.epoch, diverging.end_offset)
             if end_offset < before:
                 self._remark(f"{copy} is cut from {before} to {end_offset}, where it parts from its leader's log")
-            self._name(key, followed)
+            if end_offset == before and copy.last_epoch == last_epoch:
+                self._pause(key, followed, now_ms)  # the leader would say the same again
+            else:
+                self._progressed = True
+                self._name(key, followed)
             return False
         start = copy.start_offset
         if followed.asked != copy.end_offset:  # these records are here already
@@ -385,6 +418,7 @@ class Fetching:
         moved = copy.learn(fetched.high_watermark, fetched.log_start_offset)
         if whole or copy.start_offset != start:
             followed.failures, followed.complaint = 0, ""
+            self._progressed = True
             self._name(key, followed)
         elif fetched.records:
             self._pause(key, followed, now_ms)  # of a newer epoch than is known here, or not even one batch

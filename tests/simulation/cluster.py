@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from broker.broker import Broker
 from broker.data_directories import CannotStart
+from broker.replication.fetching import NO_PROGRESS
 from broker.settings import Option, Settings, check_settings
 from protocol.errors import InvariantError
 from tests.simulation.disk import SimulatedDisk
@@ -268,7 +269,7 @@ class Host:
 
 
 class Tracebacks(logging.Handler):
-    """Finds what the brokers put up with and nobody expected: a traceback in the log."""
+    """Finds what the brokers put up with and nobody expected: a traceback in the log, or fetches that bring nothing."""
 
     def __init__(self, world: World) -> None:
         super().__init__()
@@ -279,11 +280,13 @@ class Tracebacks(logging.Handler):
             violation = Violation(f"a traceback in the log: {record.getMessage()}: {record.exc_info[1]!r}")
             violation.__cause__ = record.exc_info[1]
             self.world.report(violation)
+        elif NO_PROGRESS in record.getMessage():
+            self.world.report(Violation(f"a busy loop between two brokers: {record.getMessage()}"))
 
 
 @contextmanager
 def logs_watched(world: World) -> Iterator[None]:
-    """Let tracebacks in the brokers' logs be found, and nothing of them be printed."""
+    """Report tracebacks and fetchers without progress from the brokers' logs; print no log line."""
     logger = logging.getLogger("broker")
     handler, propagates = Tracebacks(world), logger.propagate
     logger.addHandler(handler)

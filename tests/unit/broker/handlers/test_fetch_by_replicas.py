@@ -72,6 +72,15 @@ def test_a_replica_that_has_them_still_is_told_again_at_once(node: Node) -> None
     assert node.loop.time() == pytest.approx(0, abs=0.01)
 
 
+@pytest.mark.parametrize("session_epoch", [-1, 0], ids=["without a session", "with a session"])
+def test_a_replica_that_starts_later_than_the_leader_waits_as_others_do(node: Node, session_epoch: int) -> None:
+    """A new leader may not have deleted yet what the former one, and this replica, have."""
+    request = {"t": [wanted(offset=2, log_start_offset=1)]}
+    waiting = ask(node, request, session_epoch=session_epoch, max_wait_ms=500, replica_id=2)
+    assert node.wait(waiting).responses[0].partitions[0].log_start_offset == 0
+    assert node.loop.time() == pytest.approx(0.5, abs=0.01)
+
+
 def test_a_replica_is_told_again_what_it_was_told_in_an_earlier_leader_epoch(node: Node) -> None:
     [before, after] = [wanted(offset=2, current_leader_epoch=epoch) for epoch in (0, 1)]
     session = node.wait(ask(node, {"t": [before]}, session_epoch=0, replica_id=2)).session_id

@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from broker.replication.fetching import CUTS_AN_ANSWER, FIRST_PAUSE_MS, Fetching, FetchLimits
+from broker.replication.fetching import (
+    CUTS_AN_ANSWER,
+    FIRST_PAUSE_MS,
+    FRUITLESS_FETCHES,
+    NO_PROGRESS,
+    Fetching,
+    FetchLimits,
+)
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
@@ -148,6 +155,34 @@ class TestSessions:
         assert pauses == [20, 40, 80, 100, 100]
         assert follower.named(follower.ask(now_ms)) == {"t": 1, "u": 1}
 
+    @pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.FETCH_SESSION_ID_NOT_FOUND])
+    def test_early_answers_with_nothing_new_are_followed_by_pauses_that_grow(
+        self, follower: Follower, code: ErrorCode
+    ) -> None:
+        now_ms, pauses = 0, []
+        for _ in range(FRUITLESS_FETCHES + 4):
+            follower.ask(now_ms)
+            follower.tell(session=0, code=code, now_ms=now_ms, t={}, u={})
+            due_ms = follower.machine.due_ms
+            assert due_ms is not None
+            pauses.append(due_ms - now_ms if due_ms > now_ms else 0)
+            now_ms = max(now_ms, due_ms)
+        assert pauses == [*[0] * (FRUITLESS_FETCHES - 1), 20, 40, 80, 100, 100]
+        assert follower.remarks == [NO_PROGRESS]
+
+    @pytest.mark.parametrize("waited_ms", [0, LIMITS.max_wait_ms])
+    def test_progress_or_a_whole_wait_ends_these_pauses(self, follower: Follower, waited_ms: int) -> None:
+        now_ms = 0
+        for round_ in range(3 * FRUITLESS_FETCHES):
+            follower.ask(now_ms)
+            if round_ % FRUITLESS_FETCHES == FRUITLESS_FETCHES - 1:
+                now_ms += waited_ms
+                records = b"" if waited_ms else batch(follower.end())
+                follower.tell(session=0, now_ms=now_ms, t={"records": records}, u={})
+            else:
+                follower.tell(session=0, now_ms=now_ms, t={}, u={})
+        assert follower.remarks == []
+
     def test_nothing_more_is_asked_while_a_fetch_waits(self, follower: Follower) -> None:
         follower.ask()
         assert (follower.machine.next_request(EPOCH, 0), follower.machine.due_ms) == (None, None)
@@ -274,6 +309,11 @@ class TestAnswers:
         assert follower.remarks == ["t-0 is cut from 2 to 1, where it parts from its leader's log"]
         (wanted,) = follower.ask().topics[0].partitions
         assert (wanted.fetch_offset, wanted.last_fetched_epoch) == (1, 0)
+
+    def test_one_that_parts_with_nothing_left_to_cut_pauses(self, follower: Follower) -> None:
+        follower.ask()
+        follower.tell(t={"diverging_epoch": _Fetched.DivergingEpoch(epoch=0, end_offset=1)}, u={})
+        assert (follower.end(), follower.named(follower.ask()), follower.machine.due_ms) == (1, {}, FIRST_PAUSE_MS)
 
     def test_many_that_part_are_cut_some_with_each_answer(self, follower: Follower, node: Node) -> None:
         names = [chr(ord("a") + number) for number in range(CUTS_AN_ANSWER)]
