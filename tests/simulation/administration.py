@@ -21,6 +21,7 @@ from protocol.messages.update_features import UpdateFeaturesRequest
 from protocol.record_batch import build_batch, iter_batches, iter_records
 from tests.simulation.client import Address, Client, Lost
 from tests.simulation.history import History
+from tests.simulation.violation import Invariant
 from tests.simulation.workload import PATIENCE, Topic
 
 _TOPIC_RESOURCE = 2
@@ -51,7 +52,11 @@ async def create_topic(client: Client, name: str, partitions: int, replicas: int
                     return Topic(name, found.topic_id, len(found.partitions))
             else:
                 few = client.world.clustered and code is ErrorCode.INVALID_REPLICATION_FACTOR
-                client.world.check(few or code in PATIENCE, f"{name} is not created: {code.name}: {one.error_message}")
+                client.world.check(
+                    Invariant.ADMIN_ANSWERS,
+                    few or code in PATIENCE,
+                    f"{name} is not created: {code.name}: {one.error_message}",
+                )
         except Lost:
             pass
         await client.pause(0.3)
@@ -70,7 +75,11 @@ async def keep_eligible_replicas(client: Client, keep: bool) -> None:
             code = ErrorCode(answer.error_code)
             if code is ErrorCode.NONE:
                 return
-            client.world.check(code in PATIENCE, f"{ELR_VERSION} is refused: {code.name}: {answer.error_message}")
+            client.world.check(
+                Invariant.ADMIN_ANSWERS,
+                code in PATIENCE,
+                f"{ELR_VERSION} is refused: {code.name}: {answer.error_message}",
+            )
         except Lost:
             pass
         await client.pause(0.3)
@@ -89,7 +98,7 @@ async def describe(client: Client, name: str) -> Any:
     code = ErrorCode(one.error_code)
     if code in _GONE:
         return None
-    client.world.check(code is ErrorCode.NONE, f"Metadata says {code.name} of {name}")
+    client.world.check(Invariant.ADMIN_ANSWERS, code is ErrorCode.NONE, f"Metadata says {code.name} of {name}")
     return one
 
 
@@ -113,7 +122,11 @@ class TopicAdministrator:
         client, world, random = self.client, self.client.world, self.client.random
         check = world.check
         topic = await create_topic(client, self._name, random.randint(1, 3), self._replicas, {})
-        check(topic.topic_id not in self._former, f"{self._name} is created anew with the id that it had")
+        check(
+            Invariant.TOPIC_IDS_ARE_UNIQUE,
+            topic.topic_id not in self._former,
+            f"{self._name} is created anew with the id that it had",
+        )
         world.count("topics created")
         if world.clustered and self._former:
             await self._use_former(random.choice(sorted(self._former)))
@@ -137,7 +150,11 @@ class TopicAdministrator:
         topic = await create_topic(self.client, f"{self._name}-at-once", 3, self._replicas, {})
         for index in range(topic.partitions):
             value = await self._write(topic, index)
-            self.client.world.check(value is not None, f"{topic.name}-{index} was created, and cannot be written to")
+            self.client.world.check(
+                Invariant.NEW_TOPICS_ARE_WRITABLE,
+                value is not None,
+                f"{topic.name}-{index} was created, and cannot be written to",
+            )
 
     async def _use_former(self, topic_id: bytes) -> None:
         """Write to a topic that was deleted, and read it, by its id, which nobody has any more."""
@@ -149,11 +166,19 @@ class TopicAdministrator:
             topics = [ProduceRequest.Topic(topic_id=topic_id, partition_data=[written])]
             answer = await client.call(address, ApiKey.PRODUCE, 13, acks=-1, timeout_ms=1000, topic_data=topics)
             [[one]] = [topic.partition_responses for topic in answer.responses]
-            client.world.check(one.error_code, f"{self._name} takes records for the topic that was deleted")
+            client.world.check(
+                Invariant.FORMER_TOPIC_IDS_ARE_REFUSED,
+                one.error_code,
+                f"{self._name} takes records for the topic that was deleted",
+            )
             wanted = [FetchRequest.Topic(topic_id=topic_id, partitions=[read])]
             answer = await client.call(address, ApiKey.FETCH, 13, max_wait_ms=0, min_bytes=0, topics=wanted)
             [[one]] = [topic.partitions for topic in answer.responses]
-            client.world.check(one.error_code, f"{self._name} is read for the topic that was deleted")
+            client.world.check(
+                Invariant.FORMER_TOPIC_IDS_ARE_REFUSED,
+                one.error_code,
+                f"{self._name} is read for the topic that was deleted",
+            )
         except Lost:
             client.forget()
 
@@ -185,9 +210,15 @@ class TopicAdministrator:
         code = ErrorCode(one.error_code)
         behind = client.world.clustered and code in _GONE
         allowed = code is ErrorCode.NONE or code in _HARD or behind
-        client.world.check(allowed, f"{topic.name}-{index} was created, and says {code.name}")
+        client.world.check(
+            Invariant.NEW_TOPICS_ARE_WRITABLE, allowed, f"{topic.name}-{index} was created, and says {code.name}"
+        )
         if code is ErrorCode.NONE:
-            client.world.check(one.base_offset == 0, f"the first record of {topic.name}-{index} is {one.base_offset}")
+            client.world.check(
+                Invariant.NEW_TOPICS_ARE_EMPTY,
+                one.base_offset == 0,
+                f"the first record of {topic.name}-{index} is {one.base_offset}",
+            )
         return value if code is ErrorCode.NONE else None
 
     async def _read(self, topic: Topic, index: int, value: bytes) -> None:
@@ -204,16 +235,22 @@ class TopicAdministrator:
         knows_nothing = code is ErrorCode.NONE and one.high_watermark < 1 and there  # not committed yet, after a start
         if knows_nothing or (client.world.clustered and code in _GONE):
             raise Lost("this leader does not know yet, or another is to lead")
-        client.world.check(code is ErrorCode.NONE or code in _HARD, f"{topic.name}-{index}: {code.name}")
+        client.world.check(
+            Invariant.ADMIN_ANSWERS, code is ErrorCode.NONE or code in _HARD, f"{topic.name}-{index}: {code.name}"
+        )
         data = bytes(one.records or b"")
         found = [
             record.value
             for at, header in iter_batches(data)
             for record in iter_records(memoryview(data)[at : at + header.size_bytes])
         ]
-        client.world.check(set(found) <= {value}, f"{topic.name}-{index} has {found}, which is another topic's")
+        client.world.check(
+            Invariant.NEW_TOPICS_ARE_EMPTY,
+            set(found) <= {value},
+            f"{topic.name}-{index} has {found}, which is another topic's",
+        )
         if code is ErrorCode.NONE and (client.world.always or not cuts):
-            client.world.check(found, f"{topic.name}-{index} has lost its record")
+            client.world.check(Invariant.TOPIC_RECORDS_STAY, found, f"{topic.name}-{index} has lost its record")
 
     async def _leader(self, topic: Topic, index: int) -> Address:
         return await self.client.leader(topic.name, index) if self.client.world.clustered else self.client.any_broker()
@@ -232,7 +269,11 @@ class TopicAdministrator:
         code = ErrorCode(answer.results[0].error_code)
         again = code is ErrorCode.INVALID_PARTITIONS  # the first answer was lost
         few = self.client.world.clustered and code is ErrorCode.INVALID_REPLICATION_FACTOR
-        self.client.world.check(code is ErrorCode.NONE or again or few or code in _HARD, f"{topic.name}: {code.name}")
+        self.client.world.check(
+            Invariant.ADMIN_ANSWERS,
+            code is ErrorCode.NONE or again or few or code in _HARD,
+            f"{topic.name}: {code.name}",
+        )
         if code is ErrorCode.NONE or again:
             topic.partitions = count
         await self._look(topic)
@@ -251,7 +292,9 @@ class TopicAdministrator:
         code = ErrorCode(answer.responses[0].error_code)
         if code is ErrorCode.NONE:
             self._perhaps_set.remove(value)
-        client.world.check(code is ErrorCode.NONE or code in _HARD, f"{topic.name}: {code.name}")
+        client.world.check(
+            Invariant.ADMIN_ANSWERS, code is ErrorCode.NONE or code in _HARD, f"{topic.name}: {code.name}"
+        )
         if code is ErrorCode.NONE:
             await self._surely(self._get, topic, value)
 
@@ -263,14 +306,17 @@ class TopicAdministrator:
         found = answer.results[0]
         said = [config.value for config in found.configs]
         known = len(said) == 1 and said[0] in (value, *self._perhaps_set)
-        self.client.world.check(known, f"retention.ms of {topic.name} is {said}, and was set to {value}")
+        self.client.world.check(
+            Invariant.SETTINGS_STAY, known, f"retention.ms of {topic.name} is {said}, and was set to {value}"
+        )
 
     async def _look(self, topic: Topic) -> None:
         found = await describe(self.client, topic.name)
         check = self.client.world.check
-        check(found is not None, f"{topic.name} was created, and is gone")
-        check(found.topic_id == topic.topic_id, f"{topic.name} has become another")
+        check(Invariant.TOPICS_STAY, found is not None, f"{topic.name} was created, and is gone")
+        check(Invariant.TOPICS_STAY, found.topic_id == topic.topic_id, f"{topic.name} has become another")
         check(
+            Invariant.TOPICS_STAY,
             len(found.partitions) >= topic.partitions,
             f"{topic.name} has {len(found.partitions)} partitions, of {topic.partitions}",
         )
@@ -290,14 +336,16 @@ class TopicAdministrator:
             code = ErrorCode(answer.responses[0].error_code)
             if code in (ErrorCode.NONE, *_GONE):
                 break
-            client.world.check(code in PATIENCE, f"{topic.name} is not deleted: {code.name}")
+            client.world.check(Invariant.ADMIN_ANSWERS, code in PATIENCE, f"{topic.name} is not deleted: {code.name}")
             await client.pause()
         await self._surely(self._look_for_deleted, topic)
 
     async def _look_for_deleted(self, topic: Topic) -> None:
         found = await describe(self.client, topic.name)
         self.client.world.check(
-            found is None or found.topic_id != topic.topic_id, f"{topic.name} was deleted, and is there"
+            Invariant.DELETED_TOPICS_ARE_GONE,
+            found is None or found.topic_id != topic.topic_id,
+            f"{topic.name} was deleted, and is there",
         )
 
 
@@ -338,9 +386,10 @@ class RecordsAdministrator:
             client.world.count("deletions of records")
             known.start_floor = max(known.start_floor, one.low_watermark)
             client.world.check(
+                Invariant.DELETED_RECORDS_STAY_DELETED,
                 offset <= one.low_watermark <= known.start_ceiling,
                 f"{self.topic.name}-{index} begins at {one.low_watermark} after a deletion before {offset}",
             )
             return
         allowed = code in PATIENCE or code is ErrorCode.OFFSET_OUT_OF_RANGE
-        client.world.check(allowed, f"DeleteRecords says {code.name}")
+        client.world.check(Invariant.DELETE_RECORDS_ANSWERS, allowed, f"DeleteRecords says {code.name}")

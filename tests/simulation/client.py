@@ -16,6 +16,7 @@ from protocol.errors import DecodeError, ErrorCode
 from protocol.headers import RequestHeader, decode_response_header, encode_request_header
 from tests.simulation.cluster import PORT, World
 from tests.simulation.loop import Loop
+from tests.simulation.violation import Invariant
 
 _SIZE = Struct(">i")
 _METADATA_VERSION = 12
@@ -83,14 +84,22 @@ class Link(asyncio.Protocol):
 
     def _received(self, frame: bytes) -> None:
         check = self._world.check
-        check(self._waiting, f"{self._name} got a response to nothing")
+        check(Invariant.RESPONSES_ARE_ORDERED, self._waiting, f"{self._name} got a response to nothing")
         expected, key, version, answer = self._waiting.popleft()
         try:
             correlation_id, body_at = decode_response_header(key, version, frame)
-            check(correlation_id == expected, f"{self._name} got the response to {correlation_id}, not to {expected}")
+            check(
+                Invariant.RESPONSES_ARE_ORDERED,
+                correlation_id == expected,
+                f"{self._name} got the response to {correlation_id}, not to {expected}",
+            )
             response = response_class(key).decode(memoryview(bytearray(frame)), version, body_at)
         except DecodeError as error:
-            check(False, f"{self._name} got a response to {key.name} v{version} that is none: {error}")
+            check(
+                Invariant.RESPONSES_ARE_ORDERED,
+                False,
+                f"{self._name} got a response to {key.name} v{version} that is none: {error}",
+            )
         if not answer.done():
             answer.set_result(response)
 

@@ -8,6 +8,7 @@ know each other is `cluster_settings`'s alone.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
 from random import Random
@@ -20,6 +21,7 @@ from broker.settings import Option, Settings, check_settings
 from protocol.errors import InvariantError
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.loop import Loop, Schedule
+from tests.simulation.violation import Invariant, Violation
 
 if TYPE_CHECKING:
     import asyncio
@@ -35,10 +37,6 @@ _VOTERS_OWN = ("__cluster_metadata-0", "meta.properties")
 _BEGIN_MS = 1_800_000_000_000
 
 
-class Violation(AssertionError):  # noqa: N818 - a finding
-    """A promise was not kept."""
-
-
 class World:
     """One simulated run: its seed, time, network and machines, and what was found."""
 
@@ -50,6 +48,8 @@ class World:
         self.hosts: list[Host] = []
         self.counts: dict[str, int] = {}
         """How often what happened."""
+        self.checked: Counter[Invariant] = Counter()
+        """How often each invariant was checked by `check`."""
         self.always = False
         """Whether records count only once they are synced."""
         self.power_cuts = 0
@@ -95,7 +95,11 @@ class World:
     def producer_id(self, producer_id: int, producer: str) -> None:
         """Take note of an id that a producer was given, as nobody else ever is."""
         known = self._producer_ids.setdefault(producer_id, producer)
-        self.check(known == producer, f"{producer} was given the producer id {producer_id} of {known}")
+        self.check(
+            Invariant.PRODUCER_IDS_ARE_UNIQUE,
+            known == producer,
+            f"{producer} was given the producer id {producer_id} of {known}",
+        )
 
     def count(self, what: str, number: int = 1) -> None:
         self.counts[what] = self.counts.get(what, 0) + number
@@ -105,10 +109,11 @@ class World:
         if self.found is None:
             self.found = found
 
-    def check(self, condition: object, problem: str) -> None:
-        """Raise, and report, `Violation` unless `condition` holds."""
+    def check(self, invariant: Invariant, condition: object, problem: str) -> None:
+        """Raise, and report, `Violation` of `invariant` unless `condition` holds."""
+        self.checked[invariant] += 1
         if not condition:
-            violation = Violation(problem)
+            violation = Violation(invariant, problem)
             self.report(violation)
             raise violation
 
@@ -202,7 +207,7 @@ class Host:
             await broker.join()
         except (CannotStart, InvariantError) as error:
             if not self.faulty:
-                self.world.report(Violation(f"{self.name} cannot start: {error}"))
+                self.world.report(Violation(Invariant.STARTS, f"{self.name} cannot start: {error}"))
             self.crash()
             self.state = "failed"
         except Exception as error:
@@ -250,10 +255,10 @@ class Host:
     async def _stop(self, loop: Loop, broker: Broker) -> None:
         clean = await broker.stop()
         if not (clean or self.faulty):
-            self.world.report(Violation(f"{self.name} did not stop cleanly"))
+            self.world.report(Violation(Invariant.STOPS_IN_ORDER, f"{self.name} did not stop cleanly"))
         left = [task for task in loop.tasks if not (task.cancelling() or _is_hosts(task))]
         if left:
-            self.world.report(Violation(f"{self.name} has stopped, and left {left}"))
+            self.world.report(Violation(Invariant.STOPS_IN_ORDER, f"{self.name} has stopped, and left {left}"))
         self.crash(clean=clean)
 
     def _failed(self, context: dict[str, Any]) -> None:
@@ -263,7 +268,7 @@ class Host:
             self.crash()
             self.state = "failed"
             return
-        violation = Violation(f"{self.name}: {context.get('message')}: {error!r}")
+        violation = Violation(Invariant.NO_TRACEBACK, f"{self.name}: {context.get('message')}: {error!r}")
         violation.__cause__ = error if isinstance(error, BaseException) else None
         self.world.report(violation)
 
@@ -277,7 +282,9 @@ class Tracebacks(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.exc_info and record.exc_info[1] is not None:
-            violation = Violation(f"a traceback in the log: {record.getMessage()}: {record.exc_info[1]!r}")
+            violation = Violation(
+                Invariant.NO_TRACEBACK, f"a traceback in the log: {record.getMessage()}: {record.exc_info[1]!r}"
+            )
             violation.__cause__ = record.exc_info[1]
             self.world.report(violation)
         elif NO_PROGRESS in record.getMessage():

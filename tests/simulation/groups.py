@@ -15,6 +15,7 @@ from protocol.messages.sync_group import SyncGroupRequest
 from tests.simulation.client import Client, Lost
 from tests.simulation.cluster import World
 from tests.simulation.history import GroupHistory, History
+from tests.simulation.violation import Invariant
 from tests.simulation.workload import PATIENCE, Topic
 
 _REJOIN = frozenset(
@@ -82,7 +83,9 @@ class Committer:
         if code is not ErrorCode.NONE:
             known.lost.add(offset)
             known = is_waited_out(self.client.world, code)
-            self.client.world.check(known, f"{self.client.name} got {code.name} for an OffsetCommit")
+            self.client.world.check(
+                Invariant.GROUP_ANSWERS, known, f"{self.client.name} got {code.name} for an OffsetCommit"
+            )
             self.client.forget()
             return False
         if self.history.always or cuts == self.client.world.power_cuts:
@@ -108,7 +111,9 @@ class Committer:
         code = ErrorCode(group.error_code)
         if code is not ErrorCode.NONE:
             known = is_waited_out(self.client.world, code)
-            self.client.world.check(known, f"{self.client.name} got {code.name} for an OffsetFetch")
+            self.client.world.check(
+                Invariant.GROUP_ANSWERS, known, f"{self.client.name} got {code.name} for an OffsetFetch"
+            )
             self.client.forget()
             return False
         [one] = group.topics[0].partitions
@@ -152,7 +157,7 @@ class Member:
         if waited_out:
             self.client.forget()
         known = error is ErrorCode.NONE or error in _REJOIN or waited_out
-        self.client.world.check(known, f"{self.client.name} got {error.name} for a {what}")
+        self.client.world.check(Invariant.GROUP_ANSWERS, known, f"{self.client.name} got {error.name} for a {what}")
         return error is ErrorCode.NONE
 
     async def _life(self) -> None:

@@ -14,6 +14,7 @@ promises nothing. Offsets of groups and topics are told of in the same way.
 from __future__ import annotations
 
 from tests.simulation.cluster import World
+from tests.simulation.violation import Invariant
 
 
 class History:
@@ -84,14 +85,20 @@ class PartitionHistory:
             self.soft.add(offset)
 
     def read(self, offset: int, value: bytes) -> None:
-        self._check(value in self._history.attempted, f"{self._name} has {value[:40]!r} at {offset}, of nobody")
+        self._check(
+            Invariant.RECORDS_ARE_SENT,
+            value in self._history.attempted,
+            f"{self._name} has {value[:40]!r} at {offset}, of nobody",
+        )
         self._place(offset, value, "was read")
         self.soft.discard(offset)
 
     def _place(self, offset: int, value: bytes, how: str) -> None:
         known = self.records.get(offset)
         self._check(
-            known in (None, value), f"{self._name}: {value[:40]!r} {how} at {offset}, where {(known or b'')[:40]!r} was"
+            Invariant.RECORDS_STAY,
+            known in (None, value),
+            f"{self._name}: {value[:40]!r} {how} at {offset}, where {(known or b'')[:40]!r} was",
         )
         if self._history.attempted.get(value):
             at = self._offsets.setdefault(value, offset)
@@ -99,7 +106,11 @@ class PartitionHistory:
                 # A replica that was refilled knows nothing of a producer whose records were deleted by then.
                 self.repeated.add(value)
                 at = self._offsets[value] = offset
-            self._check(at == offset, f"{self._name}: {value[:40]!r} {how} at {offset}, and is at {at} too")
+            self._check(
+                Invariant.RECORDS_ARE_UNIQUE,
+                at == offset,
+                f"{self._name}: {value[:40]!r} {how} at {offset}, and is at {at} too",
+            )
         self.records[offset] = value
 
     def lose(self, *, always: bool) -> None:
@@ -114,6 +125,7 @@ class PartitionHistory:
     def started(self, log_start_offset: int, floor: int) -> None:
         """Hold a log's start against what DeleteRecords was asked, and was told, `floor`, before this was asked."""
         self._check(
+            Invariant.DELETED_RECORDS_STAY_DELETED,
             floor <= log_start_offset <= self.start_ceiling,
             f"{self._name} starts at {log_start_offset}, not from {floor} to {self.start_ceiling}",
         )
@@ -123,7 +135,9 @@ class PartitionHistory:
         for offset, value in self.records.items():
             if offset >= log_start_offset:
                 self._check(
-                    found.get(offset) == value, f"{self._name} has lost {value[:40]!r} at {offset}, of {len(found)}"
+                    Invariant.RECORDS_STAY,
+                    found.get(offset) == value,
+                    f"{self._name} has lost {value[:40]!r} at {offset}, of {len(found)}",
                 )
 
 
@@ -142,6 +156,7 @@ class CommitHistory:
         """Take what a fetch answered, when `floor` had been acknowledged before it was sent."""
         floor = min(floor, self.floor)  # lost meanwhile, as far as that is allowed
         self._check(
+            Invariant.OFFSETS_STAY,
             floor <= offset <= self.ceiling or offset in self.lost,
             f"{self._name} is committed up to {offset}, not {floor} to {self.ceiling}",
         )
@@ -162,7 +177,11 @@ class GroupHistory:
 
     def led(self, generation: int, leader: str) -> None:
         known = self._leaders.setdefault(generation, leader)
-        self._check(known == leader, f"generation {generation} of {self._group} is led by {known} and by {leader}")
+        self._check(
+            Invariant.ONE_GROUP_LEADER,
+            known == leader,
+            f"generation {generation} of {self._group} is led by {known} and by {leader}",
+        )
 
     def assigning(self, generation: int, assignments: dict[str, bytes]) -> None:
         """Note what a leader is about to say; a generation that was lost before it was stored has another leader."""
@@ -171,6 +190,7 @@ class GroupHistory:
     def assigned(self, generation: int, member: str, assignment: bytes) -> None:
         expected = [said[member] for said in self._assigned.get(generation, ()) if member in said]
         self._check(
+            Invariant.ASSIGNMENTS_ARE_THE_LEADERS,
             assignment in expected or (not expected and self._begun_anew),
             f"{member} of {self._group} was assigned {assignment!r}, not {expected!r}",
         )
@@ -179,5 +199,7 @@ class GroupHistory:
     def committed(self, generation: int, latest: int) -> None:
         """A commit of `generation` was accepted that was sent when `latest` had begun."""
         self._check(
-            generation >= latest, f"{self._group} took a commit of generation {generation} in generation {latest}"
+            Invariant.GENERATIONS_ARE_FENCED,
+            generation >= latest,
+            f"{self._group} took a commit of generation {generation} in generation {latest}",
         )

@@ -18,6 +18,7 @@ from protocol.record_batch import iter_batches
 from storage.log_config import FSYNC_ALWAYS
 from tests.simulation.cluster import Host, World
 from tests.simulation.quorum_invariants import QuorumInvariants
+from tests.simulation.violation import Invariant
 
 if TYPE_CHECKING:
     from broker.replication.partition import Partition
@@ -92,15 +93,23 @@ class Invariants:
             return
         check, name = self._world.check, f"{partition} on {host.name}"
         check(
+            Invariant.OFFSETS_ARE_ORDERED,
             log.log_start_offset <= high_watermark <= log.log_end_offset,
             f"{name}: start {log.log_start_offset}, high watermark {high_watermark}, end {log.log_end_offset}",
         )
         check(
+            Invariant.HIGH_WATERMARK_RISES,
             high_watermark >= seen.high_watermark,
             f"the high watermark of {name} went back from {seen.high_watermark} to {high_watermark}",
         )
-        check(partition.leader_epoch >= seen.leader_epoch, f"the leader epoch of {name} went back")
-        check(partition.partition_epoch >= seen.partition_epoch, f"the partition epoch of {name} went back")
+        check(
+            Invariant.EPOCHS_RISE, partition.leader_epoch >= seen.leader_epoch, f"the leader epoch of {name} went back"
+        )
+        check(
+            Invariant.EPOCHS_RISE,
+            partition.partition_epoch >= seen.partition_epoch,
+            f"the partition epoch of {name} went back",
+        )
         # The recovery point goes back for what is not synced of the indexes; the records are.
         rolled = log.recovery_point + 1 == log.segments[-1].base_offset
         self._synced[key] = max(self._synced.get(key, 0), log.recovery_point + rolled)
@@ -135,13 +144,19 @@ class Invariants:
         known = self._committed.get((id_of(host), partition.topic_id, partition.index))
         if known and self._in_sync(host, partition):
             end = partition.log.log_end_offset
-            self._world.check(end >= known[-1][1], f"{name} is in sync, and cut to {end}, before {known[-1][1]}")
+            self._world.check(
+                Invariant.ISR_KEEPS_COMMITTED,
+                end >= known[-1][1],
+                f"{name} is in sync, and cut to {end}, before {known[-1][1]}",
+            )
 
     def _check_leader(self, host: Host, partition: Partition, name: str, commits: bool) -> None:
         cluster = id_of(host)
         leader = (cluster, partition.topic_id, partition.index, partition.leader_epoch)
         known = self._leaders.setdefault(leader, host.name)
-        self._world.check(known == host.name, f"{name} leads in epoch {partition.leader_epoch}, as {known} does")
+        self._world.check(
+            Invariant.ONE_LEADER, known == host.name, f"{name} leads in epoch {partition.leader_epoch}, as {known} does"
+        )
         log = partition.log
         if commits and self._world.clustered:
             self._check_copies(host, partition, name)
@@ -150,6 +165,7 @@ class Invariants:
         if own and log.config.barnabas_fsync == FSYNC_ALWAYS:
             synced = self._synced[host.name, partition.topic_id, partition.index]
             self._world.check(
+                Invariant.COMMITTED_IS_SYNCED,
                 log.high_watermark <= max(synced, log.log_start_offset),
                 f"{name} is committed up to {log.high_watermark}, and synced up to {synced}",
             )
@@ -164,6 +180,7 @@ class Invariants:
             replica = other.broker.replicas.find(partition.topic_id, partition.index)
             if replica is not None:
                 self._world.check(
+                    Invariant.ISR_HAS_COMMITTED,
                     replica.log.log_end_offset >= log.high_watermark,
                     f"{name}: {other.name} is in sync, and ends at {replica.log.log_end_offset}, before"
                     f" {log.high_watermark}",
@@ -179,7 +196,9 @@ class Invariants:
         copies = len(partition.replicas) - missing
         needed = min(partition.log.config.min_insync_replicas, len(partition.replicas))
         self._world.check(
-            copies >= needed, f"{name} is committed up to {partition.high_watermark} by {copies} replicas"
+            Invariant.COMMITTED_BY_MIN_ISR,
+            copies >= needed,
+            f"{name} is committed up to {partition.high_watermark} by {copies} replicas",
         )
 
     def _check_committed(self, host: Host, partition: Partition, name: str, high_watermark: int) -> None:
@@ -195,7 +214,11 @@ class Invariants:
                 known.append(batch)
             elif not compacted:
                 at = next((one for one in reversed(known) if one[0] <= batch[0]), None)
-                self._world.check(at in (None, batch), f"{name}: {batch[:2]} was committed as something else, {at}")
+                self._world.check(
+                    Invariant.COMMITTED_IS_THE_SAME,
+                    at in (None, batch),
+                    f"{name}: {batch[:2]} was committed as something else, {at}",
+                )
 
     def power_cut(self, host: Host) -> None:
         """Forget of a broker that is alone what it may lose."""

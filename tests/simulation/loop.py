@@ -29,6 +29,8 @@ from random import Random
 from struct import Struct
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tests.simulation.violation import Invariant, Violation
+
 if TYPE_CHECKING:
     from tests.simulation.network import Network
 
@@ -38,11 +40,11 @@ _EVENT_S = 2e-6
 _EVENT = Struct("<dH")
 
 
-class Stuck(AssertionError):  # noqa: N818 - a finding
+class Stuck(Violation):
     """Somebody waits, and nothing is ever going to happen."""
 
 
-class Exhausted(AssertionError):  # noqa: N818 - a finding
+class Exhausted(Violation):
     """Somebody waits, and more events have passed than that may take."""
 
 
@@ -113,7 +115,7 @@ class Schedule:
             if not loop.ready and loop in runnable:
                 runnable.remove(loop)
         elif not timers:
-            raise Stuck(f"nothing is left to happen at {self.now:.6f} s")
+            raise Stuck(Invariant.PROGRESS, f"nothing is left to happen at {self.now:.6f} s")
 
     def _run(self, loop: Loop) -> None:
         """Run what is ready in `loop` now."""
@@ -132,7 +134,7 @@ class Schedule:
                 handle._run()
                 after_event(loop)
                 if self.events >= self.most_events:
-                    raise Exhausted(f"{self.events} events have passed at {self.now:.6f} s")
+                    raise Exhausted(Invariant.PROGRESS, f"{self.events} events have passed at {self.now:.6f} s")
         finally:
             asyncio_events._set_running_loop(None)
 

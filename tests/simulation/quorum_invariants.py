@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from controller.raft_messages import NOBODY, QuorumState, Role
 from tests.simulation.cluster import Host, World
+from tests.simulation.violation import Invariant
 
 if TYPE_CHECKING:
     from broker.quorum.raft_driver import RaftDriver
@@ -43,7 +44,11 @@ class QuorumInvariants:
         check = self._world.check
         if node.role is Role.LEADER:
             known = self._leaders.setdefault(node.epoch, host.name)
-            check(known == host.name, f"{host.name} leads the quorum in epoch {node.epoch}, as {known} does")
+            check(
+                Invariant.ONE_QUORUM_LEADER,
+                known == host.name,
+                f"{host.name} leads the quorum in epoch {node.epoch}, as {known} does",
+            )
             self._look_at_commits(host, node)
         self._ends[host.name] = log.end_offset
         if node.high_watermark > self._committed:
@@ -51,7 +56,11 @@ class QuorumInvariants:
             voters = [other for other in host.cluster if other.is_voter]
             behind = sum(self._ends.get(other.name, 0) >= self._committed for other in voters)
             enough = 2 * behind > len(voters)
-            check(enough, f"{behind} of {len(voters)} voters have the metadata up to {self._committed}")
+            check(
+                Invariant.METADATA_ON_A_MAJORITY,
+                enough,
+                f"{behind} of {len(voters)} voters have the metadata up to {self._committed}",
+            )
 
     def _look_at_image(self, host: Host, image: MetadataImage) -> None:
         check = self._world.check
@@ -59,7 +68,11 @@ class QuorumInvariants:
         if starts == host.starts and image.offset == before:
             return
         if starts == host.starts:
-            check(image.offset > before, f"the metadata of {host.name} went back from {before} to {image.offset}")
+            check(
+                Invariant.METADATA_RISES,
+                image.offset > before,
+                f"the metadata of {host.name} went back from {before} to {image.offset}",
+            )
         self._applied[host.name] = host.starts, image.offset
         if image.offset > self._world.newest_offset:
             self._world.newest = image
@@ -67,7 +80,11 @@ class QuorumInvariants:
         if known is not image:
             other = [name for name in type(image).__slots__ if getattr(known, name) != getattr(image, name)]
             different = ", ".join(sorted({*other} - _OF_READERS))
-            check(not different, f"{host.name} has other metadata at {image.offset} than was there: {different}")
+            check(
+                Invariant.METADATA_IS_THE_SAME,
+                not different,
+                f"{host.name} has other metadata at {image.offset} than was there: {different}",
+            )
 
     def _look_at_state(self, host: Host, controller: RaftDriver, node: RaftNode) -> None:
         """Keep what a voter has stored and acted on; after a start it knows of it still."""
@@ -77,7 +94,9 @@ class QuorumInvariants:
             remembers = state.epoch > kept.epoch or (
                 state.epoch == kept.epoch and (kept.voted_id in (NOBODY, state.voted_id) or state.leader_id != NOBODY)
             )
-            self._world.check(remembers, f"{host.name} has voted as {kept}, and knows of {state}")
+            self._world.check(
+                Invariant.VOTES_ARE_KEPT, remembers, f"{host.name} has voted as {kept}, and knows of {state}"
+            )
         if starts != host.starts or controller._running is None:
             self._states[host.name] = host.starts, state
 
@@ -87,6 +106,7 @@ class QuorumInvariants:
         former = node._log.end_of(node.epoch - 1)
         if epoch == node.epoch and node.high_watermark > before and former is not None:
             self._world.check(
+                Invariant.QUORUM_COMMITS_ITS_EPOCH,
                 node.high_watermark > former.end_offset,
                 f"{host.name} leads in epoch {node.epoch}, which begins at {former.end_offset}, and has committed"
                 f" up to {node.high_watermark}",

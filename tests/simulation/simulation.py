@@ -18,7 +18,7 @@ from tests.simulation.administration import (
     keep_eligible_replicas,
 )
 from tests.simulation.client import Client
-from tests.simulation.cluster import Host, Violation, World, cluster_settings, logs_watched
+from tests.simulation.cluster import Host, World, cluster_settings, logs_watched
 from tests.simulation.convergence import difference
 from tests.simulation.faults import Faults
 from tests.simulation.groups import Committer, Member
@@ -26,6 +26,7 @@ from tests.simulation.history import History
 from tests.simulation.invariants import Invariants
 from tests.simulation.loop import Loop, Schedule, Trace
 from tests.simulation.network import Network
+from tests.simulation.violation import Invariant, Violation
 from tests.simulation.workload import Consumer, Producer, Topic, within
 
 _HEALED_S = 90.0
@@ -148,7 +149,9 @@ class Simulation:
 
         def ended(task: asyncio.Task[None]) -> None:
             if not task.cancelled() and (error := task.exception()) is not None:
-                self.world.report(error if isinstance(error, Exception) else Violation(repr(error)))
+                self.world.report(
+                    error if isinstance(error, Exception) else Violation(Invariant.CLIENTS_END, repr(error))
+                )
             done.set_result(None)
 
         task.add_done_callback(ended)
@@ -226,7 +229,11 @@ class Simulation:
         """Wait until everybody has the same."""
         world, until_s = self.world, self.schedule.now + _HEALED_S
         while found := difference(world):
-            world.check(self.schedule.now < until_s, f"{_HEALED_S:.0f} s after everything was healed: {found}")
+            world.check(
+                Invariant.REPLICAS_CONVERGE,
+                self.schedule.now < until_s,
+                f"{_HEALED_S:.0f} s after everything was healed: {found}",
+            )
             await asyncio.sleep(0.1)
 
     async def _verify(self) -> None:

@@ -15,6 +15,7 @@ from protocol.messages.produce import ProduceRequest
 from protocol.record_batch import build_batch, iter_batches, iter_records
 from tests.simulation.client import Address, Client, Lost
 from tests.simulation.history import History
+from tests.simulation.violation import Invariant
 
 PATIENCE = frozenset(
     {
@@ -130,10 +131,18 @@ class Producer:
             # Where nothing is known of a producer, its second batch is taken though its first was refused just before.
             begins = self.client.world.clustered and partition not in self._acknowledged
             lost = begins or self.acks == 1 or known.generation > self._generations.get(partition, known.generation)
-            check(lost, f"{self.client.name} lost nothing and got {code.name}: {answer.error_message}")
+            check(
+                Invariant.SEQUENCES_ARE_KEPT,
+                lost,
+                f"{self.client.name} lost nothing and got {code.name}: {answer.error_message}",
+            )
             self._producer_id = -1
             return False
-        check(code in PATIENCE, f"{self.client.name} got {code.name} for a Produce: {answer.error_message}")
+        check(
+            Invariant.PRODUCE_ANSWERS,
+            code in PATIENCE,
+            f"{self.client.name} got {code.name} for a Produce: {answer.error_message}",
+        )
         return False
 
     async def _begin_life(self) -> None:
@@ -158,7 +167,9 @@ class Producer:
                 self._acknowledged.clear()
                 self._generations.clear()
             else:
-                self.client.world.check(code in PATIENCE, f"{self.client.name} got no id: {code.name}")
+                self.client.world.check(
+                    Invariant.PRODUCE_ANSWERS, code in PATIENCE, f"{self.client.name} got no id: {code.name}"
+                )
                 await self.client.pause()
 
     def _batch(self, partition: int) -> Batch:
@@ -262,7 +273,9 @@ class Consumer:
             return None
         if self.client.world.clustered and epoch >= 0 and one.leader_epoch >= epoch:
             said = f"{self.topic.name}-{index} ends at {one.offset} for {address[0]}"
-            self.client.world.check(one.offset >= floor, f"{said}, and was known up to {floor}")
+            self.client.world.check(
+                Invariant.LATEST_IS_NOT_BEHIND, one.offset >= floor, f"{said}, and was known up to {floor}"
+            )
         return int(one.offset)
 
     async def believe_in_another_leader_epoch(self, index: int) -> None:
@@ -282,7 +295,11 @@ class Consumer:
             self.client.forget()
             return
         [[one]] = [topic.partitions for topic in answer.responses]
-        self.client.world.check(one.error_code, f"{self.topic.name}-{index} is read in leader epoch {epoch}")
+        self.client.world.check(
+            Invariant.LEADER_EPOCHS_ARE_FENCED,
+            one.error_code,
+            f"{self.topic.name}-{index} is read in leader epoch {epoch}",
+        )
 
     async def fetch(self, unread: Sequence[int] = ()) -> None:
         """Fetch once, of the leader of one of the `unread`, of any by default; a failure begins a session anew."""
@@ -322,10 +339,18 @@ class Consumer:
         code = ErrorCode(response.error_code)
         check = self.client.world.check
         if code is not ErrorCode.NONE:
-            check(session_id and code in _SESSION_ERRORS, f"{self.client.name} got {code.name} for a Fetch")
+            check(
+                Invariant.FETCH_ANSWERS,
+                session_id and code in _SESSION_ERRORS,
+                f"{self.client.name} got {code.name} for a Fetch",
+            )
             session.at = (0, 0)
             return
-        check(not wrong, f"{self.client.name} was answered in epoch {epoch} of a fetch session, not {session.at[1]}")
+        check(
+            Invariant.FETCH_SESSION_EPOCHS,
+            not wrong,
+            f"{self.client.name} was answered in epoch {epoch} of a fetch session, not {session.at[1]}",
+        )
         if response.session_id:
             session.at = (response.session_id, epoch + 1)
             session.named = {**(session.named if session_id else {}), **named}
@@ -375,7 +400,11 @@ class Consumer:
             if self.client.world.clustered and index not in led:
                 self.client.forget()
                 return  # who does not lead any more, or never did, may have less than there is
-            check(below, f"{name}: {self.positions[index]} is out of range, and nothing was deleted there")
+            check(
+                Invariant.READS_ARE_IN_RANGE,
+                below,
+                f"{name}: {self.positions[index]} is out of range, and nothing was deleted there",
+            )
             self.positions[index] = max(self.positions[index], self.starts[index])
             if partition.log_start_offset >= 0:
                 self.positions[index] = max(self.positions[index], partition.log_start_offset)
@@ -384,14 +413,18 @@ class Consumer:
             self.starts[index] = self.positions[index]
             return
         if code is not ErrorCode.NONE:
-            check(code in PATIENCE, f"{self.client.name} got {code.name} for {name}")
+            check(Invariant.FETCH_ANSWERS, code in PATIENCE, f"{self.client.name} got {code.name} for {name}")
             self.client.forget()
             return
         # A leader that has just begun may lag behind what its predecessor had committed.
         high_watermark = partition.high_watermark
         before, process_before = self._high_watermarks.get(index, (0, process))
         back = high_watermark < before and process == process_before
-        check(not back, f"{name}: the high watermark went back from {before} to {high_watermark}")
+        check(
+            Invariant.FETCHED_HIGH_WATERMARK_RISES,
+            not back,
+            f"{name}: the high watermark went back from {before} to {high_watermark}",
+        )
         self._high_watermarks[index] = high_watermark, process
         if not self.client.world.clustered or index in led:
             known.started(partition.log_start_offset, floors[index])
@@ -399,7 +432,7 @@ class Consumer:
         try:
             self._read(index, bytes(partition.records or b""), high_watermark)
         except KafkaError as error:
-            check(False, f"{name}: {error}")
+            check(Invariant.RECORDS_ARE_WHOLE, False, f"{name}: {error}")
 
     def _read(self, index: int, data: bytes, high_watermark: int) -> None:
         known, check, name = self._known(index), self.client.world.check, f"{self.topic.name}-{index}"
@@ -408,8 +441,16 @@ class Consumer:
                 offset = record.offset
                 if offset < self.positions[index]:
                     continue
-                check(offset == self.positions[index], f"{name}: {offset} follows on {self.positions[index] - 1}")
-                check(offset < high_watermark, f"{name}: read {offset} at the high watermark {high_watermark}")
+                check(
+                    Invariant.READS_HAVE_NO_GAPS,
+                    offset == self.positions[index],
+                    f"{name}: {offset} follows on {self.positions[index] - 1}",
+                )
+                check(
+                    Invariant.READS_ARE_COMMITTED,
+                    offset < high_watermark,
+                    f"{name}: read {offset} at the high watermark {high_watermark}",
+                )
                 value = bytes(record.value or b"")
                 known.read(offset, value)
                 self.found[index][offset] = value
@@ -421,7 +462,9 @@ class Consumer:
     def _in_order(self, index: int, name: str, value: bytes) -> None:
         producer, _, number = value.split(b" ", 1)[0].rpartition(b"/")
         last = self._last.get((index, producer), 0)
-        self.client.world.check(int(number) > last, f"{name}: {value[:40]!r} comes after number {last}")
+        self.client.world.check(
+            Invariant.RECORDS_ARE_IN_ORDER, int(number) > last, f"{name}: {value[:40]!r} comes after number {last}"
+        )
         self._last[index, producer] = int(number)
 
 
@@ -431,4 +474,6 @@ async def within(world: Any, limit_s: float, what: str, *work: Any) -> None:
         async with asyncio.timeout(limit_s):
             await asyncio.gather(*work)
     except TimeoutError:
-        world.check(False, f"no progress within {limit_s:.0f} s after everything was healed: {what}")
+        world.check(
+            Invariant.PROGRESS, False, f"no progress within {limit_s:.0f} s after everything was healed: {what}"
+        )

@@ -1,0 +1,106 @@
+"""Planted bugs: patches of the product that a checker has to find, as a test of the checker.
+
+A bug counts as found only when the invariant that it names is broken (`Finding.invariant`). Any other failure does not
+count: a patch that no longer fits the product raises TypeError, and shows nothing. Every patched function counts its
+calls, and a patch without a call is `NeverCalledError`: the product no longer runs what was patched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import Enum
+from functools import wraps
+from typing import Any, NamedTuple, TypeAlias
+
+import pytest
+
+
+class Finding(AssertionError):  # noqa: N818 - what a checker looks for
+    """A broken invariant."""
+
+    def __init__(self, invariant: Enum, problem: str) -> None:
+        super().__init__(problem)
+        self.invariant = invariant
+
+
+class NeverCalledError(Exception):
+    """A patch that no call reached; not an AssertionError, so that no checker takes it for a finding."""
+
+
+class Planter:
+    """Patches the product for the length of a run, and counts the calls of each patch."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self._patch = patch
+        self.calls: dict[str, int] = {}
+        """Number of calls by the name of what was patched."""
+
+    def setattr(self, target: Any, name: str, value: Any) -> None:
+        """Replace a function, method or property of `target`; AttributeError if there is none."""
+        patched = f"{target.__name__}.{name}"
+        self.calls[patched] = 0
+        if isinstance(value, property):
+            assert value.fget is not None
+            value = property(self._counted(patched, value.fget))
+        else:
+            value = self._counted(patched, value)
+        self._patch.setattr(target, name, value)
+
+    def tune(self, target: Any, name: str, value: Any) -> None:
+        """Replace a constant of a test's workload, so that a rare bug shows in fewer states."""
+        self._patch.setattr(target, name, value)
+
+    def _counted(self, patched: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def counting(*args: Any, **options: Any) -> Any:
+            self.calls[patched] += 1
+            return function(*args, **options)
+
+        return counting
+
+    def require_calls(self) -> None:
+        """Raise `NeverCalledError` if a patch was never called."""
+        never = [patched for patched, calls in self.calls.items() if not calls]
+        if never or not self.calls:
+            raise NeverCalledError(f"never called: {', '.join(never) or 'nothing was patched'}")
+
+
+Plant: TypeAlias = Callable[[Planter], None]
+
+
+class Bug(NamedTuple):
+    """A planted bug, and where it was found last."""
+
+    plant: Plant
+    invariant: Enum
+    """The only one whose violation counts as finding the bug."""
+    seed: int
+    neighbours: int
+    """How many of `NEARBY_SEEDS` seeds, from `seed` on, found it when that was recorded."""
+
+    @property
+    def name(self) -> str:
+        return self.plant.__name__
+
+    @property
+    def mistake(self) -> str:
+        """Return what is wrong: the first line of the plant's docstring."""
+        return (self.plant.__doc__ or "").partition("\n")[0]
+
+
+NEARBY_SEEDS = 25
+
+
+@contextmanager
+def planted(plant: Plant) -> Iterator[Planter]:
+    """Patch the product as `plant` does, until the end of the context."""
+    with pytest.MonkeyPatch.context() as patch:
+        planter = Planter(patch)
+        plant(planter)
+        yield planter
+
+
+def breaks(error: BaseException | None, invariant: Enum) -> bool:
+    """Return whether `error` is a violation of `invariant`."""
+    return isinstance(error, Finding) and error.invariant is invariant

@@ -1,0 +1,83 @@
+"""The invariants that a run of the simulator is held against, and the exception that says which one is broken."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from tests.planting import Finding
+
+
+class Invariant(Enum):
+    """What has to hold; the values are the words of `docs/SIMULATION.md`."""
+
+    # Of one replica
+    OFFSETS_ARE_ORDERED = "log start <= high watermark <= log end"
+    HIGH_WATERMARK_RISES = "a high watermark never goes back"
+    EPOCHS_RISE = "leader epochs and partition epochs never go back"
+    COMMITTED_IS_SYNCED = "with `fsync=always`, committed records are synced"
+
+    # Of all replicas of a partition
+    ONE_LEADER = "one leader in a leader epoch"
+    COMMITTED_IS_THE_SAME = "committed batches are the same on every replica, for ever"
+    ISR_HAS_COMMITTED = "members of the ISR have everything below the high watermark"
+    ISR_KEEPS_COMMITTED = "members of the ISR truncate nothing that is committed"
+    COMMITTED_BY_MIN_ISR = "at least `min.insync.replicas` replicas have what is committed"
+
+    # Of the metadata quorum
+    ONE_QUORUM_LEADER = "one node leads the quorum in an epoch"
+    METADATA_ON_A_MAJORITY = "a majority of voters has all committed metadata"
+    METADATA_RISES = "applied metadata never goes back"
+    METADATA_IS_THE_SAME = "the metadata at an offset is the same on every node"
+    VOTES_ARE_KEPT = "a voter never forgets its vote"
+    QUORUM_COMMITS_ITS_EPOCH = "a quorum leader commits only up to an entry of its own epoch"
+
+    # What producers and consumers see
+    RESPONSES_ARE_ORDERED = "whole responses, in the order of the requests"
+    PRODUCE_ANSWERS = "Produce and InitProducerId return expected errors only"
+    PRODUCER_IDS_ARE_UNIQUE = "a producer id is given once"
+    SEQUENCES_ARE_KEPT = "an idempotent producer is refused only after a loss of its records"
+    FETCH_ANSWERS = "Fetch returns expected errors only"
+    FETCH_SESSION_EPOCHS = "a fetch session refuses every epoch but the next"
+    LEADER_EPOCHS_ARE_FENCED = "a fetch in another leader epoch is refused"
+    FETCHED_HIGH_WATERMARK_RISES = "a consumer sees no high watermark go back"
+    READS_ARE_COMMITTED = "no consumer reads at or past the high watermark"
+    READS_HAVE_NO_GAPS = "a consumer reads every offset"
+    READS_ARE_IN_RANGE = "OFFSET_OUT_OF_RANGE only below a log start that was moved"
+    RECORDS_ARE_WHOLE = "every batch that is read can be decoded"
+    RECORDS_ARE_SENT = "every record that is read was sent"
+    RECORDS_STAY = "acknowledged and read records stay where they are, unchanged"
+    RECORDS_ARE_UNIQUE = "an idempotent producer's record is in the log once"
+    RECORDS_ARE_IN_ORDER = "an idempotent producer's records are in the order in which it sent them"
+    LATEST_IS_NOT_BEHIND = "ListOffsets(latest) is not below an offset that was acknowledged or read"
+    DELETED_RECORDS_STAY_DELETED = "the log start is between the last and the largest deletion of records"
+    DELETE_RECORDS_ANSWERS = "DeleteRecords returns expected errors only"
+
+    # What groups see
+    GROUP_ANSWERS = "group APIs return expected errors only"
+    OFFSETS_STAY = "committed offsets stay"
+    ONE_GROUP_LEADER = "one member leads a generation"
+    ASSIGNMENTS_ARE_THE_LEADERS = "a member is assigned what the leader of its generation sent"
+    GENERATIONS_ARE_FENCED = "a commit of a former generation is refused"
+
+    # What administrators see
+    ADMIN_ANSWERS = "APIs of topics and settings return expected errors only"
+    TOPIC_IDS_ARE_UNIQUE = "a topic id is given once"
+    TOPICS_STAY = "a created topic stays, with its id and partitions, until it is deleted"
+    NEW_TOPICS_ARE_EMPTY = "a new topic has no records but its own"
+    NEW_TOPICS_ARE_WRITABLE = "a created topic can be written to at once"
+    TOPIC_RECORDS_STAY = "a record that was written to a new topic stays"
+    SETTINGS_STAY = "a setting of a topic stays"
+    DELETED_TOPICS_ARE_GONE = "a deleted topic is gone"
+    FORMER_TOPIC_IDS_ARE_REFUSED = "requests by the id of a deleted topic are refused"
+
+    # Of processes, and of the run
+    NO_TRACEBACK = "no traceback in the log, no exception in the loop"
+    STARTS = "a broker starts"
+    STOPS_IN_ORDER = "a broker stops in order, and leaves no task"
+    CLIENTS_END = "no client fails"
+    PROGRESS = "everything goes on once nothing is broken any more"
+    REPLICAS_CONVERGE = "in the end all nodes have the same metadata, and all replicas the same bytes"
+
+
+class Violation(Finding):
+    """A promise that was not kept."""
