@@ -6,6 +6,7 @@ from typing import NamedTuple
 from tests.repo.tree import ROOT
 
 _SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
+INTERRUPT = "^C"
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -17,10 +18,12 @@ class Block(NamedTuple):
 
     @property
     def commands(self) -> list[tuple[str, list[str]]]:
-        """Of a console: each command, and the lines that it is said to print."""
+        """Of a console: each command with the lines that it prints; `^C` is a command that prints nothing."""
         found: list[tuple[str, list[str]]] = []
         for line in self.text.splitlines():
-            if line.startswith("$ "):
+            if line == INTERRUPT:
+                found.append((INTERRUPT, []))
+            elif line.startswith("$ "):
                 found.append((line.removeprefix("$ "), []))
             else:
                 found[-1][1].append(line)

@@ -1,19 +1,22 @@
 """Whoever does what the README says gets what it says: every command and program in it is run."""
 
+import contextlib
 import os
 import re
 import shlex
+import shutil
+import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from importlib.metadata import version
-from itertools import count
 from pathlib import Path
 
 import pytest
 
-from tests.broker_process import COMMAND, READY
-from tests.repo.readme import Block, prints, sections
+from tests.broker_process import COMMAND, free_address
+from tests.repo.readme import INTERRUPT, Block, prints, sections
 from tests.repo.tree import ROOT
 from tests.setups import require
 
@@ -28,96 +31,125 @@ RUN_ELSEWHERE = {
     "kafka-console-": "../clients/test_records.py::test_client_reads_back_what_it_produced",
 }
 NEEDS = {"kcat": "kcat", "pyspark": "java"}
+# How commands begin that serve until Ctrl-C, and which program of `barnabas` they run.
+SERVE = {"barnabas serve": "serve", "barnabas up": "up", "make run": "serve"}
 
 
 class Reader:
-    """Someone who works through a section in a folder of their own, on a port that is free in place of 9092."""
+    """A reader who types the page from its first line to its last, in one folder and with the same ports throughout.
+
+    Commands and programs run with free ports in place of 9092 to 9094 and 9404. A broker runs in the foreground until
+    the page says `^C`. What is typed meanwhile is typed in another terminal, where a second broker finds no port.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.address = ""
-        self._broker: subprocess.Popen[str] | None = None
-        self._environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+        first = three_free_ports()
+        metrics = free_address().rpartition(":")[2]
+        self._ports = {str(9092 + number): str(first + number) for number in range(3)} | {"9404": metrics}
+        self._foreground: subprocess.Popen[str] | None = None
+        self._environment = {
+            **os.environ,
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "BARNABAS_BROKERS": self.here("127.0.0.1:9092"),  # which is where commands look if it is not set
+        }
 
-    def follow(self, blocks: list[Block]) -> None:
-        for block in blocks:
-            if block.language == "console":
-                for command, expected in block.commands:
-                    self.type(command, expected)
-            elif block.language == "properties":
-                (self.folder / "server.properties").write_text(self.here(block.text, ":0"))
-            else:
-                self.run_program(block.text)
+    def follow(self, block: Block) -> None:
+        if block.language == "console":
+            for command, expected in block.commands:
+                self.type(command, [self.here(line) for line in expected])
+        elif block.language == "properties":
+            (self.folder / "server.properties").write_text(self.here(block.text))
+        else:
+            self.run_program(block.text)
 
     def type(self, command: str, expected: list[str]) -> None:
-        if command.startswith(tuple(RUN_ELSEWHERE)):
-            return
-        if command.startswith(("barnabas serve", "barnabas up")):
-            _, program, *options = shlex.split(self.here(command, ":0"))
-            self.serve(*options, expected=expected, program=program)
-            return
-        self._need_broker()
-        shell = ["bash", "-euo", "pipefail", "-c", self.here(command, "")]
-        done = subprocess.run(
-            shell, cwd=self.folder, env=self._environment, capture_output=True, text=True, check=False
-        )
-        assert (done.returncode, done.stderr) == (0, ""), command
-        assert prints(expected, done.stdout), f"{command} printed\n{done.stdout}"
+        if command == INTERRUPT:
+            self.interrupt()
+        elif command.startswith("docker compose up"):
+            assert self._foreground is None, "a broker still uses the ports of the containers"
+        elif command.startswith(tuple(SERVE)):
+            self.serve(command, expected)
+        elif command.startswith("export "):
+            name, _, value = self.here(command.removeprefix("export ")).partition("=")
+            self._environment[name] = value
+        elif not command.startswith(tuple(RUN_ELSEWHERE)):
+            shell = ["bash", "-euo", "pipefail", "-c", self.here(command)]
+            done = subprocess.run(
+                shell, cwd=self.folder, env=self._environment, capture_output=True, text=True, check=False
+            )
+            assert (done.returncode, done.stderr) == (0, ""), command
+            assert prints(expected, done.stdout), f"{command} printed\n{done.stdout}"
+
+    def serve(self, command: str, expected: list[str]) -> None:
+        program = next(SERVE[start] for start in SERVE if command.startswith(start))
+        options = shlex.split(self.here(command))[2:]
+        if not {"--listen", "--config"} & set(options):
+            options = ["--listen", self.here("127.0.0.1:9092"), *options]
+        with open(self.folder / "broker.log", "ab") as log:
+            started = subprocess.Popen(
+                [*COMMAND, program, *options],
+                cwd=self.folder,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                start_new_session=True,
+            )
+        said = started.stdout.readline()
+        if not said:
+            started.communicate()
+            pytest.fail(f"{command}: {(self.folder / 'broker.log').read_text().splitlines()[-1]}")
+        self._foreground = started
+        assert prints(expected, said), f"{command} printed\n{said}"
+
+    def interrupt(self) -> None:
+        """Press Ctrl-C, which the terminal sends to every process in its foreground."""
+        stopped, self._foreground = self._foreground, None
+        if stopped is not None:  # the foreground may be what another test runs
+            os.killpg(stopped.pid, signal.SIGINT)
+            stopped.communicate(timeout=60)
+            assert stopped.returncode == 0
+            assert "Traceback" not in (self.folder / "broker.log").read_text()
 
     def run_program(self, text: str) -> None:
-        self._need_broker()
         program = self.folder / "test_program.py"
-        program.write_text(self.here(text, ""))
+        program.write_text(self.here(text))
         how = ["-m", "pytest", "-q", "-p", "no:cacheprovider"] if "def test_" in text else []
         command = [sys.executable, *how, program]
         subprocess.run(command, cwd=self.folder, env=self._environment, timeout=300, check=True)
 
-    def serve(self, *options: str, expected: list[str], program: str = "serve") -> None:
-        """Start a broker, or a cluster, in the place of any that runs."""
-        self.stop()
-        if not {"--listen", "--config"} & set(options):
-            options = (*options, "--listen", "127.0.0.1:0")
-        command = [*COMMAND, program, *options]
-        with open(self.folder / "broker.log", "ab") as log:
-            self._broker = subprocess.Popen(command, cwd=self.folder, stdout=subprocess.PIPE, stderr=log, text=True)
-        said = self._broker.stdout.readline()
-        self.address = said.removeprefix(READY).strip()
-        self._environment["BARNABAS_BROKERS"] = self.address
-        ports = count(9092)
-        assert prints(expected, re.sub(r":\d+", lambda _: f":{next(ports)}", said))
-
-    def stop(self) -> None:
-        if self._broker is not None:
-            self._broker.terminate()
-            self._broker.communicate(timeout=30)
-            assert self._broker.returncode == 0
-            assert "Traceback" not in (self.folder / "broker.log").read_text()
-
-    def here(self, text: str, port: str) -> str:
-        """Return the text with this broker's address, or at least its port, and with this folder for /tmp."""
+    def here(self, text: str) -> str:
+        """Return the text with the ports of this reader, and with this folder for /tmp."""
         text = text.replace("/tmp/", f"{self.folder}/")
-        text = re.sub(r"127\.0\.0\.1:9092(,127\.0\.0\.1:\d+)+", "127.0.0.1:9092", text)  # all of them are told
-        return text.replace(":9092", port) if port else text.replace("127.0.0.1:9092", self.address)
+        return re.sub(r"(?<=:)(9\d{3})\b", lambda port: self._ports.get(port[1], port[1]), text)
 
-    def _need_broker(self) -> None:
-        if self._broker is None:
-            self.serve("--ephemeral", "-Dgroup.initial.rebalance.delay.ms=0", expected=["ready: 127.0.0.1:9092"])
+
+def three_free_ports() -> int:
+    """Return the first of three ports in a row that are free now, as `barnabas up` uses them."""
+    while True:
+        first = int(free_address().rpartition(":")[2])
+        with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
+            for number in range(3):
+                stack.enter_context(socket.create_server(("127.0.0.1", first + number)))
+            return first
 
 
 @pytest.fixture
 def reader(tmp_path: Path) -> Iterator[Reader]:
     one = Reader(tmp_path)
     yield one
-    one.stop()
+    one.interrupt()
 
 
-@pytest.mark.parametrize("section", sections())
-def test_what_a_section_says_works(section: str, reader: Reader) -> None:
-    blocks = sections()[section]
-    for sign, tool in NEEDS.items():
-        if any(re.search(rf"\b{sign}\b", block.text) for block in blocks):
-            require(tool)
-    reader.follow(blocks)
+def test_who_types_every_line_in_order_gets_what_the_page_shows(reader: Reader) -> None:
+    missing: set[str] = set()
+    for block in (block for blocks in sections().values() for block in blocks):
+        needed = {tool for sign, tool in NEEDS.items() if re.search(rf"\b{sign}\b", block.text)}
+        if absent := {tool for tool in needed if shutil.which(tool) is None}:
+            missing |= absent
+        else:
+            reader.follow(block)
+    require(*missing)
 
 
 def test_every_block_is_of_a_kind_that_is_run() -> None:
@@ -134,7 +166,7 @@ def test_what_is_not_run_here_is_run_by_another_test(start: str, test: str) -> N
 
 
 def test_the_connector_is_that_of_the_pinned_spark() -> None:
-    (spark,) = sections()["From Spark"]
+    spark, *_ = sections()["From Spark"]
     assert f'"org.apache.spark:spark-sql-kafka-0-10_2.13:{version("pyspark")}"' in spark.text
 
 
