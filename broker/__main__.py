@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from broker import logs
 from broker.broker import Broker
+from broker.cluster.start_group import TAG_BYTES, StartGroup
 from broker.data_directories import CannotStart
 from broker.network.descriptors import connections_within, raise_limit, segments_within
 from broker.network.listeners import split_host_port
@@ -49,6 +50,7 @@ class Asked(NamedTuple):
     topics: list[NewTopic]
     sockets: dict[str, socket.socket]
     exit_with_parent: bool
+    start_group: StartGroup | None
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -66,6 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             [_new_topic(text) for text in options.topic],
             dict(_given_socket(text, settings) for text in options.socket),
             options.exit_with_parent,
+            _start_group(options.start_group),
         )
         with asyncio.Runner(loop_factory=_loop_factory(options.loop)) as runner:
             return runner.run(_serve(settings, disk, asked))
@@ -85,7 +88,14 @@ async def _serve(settings: Settings, disk: Disk, asked: Asked) -> int:
     stop: asyncio.Future[int] = loop.create_future()
     most = raise_limit()
     disk.open_files.most = segments_within(most)
-    broker = Broker(settings, disk, loop, clock=time.monotonic, max_descriptors=connections_within(most))
+    broker = Broker(
+        settings,
+        disk,
+        loop,
+        clock=time.monotonic,
+        max_descriptors=connections_within(most),
+        start_group=asked.start_group,
+    )
     broker.server.take(asked.sockets)
 
     def end(status: int) -> None:
@@ -221,6 +231,15 @@ def _given_socket(text: str, settings: Settings) -> tuple[str, socket.socket]:
         raise SettingsError(f"--socket {text}: {(error.strerror or str(error)).lower()}") from None
 
 
+def _start_group(text: str | None) -> StartGroup | None:
+    try:
+        return None if text is None else StartGroup.parse(text)
+    except ValueError:
+        raise SettingsError(
+            f"--start-group {text}: it has to be of the form TAG:BROKERS, the tag of {2 * TAG_BYTES} hexadecimal digits"
+        ) from None
+
+
 def _new_topic(text: str) -> NewTopic:
     name, colon, count = text.rpartition(":")
     if not colon:
@@ -263,6 +282,11 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         help="a socket, inherited and bound already, for a listener",
+    )
+    parser.add_argument(
+        "--start-group",
+        metavar="TAG:BROKERS",
+        help="be ready once this broker knows all those that are started with the same random tag",
     )
     parser.add_argument("--exit-with-parent", action="store_true", help="stop when standard input comes to its end")
     parser.add_argument("--log-level", choices=logs.LEVELS, default="info")

@@ -33,6 +33,7 @@ from broker.cluster.lifecycle import Lifecycle, RegistrationError
 from broker.cluster.neighbours import Neighbours
 from broker.cluster.prompt_heartbeats import PromptHeartbeats
 from broker.cluster.registration import broker_registration, controller_registration
+from broker.cluster.start_group import StartGroup, incarnation_id, until_known
 from broker.compaction import LogCleaner
 from broker.cordons import cordoned_ids
 from broker.data_directories import (
@@ -102,10 +103,12 @@ class Broker:
         random: Random | None = None,
         clock: Callable[[], float] | None = None,
         max_descriptors: int = sys.maxsize,
+        start_group: StartGroup | None = None,
     ) -> None:
         """Take the parts; clients get at most `max_descriptors` connections, so that the logs have files to open.
 
-        `clock` is `broker.network.lingering`'s: real time, where that passes.
+        `clock` is `broker.network.lingering`'s: real time, where that passes. A broker of a `start_group` serves once it
+        knows the others.
         """
         self.settings = settings
         self.live = LiveSettings(settings)
@@ -150,6 +153,7 @@ class Broker:
         self._registered: ControllerLife
         self.disk = disk
         self._max_descriptors = max_descriptors
+        self._start_group = start_group
         limits = server_limits(settings, self.live, max_descriptors)
         self.server = Server(loop, limits, self.metrics, socket_options(settings), clock)
         self._dispatchers: dict[str, Dispatcher] = {}
@@ -242,6 +246,8 @@ class Broker:
         await self.server.start()
         if self.settings.is_broker:
             await self.lifecycle.until_active()
+            if self._start_group is not None:
+                await until_known(self._start_group, self.controller, self.loop)
         self.phase = "serving"
         _log.info(
             "Barnabas %s: node %d of cluster %s listens on %s, data in %s",
@@ -342,9 +348,8 @@ class Broker:
             heartbeat_interval_s=settings["broker.heartbeat.interval.ms"] / 1000,
             session_timeout_s=settings["broker.session.timeout.ms"] / 1000,
         )
-        registration = broker_registration(
-            settings, self.cluster_id, self.random.randbytes(16), self.endpoints, self.logs.online
-        )
+        incarnation = incarnation_id(self.random, self._start_group)
+        registration = broker_registration(settings, self.cluster_id, incarnation, self.endpoints, self.logs.online)
         try:
             epoch = await self.lifecycle.register(
                 registration, settings["initial.broker.registration.timeout.ms"] / 1000

@@ -1,6 +1,7 @@
 """The brokers of `barnabas up` as processes: started, listened to, told to stop, one thing at a time.
 
-    starting   until every broker has said that it is ready; one that ends before takes the others with it
+    starting   until every broker is ready, and so lists all others in its metadata; one that ends before takes the
+               others with it
     serving    a broker that ends is told of, and the others go on
     stopping   all at the same time, so that nobody hands over partitions to those who are about to stop as well;
                Ctrl-C kills them then

@@ -1,8 +1,8 @@
 """Run a whole cluster in the foreground: brokers on this machine, each a process of its own, until it is told to stop.
 
 The first three are controllers too; topics have three replicas, of which two have to have a record before it is
-acknowledged to a producer with acks=all. A line on standard output says that every broker serves; their logs go to
-standard error, with the number of the broker before each line. A broker that ends is told of, with the command that
+acknowledged to a producer with acks=all. A line on standard output says that every broker serves, and lists all others
+in its metadata; their logs go to standard error, with the number of the broker before each line. A broker that ends is told of, with the command that
 starts it again, and the others go on.
 
 Ctrl-C or SIGTERM stops all of them in order, another Ctrl-C at once. The exit status is 0 after that, 2 when the
@@ -51,6 +51,7 @@ EXAMPLES = """
 DATA_DIR = "./barnabas-cluster"
 LISTEN = Address("127.0.0.1", 9092)
 MOST_PORT = 65535
+START_TAG_BYTES = 8  # what `barnabas serve --start-group` takes
 MOST_BROKERS = 64  # each of them a process that begins at the same moment
 
 
@@ -116,8 +117,11 @@ def run(options: argparse.Namespace) -> int:
                 raise WrongCall(
                     "--exit-with-parent: standard input has to be a pipe, whose other end the parent holds"
                 ) from None
+        # Ready means that each broker knows all of this start, whatever a killed cluster has left in its metadata.
+        arguments = [f"--start-group={os.urandom(START_TAG_BYTES).hex()}:{len(nodes)}"]
+        arguments += [f"-D{key}={value}" for key, value in options.define]
         for node in nodes:
-            brokers.start(node, [f"-D{key}={value}" for key, value in options.define])
+            brokers.start(node, arguments)
         if brokers.until_ready():
             try:
                 _create(options.topic, nodes)

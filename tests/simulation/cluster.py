@@ -15,6 +15,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Literal
 
 from broker.broker import Broker
+from broker.cluster.start_group import StartGroup
 from broker.data_directories import CannotStart
 from broker.replication.fetching import NO_PROGRESS
 from broker.settings import Option, Settings, check_settings
@@ -159,6 +160,7 @@ class Host:
         self.clock_offset_ms = 0
         self.loop: Loop | None = None
         self.broker: Broker | None = None
+        self.start_group: StartGroup | None = None
         self.state: Literal["off", "starting", "up", "paused", "stopping", "failed"] = "off"
         self.starts = 0
         self.faulty = False
@@ -197,7 +199,9 @@ class Host:
         loop.threads_s = world.random(f"{self.name} threads {self.starts}").choice(((1e-5, 1e-4), (1e-4, 5e-3)))
         loop.on_exception = self._failed
         random = world.random(f"{self.name} broker {self.starts}")
-        self.broker = Broker(self.settings, self.disk, loop, now_ms=self.now_ms, random=random)
+        self.broker = Broker(
+            self.settings, self.disk, loop, now_ms=self.now_ms, random=random, start_group=self.start_group
+        )
         self.state = "starting"
         loop.create_task(self._serve(self.broker))
 

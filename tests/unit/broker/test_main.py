@@ -85,6 +85,18 @@ def test_one_line_says_what_started(place) -> None:
         assert part in line
 
 
+def test_a_broker_that_is_started_in_a_group_is_ready_once_it_knows_the_group(place) -> None:
+    with serve(*place, "--start-group=00112233445566aa:1") as process:
+        ready_port(process)
+        assert stopped(process)[0] == 0
+
+
+def test_a_group_without_a_tag_is_refused(place) -> None:
+    status, output, log = run_to_its_end(*place, "--start-group=3")
+    assert (status, output) == (2, "")
+    assert "--start-group 3: it has to be of the form TAG:BROKERS, the tag of 16 hexadecimal digits" in log
+
+
 LOOPS = pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
 
 

@@ -1,0 +1,99 @@
+"""Brokers that are started together know each other once they are ready."""
+
+from collections.abc import Callable, Iterator
+from random import Random
+
+import pytest
+
+from broker.cluster.start_group import TAG_BYTES, StartGroup, incarnation_id
+from controller.image import BrokerImage, MetadataImage
+from tests.unit.broker.whole_cluster import WholeCluster
+
+FIRST, SECOND = StartGroup(b"1" * TAG_BYTES, 3), StartGroup(b"2" * TAG_BYTES, 3)
+
+
+def image(*brokers: tuple[StartGroup | None, bool]) -> MetadataImage:
+    """Return metadata of brokers, each of which is of a group, if any, and fenced or not."""
+    nodes = {
+        node_id: BrokerImage(node_id, 1, incarnation_id(Random(node_id), group), {}, {}, None, fenced, False, ())
+        for node_id, (group, fenced) in enumerate(brokers)
+    }
+    return MetadataImage(cluster_id="", brokers=nodes)
+
+
+@pytest.mark.parametrize(
+    ("brokers", "known"),
+    [
+        ([(FIRST, False)] * 3, True),
+        ([(FIRST, False)] * 2, False),
+        ([(FIRST, False), (FIRST, True), (FIRST, False)], False),
+        ([(FIRST, False), (SECOND, False), (FIRST, False)], False),
+        ([(FIRST, False), (None, False), (FIRST, False)], False),
+        ([(FIRST, False)] * 3 + [(SECOND, True), (None, True)], True),
+    ],
+)
+def test_a_group_is_known_when_all_its_brokers_are_unfenced(
+    brokers: list[tuple[StartGroup | None, bool]], known: bool
+) -> None:
+    assert FIRST.is_known_to(image(*brokers)) == known
+
+
+def test_a_group_is_read_from_its_tag_and_count() -> None:
+    assert StartGroup.parse("3131313131313131:3") == FIRST
+
+
+@pytest.mark.parametrize("text", ["", "3131313131313131", "31:3", "3131313131313131:0", "3131313131313131:x", "zz:3"])
+def test_anything_else_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        StartGroup.parse(text)
+
+
+def test_two_runs_in_a_group_have_different_incarnation_ids() -> None:
+    random = Random(1)
+    one, other = incarnation_id(random, FIRST), incarnation_id(random, FIRST)
+    assert one != other
+    assert len(one) == len(other) == 16
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[[int], WholeCluster]]:
+    made: list[WholeCluster] = []
+
+    def start(seed: int) -> WholeCluster:
+        made.append(WholeCluster(seed=seed))
+        together(made[-1], FIRST)
+        return made[-1]
+
+    yield start
+    for cluster in made:
+        cluster.close()
+
+
+def together(cluster: WholeCluster, group: StartGroup) -> None:
+    for host in cluster.hosts.values():
+        host.start_group = group
+    cluster.start()
+
+
+def listed(cluster: WholeCluster) -> list[list[bytes]]:
+    """Return the beginnings of the incarnation ids that each broker has in its metadata, of brokers that serve."""
+    return [
+        [node.incarnation_id[:TAG_BYTES] for node in cluster.broker(node_id).image.brokers.values() if not node.fenced]
+        for node_id in cluster.hosts
+    ]
+
+
+@pytest.mark.parametrize("seed", range(1, 11))
+def test_brokers_that_are_ready_know_all_others_of_their_group(start: Callable[[int], WholeCluster], seed: int) -> None:
+    assert listed(start(seed)) == [[FIRST.tag] * 3] * 3
+
+
+@pytest.mark.parametrize("seed", range(1, 11))
+def test_what_a_killed_cluster_left_in_the_metadata_does_not_count(
+    start: Callable[[int], WholeCluster], seed: int
+) -> None:
+    cluster = start(seed)
+    for node_id in cluster.hosts:
+        cluster.kill(node_id)
+    together(cluster, SECOND)
+    assert listed(cluster) == [[SECOND.tag] * 3] * 3
