@@ -43,12 +43,16 @@ class Whole(WholeBroker):
         return self.disk.called("sync").count("00000000000000000000.log")
 
     def alter(self, kind: int, name: str, **values: str) -> None:
-        """Set configurations, with _ for each dot in their names."""
+        """Set configurations, with _ for each dot in their names; return once the syncs that they cause are done.
+
+        With `barnabas.fsync=always` the broker syncs, in a thread, what was appended before.
+        """
         altered = IncrementalAlterConfigsRequest.Resource.Config
         configs = [altered(name=key.replace("_", "."), config_operation=0, value=text) for key, text in values.items()]
         resource = IncrementalAlterConfigsRequest.Resource(resource_type=kind, resource_name=name, configs=configs)
         answer = self.call(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource], validate_only=False)
         assert answer.responses[0].error_code == ErrorCode.NONE
+        self.wait(self.broker.replicas.group_commit.drain())
 
     def end(self) -> bool:
         clean: bool = self.wait(self.broker.stop())
