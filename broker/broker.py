@@ -107,8 +107,8 @@ class Broker:
     ) -> None:
         """Take the parts; clients get at most `max_descriptors` connections, so that the logs have files to open.
 
-        `clock` is `broker.network.lingering`'s: real time, where that passes. A broker of a `start_group` serves once it
-        knows the others.
+        `clock` is `broker.network.lingering`'s: real time, where that passes. A broker of a `start_group` serves once
+        it knows the others.
         """
         self.settings = settings
         self.live = LiveSettings(settings)

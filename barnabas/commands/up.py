@@ -1,9 +1,9 @@
 """Run a whole cluster in the foreground: brokers on this machine, each a process of its own, until it is told to stop.
 
 The first three are controllers too; topics have three replicas, of which two have to have a record before it is
-acknowledged to a producer with acks=all. A line on standard output says that every broker serves, and lists all others
-in its metadata; their logs go to standard error, with the number of the broker before each line. A broker that ends is told of, with the command that
-starts it again, and the others go on.
+acknowledged to a producer with acks=all. A line on standard output says that every broker serves and lists all others
+in its metadata; their logs go to standard error, with the number of the broker before each line. A broker that ends is
+told of, with the command that starts it again, and the others go on.
 
 Ctrl-C or SIGTERM stops all of them in order, another Ctrl-C at once. The exit status is 0 after that, 2 when the
 cluster cannot be started as asked, and 1 when it had to stop.
