@@ -348,7 +348,7 @@ class Broker:
             heartbeat_interval_s=settings["broker.heartbeat.interval.ms"] / 1000,
             session_timeout_s=settings["broker.session.timeout.ms"] / 1000,
         )
-        incarnation = incarnation_id(self.random, self._start_group)
+        incarnation = incarnation_id(self.random.randbytes(16), self._start_group)
         registration = broker_registration(settings, self.cluster_id, incarnation, self.endpoints, self.logs.online)
         try:
             epoch = await self.lifecycle.register(

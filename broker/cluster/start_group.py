@@ -8,7 +8,6 @@ so a broker that is still registered as active from before a kill is not taken f
 from __future__ import annotations
 
 import asyncio
-from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -39,9 +38,8 @@ class StartGroup(NamedTuple):
         return sum(not node.fenced for node in known) >= self.brokers
 
 
-def incarnation_id(random: Random, group: StartGroup | None) -> bytes:
-    """Return the id of one run of a broker, which starts in `group` or by itself."""
-    drawn = random.randbytes(16)
+def incarnation_id(drawn: bytes, group: StartGroup | None) -> bytes:
+    """Return the id of one run of a broker, which starts in `group` or by itself, of 16 random bytes."""
     return drawn if group is None else group.tag + drawn[TAG_BYTES:]
 
 

@@ -1,7 +1,6 @@
 """Brokers that are started together know each other once they are ready."""
 
 from collections.abc import Callable, Iterator
-from random import Random
 
 import pytest
 
@@ -15,7 +14,7 @@ FIRST, SECOND = StartGroup(b"1" * TAG_BYTES, 3), StartGroup(b"2" * TAG_BYTES, 3)
 def image(*brokers: tuple[StartGroup | None, bool]) -> MetadataImage:
     """Return metadata of brokers, each of which is of a group, if any, and fenced or not."""
     nodes = {
-        node_id: BrokerImage(node_id, 1, incarnation_id(Random(node_id), group), {}, {}, None, fenced, False, ())
+        node_id: BrokerImage(node_id, 1, incarnation_id(bytes([node_id] * 16), group), {}, {}, None, fenced, False, ())
         for node_id, (group, fenced) in enumerate(brokers)
     }
     return MetadataImage(cluster_id="", brokers=nodes)
@@ -49,8 +48,7 @@ def test_anything_else_is_refused(text: str) -> None:
 
 
 def test_two_runs_in_a_group_have_different_incarnation_ids() -> None:
-    random = Random(1)
-    one, other = incarnation_id(random, FIRST), incarnation_id(random, FIRST)
+    one, other = (incarnation_id(bytes([drawn] * 16), FIRST) for drawn in (1, 2))
     assert one != other
     assert len(one) == len(other) == 16
 
