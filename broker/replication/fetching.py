@@ -15,7 +15,8 @@ one waits at the leader for records while there are partitions to be named: the 
 What comes back for `asked`, unless that was in an earlier leader epoch, in which case it is dropped:
 
     records              appended, unless another answer has brought them already               -> to be named
-    a diverging epoch    the log is cut where it parts from the leader's (KIP-595), unless
+    a diverging epoch    the log is cut where it parts from the leader's (KIP-595), or begins
+                         anew where the leader's starts if it parts before that; unless
                          many were with the same answer                                          -> to be named
                          nothing is left to cut                                                  -> pausing
     OFFSET_OUT_OF_RANGE                                                                          -> lost
@@ -395,15 +396,17 @@ class Fetching:
             self._refused(key, followed, code, now_ms)
             return False
         if diverging.end_offset != NO_OFFSET:
-            before, last_epoch = copy.end_offset, copy.last_epoch
+            before, start, last_epoch = copy.end_offset, copy.start_offset, copy.last_epoch
             if followed.asked != before:
                 return False
             if not self._cuts_left:  # it is said again when it is named again
                 self._name(key, followed)
                 return False
             self._cuts_left -= 1
-            end_offset = copy.part(diverging.epoch, diverging.end_offset)
-            if end_offset < before:
+            end_offset = copy.part(diverging.epoch, diverging.end_offset, fetched.log_start_offset)
+            if copy.start_offset > start:
+                self._remark(f"{copy} parts from its leader's log, and begins anew at {end_offset}, where that starts")
+            elif end_offset < before:
                 self._remark(f"{copy} is cut from {before} to {end_offset}, where it parts from its leader's log")
             if end_offset == before and copy.last_epoch == last_epoch:
                 self._pause(key, followed, now_ms)  # the leader would say the same again
@@ -414,7 +417,7 @@ class Fetching:
         start = copy.start_offset
         if followed.asked != copy.end_offset:  # these records are here already
             return copy.learn(fetched.high_watermark, fetched.log_start_offset)
-        whole = copy.append(cast("Buffer", fetched.records or b""))
+        whole = copy.append(cast("Buffer", fetched.records or b""), fetched.log_start_offset)
         moved = copy.learn(fetched.high_watermark, fetched.log_start_offset)
         if whole or copy.start_offset != start:
             followed.failures, followed.complaint = 0, ""

@@ -4,6 +4,11 @@ The log takes the leader's batches as they are, and its end is what the leader i
 the leader's log turns out to part from it, by leader epochs and never down to its own high watermark (KIP-101,
 KIP-279); its high watermark and its start follow the leader's, as far as its own records reach.
 
+A leader forgets the epochs of records that it has deleted. It cannot tell where a log diverged that parts from its own
+before its log start, and returns that start. The follower then keeps nothing: records below the leader's start are
+deleted everywhere, its own there may be others than were committed, and its last batch may end inside one of the
+leader's.
+
 Pure but for its log. When what is asked is `fetching`'s.
 """
 
@@ -12,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from broker.replication.follower import NO_EPOCH
+from broker.replication.follower import NO_EPOCH, NO_OFFSET
 from protocol.record_batch import iter_batches
 
 if TYPE_CHECKING:
@@ -65,19 +70,23 @@ class ReplicaCopy:
         latest = self.partition.log.leader_epochs.latest
         return NO_EPOCH if latest is None else latest
 
-    def append(self, records: Buffer) -> bool:
-        """Append the leader's batches; say whether there was a whole one. KafkaError and DecodeError: nothing was."""
+    def append(self, records: Buffer, leader_start: int = NO_OFFSET) -> bool:
+        """Append batches of the leader, whose log starts at `leader_start`; return whether there was a whole one.
+
+        KafkaError and DecodeError: nothing was appended.
+        """
         before = self.end_offset
-        if before == self.start_offset:
+        if before == self.start_offset or before == leader_start:
             self._begin_within(records)
         if len(records):
             self.partition.log.append_as_follower(records, self.leader_epoch, self._now_ms())
         return self.end_offset > before
 
     def _begin_within(self, records: Buffer) -> None:
-        """Let an empty log begin where the leader's first batch does, which the leader's log may begin amid.
+        """Begin at the base offset of the leader's first batch if the leader's log starts inside it.
 
-        What lies before the leader's start is deleted again as soon as that is learned.
+        Everything in the log, if anything, is below the leader's start. A log with the same records would not end
+        inside a batch, so they are dropped. What the batch has below the start goes as soon as `learn` gets that.
         """
         end = self.end_offset
         for _, header in iter_batches(records):
@@ -98,11 +107,12 @@ class ReplicaCopy:
             self._changed(self.partition)
         return log.log_start_offset > before[1]
 
-    def part(self, epoch: int, end_offset: int) -> int:
+    def part(self, epoch: int, end_offset: int, leader_start: int = NO_OFFSET) -> int:
         """Drop what the leader does not have, whose log has `epoch` up to `end_offset`; return the new end.
 
         `epoch` is the leader's last up to the one that this log ends in. If it is unknown here too, this log's last
-        one before it ends may still be in doubt: the next fetch, which names that, tells.
+        one before it ends may still be in doubt: the next fetch, which names that, tells. If nothing but records below
+        `leader_start` would be left, drop them too, and begin anew there.
         """
         log = self.partition.log
         known, end = log.end_offset_for_epoch(epoch)
@@ -110,7 +120,10 @@ class ReplicaCopy:
             end = end_offset
         elif known == epoch:
             end = min(end, end_offset)
-        self.cut(min(end, log.log_end_offset))
+        if end <= leader_start and log.log_start_offset < leader_start:
+            self.restart(leader_start)
+        else:
+            self.cut(min(end, log.log_end_offset))
         return log.log_end_offset
 
     def cut(self, end_offset: int) -> None:

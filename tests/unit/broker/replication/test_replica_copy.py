@@ -66,6 +66,30 @@ def test_what_the_leader_does_not_have_goes(copy: ReplicaCopy, epoch: int, end_o
     assert copy.part(epoch, end_offset) == end == copy.end_offset
 
 
+def test_rule_1_a_log_that_parts_before_its_leaders_begins_keeps_nothing(copy: ReplicaCopy, node: Node) -> None:
+    """The leader has deleted what it had up to 6, with the epochs: what is here before 6 may be something else."""
+    assert copy.part(2, 6, 6) == 6
+    assert (copy.start_offset, copy.end_offset, copy.last_epoch, partition(node).high_watermark) == (6, 6, -1, 6)
+    assert partition(node).log.producers.end_offset == 6
+
+
+def test_a_log_that_begins_where_its_leaders_does_is_cut(copy: ReplicaCopy) -> None:
+    copy.learn(8, 5)
+    assert copy.part(2, 6, 5) == 6
+    assert (copy.start_offset, copy.end_offset, copy.last_epoch) == (5, 6, 2)
+
+
+def test_a_log_that_ends_amid_a_batch_where_its_leaders_begins_parts_from_that(copy: ReplicaCopy) -> None:
+    assert copy.append(batch(7, epoch=4, records=3), 8)
+    copy.learn(10, 8)
+    assert (copy.start_offset, copy.end_offset) == (8, 10)
+
+
+def test_a_log_that_ends_where_its_leaders_begins_keeps_what_it_knows_of_producers(copy: ReplicaCopy) -> None:
+    assert copy.append(batch(8, epoch=4, records=3), 8)
+    assert (copy.start_offset, copy.end_offset) == (0, 11)
+
+
 def test_rule_2_an_epoch_without_records_goes_though_no_record_does(copy: ReplicaCopy, node: Node) -> None:
     epochs = partition(node).log.leader_epochs
     epochs.assign(6, 8)

@@ -212,6 +212,36 @@ class TestFailover:
         assert cluster.values(1) == [b"a"]
         assert cluster.equal()
 
+    @pytest.mark.parametrize(
+        ("deleted_to", "same_batches"),
+        [
+            pytest.param(3, True, id="the leader's log starts between two of its batches"),
+            pytest.param(3, False, id="it starts inside one"),
+            pytest.param(4, False, id="it starts inside one, where the follower's ends"),
+        ],
+    )
+    def test_rule_1_a_follower_that_parts_before_its_leaders_log_starts_keeps_none_of_its_own(
+        self, cluster: Cluster, deleted_to: int, same_batches: bool
+    ) -> None:
+        """The leader has deleted the records that would show where, with their epochs."""
+        cluster.create(1, 2)
+        cluster.append(b"a")
+        cluster.pass_time()
+        cluster.stop(2)
+        for value in (b"lost", b"lost too", b"lost as well"):
+            cluster.append(value)
+        cluster.stop(1)
+        cluster.start(2)
+        cluster.elect(2, [2])
+        for values in ((b"b",), (b"c",), (b"d",), (b"e",)) if same_batches else ((b"b",), (b"c", b"d", b"e")):
+            cluster.append(*values)
+        cluster[2].replicas.delete_records(cluster[2].partition("t"), deleted_to)
+        cluster.start(1)
+        cluster.pass_time(3)
+        log = cluster[1].partition("t").log
+        assert (log.log_start_offset, log.log_end_offset, cluster.isr) == (deleted_to, 5, {1, 2})
+        assert b"lost" not in cluster[1].bytes_of()
+
     @pytest.mark.parametrize("seed", range(8))
     def test_rule_1_whatever_fails_in_between_logs_end_equal_and_hold_what_was_acknowledged(
         self, cluster: Cluster, seed: int
