@@ -294,6 +294,7 @@ class Log:
                 self.cleaned_to = min(self.cleaned_to, end_offset)
             self.recovery_point = min(self.recovery_point, end_offset)
             self.log_start_offset = min(self.log_start_offset, end_offset)
+            self.high_watermark = min(self.high_watermark, end_offset)  # at once: what follows may fail
             # The file follows with the next flush: until then a start leaves out what has gone.
             self.leader_epochs.truncate_from_end(end_offset)
             self.producers = recover_producers(
@@ -313,7 +314,7 @@ class Log:
         with directory.must_succeed():
             self.recovery_point = min(self.recovery_point, offset)
             self.cleaned_to = None
-            self.log_start_offset = self.log_end_offset = offset
+            self.log_start_offset = self.log_end_offset = self.high_watermark = offset
             self.leader_epochs.clear()
             self.producers = ProducerState(offset)
             self._files.remove_snapshots(below=offset + 1)

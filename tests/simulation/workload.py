@@ -325,7 +325,8 @@ class Consumer:
         if session_id:
             named = {index: at for index, at in named.items() if session.named.get(index) != at}
         floors = {index: self._known(index).start_floor for index in self.positions}
-        process = (address, self.client.world.host_at(address).starts)
+        host = self.client.world.host_at(address)
+        starts = host.starts
         led = {index for index in wanted if self.client.world.leader_epoch(address, self.topic.name, index) >= 0}
         try:
             response = await self.client.call(
@@ -336,6 +337,9 @@ class Consumer:
             self._sessions.clear()
             await self.client.pause(0.3)
             return
+        process: object = (address, starts)
+        if host.starts != starts:  # the connection was made after another start: another process has answered
+            process, led = object(), set()
         code = ErrorCode(response.error_code)
         check = self.client.world.check
         if code is not ErrorCode.NONE:

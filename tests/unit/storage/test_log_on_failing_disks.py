@@ -235,3 +235,19 @@ def test_a_cut_that_fails_amid_it_leaves_a_log_that_knows_what_it_holds(
         assert left in (whole, _known(again))
         cut(again)
         again.append_as_leader(batch(producer_id=0, producer_epoch=0, base_sequence=2), 9, NOW_MS)
+
+
+@pytest.mark.parametrize("cut", [lambda log: log.truncate_to(3), lambda log: log.truncate_fully_and_start_at(9)])
+@pytest.mark.parametrize("kind", ["create", "open", "read", "replace", "truncate", "sync", "sync_dir"])
+def test_a_cut_that_fails_leaves_the_high_watermark_within_the_log(
+    kind: str, cut: Callable[[Log], object], tmp_path: Path
+) -> None:
+    for after in count():
+        disk = FaultyDisk()
+        log = _parted(tmp_path / str(after), disk)
+        disk.arm(kind, after=after)
+        with suppress(KafkaError):
+            cut(log)
+        assert log.log_start_offset <= log.high_watermark <= log.log_end_offset
+        if not disk.disarm(kind):
+            break
