@@ -97,8 +97,15 @@ class Served:
         return self.clients[-1]
 
 
+Serving = Callable[..., AbstractAsyncContextManager[Served]]
+"""What fixture `serving` is: it takes the limits of connections by name, and gives a server."""
+
+Run = Callable[[Awaitable[None]], None]
+"""What fixture `run` is."""
+
+
 @pytest.fixture
-def serving() -> Callable[..., AbstractAsyncContextManager[Served]]:
+def serving() -> Serving:
     @asynccontextmanager
     async def serving(connections: ConnectionLimits | None = None, **limits: float) -> AsyncIterator[Served]:
         defaults = Limits(connections or ConnectionLimits(100, 100), max_request_bytes=1 << 20, max_idle_s=600.0)
@@ -117,7 +124,7 @@ def serving() -> Callable[..., AbstractAsyncContextManager[Served]]:
 
 
 @pytest.fixture(params=["uvloop", "asyncio"])
-def run(request: pytest.FixtureRequest) -> Callable[[Awaitable[None]], None]:
+def run(request: pytest.FixtureRequest) -> Run:
     """Run a coroutine on either loop, and fail if it takes longer than any of these tests may."""
     factory = uvloop.new_event_loop if request.param == "uvloop" else asyncio.new_event_loop
 

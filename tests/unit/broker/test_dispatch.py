@@ -1,7 +1,10 @@
 """The dispatcher with handlers that do as the test says, in place of those of APIs that exist."""
 
+from __future__ import annotations
+
 import asyncio
 import logging
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Never
 
@@ -10,7 +13,7 @@ import pytest
 from broker.dispatch import Dispatcher, served_apis
 from broker.metrics import Metrics
 from broker.network.channel import Waiting
-from broker.network.connection import Connection, Disconnect
+from broker.network.connection import Connection, Disconnect, RequestContext
 from protocol.api import APIS, ApiKey, request_class, response_class
 from protocol.errors import DecodeError, ErrorCode, InvariantError, KafkaError
 from protocol.headers import RequestHeader, decode_response_header, encode_request_header
@@ -25,29 +28,39 @@ HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 
 
 @pytest.fixture
-def dispatcher(event_loop):
+def dispatcher(event_loop: asyncio.AbstractEventLoop) -> Dispatcher:
     return Dispatcher(SimpleNamespace(loop=event_loop, metrics=Metrics()), "broker")
 
 
 @pytest.fixture
-def event_loop():
+def event_loop() -> Iterator[asyncio.AbstractEventLoop]:
     loop = asyncio.new_event_loop()
     yield loop
     loop.close()
 
 
-def handled_by(dispatcher, handle, key=ApiKey.HEARTBEAT, handle_frame=None):
+def handled_by(
+    dispatcher: Dispatcher,
+    handle: Callable[..., object] | None,
+    key: ApiKey = ApiKey.HEARTBEAT,
+    handle_frame: Callable[..., object] | None = None,
+) -> Dispatcher:
     """Put `handle` where the API's handler is."""
     dispatcher._handlers[key] = (APIS[key].versions, request_class(key), handle, handle_frame)
     return dispatcher
 
 
-def request(key, version, message=None, correlation_id=77):
+def request(
+    key: ApiKey,
+    version: int,
+    message: DescribeClusterRequest | HeartbeatRequest | ProduceRequest | None = None,
+    correlation_id: int = 77,
+) -> memoryview:
     header = encode_request_header(RequestHeader(key, version, correlation_id, "me"))
     return memoryview(bytearray(header + (message.encode(version) if message else b"")))
 
 
-def answer(parts, key, version):
+def answer(parts: list[bytearray], key: ApiKey, version: int) -> DescribeClusterResponse | HeartbeatResponse:
     data = read_parts(parts)
     assert int.from_bytes(data[:4], "big") == len(data) - 4
     correlation_id, at = decode_response_header(key, version, data[4:])
@@ -55,10 +68,10 @@ def answer(parts, key, version):
     return response_class(key).decode(data, version, at + 4)
 
 
-def test_the_handler_gets_the_request_and_who_sent_it(dispatcher) -> None:
+def test_the_handler_gets_the_request_and_who_sent_it(dispatcher: Dispatcher) -> None:
     seen = []
 
-    def handle(broker, context, request):
+    def handle(broker: SimpleNamespace, context: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
         seen.append((broker, context, request))
         return HeartbeatResponse(error_code=27)
 
@@ -72,10 +85,10 @@ def test_the_handler_gets_the_request_and_who_sent_it(dispatcher) -> None:
     assert (context.connection_id, context.principal) == (5, "User:ANONYMOUS")
 
 
-def test_a_frame_that_is_handled_as_it_came_is_answered_with_those_bytes(dispatcher) -> None:
+def test_a_frame_that_is_handled_as_it_came_is_answered_with_those_bytes(dispatcher: Dispatcher) -> None:
     seen = []
 
-    def handle_frame(*arguments) -> bytes:
+    def handle_frame(*arguments: object) -> bytes:
         seen.append(arguments)
         return b"answer"
 
@@ -87,20 +100,20 @@ def test_a_frame_that_is_handled_as_it_came_is_answered_with_those_bytes(dispatc
     assert HeartbeatRequest.decode(got, 4, body_at) == HEARTBEAT
 
 
-def test_a_frame_that_is_not_handled_as_it_came_is_decoded(dispatcher) -> None:
+def test_a_frame_that_is_not_handled_as_it_came_is_decoded(dispatcher: Dispatcher) -> None:
     handled_by(dispatcher, lambda *_: HeartbeatResponse(error_code=27), handle_frame=lambda *_: None)
     parts = dispatcher(request(ApiKey.HEARTBEAT, 4, HEARTBEAT), CONNECTION)
     assert answer(parts, ApiKey.HEARTBEAT, 4).error_code == 27
 
 
-def test_a_frame_may_be_answered_with_a_response_to_be_encoded(dispatcher) -> None:
+def test_a_frame_may_be_answered_with_a_response_to_be_encoded(dispatcher: Dispatcher) -> None:
     handled_by(dispatcher, None, handle_frame=lambda *_: HeartbeatResponse(error_code=27))
     parts = dispatcher(request(ApiKey.HEARTBEAT, 4, HEARTBEAT), CONNECTION)
     assert answer(parts, ApiKey.HEARTBEAT, 4).error_code == 27
 
 
-def test_what_goes_wrong_while_a_frame_is_handled_is_answered(dispatcher) -> None:
-    def handle_frame(*_) -> Never:
+def test_what_goes_wrong_while_a_frame_is_handled_is_answered(dispatcher: Dispatcher) -> None:
+    def handle_frame(*_: object) -> Never:
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
 
     handled_by(dispatcher, None, handle_frame=handle_frame)
@@ -108,10 +121,10 @@ def test_what_goes_wrong_while_a_frame_is_handled_is_answered(dispatcher) -> Non
     assert answer(parts, ApiKey.HEARTBEAT, 4).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_handler_that_waits_is_answered_later(dispatcher, event_loop) -> None:
+def test_a_handler_that_waits_is_answered_later(dispatcher: Dispatcher, event_loop: asyncio.AbstractEventLoop) -> None:
     gate = event_loop.create_future()
 
-    async def later():
+    async def later() -> HeartbeatResponse:
         return HeartbeatResponse(error_code=await gate)
 
     waiting = handled_by(dispatcher, lambda *_: later())(request(ApiKey.HEARTBEAT, 4, HEARTBEAT), CONNECTION)
@@ -122,14 +135,16 @@ def test_a_handler_that_waits_is_answered_later(dispatcher, event_loop) -> None:
     assert answer(parts, ApiKey.HEARTBEAT, 4).error_code == 25
 
 
-def test_a_handler_without_a_response_is_not_answered(dispatcher) -> None:
+def test_a_handler_without_a_response_is_not_answered(dispatcher: Dispatcher) -> None:
     handle = handled_by(dispatcher, lambda *_: None)
     assert handle(request(ApiKey.HEARTBEAT, 4, HEARTBEAT), CONNECTION) is None
 
 
 @pytest.mark.parametrize("waits", [False, True])
-def test_a_kafka_error_is_answered_with_its_code_and_not_logged(dispatcher, event_loop, caplog, waits) -> None:
-    def handle(*_) -> Never:
+def test_a_kafka_error_is_answered_with_its_code_and_not_logged(
+    dispatcher: Dispatcher, event_loop: asyncio.AbstractEventLoop, caplog: pytest.LogCaptureFixture, waits: bool
+) -> None:
+    def handle(*_: RequestContext | HeartbeatRequest | SimpleNamespace) -> Never:
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
 
     async def later() -> None:
@@ -145,9 +160,9 @@ def test_a_kafka_error_is_answered_with_its_code_and_not_logged(dispatcher, even
 
 @pytest.mark.parametrize("waits", [False, True])
 def test_an_unexpected_exception_is_answered_and_logged_with_its_traceback(
-    dispatcher, event_loop, caplog, waits
+    dispatcher: Dispatcher, event_loop: asyncio.AbstractEventLoop, caplog: pytest.LogCaptureFixture, waits: bool
 ) -> None:
-    def handle(*_) -> Never:
+    def handle(*_: RequestContext | HeartbeatRequest | SimpleNamespace) -> Never:
         raise ZeroDivisionError("oops")
 
     async def later() -> None:
@@ -163,7 +178,9 @@ def test_an_unexpected_exception_is_answered_and_logged_with_its_traceback(
     assert dispatcher._metrics.handler_failures == 1
 
 
-def test_a_response_that_cannot_be_encoded_is_an_unexpected_exception(dispatcher, caplog) -> None:
+def test_a_response_that_cannot_be_encoded_is_an_unexpected_exception(
+    dispatcher: Dispatcher, caplog: pytest.LogCaptureFixture
+) -> None:
     handled_by(dispatcher, lambda *_: HeartbeatResponse(error_code="nonsense"))
     parts = dispatcher(request(ApiKey.HEARTBEAT, 3, HEARTBEAT), CONNECTION)
     assert answer(parts, ApiKey.HEARTBEAT, 3).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
@@ -172,11 +189,11 @@ def test_a_response_that_cannot_be_encoded_is_an_unexpected_exception(dispatcher
 
 @pytest.mark.parametrize("waits", [False, True])
 def test_a_response_that_its_version_cannot_carry_is_an_unexpected_exception(
-    dispatcher, event_loop, caplog, waits
+    dispatcher: Dispatcher, event_loop: asyncio.AbstractEventLoop, caplog: pytest.LogCaptureFixture, waits: bool
 ) -> None:
     response = DescribeClusterResponse(endpoint_type=2, cluster_id="c", brokers=[])  # there is no type in version 0
 
-    async def later():
+    async def later() -> DescribeClusterResponse:
         return response
 
     handled_by(dispatcher, (lambda *_: later()) if waits else (lambda *_: response), ApiKey.DESCRIBE_CLUSTER)
@@ -188,8 +205,8 @@ def test_a_response_that_its_version_cannot_carry_is_an_unexpected_exception(
     assert dispatcher._metrics.handler_failures == 1
 
 
-def test_a_failed_request_that_has_no_response_closes_the_connection(dispatcher) -> None:
-    def handle(*_) -> Never:
+def test_a_failed_request_that_has_no_response_closes_the_connection(dispatcher: Dispatcher) -> None:
+    def handle(*_: RequestContext | ProduceRequest | SimpleNamespace) -> Never:
         raise ZeroDivisionError("oops")
 
     handled_by(dispatcher, handle, ApiKey.PRODUCE)
@@ -198,8 +215,10 @@ def test_a_failed_request_that_has_no_response_closes_the_connection(dispatcher)
         dispatcher(request(ApiKey.PRODUCE, 9, produce), CONNECTION)
 
 
-def test_a_broken_invariant_reaches_the_loops_exception_handler(dispatcher, event_loop) -> None:
-    def handle(*_) -> Never:
+def test_a_broken_invariant_reaches_the_loops_exception_handler(
+    dispatcher: Dispatcher, event_loop: asyncio.AbstractEventLoop
+) -> None:
+    def handle(*_: RequestContext | HeartbeatRequest | SimpleNamespace) -> Never:
         raise InvariantError("the log would be corrupted")
 
     told = []
@@ -221,12 +240,14 @@ def test_a_broken_invariant_reaches_the_loops_exception_handler(dispatcher, even
         (request(ApiKey.DESCRIBE_CLUSTER, 0).tobytes() + b"\1\0x", "ends at byte"),
     ],
 )
-def test_what_is_no_request_closes_the_connection(dispatcher, frame, problem) -> None:
+def test_what_is_no_request_closes_the_connection(
+    dispatcher: Dispatcher, frame: memoryview | bytes, problem: str
+) -> None:
     with pytest.raises((Disconnect, DecodeError), match=problem):
         dispatcher(memoryview(frame), CONNECTION)
 
 
-def test_an_unknown_version_of_api_versions_is_answered_in_version_0(dispatcher) -> None:
+def test_an_unknown_version_of_api_versions_is_answered_in_version_0(dispatcher: Dispatcher) -> None:
     parts = dispatcher(request(ApiKey.API_VERSIONS, 99), CONNECTION)
     data = read_parts(parts)
     response = ApiVersionsResponse.decode(data, 0, 8)

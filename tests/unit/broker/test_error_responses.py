@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import pytest
 
 from broker.dispatch import served_apis
@@ -12,6 +14,7 @@ from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from protocol.messages.offset_fetch import OffsetFetchRequest
 from protocol.messages.produce import ProduceRequest
+from protocol.schema import Message
 
 CODE = ErrorCode.UNKNOWN_SERVER_ERROR
 TOPIC_ID = bytes(range(16))
@@ -93,14 +96,14 @@ def test_the_kind_of_resource_comes_back() -> None:
 
 
 @pytest.mark.parametrize("key", served_apis("broker"))
-def test_every_version_of_every_served_api_can_say_that_it_failed(key) -> None:
+def test_every_version_of_every_served_api_can_say_that_it_failed(key: ApiKey) -> None:
     for version in range(APIS[key].min_version, APIS[key].max_version + 1):
         request = _smallest(request_class(key), version)
         response = error_response(key, version, request, CODE, "why")
         assert response_class(key).decode(response.encode(version), version) is not None
 
 
-def _smallest(cls, version):
+def _smallest(cls, version: int) -> Message:
     from protocol.fields import fields_of
 
     request = object.__new__(cls)

@@ -1,9 +1,15 @@
+from __future__ import annotations
+
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from random import Random
 from typing import Never
+
+import pytest
 
 from broker.housekeeping import Housekeeping, SpaceWatch, expire_producers, sync, sync_all, sync_interval_s, tidy
 from protocol.errors import InvariantError, KafkaError
@@ -12,11 +18,12 @@ from storage.log_config import LogConfig
 from storage.log_manager import LogManager
 from tests.disks import FaultyDisk
 from tests.logs import NOW_MS, TOPIC_ID, fill
+from tests.unit.broker.conftest import Run
 from tests.unit.broker.held_threads import HeldThreads
 from tests.unit.broker.node import Node
 
 
-def test_a_chore_that_fails_is_logged_and_comes_again(run, caplog) -> None:
+def test_a_chore_that_fails_is_logged_and_comes_again(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     async def body() -> None:
         times, third = 0, asyncio.Event()
 
@@ -37,11 +44,11 @@ def test_a_chore_that_fails_is_logged_and_comes_again(run, caplog) -> None:
     assert sum("A chore failed" in record.getMessage() for record in caplog.records) >= 2
 
 
-def test_a_chore_runs_first_after_a_time_of_its_own_unless_its_interval_is_shorter(tmp_path) -> None:
+def test_a_chore_runs_first_after_a_time_of_its_own_unless_its_interval_is_shorter(tmp_path: Path) -> None:
     node = Node(str(tmp_path))
     times = {"sooner": [], "shorter": []}
 
-    def chore(name):
+    def chore(name: str) -> Callable[[], Awaitable[None]]:
         async def note() -> None:
             times[name].append(node.loop.time())
 
@@ -63,7 +70,7 @@ def test_what_is_due_is_synced_once_a_second_or_as_often_as_is_wanted() -> None:
     assert [sync_interval_s(wanted_ms) for wanted_ms in (2**63 - 1, 1000, 100, 0)] == [1.0, 1.0, 0.1, 0.001]
 
 
-def test_producers_are_forgotten_after_their_time(run, tmp_path) -> None:
+def test_producers_are_forgotten_after_their_time(run: Run, tmp_path: Path) -> None:
     manager = LogManager(FaultyDisk(), [str(tmp_path)], LogConfig(), now_ms=lambda: NOW_MS, random=Random(1))
     manager.open()
     manager.format("cluster", 1)
@@ -77,7 +84,7 @@ def test_producers_are_forgotten_after_their_time(run, tmp_path) -> None:
     manager.close()
 
 
-def test_what_retention_deletes_is_told_once(run, tmp_path, caplog) -> None:
+def test_what_retention_deletes_is_told_once(run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     logs = LogManager(FaultyDisk(), [str(tmp_path)], LogConfig(), now_ms=lambda: NOW_MS, random=Random(1))
     logs.open()
     size_bytes = len(build_batch([(b"key", b"v" * 10)], timestamp_ms=NOW_MS))
@@ -92,7 +99,7 @@ def test_what_retention_deletes_is_told_once(run, tmp_path, caplog) -> None:
     logs.close()
 
 
-def test_a_broken_invariant_reaches_the_loops_exception_handler(run) -> None:
+def test_a_broken_invariant_reaches_the_loops_exception_handler(run: Run) -> None:
     async def body() -> None:
         loop = asyncio.get_running_loop()
         told = loop.create_future()
@@ -109,7 +116,7 @@ def test_a_broken_invariant_reaches_the_loops_exception_handler(run) -> None:
     run(body())
 
 
-def test_stopping_ends_a_chore_where_it_is(run) -> None:
+def test_stopping_ends_a_chore_where_it_is(run: Run) -> None:
     async def body() -> None:
         begun, never = asyncio.Event(), asyncio.Event()
 
@@ -125,7 +132,9 @@ def test_stopping_ends_a_chore_where_it_is(run) -> None:
     run(body())
 
 
-def test_stopping_waits_for_the_sync_that_is_under_way_and_begins_no_other(tmp_path, monkeypatch) -> None:
+def test_stopping_waits_for_the_sync_that_is_under_way_and_begins_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     disk = FaultyDisk()
     node = Node(str(tmp_path), disk)
     node.start()
@@ -146,7 +155,9 @@ def test_stopping_waits_for_the_sync_that_is_under_way_and_begins_no_other(tmp_p
     node.stop()
 
 
-def test_a_log_that_no_thread_can_be_started_for_is_not_taken_for_synced(tmp_path, monkeypatch, caplog) -> None:
+def test_a_log_that_no_thread_can_be_started_for_is_not_taken_for_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     node = Node(str(tmp_path))
     node.start()
     threads = HeldThreads(node.loop)
@@ -160,7 +171,7 @@ def test_a_log_that_no_thread_can_be_started_for_is_not_taken_for_synced(tmp_pat
     node.stop()
 
 
-def test_stopping_syncs_every_log_before_they_are_closed(run, tmp_path) -> None:
+def test_stopping_syncs_every_log_before_they_are_closed(run: Run, tmp_path: Path) -> None:
     disk = FaultyDisk()
     logs = LogManager(disk, [str(tmp_path)], LogConfig(), now_ms=lambda: NOW_MS, random=Random(1))
     logs.open()
@@ -178,7 +189,9 @@ def test_stopping_syncs_every_log_before_they_are_closed(run, tmp_path) -> None:
     assert (tmp_path / ".kafka_cleanshutdown").exists()
 
 
-def test_a_full_directory_is_warned_of_once_and_told_again_when_it_has_room(tmp_path, caplog) -> None:
+def test_a_full_directory_is_warned_of_once_and_told_again_when_it_has_room(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     disk = FaultyDisk()
     logs = LogManager(disk, [str(tmp_path)], LogConfig(), now_ms=lambda: NOW_MS, random=Random(1))
     logs.open()

@@ -1,3 +1,7 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -16,7 +20,7 @@ GONE, ALSO_GONE, UNASSIGNED = b"g" * 16, b"h" * 16, bytes(16)
 
 
 @pytest.fixture
-def logs(tmp_path):
+def logs(tmp_path: Path) -> Iterator[LogManager]:
     logs = LogManager(OsDisk(), [f"{tmp_path}/a", f"{tmp_path}/b"], LogConfig(), now_ms=lambda: 0, random=Random(1))
     logs.open()
     logs.format("cluster", NODE)
@@ -24,7 +28,7 @@ def logs(tmp_path):
     logs.close()
 
 
-def image(*homes, node=NODE):
+def image(*homes: bytes, node: int = NODE) -> MetadataImage:
     """Return the metadata of a topic whose partitions lie in the directories of these ids."""
     records = [TopicRecord(name="t", topic_id=TOPIC_ID)]
     for index, home in enumerate(homes):
@@ -41,22 +45,24 @@ def image(*homes, node=NODE):
     return apply_records(MetadataImage(cluster_id="cluster"), records, offset=len(records), epoch=1)
 
 
-def test_replicas_are_lost_with_the_directory_that_they_were_in(logs) -> None:
+def test_replicas_are_lost_with_the_directory_that_they_were_in(logs: LogManager) -> None:
     known = logs.directories[1].directory_id
     lost = lost_replicas(image(GONE, known, ALSO_GONE, GONE, UNASSIGNED), NODE, logs)
     assert lost == {GONE: ["t-0", "t-3"], ALSO_GONE: ["t-2"]}
 
 
-def test_a_replica_whose_log_is_in_another_directory_is_not_lost(logs) -> None:
+def test_a_replica_whose_log_is_in_another_directory_is_not_lost(logs: LogManager) -> None:
     logs.create("t", TOPIC_ID, 0, LogConfig())
     assert lost_replicas(image(GONE, GONE), NODE, logs) == {GONE: ["t-1"]}
 
 
-def test_the_replicas_of_other_nodes_are_none_of_ours(logs) -> None:
+def test_the_replicas_of_other_nodes_are_none_of_ours(logs: LogManager) -> None:
     assert lost_replicas(image(GONE, node=OTHER), NODE, logs) == {}
 
 
-def test_each_lost_directory_is_one_error_that_says_where_its_partitions_begin_empty(logs, tmp_path, caplog) -> None:
+def test_each_lost_directory_is_one_error_that_says_where_its_partitions_begin_empty(
+    logs: LogManager, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     report_lost(image(GONE, GONE, ALSO_GONE), NODE, logs)
     first, second = (record.getMessage() for record in caplog.records)
     assert {record.levelname for record in caplog.records} == {"ERROR"}
@@ -65,7 +71,9 @@ def test_each_lost_directory_is_one_error_that_says_where_its_partitions_begin_e
     assert "1 partition (t-2)" in second
 
 
-def test_nothing_begins_empty_while_a_directory_is_there_and_fails(logs, caplog) -> None:
+def test_nothing_begins_empty_while_a_directory_is_there_and_fails(
+    logs: LogManager, caplog: pytest.LogCaptureFixture
+) -> None:
     logs.directories[1].give_up(OSError("no luck"))
     report_lost(image(GONE), NODE, logs)
     assert caplog.records == []

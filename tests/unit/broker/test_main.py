@@ -1,5 +1,7 @@
 """The program: options, ready line, signals, exit status. Every broker here is a process."""
 
+from __future__ import annotations
+
 import json
 import os
 import re
@@ -9,8 +11,10 @@ import socket
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from signal import Signals
 
 import pytest
 
@@ -18,7 +22,9 @@ ROOT = Path(__file__).parents[3]
 
 
 @contextmanager
-def serve(*arguments, by=(), stdin=None, pass_fds=(), **environment):
+def serve(
+    *arguments: str, by: tuple[str, ...] = (), stdin: int | None = None, pass_fds=(), **environment: str
+) -> Iterator[subprocess.Popen]:
     """Run the program, started `by` another one or at once; it is killed if the test leaves it running."""
     process = subprocess.Popen(
         [*by, sys.executable, "-m", "broker", *arguments],
@@ -37,20 +43,20 @@ def serve(*arguments, by=(), stdin=None, pass_fds=(), **environment):
         process.communicate()
 
 
-def ready_port(process):
+def ready_port(process: subprocess.Popen) -> int:
     line = process.stdout.readline()
     assert line.startswith("ready: 127.0.0.1:"), process.stderr.read()
     return int(line.removeprefix("ready: 127.0.0.1:"))
 
 
-def stopped(process, number=signal.SIGTERM):
+def stopped(process: subprocess.Popen, number: Signals = signal.SIGTERM) -> tuple[int, str, str]:
     """Tell the broker to stop; return its status and what it wrote since the ready line."""
     process.send_signal(number)
     output, log = process.communicate(timeout=30)
     return process.returncode, output, log
 
 
-def run_to_its_end(*arguments):
+def run_to_its_end(*arguments: str) -> tuple[int, str, str]:
     done = subprocess.run(
         [sys.executable, "-m", "broker", *arguments],
         cwd=ROOT,
@@ -63,12 +69,14 @@ def run_to_its_end(*arguments):
 
 
 @pytest.fixture
-def place(tmp_path):
+def place(tmp_path: Path) -> tuple[str, str, str, str]:
     return ("--listen", "127.0.0.1:0", "--data-dir", str(tmp_path / "data"))
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_says_when_it_is_ready_and_stops_with_status_0_when_told(place, number) -> None:
+def test_it_says_when_it_is_ready_and_stops_with_status_0_when_told(
+    place: tuple[str, str, str, str], number: Signals
+) -> None:
     with serve(*place) as process:
         socket.create_connection(("127.0.0.1", ready_port(process))).close()
         status, output, log = stopped(process, number)
@@ -76,7 +84,7 @@ def test_it_says_when_it_is_ready_and_stops_with_status_0_when_told(place, numbe
     assert "Traceback" not in log
 
 
-def test_one_line_says_what_started(place) -> None:
+def test_one_line_says_what_started(place: tuple[str, str, str, str]) -> None:
     with serve(*place) as process:
         port = ready_port(process)
         _, _, log = stopped(process)
@@ -101,7 +109,9 @@ LOOPS = pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
 
 
 @LOOPS
-def test_it_stops_with_status_0_at_the_end_of_input_if_that_is_its_parent(place, loop) -> None:
+def test_it_stops_with_status_0_at_the_end_of_input_if_that_is_its_parent(
+    place: tuple[str, str, str, str], loop: str
+) -> None:
     with serve(*place, "--exit-with-parent", "--loop", loop, stdin=subprocess.PIPE) as process:
         ready_port(process)
         process.stdin.write("this is not looked at")
@@ -112,7 +122,7 @@ def test_it_stops_with_status_0_at_the_end_of_input_if_that_is_its_parent(place,
 
 
 @LOOPS
-def test_input_that_has_no_end_to_wait_for_is_refused(place, loop) -> None:
+def test_input_that_has_no_end_to_wait_for_is_refused(place: tuple[str, str, str, str], loop: str) -> None:
     with serve(*place, "--exit-with-parent", "--loop", loop, stdin=subprocess.DEVNULL) as process:
         _, log = process.communicate(timeout=30)
     assert process.returncode == 2
@@ -120,7 +130,7 @@ def test_input_that_has_no_end_to_wait_for_is_refused(place, loop) -> None:
 
 
 @LOOPS
-def test_a_socket_that_it_inherits_is_served(place, loop) -> None:
+def test_a_socket_that_it_inherits_is_served(place: tuple[str, str, str, str], loop: str) -> None:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         port, handed = bound.getsockname()[1], f"--socket=PLAINTEXT={bound.fileno()}"
@@ -131,7 +141,7 @@ def test_a_socket_that_it_inherits_is_served(place, loop) -> None:
             assert stopped(process)[0] == 0
 
 
-def test_a_node_that_waits_for_the_others_stops_when_told(place) -> None:
+def test_a_node_that_waits_for_the_others_stops_when_told(place: tuple[str, str, str, str]) -> None:
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(3)]
         ports = [one.getsockname()[1] for one in sockets]
@@ -144,7 +154,9 @@ def test_a_node_that_waits_for_the_others_stops_when_told(place) -> None:
         assert stopped(process)[:2] == (0, "")
 
 
-def test_one_that_has_not_joined_its_cluster_leaves_the_data_as_after_the_stop_before(place, tmp_path) -> None:
+def test_one_that_has_not_joined_its_cluster_leaves_the_data_as_after_the_stop_before(
+    place: tuple[str, str, str, str], tmp_path: Path
+) -> None:
     with serve(*place) as process:
         ready_port(process)
         stopped(process)
@@ -166,14 +178,14 @@ def test_one_that_has_not_joined_its_cluster_leaves_the_data_as_after_the_stop_b
     assert "no controller answered" in log.splitlines()[-1]
 
 
-def test_it_runs_on_the_asyncio_loop_too(place) -> None:
+def test_it_runs_on_the_asyncio_loop_too(place: tuple[str, str, str, str]) -> None:
     for arguments, environment in (((), {"BARNABAS_LOOP": "asyncio"}), (("--loop", "asyncio"), {})):
         with serve(*place, *arguments, **environment) as process:
             socket.create_connection(("127.0.0.1", ready_port(process))).close()
             assert stopped(process)[0] == 0
 
 
-def test_a_clean_stop_leaves_nothing_to_recover_and_a_kill_does(place) -> None:
+def test_a_clean_stop_leaves_nothing_to_recover_and_a_kill_does(place: tuple[str, str, str, str]) -> None:
     with serve(*place, "--topic", "t") as process:
         ready_port(process)
         stopped(process)
@@ -186,7 +198,7 @@ def test_a_clean_stop_leaves_nothing_to_recover_and_a_kill_does(place) -> None:
         assert "The last stop was unclean" in stopped(process)[2]
 
 
-def test_the_identity_lasts(place, tmp_path) -> None:
+def test_the_identity_lasts(place: tuple[str, str, str, str], tmp_path: Path) -> None:
     seen = set()
     for _ in range(2):
         with serve(*place) as process:
@@ -196,7 +208,7 @@ def test_the_identity_lasts(place, tmp_path) -> None:
     assert len(seen) == 1
 
 
-def test_topics_exist_when_it_is_ready(place, tmp_path) -> None:
+def test_topics_exist_when_it_is_ready(place: tuple[str, str, str, str], tmp_path: Path) -> None:
     for _ in range(2):  # the second time they are there already
         with serve(*place, "--topic", "one:3", "--topic", "two") as process:
             ready_port(process)
@@ -205,7 +217,7 @@ def test_topics_exist_when_it_is_ready(place, tmp_path) -> None:
             assert stopped(process)[0] == 0
 
 
-def test_ephemeral_data_goes_with_the_broker(tmp_path) -> None:
+def test_ephemeral_data_goes_with_the_broker(tmp_path: Path) -> None:
     with serve("--listen", "127.0.0.1:0", "--ephemeral", TMPDIR=str(tmp_path)) as process:
         ready_port(process)
         assert len(list(tmp_path.iterdir())) == 1
@@ -213,7 +225,9 @@ def test_ephemeral_data_goes_with_the_broker(tmp_path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_second_broker_on_the_same_data_is_refused_with_the_pid_of_the_first(place) -> None:
+def test_a_second_broker_on_the_same_data_is_refused_with_the_pid_of_the_first(
+    place: tuple[str, str, str, str],
+) -> None:
     with serve(*place) as process:
         ready_port(process)
         status, output, log = run_to_its_end(*place)
@@ -223,7 +237,7 @@ def test_a_second_broker_on_the_same_data_is_refused_with_the_pid_of_the_first(p
         assert stopped(process)[0] == 0
 
 
-def test_a_port_in_use_is_named_and_leaves_the_data_as_it_was(place, tmp_path) -> None:
+def test_a_port_in_use_is_named_and_leaves_the_data_as_it_was(place: tuple[str, str, str, str], tmp_path: Path) -> None:
     with serve(*place) as process:
         ready_port(process)
         stopped(process)
@@ -239,7 +253,9 @@ def test_a_port_in_use_is_named_and_leaves_the_data_as_it_was(place, tmp_path) -
     assert after == before
 
 
-def test_a_start_that_was_refused_on_a_new_directory_leaves_it_new(place, tmp_path) -> None:
+def test_a_start_that_was_refused_on_a_new_directory_leaves_it_new(
+    place: tuple[str, str, str, str], tmp_path: Path
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         assert run_to_its_end("--listen", address, *place[2:])[0] == 2
@@ -249,7 +265,7 @@ def test_a_start_that_was_refused_on_a_new_directory_leaves_it_new(place, tmp_pa
         assert "unclean" not in stopped(process)[2]
 
 
-def test_a_bad_setting_is_named_with_its_file(tmp_path) -> None:
+def test_a_bad_setting_is_named_with_its_file(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text("\nnum.partitions=many\n")
     status, output, log = run_to_its_end("--config", str(file))
@@ -307,7 +323,7 @@ def test_a_bad_setting_is_named_with_its_file(tmp_path) -> None:
         (("--data-dir", "/proc/nowhere", "--listen", "127.0.0.1:0"), "the data directory cannot be used: "),
     ],
 )
-def test_what_cannot_be_done_is_explained_in_one_line(arguments, problem, tmp_path) -> None:
+def test_what_cannot_be_done_is_explained_in_one_line(arguments: tuple[str, ...], problem: str, tmp_path: Path) -> None:
     status, output, log = run_to_its_end(*arguments, "--log-level", "error")
     assert (status, output) == (2, "")
     assert log.startswith("barnabas: ")
@@ -315,7 +331,7 @@ def test_what_cannot_be_done_is_explained_in_one_line(arguments, problem, tmp_pa
     assert problem in log
 
 
-def test_the_data_of_another_node_is_refused(place) -> None:
+def test_the_data_of_another_node_is_refused(place: tuple[str, str, str, str]) -> None:
     with serve(*place) as process:
         ready_port(process)
         stopped(process)
@@ -324,7 +340,7 @@ def test_the_data_of_another_node_is_refused(place) -> None:
     assert "the data is of node 1, and this is node.id=7" in log
 
 
-def test_options_go_before_the_file_and_definitions_before_options(tmp_path) -> None:
+def test_options_go_before_the_file_and_definitions_before_options(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text(f"listeners=PLAINTEXT://127.0.0.1:1\nnode.id=3\nlog.dirs={tmp_path}/data\n")
     arguments = ("--config", str(file), "--listen", "127.0.0.1:0", "-D", "node.id=4")
@@ -335,7 +351,7 @@ def test_options_go_before_the_file_and_definitions_before_options(tmp_path) -> 
     assert "node.id=4" in (tmp_path / "data" / "meta.properties").read_text()
 
 
-def test_options_go_before_all_that_a_file_says_of_the_same(tmp_path) -> None:
+def test_options_go_before_all_that_a_file_says_of_the_same(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text(
         f"listeners=PLAINTEXT://127.0.0.1:1\nadvertised.listeners=PLAINTEXT://else:1\nlog.dir={tmp_path}/no\n"
@@ -346,21 +362,21 @@ def test_options_go_before_all_that_a_file_says_of_the_same(tmp_path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "server.properties"]
 
 
-def test_a_definition_goes_before_a_default(tmp_path) -> None:
+def test_a_definition_goes_before_a_default(tmp_path: Path) -> None:
     with serve("-D", "listeners=PLAINTEXT://127.0.0.1:0", "-D", f"log.dir={tmp_path}/data") as process:
         ready_port(process)
         assert stopped(process)[0] == 0
     assert (tmp_path / "data" / "meta.properties").exists()
 
 
-def test_unknown_settings_are_warned_of_once(place) -> None:
+def test_unknown_settings_are_warned_of_once(place: tuple[str, str, str, str]) -> None:
     with serve(*place, "-D", "no.such.setting=1") as process:
         ready_port(process)
         _, _, log = stopped(process)
     assert log.count("no.such.setting") == 1
 
 
-def test_what_was_meant_by_an_unknown_setting_is_guessed(place) -> None:
+def test_what_was_meant_by_an_unknown_setting_is_guessed(place: tuple[str, str, str, str]) -> None:
     with serve(*place, "-D", "num.partition=3", "-D", "flush.messages=1") as process:
         ready_port(process)
         log = stopped(process)[2]
@@ -368,13 +384,13 @@ def test_what_was_meant_by_an_unknown_setting_is_guessed(place) -> None:
     assert "flush.messages (did you mean log.flush.interval.messages?)" in log
 
 
-def test_more_replicas_than_brokers_by_default_are_warned_of(place) -> None:
+def test_more_replicas_than_brokers_by_default_are_warned_of(place: tuple[str, str, str, str]) -> None:
     with serve(*place, "-D", "default.replication.factor=3") as process:
         ready_port(process)
         assert "default.replication.factor=3 is more than one broker can have" in stopped(process)[2]
 
 
-def test_the_first_line_says_where_it_listens_and_not_what_it_advertises(place) -> None:
+def test_the_first_line_says_where_it_listens_and_not_what_it_advertises(place: tuple[str, str, str, str]) -> None:
     with serve(*place, "--advertise", "broker.example.org:1234") as process:
         process.stdout.readline()
         line = stopped(process)[2].splitlines()[0]
@@ -382,13 +398,13 @@ def test_the_first_line_says_where_it_listens_and_not_what_it_advertises(place) 
     assert "broker.example.org" not in line
 
 
-def test_what_is_advertised_may_differ_from_where_it_listens(place) -> None:
+def test_what_is_advertised_may_differ_from_where_it_listens(place: tuple[str, str, str, str]) -> None:
     with serve(*place, "--advertise", "broker.example.org:1234") as process:
         assert process.stdout.readline() == "ready: broker.example.org:1234\n"
         assert stopped(process)[0] == 0
 
 
-def test_clients_cannot_use_up_the_descriptors_that_logs_need(place) -> None:
+def test_clients_cannot_use_up_the_descriptors_that_logs_need(place: tuple[str, str, str, str]) -> None:
     """The hard limit counts, and half of so low a one is for connections."""
     few_files = ("sh", "-c", 'ulimit -Sn 100; ulimit -Hn 200; exec "$0" "$@"')
     ask_versions = bytes.fromhex("0000000a 0012 0000 00000001 ffff")
@@ -409,14 +425,16 @@ def test_clients_cannot_use_up_the_descriptors_that_logs_need(place) -> None:
     assert "the limit of open files allows, 100, is reached" in log
 
 
-def test_the_log_can_be_json(place) -> None:
+def test_the_log_can_be_json(place: tuple[str, str, str, str]) -> None:
     with serve(*place, "--log-format", "json") as process:
         ready_port(process)
         _, _, log = stopped(process)
     assert {json.loads(line)["level"] for line in log.splitlines()} == {"info"}
 
 
-def test_a_start_on_an_empty_directory_imports_no_groups_and_no_more_messages_than_nodes_send(place) -> None:
+def test_a_start_on_an_empty_directory_imports_no_groups_and_no_more_messages_than_nodes_send(
+    place: tuple[str, str, str, str],
+) -> None:
     process = subprocess.Popen(
         [sys.executable, "-X", "importtime", "-m", "broker", *place],
         cwd=ROOT,
@@ -439,7 +457,7 @@ def test_a_start_on_an_empty_directory_imports_no_groups_and_no_more_messages_th
     assert asked == {name for name in imported if name.startswith(("broker.groups", "protocol.messages."))}
 
 
-def test_metrics_and_probes_are_served_where_asked_for(place) -> None:
+def test_metrics_and_probes_are_served_where_asked_for(place: tuple[str, str, str, str]) -> None:
     with serve(*place, "--metrics", "127.0.0.1:0") as process:
         ready_port(process)
         address = re.search(r"http://127\.0\.0\.1:\d+", process.stderr.readline())[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 
 import pytest
 
@@ -19,7 +20,7 @@ LOGGER_NAME = "broker.test_of_own_resources"
 
 
 @pytest.fixture
-def three():
+def three() -> Iterator[WholeCluster]:
     cluster = WholeCluster()
     cluster.start()
     yield cluster
@@ -27,18 +28,20 @@ def three():
 
 
 @pytest.fixture
-def logger():
+def logger() -> Iterator[logging.Logger]:
     found = logging.getLogger(LOGGER_NAME)
     yield found
     found.setLevel(logging.NOTSET)
 
 
-def resource(kind, name, setting, value):
+def resource(kind: int, name: int | str, setting: str, value: str) -> IncrementalAlterConfigsRequest.Resource:
     config = IncrementalAlterConfigsRequest.Resource.Config(name=setting, config_operation=SET, value=value)
     return IncrementalAlterConfigsRequest.Resource(resource_type=kind, resource_name=str(name), configs=[config])
 
 
-def alter(three, node, *resources, validate_only=False):
+def alter(
+    three: WholeCluster, node: int, *resources: IncrementalAlterConfigsRequest.Resource, validate_only: bool = False
+) -> list[ErrorCode]:
     """Return the errors' codes, in the order of the resources."""
     answer = three.ask(
         node, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=list(resources), validate_only=validate_only
@@ -48,25 +51,25 @@ def alter(three, node, *resources, validate_only=False):
     return [ErrorCode(one.error_code) for one in answer.responses]
 
 
-def test_each_broker_has_settings_of_its_own_and_follows_them(three) -> None:
+def test_each_broker_has_settings_of_its_own_and_follows_them(three: WholeCluster) -> None:
     three.follower()
     for node in (1, 2, 3):
         assert alter(three, node, resource(BROKER, node, "max.connections", str(100 + node))) == [ErrorCode.NONE]
     three.until(lambda: [three.broker(node).live["max.connections"] for node in (1, 2, 3)] == [101, 102, 103])
 
 
-def test_all_follow_what_is_set_for_all(three) -> None:
+def test_all_follow_what_is_set_for_all(three: WholeCluster) -> None:
     assert alter(three, three.follower(), resource(BROKER, "", "max.connections", "77")) == [ErrorCode.NONE]
     three.until(lambda: [three.broker(node).live["max.connections"] for node in (1, 2, 3)] == [77] * 3)
 
 
-def test_a_broker_alters_no_other_broker(three) -> None:
+def test_a_broker_alters_no_other_broker(three: WholeCluster) -> None:
     follower, active = three.follower(), three.active
     for asked, other in ((follower, active), (active, follower)):
         assert alter(three, asked, resource(BROKER, other, "max.connections", "7")) == [ErrorCode.INVALID_REQUEST]
 
 
-def test_the_older_request_is_treated_alike(three) -> None:
+def test_the_older_request_is_treated_alike(three: WholeCluster) -> None:
     config = AlterConfigsRequest.Resource.Config(name="max.connections", value="9")
     follower = three.follower()
     asked = [
@@ -78,7 +81,9 @@ def test_the_older_request_is_treated_alike(three) -> None:
     three.until(lambda: three.broker(follower).live["max.connections"] == 9)
 
 
-def test_levels_of_loggers_are_set_where_they_are_asked_for_and_recorded_nowhere(three, logger) -> None:
+def test_levels_of_loggers_are_set_where_they_are_asked_for_and_recorded_nowhere(
+    three: WholeCluster, logger: logging.Logger
+) -> None:
     follower = three.follower()
     assert alter(three, follower, resource(LOGGER, follower, LOGGER_NAME, "DEBUG")) == [ErrorCode.NONE]
     assert logger.level == logging.DEBUG
@@ -87,7 +92,7 @@ def test_levels_of_loggers_are_set_where_they_are_asked_for_and_recorded_nowhere
     assert logger.level == logging.DEBUG
 
 
-def test_both_may_be_asked_at_once_and_are_answered_in_their_order(three, logger) -> None:
+def test_both_may_be_asked_at_once_and_are_answered_in_their_order(three: WholeCluster, logger: logging.Logger) -> None:
     follower = three.follower()
     codes = alter(
         three,
@@ -107,7 +112,7 @@ def test_both_may_be_asked_at_once_and_are_answered_in_their_order(three, logger
     three.until(lambda: three.broker(follower).live["max.connections"] == 66)
 
 
-def test_nothing_is_altered_where_that_is_only_to_be_checked(three, logger) -> None:
+def test_nothing_is_altered_where_that_is_only_to_be_checked(three: WholeCluster, logger: logging.Logger) -> None:
     follower = three.follower()
     resources = (
         resource(LOGGER, follower, LOGGER_NAME, "INFO"),
@@ -118,14 +123,14 @@ def test_nothing_is_altered_where_that_is_only_to_be_checked(three, logger) -> N
     assert three.broker(three.active).image.configs(BROKER, str(follower)) == {}
 
 
-def test_a_resource_that_is_named_twice_is_refused_each_time(three, logger) -> None:
+def test_a_resource_that_is_named_twice_is_refused_each_time(three: WholeCluster, logger: logging.Logger) -> None:
     follower = three.follower()
     twice = resource(LOGGER, follower, LOGGER_NAME, "INFO")
     assert alter(three, follower, twice, twice) == [ErrorCode.INVALID_REQUEST] * 2
     assert logger.level == logging.NOTSET
 
 
-def test_a_broker_describes_itself_alone(three) -> None:
+def test_a_broker_describes_itself_alone(three: WholeCluster) -> None:
     follower = three.follower()
     asked = [
         DescribeConfigsRequest.Resource(resource_type=BROKER, resource_name=str(name), configuration_keys=["node.id"])

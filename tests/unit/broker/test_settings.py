@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import pytest
 
 from broker.network.listeners import Endpoint
@@ -74,7 +76,7 @@ def test_an_error_in_an_option_names_the_option() -> None:
 
 
 @pytest.mark.parametrize("argument", ["num.partitions", "=3", ""])
-def test_an_option_is_key_and_value(argument) -> None:
+def test_an_option_is_key_and_value(argument: str) -> None:
     with pytest.raises(SettingsError, match="has to be of the form key=value"):
         read_option(argument)
 
@@ -152,7 +154,7 @@ def test_log_dirs_goes_before_log_dir() -> None:
         ({"log__dirs": "/a,,/b"}, r"Configuration 'log\.dirs' values must not be empty"),
     ],
 )
-def test_settings_that_contradict_each_other_are_refused(options, problem) -> None:
+def test_settings_that_contradict_each_other_are_refused(options: dict[str, str], problem: str) -> None:
     with pytest.raises(SettingsError, match=problem):
         settings(**options)
 

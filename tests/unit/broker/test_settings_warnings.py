@@ -1,5 +1,9 @@
 """What is said of settings at a start."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+
 import pytest
 
 from broker.settings import Option, check_settings
@@ -7,8 +11,8 @@ from broker.settings_warnings import warn_of_settings
 
 
 @pytest.fixture
-def warned(caplog):
-    def warned(**settings):
+def warned(caplog: pytest.LogCaptureFixture) -> Callable[..., list[str]]:
+    def warned(**settings: str) -> list[str]:
         named = {name.replace("_", "."): Option(text, "test") for name, text in settings.items()}
         warn_of_settings(check_settings(named))
         return [record.getMessage() for record in caplog.records]
@@ -16,11 +20,11 @@ def warned(caplog):
     return warned
 
 
-def test_nothing_is_said_of_what_holds(warned) -> None:
+def test_nothing_is_said_of_what_holds(warned: Callable[..., list[str]]) -> None:
     assert warned(log_retention_hours="5") == []
 
 
-def test_settings_that_do_not_exist_are_named_with_what_may_have_been_meant(warned) -> None:
+def test_settings_that_do_not_exist_are_named_with_what_may_have_been_meant(warned: Callable[..., list[str]]) -> None:
     [said] = warned(log_retention_hour="5", nothing_like_it="5", retention_ms="5")
     assert "log.retention.hour (did you mean log.retention.hours?)" in said
     assert "retention.ms (did you mean log.retention.ms?)" in said
@@ -28,12 +32,12 @@ def test_settings_that_do_not_exist_are_named_with_what_may_have_been_meant(warn
     assert "nothing.like.it (" not in said
 
 
-def test_more_replicas_than_one_broker_can_have_are_named(warned) -> None:
+def test_more_replicas_than_one_broker_can_have_are_named(warned: Callable[..., list[str]]) -> None:
     [said] = warned(default_replication_factor="3")
     assert said.startswith("default.replication.factor=3 is more than one broker can have")
 
 
-def test_a_broker_of_a_cluster_may_have_them(warned) -> None:
+def test_a_broker_of_a_cluster_may_have_them(warned: Callable[..., list[str]]) -> None:
     voters = "1@127.0.0.1:9093,2@127.0.0.1:9094"
     listeners = "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093"
     names = {"controller_quorum_voters": voters, "listeners": listeners, "controller_listener_names": "CONTROLLER"}

@@ -1,6 +1,11 @@
 """Limits on connections and on memory, as operators set them: at the start, and while the broker runs."""
 
+from __future__ import annotations
+
 import asyncio
+from asyncio.streams import StreamReader, StreamWriter
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -12,10 +17,10 @@ BROKER, SET = 4, 0
 
 
 @pytest.fixture
-def start(tmp_path):
+def start(tmp_path: Path) -> Iterator[Callable[..., WholeBroker]]:
     running = []
 
-    def start(**settings):
+    def start(**settings: str) -> WholeBroker:
         whole = WholeBroker(str(tmp_path / "data"), **settings)
         running.append(whole)
         whole.wait(whole.broker.start())
@@ -27,7 +32,7 @@ def start(tmp_path):
         whole.loop.close()
 
 
-async def connected(whole, count):
+async def connected(whole: WholeBroker, count: int) -> int:
     """Connect so many clients, and return how many of them are let in."""
     host, _, port = whole.broker.bootstrap.rpartition(":")
     opened = [await asyncio.open_connection(host, int(port)) for _ in range(count)]
@@ -40,7 +45,7 @@ async def connected(whole, count):
     return sum(served)
 
 
-async def let_in(reader, writer) -> None:
+async def let_in(reader: StreamReader, writer: StreamWriter) -> None:
     writer.write(b"\0\0\0\x0a\0\x12\0\0\0\0\0\x07\xff\xff")  # ApiVersions
     try:
         await reader.readexactly(4)
@@ -48,7 +53,7 @@ async def let_in(reader, writer) -> None:
         reader.feed_eof()
 
 
-def alter(whole, **configs) -> None:
+def alter(whole: WholeBroker, **configs: str) -> None:
     changes = [
         IncrementalAlterConfigsRequest.Resource.Config(name=name.replace("_", "."), config_operation=SET, value=value)
         for name, value in configs.items()
@@ -58,12 +63,12 @@ def alter(whole, **configs) -> None:
     assert answer.error_code == 0, answer.error_message
 
 
-def test_limits_are_those_of_the_start(start) -> None:
+def test_limits_are_those_of_the_start(start: Callable[..., WholeBroker]) -> None:
     whole = start(max_connections_per_ip="2", max_connections_per_ip_overrides="10.0.0.1:7, 127.0.0.1:3")
     assert whole.wait(connected(whole, 5)) == 3
 
 
-def test_limits_can_be_altered_while_it_runs(start) -> None:
+def test_limits_can_be_altered_while_it_runs(start: Callable[..., WholeBroker]) -> None:
     whole = start()
     alter(whole, max_connections_per_ip="2")
     assert whole.wait(connected(whole, 5)) == 2
@@ -75,13 +80,13 @@ def test_limits_can_be_altered_while_it_runs(start) -> None:
     assert whole.wait(connected(whole, 5)) == 1
 
 
-def test_memory_for_requests_has_no_limit_unless_one_is_set(start) -> None:
+def test_memory_for_requests_has_no_limit_unless_one_is_set(start: Callable[..., WholeBroker]) -> None:
     unlimited = start().broker.server.request_memory
     unlimited.take(1 << 50)
     assert not unlimited.full
 
 
-def test_memory_for_requests_is_limited_where_that_is_set(start) -> None:
+def test_memory_for_requests_is_limited_where_that_is_set(start: Callable[..., WholeBroker]) -> None:
     memory = start(queued_max_request_bytes="1000").broker.server.request_memory
     memory.take(1000)
     assert memory.full

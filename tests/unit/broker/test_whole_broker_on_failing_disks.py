@@ -1,7 +1,11 @@
 """Disks that fail under a whole broker: what was acknowledged stays, the rest is refused, and the log says where."""
 
+from __future__ import annotations
+
 import errno
 import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -19,21 +23,21 @@ from tests.unit.broker.whole_broker import WholeBroker
 
 
 @pytest.fixture(autouse=True)
-def everything_is_said(caplog) -> None:
+def everything_is_said(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
 
 
 @pytest.fixture
-def disk():
+def disk() -> FaultyDisk:
     return FaultyDisk()
 
 
 @pytest.fixture
-def start(tmp_path, disk):
+def start(tmp_path: Path, disk: FaultyDisk) -> Iterator[Callable[..., WholeBroker]]:
     """Start a broker on two directories, the metadata in the first; what is still running is stopped at the end."""
     running = []
 
-    def start(**settings):
+    def start(**settings: str) -> WholeBroker:
         directories = ",".join(str(tmp_path / name) for name in ("first", "second"))
         whole = WholeBroker(directories, disk, **settings or {"log_flush_interval_messages": "1"})
         running.append(whole)
@@ -48,12 +52,12 @@ def start(tmp_path, disk):
 
 
 @pytest.fixture
-def whole(start):
+def whole(start: Callable[..., WholeBroker]) -> WholeBroker:
     """A broker with a topic in each of its directories, that syncs each record."""
     return filled(start())
 
 
-def filled(made):
+def filled(made: WholeBroker) -> WholeBroker:
     wanted = dict.fromkeys(made.broker.logs.directories)
     for number in range(20):
         if not wanted:
@@ -65,20 +69,20 @@ def filled(made):
     return made
 
 
-def in_directory(whole, name):
+def in_directory(whole: WholeBroker, name: str) -> str:
     """Return a topic in the directory of this name."""
     logs = whole.broker.logs
     return next(log.topic for log in logs if logs.directory_of(log).path.endswith(name))
 
 
-def produce(whole, topic, value):
+def produce(whole: WholeBroker, topic: str, value: bytes) -> ErrorCode:
     partition = ProduceRequest.Topic.Partition(index=0, records=build_batch([(None, value)]))
     data = [ProduceRequest.Topic(name=topic, partition_data=[partition])]
     answer = whole.call(ApiKey.PRODUCE, 9, acks=-1, timeout_ms=1000, topic_data=data)
     return ErrorCode(answer.responses[0].partition_responses[0].error_code)
 
 
-def read(whole, topic):
+def read(whole: WholeBroker, topic: str) -> list[bytes] | ErrorCode:
     """Return the values in a topic, or the error code."""
     partition = FetchRequest.Topic.Partition(partition=0, fetch_offset=0, partition_max_bytes=1)
     values, offset = [], 0
@@ -94,7 +98,9 @@ def read(whole, topic):
         offset += 1
 
 
-def test_a_failed_fsync_takes_its_directory_offline_and_no_other(whole, start, disk, caplog) -> None:
+def test_a_failed_fsync_takes_its_directory_offline_and_no_other(
+    whole: WholeBroker, start: Callable[..., WholeBroker], disk: FaultyDisk, caplog: pytest.LogCaptureFixture
+) -> None:
     broken, healthy = in_directory(whole, "second"), in_directory(whole, "first")
     for topic in (broken, healthy):
         assert produce(whole, topic, b"kept") == ErrorCode.NONE
@@ -124,7 +130,7 @@ def test_a_failed_fsync_takes_its_directory_offline_and_no_other(whole, start, d
     assert read(again, healthy) == [b"kept", b"kept too"]
 
 
-def directories(whole):
+def directories(whole: WholeBroker) -> dict[str, tuple[ErrorCode, set[str]]]:
     """Return what DescribeLogDirs says: the error of each directory and the topics in it, by its name."""
     found = whole.call(ApiKey.DESCRIBE_LOG_DIRS, 4, topics=None).results
     return {
@@ -133,7 +139,9 @@ def directories(whole):
     }
 
 
-def test_a_failed_shared_fsync_takes_its_directory_offline_and_no_other(start, disk) -> None:
+def test_a_failed_shared_fsync_takes_its_directory_offline_and_no_other(
+    start: Callable[..., WholeBroker], disk: FaultyDisk
+) -> None:
     whole = filled(start(barnabas_fsync="always"))
     broken, healthy = in_directory(whole, "second"), in_directory(whole, "first")
     for topic in (broken, healthy):
@@ -149,7 +157,7 @@ def test_a_failed_shared_fsync_takes_its_directory_offline_and_no_other(start, d
     assert healthy in told["first"][1]
 
 
-def test_a_broker_stops_once_the_directory_of_its_metadata_has_failed(whole, disk) -> None:
+def test_a_broker_stops_once_the_directory_of_its_metadata_has_failed(whole: WholeBroker, disk: FaultyDisk) -> None:
     failures = []
     whole.loop.set_exception_handler(lambda _, context: failures.append(context["exception"]))
     disk.arm("sync")
@@ -158,7 +166,9 @@ def test_a_broker_stops_once_the_directory_of_its_metadata_has_failed(whole, dis
     assert [type(failure) for failure in failures] == [InvariantError]
 
 
-def test_a_broker_starts_without_a_directory_that_cannot_be_used(whole, start, tmp_path, caplog) -> None:
+def test_a_broker_starts_without_a_directory_that_cannot_be_used(
+    whole: WholeBroker, start: Callable[..., WholeBroker], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     lost, healthy = in_directory(whole, "second"), in_directory(whole, "first")
     for topic in (lost, healthy):
         assert produce(whole, topic, b"kept") == ErrorCode.NONE
@@ -186,7 +196,7 @@ def test_a_broker_starts_without_a_directory_that_cannot_be_used(whole, start, t
 
 
 def test_what_was_in_a_directory_that_is_empty_now_is_said_to_begin_empty_before_it_is_served(
-    whole, start, tmp_path, caplog
+    whole: WholeBroker, start: Callable[..., WholeBroker], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     lost, healthy = in_directory(whole, "second"), in_directory(whole, "first")
     home = whole.broker.logs.directories[1].directory_id
@@ -208,7 +218,9 @@ def test_what_was_in_a_directory_that_is_empty_now_is_said_to_begin_empty_before
     assert uuid_text(home) not in caplog.text
 
 
-def test_a_failed_write_leaves_nothing_half_written_for_the_next_start(whole, start, disk) -> None:
+def test_a_failed_write_leaves_nothing_half_written_for_the_next_start(
+    whole: WholeBroker, start: Callable[..., WholeBroker], disk: FaultyDisk
+) -> None:
     broken = in_directory(whole, "second")
     assert produce(whole, broken, b"kept") == ErrorCode.NONE
     disk.arm("pwrite", errno.EIO)
@@ -221,7 +233,9 @@ def test_a_failed_write_leaves_nothing_half_written_for_the_next_start(whole, st
     assert read(again, broken) == [b"kept", b"after"]
 
 
-def test_a_full_disk_refuses_records_and_topics_and_goes_on_when_there_is_space(whole, disk, caplog) -> None:
+def test_a_full_disk_refuses_records_and_topics_and_goes_on_when_there_is_space(
+    whole: WholeBroker, disk: FaultyDisk, caplog: pytest.LogCaptureFixture
+) -> None:
     topic = in_directory(whole, "first")
     assert produce(whole, topic, b"before") == ErrorCode.NONE
     disk.full = True

@@ -35,7 +35,7 @@ def make() -> Iterator[Callable[..., WholeCluster]]:
 
 
 @pytest.fixture
-def said(caplog) -> Callable[[], str]:
+def said(caplog: pytest.LogCaptureFixture) -> Callable[[], str]:
     """Return what was logged until now, with why starts failed."""
     caplog.set_level(logging.INFO)
     return lambda: caplog.text
@@ -51,7 +51,7 @@ def refused(cluster: WholeCluster, host: Host) -> str:
     return why[0]
 
 
-def test_a_second_broker_of_an_id_is_told_so(make) -> None:
+def test_a_second_broker_of_an_id_is_told_so(make: Callable[..., WholeCluster]) -> None:
     cluster = make(APART)
     cluster.start()
     settings = node_settings(4, APART, listeners=f"PLAINTEXT://b5:{PORT}", **SOON)
@@ -60,7 +60,7 @@ def test_a_second_broker_of_an_id_is_told_so(make) -> None:
     assert not cluster.broker(cluster.active).image.brokers[4].fenced
 
 
-def test_a_broker_of_another_cluster_is_told_so(make, said) -> None:
+def test_a_broker_of_another_cluster_is_told_so(make: Callable[..., WholeCluster], said: Callable[[], str]) -> None:
     cluster = make(APART)
     cluster.start(1, 2, 3)
     settings = node_settings(4, APART, barnabas_cluster_id=OTHER)
@@ -72,7 +72,7 @@ def test_a_broker_of_another_cluster_is_told_so(make, said) -> None:
 
 
 def test_an_advertised_address_that_nobody_reaches_is_named_by_who_tries_and_keeps_nobody_in_sync_there(
-    make, said
+    make: Callable[..., WholeCluster], said: Callable[[], str]
 ) -> None:
     cluster = make()
     cluster.add(3, advertised_listeners=f"PLAINTEXT://nowhere:{PORT},CONTROLLER://b3:{CONTROLLER_PORT}")
@@ -85,7 +85,7 @@ def test_an_advertised_address_that_nobody_reaches_is_named_by_who_tries_and_kee
     assert f"Cannot talk to node 3 at nowhere:{PORT}" in said()
 
 
-def test_a_data_directory_of_another_node_is_not_taken(make) -> None:
+def test_a_data_directory_of_another_node_is_not_taken(make: Callable[..., WholeCluster]) -> None:
     cluster = make(APART)
     cluster.start()
     cluster.stop(4)
@@ -95,7 +95,9 @@ def test_a_data_directory_of_another_node_is_not_taken(make) -> None:
     assert "says that the data is of node 4, and this is node.id=5" in refused(cluster, host)
 
 
-def test_a_controller_of_another_cluster_at_a_voters_address_has_no_part_in_the_quorum(make, said) -> None:
+def test_a_controller_of_another_cluster_at_a_voters_address_has_no_part_in_the_quorum(
+    make: Callable[..., WholeCluster], said: Callable[[], str]
+) -> None:
     cluster = make(dict.fromkeys((1, 2, 3), CONTROLLER))
     cluster.add(3, barnabas_cluster_id=OTHER)
     cluster.start(1, 2, 3)
@@ -106,7 +108,9 @@ def test_a_controller_of_another_cluster_at_a_voters_address_has_no_part_in_the_
     assert cluster.broker(3).controller.leader_id == -1
 
 
-def test_a_controller_with_other_voters_does_not_lead(make, said) -> None:
+def test_a_controller_with_other_voters_does_not_lead(
+    make: Callable[..., WholeCluster], said: Callable[[], str]
+) -> None:
     cluster = make(dict.fromkeys((1, 2, 3), CONTROLLER), barnabas_cluster_id=OTHER)
     cluster.start(1, 2)
     assert cluster.active in (1, 2)
@@ -130,7 +134,9 @@ def test_a_controller_with_other_voters_does_not_lead(make, said) -> None:
         (CONTROLLER_PORT, ApiKey.PRODUCE, 9),
     ],
 )
-def test_a_request_at_the_wrong_listener_ends_its_connection_and_is_named(make, said, port, key, version) -> None:
+def test_a_request_at_the_wrong_listener_ends_its_connection_and_is_named(
+    make: Callable[..., WholeCluster], said: Callable[[], str], port: int, key: ApiKey, version: int
+) -> None:
     cluster = make({1: BOTH})
     cluster.start()
     fields = {
@@ -153,7 +159,9 @@ def test_a_request_at_the_wrong_listener_ends_its_connection_and_is_named(make, 
 
 
 @pytest.mark.parametrize(("replica", "of_epoch"), [(9, 1), (2, 0)], ids=["no broker", "no run of this broker"])
-def test_a_client_that_says_it_is_a_replica_moves_no_high_watermark(make, replica, of_epoch) -> None:
+def test_a_client_that_says_it_is_a_replica_moves_no_high_watermark(
+    make: Callable[..., WholeCluster], replica: int, of_epoch: int
+) -> None:
     cluster = make(min_insync_replicas="1")
     cluster.start()
     cluster.create(1, "t", replication_factor=3)
@@ -181,7 +189,7 @@ def test_a_client_that_says_it_is_a_replica_moves_no_high_watermark(make, replic
     )
 
 
-def test_a_client_that_says_it_is_a_broker_without_its_epoch_fences_nobody(make) -> None:
+def test_a_client_that_says_it_is_a_broker_without_its_epoch_fences_nobody(make: Callable[..., WholeCluster]) -> None:
     cluster = make()
     cluster.start()
     other = cluster.follower()
@@ -194,7 +202,7 @@ def test_a_client_that_says_it_is_a_broker_without_its_epoch_fences_nobody(make)
     assert not cluster.broker(cluster.active).image.brokers[other].fenced
 
 
-def test_more_replicas_than_live_brokers_are_refused_with_their_number(make) -> None:
+def test_more_replicas_than_live_brokers_are_refused_with_their_number(make: Callable[..., WholeCluster]) -> None:
     cluster = make()
     cluster.start(1, 2)
     answer = cluster.create(1, "t", replication_factor=3)

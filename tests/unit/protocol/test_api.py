@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import pytest
 
 from protocol.api import APIS, FEATURES, ApiKey, request_class, response_class
@@ -5,7 +7,7 @@ from tests.declared import declared_messages
 
 
 @pytest.mark.parametrize("key", ApiKey)
-def test_the_messages_of_an_api_are_declared_together_or_not_at_all(key) -> None:
+def test_the_messages_of_an_api_are_declared_together_or_not_at_all(key: ApiKey) -> None:
     names = {message.__name__ for message in declared_messages()}
     name = APIS[key].name
     if f"{name}Request" in names:

@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import linecache
 import traceback
 
@@ -5,6 +7,7 @@ import pytest
 
 from protocol.compiler import compile_decoder, compile_encoder
 from protocol.messages.fetch import FetchResponse
+from tests.unit.protocol.conftest import Order
 
 
 def test_a_run_of_fixed_fields_is_one_call() -> None:
@@ -13,7 +16,7 @@ def test_a_run_of_fixed_fields_is_one_call() -> None:
     assert "pack_ihqqqB(" in encoder
 
 
-def test_a_traceback_shows_the_generated_line(order) -> None:
+def test_a_traceback_shows_the_generated_line(order: type[Order]) -> None:
     value = order(number="five", buyer=order.Buyer(name="b"), lines=[])
     with pytest.raises(Exception, match="required argument is not an integer") as failed:
         value.encode(0)
@@ -22,6 +25,6 @@ def test_a_traceback_shows_the_generated_line(order) -> None:
     assert "message.number" in shown
 
 
-def test_the_source_is_kept_for_debuggers(order) -> None:
+def test_the_source_is_kept_for_debuggers(order: type[Order]) -> None:
     order(number=1, buyer=order.Buyer(name="b"), lines=[]).encode(2)
     assert linecache.getline("<Order v2 encode>", 1) == "def encode(message, out, cuts):\n"

@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import struct
 import tracemalloc
 
@@ -5,22 +7,23 @@ import pytest
 
 from protocol.errors import DecodeError
 from protocol.messages.metadata import MetadataRequest
+from tests.unit.protocol.conftest import Order
 
 
 @pytest.fixture
-def data(order):
+def data(order: type[Order]) -> dict[int, bytes]:
     """A message in every version."""
     value = order(number=5, buyer=order.Buyer(name="bo"), lines=[order.Line(item="i", counts=[7])])
     return {version: value.encode(version) for version in range(4)}
 
 
-def test_fields_that_the_version_lacks_have_their_defaults(order, data) -> None:
+def test_fields_that_the_version_lacks_have_their_defaults(order: type[Order], data: dict[int, bytes]) -> None:
     decoded = order.decode(data[0], 0)
     assert (decoded.note, decoded.urgent, decoded.parent) == (None, -1, -1)
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_bytes_left_over_are_refused(order, data, version) -> None:
+def test_bytes_left_over_are_refused(order: type[Order], data: dict[int, bytes], version: int) -> None:
     with pytest.raises(DecodeError, match="Order ends at byte"):
         order.decode(data[version] + b"\0", version)
 
@@ -35,13 +38,15 @@ def test_bytes_left_over_are_passed_over_where_a_client_is_known_to_send_them() 
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_a_message_that_ends_early_is_refused_wherever_it_ends(order, data, version) -> None:
+def test_a_message_that_ends_early_is_refused_wherever_it_ends(
+    order: type[Order], data: dict[int, bytes], version: int
+) -> None:
     for size in range(len(data[version])):
         with pytest.raises(DecodeError):
             order.decode(data[version][:size], version)
 
 
-def test_null_where_there_must_be_none_is_refused_by_name(order) -> None:
+def test_null_where_there_must_be_none_is_refused_by_name(order: type[Order]) -> None:
     with pytest.raises(DecodeError, match=r"Order\.buyer\.name must not be null"):
         order.decode(struct.pack(">ih", 5, -1), 0)
     with pytest.raises(DecodeError, match=r"Order\.lines must not be null"):
@@ -49,7 +54,7 @@ def test_null_where_there_must_be_none_is_refused_by_name(order) -> None:
 
 
 @pytest.mark.parametrize("count", [2**31 - 1, 2**20])
-def test_a_count_is_checked_before_anything_is_allocated(order, count) -> None:
+def test_a_count_is_checked_before_anything_is_allocated(order: type[Order], count: int) -> None:
     tracemalloc.start()
     try:
         with pytest.raises(DecodeError, match=rf"Order\.lines: {count} elements do not fit"):
@@ -59,13 +64,13 @@ def test_a_count_is_checked_before_anything_is_allocated(order, count) -> None:
         tracemalloc.stop()
 
 
-def test_a_count_of_numbers_is_checked_likewise(order) -> None:
+def test_a_count_of_numbers_is_checked_likewise(order: type[Order]) -> None:
     with pytest.raises(DecodeError, match=r"Order\.lines\.counts: 1000000 elements"):
         order.decode(struct.pack(">ihbihi", 5, 0, -1, 1, 0, 1_000_000) + bytes(100), 0)
 
 
-def test_more_elements_than_can_be_decoded_in_time_are_refused_however_small(order) -> None:
-    def lines(count, each):
+def test_more_elements_than_can_be_decoded_in_time_are_refused_however_small(order: type[Order]) -> None:
+    def lines(count: int, each: int) -> bytes:
         return struct.pack(">ihbi", 5, 0, -1, count) + struct.pack(">hi", 0, each) * count + bytes(4 * each * count)
 
     with pytest.raises(DecodeError, match=r"Order\.lines: more than 200000 elements in one message"):
@@ -74,7 +79,7 @@ def test_more_elements_than_can_be_decoded_in_time_are_refused_however_small(ord
         order.decode(struct.pack(">ihbi", 5, 0, -1, 2) + (struct.pack(">hi", 0, 100_000) + bytes(400_000)) * 2, 0)
 
 
-def test_more_tagged_fields_than_anybody_needs_are_refused(order, data) -> None:
+def test_more_tagged_fields_than_anybody_needs_are_refused(order: type[Order], data: dict[int, bytes]) -> None:
     tag = bytes.fromhex("63 00")
     assert order.decode(data[3][:-1] + bytes([64]) + tag * 64, 3).parent == -1
     for count in (b"\x41", b"\x80\x01"):
@@ -82,28 +87,30 @@ def test_more_tagged_fields_than_anybody_needs_are_refused(order, data) -> None:
             order.decode(data[3][:-1] + count + tag * 200, 3)
 
 
-def test_a_tagged_field_must_fill_its_size(order, data) -> None:
+def test_a_tagged_field_must_fill_its_size(order: type[Order], data: dict[int, bytes]) -> None:
     wrong = data[3][:-1] + bytes.fromhex("01 00 09 0000000000000002 00")
     with pytest.raises(DecodeError, match=r"Order\.parent ends at byte"):
         order.decode(wrong, 3)
 
 
-def test_an_unknown_tagged_field_is_passed_over_beside_known_ones(order, data) -> None:
+def test_an_unknown_tagged_field_is_passed_over_beside_known_ones(order: type[Order], data: dict[int, bytes]) -> None:
     tags = bytes.fromhex("02 00 08 0000000000000002 63 03 616263")
     assert order.decode(data[3][:-1] + tags, 3).parent == 2
 
 
-def test_text_that_is_not_utf_8_is_taken_with_replacement_characters(order, data) -> None:
+def test_text_that_is_not_utf_8_is_taken_with_replacement_characters(
+    order: type[Order], data: dict[int, bytes]
+) -> None:
     decoded = order.decode(data[0].replace(b"bo", b"b\xff"), 0)
     assert decoded.buyer.name == "b\N{REPLACEMENT CHARACTER}"
 
 
-def test_a_message_may_begin_anywhere_in_its_buffer(order, data) -> None:
+def test_a_message_may_begin_anywhere_in_its_buffer(order: type[Order], data: dict[int, bytes]) -> None:
     assert order.decode(memoryview(b"head" + data[1]), 1, 4) == order.decode(data[1], 1)
 
 
-def test_text_is_never_longer_than_every_version_can_tell(order) -> None:
-    def named(size):
+def test_text_is_never_longer_than_every_version_can_tell(order: type[Order]) -> None:
+    def named(size: int) -> bytes:
         return order(number=5, buyer=order.Buyer(name="n" * size), lines=[]).encode(2)
 
     assert len(order.decode(named(32767), 2).buyer.name) == 32767

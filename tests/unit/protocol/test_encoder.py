@@ -1,14 +1,17 @@
+from __future__ import annotations
+
 import pytest
 
 from protocol.errors import ErrorCode, KafkaError
+from tests.unit.protocol.conftest import Order
 
 
 @pytest.fixture
-def small(order):
+def small(order: type[Order]) -> Order:
     return order(number=5, buyer=order.Buyer(name="bo"), lines=[order.Line(item="i", counts=[7])])
 
 
-def test_old_versions_have_lengths_of_a_fixed_width(small) -> None:
+def test_old_versions_have_lengths_of_a_fixed_width(small: Order) -> None:
     assert small.encode(0).hex(" ") == (
         "00 00 00 05 "  # number
         "00 02 62 6f "  # buyer
@@ -20,7 +23,7 @@ def test_old_versions_have_lengths_of_a_fixed_width(small) -> None:
     )
 
 
-def test_flexible_versions_have_compact_lengths_and_end_each_struct_with_tagged_fields(small) -> None:
+def test_flexible_versions_have_compact_lengths_and_end_each_struct_with_tagged_fields(small: Order) -> None:
     assert small.encode(3).hex(" ") == (
         "00 00 00 05 "  # number
         "00 ff ff "  # null note, urgent
@@ -32,7 +35,9 @@ def test_flexible_versions_have_compact_lengths_and_end_each_struct_with_tagged_
     )
 
 
-def test_tagged_fields_are_written_in_the_order_of_their_tags_and_only_when_set(order, small) -> None:
+def test_tagged_fields_are_written_in_the_order_of_their_tags_and_only_when_set(
+    order: type[Order], small: Order
+) -> None:
     small.courier = order.Courier(id=1)
     small.parent = 2
     assert small.encode(3).endswith(bytes.fromhex("02 00 08 0000000000000002 01 06 00000001 01 00"))
@@ -42,12 +47,12 @@ def test_tagged_fields_are_written_in_the_order_of_their_tags_and_only_when_set(
     assert small.encode(3).endswith(bytes.fromhex("01 00 00"))
 
 
-def test_a_nullable_struct_begins_with_whether_it_is_there(order, small) -> None:
+def test_a_nullable_struct_begins_with_whether_it_is_there(order: type[Order], small: Order) -> None:
     small.sender = order.Buyer(name="s")
     assert bytes.fromhex("0002 626f 01 0001 73") in small.encode(0)
 
 
-def test_a_field_that_the_version_lacks_is_left_out_when_it_may_be_and_refused_otherwise(small) -> None:
+def test_a_field_that_the_version_lacks_is_left_out_when_it_may_be_and_refused_otherwise(small: Order) -> None:
     plain = small.encode(0)
     small.note = "ignorable"
     assert small.encode(0) == plain
@@ -58,19 +63,19 @@ def test_a_field_that_the_version_lacks_is_left_out_when_it_may_be_and_refused_o
     assert small.encode(1)
 
 
-def test_a_length_of_127_and_more_takes_two_bytes(order, small) -> None:
+def test_a_length_of_127_and_more_takes_two_bytes(order: type[Order], small: Order) -> None:
     for size, length in ((126, "7f"), (127, "8001")):
         small.buyer = order.Buyer(name="n" * size)
         assert bytes.fromhex(length) + b"n" * size in small.encode(2)
 
 
-def test_null_where_there_must_be_none_is_the_callers_mistake(small) -> None:
+def test_null_where_there_must_be_none_is_the_callers_mistake(small: Order) -> None:
     small.lines = None
     with pytest.raises(TypeError):
         small.encode(0)
 
 
-def test_a_value_that_does_not_fit_into_its_field_is_refused(order, small) -> None:
+def test_a_value_that_does_not_fit_into_its_field_is_refused(order: type[Order], small: Order) -> None:
     small.buyer = order.Buyer(name="n" * 32768)
     with pytest.raises(KafkaError, match="Order v0 cannot carry a value") as refused:
         small.encode(0)

@@ -4,23 +4,24 @@ import pytest
 
 from protocol.fields import default_struct, fields_of, parse_versions
 from protocol.schema import Int32, struct, wire
+from tests.unit.protocol.conftest import Order
 
 
 @pytest.mark.parametrize(
     ("text", "versions"), [("3+", range(3, 0x8000)), ("-12", range(13)), ("3-7", range(3, 8)), ("3", range(3, 4))]
 )
-def test_versions_are_written_as_kafka_writes_them(text, versions) -> None:
+def test_versions_are_written_as_kafka_writes_them(text: str, versions: range) -> None:
     assert parse_versions(text) == versions
 
 
-def test_a_field_without_a_default_must_be_given_and_still_has_the_implied_one(order) -> None:
+def test_a_field_without_a_default_must_be_given_and_still_has_the_implied_one(order: type[Order]) -> None:
     number = fields_of(order)[0]
     assert (number.required, number.default) == (True, 0)
     with pytest.raises(TypeError, match="number"):
         order(buyer=order.Buyer(name="b"), lines=[])
 
 
-def test_null_and_tags_are_allowed_where_the_field_exists_unless_said_otherwise(order) -> None:
+def test_null_and_tags_are_allowed_where_the_field_exists_unless_said_otherwise(order: type[Order]) -> None:
     fields = {field.name: field for field in fields_of(order)}
     assert fields["note"].nullable == fields["note"].versions == parse_versions("1+")
     assert fields["marks"].nullable == parse_versions("1+")
@@ -29,7 +30,7 @@ def test_null_and_tags_are_allowed_where_the_field_exists_unless_said_otherwise(
     assert [fields["courier"].is_tagged_at(version) for version in (2, 3)] == [False, True]
 
 
-def test_the_struct_of_defaults_is_shared_and_cannot_be_changed(order) -> None:
+def test_the_struct_of_defaults_is_shared_and_cannot_be_changed(order: type[Order]) -> None:
     one, other = (order(number=i, buyer=order.Buyer(name="b"), lines=[]) for i in range(2))
     assert one.courier is other.courier is default_struct(order.Courier)
     assert one.courier == order.Courier()

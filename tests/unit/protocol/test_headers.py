@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import pytest
 
 from protocol.api import ApiKey
@@ -30,7 +32,7 @@ def test_the_client_id_may_be_null_or_no_text() -> None:
 
 
 @pytest.mark.parametrize("whole", [OLD, FLEXIBLE], ids=["old", "flexible"])
-def test_a_header_that_ends_early_is_refused(whole) -> None:
+def test_a_header_that_ends_early_is_refused(whole: bytes) -> None:
     for size in range(len(whole)):
         with pytest.raises(DecodeError):
             decode_request_header(whole[:size])
@@ -43,7 +45,7 @@ def test_an_unknown_api_is_refused() -> None:
 
 @pytest.mark.parametrize("client_id", [None, "", "me"])
 @pytest.mark.parametrize("version", [11, 12])
-def test_a_request_header_is_read_back(client_id, version) -> None:
+def test_a_request_header_is_read_back(client_id: str | None, version: int) -> None:
     header = RequestHeader(ApiKey.FETCH, version, 3, client_id)
     data = encode_request_header(header)
     assert decode_request_header(data) == (header, len(data))

@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,7 +31,7 @@ class Slice:
 @pytest.mark.parametrize(
     ("value", "data"), [(0, "00"), (127, "7f"), (128, "8001"), (300, "ac02"), (2**31 - 1, "ffffffff07")]
 )
-def test_an_unsigned_varint_has_seven_bits_a_byte_lowest_first(value, data) -> None:
+def test_an_unsigned_varint_has_seven_bits_a_byte_lowest_first(value: int, data: str) -> None:
     out = bytearray()
     put_uvarint(out, value)
     assert out.hex() == data
@@ -37,14 +39,14 @@ def test_an_unsigned_varint_has_seven_bits_a_byte_lowest_first(value, data) -> N
 
 
 @pytest.mark.parametrize(("value", "data"), [(0, "00"), (-1, "01"), (1, "02"), (-64, "7f"), (64, "8001")])
-def test_a_varint_is_zig_zag(value, data) -> None:
+def test_a_varint_is_zig_zag(value: int, data: str) -> None:
     out = bytearray()
     put_varint(out, value)
     assert out.hex() == data
 
 
 @given(st.integers(-(2**63), 2**63 - 1))
-def test_a_varint_is_read_back(value) -> None:
+def test_a_varint_is_read_back(value: int) -> None:
     out = bytearray()
     put_varint(out, value)
     assert read_varint(out, 0) == (value, len(out))
@@ -64,7 +66,7 @@ def test_tagged_fields_are_skipped() -> None:
 
 
 @pytest.mark.parametrize("count", [b"\x41", b"\xff\xff\xff\xff\x07"])
-def test_more_tagged_fields_than_anybody_needs_are_refused_before_they_are_read(count) -> None:
+def test_more_tagged_fields_than_anybody_needs_are_refused_before_they_are_read(count: bytes) -> None:
     with pytest.raises(DecodeError, match="more than 64 tagged fields"):
         skip_tagged_fields(count + bytes(200), 0)
 
@@ -77,7 +79,7 @@ def test_a_uuid_is_unpadded_url_safe_base64() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "A" * 21, "A" * 23, "A" * 21 + "=", "ü" * 22])
-def test_anything_else_is_no_uuid(text) -> None:
+def test_anything_else_is_no_uuid(text: str) -> None:
     with pytest.raises(ValueError, match="not a uuid"):
         uuid_parse(text)
 

@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import subprocess
 import sys
 
@@ -5,6 +7,7 @@ import pytest
 
 from protocol.errors import DecodeError, ErrorCode, KafkaError
 from protocol.schema import maker
+from tests.unit.protocol.conftest import Order
 
 
 class Slice:
@@ -19,23 +22,23 @@ class Slice:
 
 
 @pytest.fixture
-def small(order):
+def small(order: type[Order]) -> Order:
     return order(number=5, buyer=order.Buyer(name="b"), lines=[order.Line(item="i", counts=[1, 2])])
 
 
-def test_a_message_has_slots_and_defaults(order, small) -> None:
+def test_a_message_has_slots_and_defaults(order: type[Order], small: Order) -> None:
     assert (small.note, small.urgent, small.marks) == (None, -1, [])
     assert not hasattr(small, "__dict__")
     with pytest.raises(TypeError, match="nmber"):
         order(nmber=1)
 
 
-def test_a_default_list_is_a_new_one_each_time(order, small) -> None:
+def test_a_default_list_is_a_new_one_each_time(order: type[Order], small: Order) -> None:
     small.marks.append(bytes(16))
     assert order(number=5, buyer=small.buyer, lines=[]).marks == []
 
 
-def test_messages_are_equal_when_their_fields_are(order, small) -> None:
+def test_messages_are_equal_when_their_fields_are(order: type[Order], small: Order) -> None:
     again = order(number=5, buyer=order.Buyer(name="b"), lines=[order.Line(item="i", counts=[1, 2])])
     assert small == again
     again.lines[0].counts[0] = 7
@@ -43,14 +46,14 @@ def test_messages_are_equal_when_their_fields_are(order, small) -> None:
     assert small.buyer != order.Line(item="b")
 
 
-def test_repr_can_be_read(small) -> None:
+def test_repr_can_be_read(small: Order) -> None:
     assert repr(small).startswith(
         "Order(number=5, note=None, urgent=-1, buyer=Buyer(name='b'), sender=None, lines=[Line("
     )
 
 
 @pytest.mark.parametrize("version", [-1, 4])
-def test_a_version_that_is_not_declared_is_refused(order, small, version) -> None:
+def test_a_version_that_is_not_declared_is_refused(order: type[Order], small: Order, version: int) -> None:
     with pytest.raises(DecodeError, match="Order has no version"):
         order.decode(b"", version)
     with pytest.raises(KafkaError) as refused:
@@ -58,7 +61,7 @@ def test_a_version_that_is_not_declared_is_refused(order, small, version) -> Non
     assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_records_in_files_are_passed_on_unread_in_their_place(small) -> None:
+def test_records_in_files_are_passed_on_unread_in_their_place(small: Order) -> None:
     small.goods = b"abcdefgh"
     plain = small.encode(2)
     small.goods = [first, second] = [Slice(b"abc"), Slice(b"defgh")]
@@ -69,7 +72,7 @@ def test_records_in_files_are_passed_on_unread_in_their_place(small) -> None:
     assert small.encode(2) == plain
 
 
-def test_one_slice_may_stand_alone_and_none_is_empty_rather_than_null(order, small) -> None:
+def test_one_slice_may_stand_alone_and_none_is_empty_rather_than_null(order: type[Order], small: Order) -> None:
     small.goods = Slice(b"abc")
     assert order.decode(small.encode(2), 2).goods == b"abc"
     small.goods = []
@@ -77,7 +80,7 @@ def test_one_slice_may_stand_alone_and_none_is_empty_rather_than_null(order, sma
     assert len(small.encode_parts(2)) == 1
 
 
-def test_records_are_views_of_the_buffer_and_all_else_is_copied_out(order, small) -> None:
+def test_records_are_views_of_the_buffer_and_all_else_is_copied_out(order: type[Order], small: Order) -> None:
     small.goods, small.blob = b"goods", b"blob"
     buffer = bytearray(small.encode(1))
     decoded = order.decode(buffer, 1)
@@ -93,7 +96,7 @@ def test_declaring_and_importing_messages_is_cheap() -> None:
     assert done.stdout == "set()\n"
 
 
-def test_a_maker_makes_what_calling_the_class_makes(order, small) -> None:
+def test_a_maker_makes_what_calling_the_class_makes(order: type[Order], small: Order) -> None:
     made = maker(order)(number=5, buyer=order.Buyer(name="b"), lines=small.lines)
     assert type(made) is order
     assert made == small

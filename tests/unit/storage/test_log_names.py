@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import re
 from random import Random
 
@@ -18,20 +20,20 @@ KEYS = [("topic", 0), ("a.b-c_d", 17), ("x-1", 2)]
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_a_logs_name_tells_whose_it_is(key) -> None:
+def test_a_logs_name_tells_whose_it_is(key: tuple[str, int]) -> None:
     assert parse_log_name(log_name(key)) == key
     assert parse_future_name(log_name(key)) is None
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_a_copys_name_tells_whose_it_will_be(key) -> None:
+def test_a_copys_name_tells_whose_it_will_be(key: tuple[str, int]) -> None:
     name = unique_name(key, FUTURE_SUFFIX, Random(1))
     assert re.fullmatch(re.escape(log_name(key)) + r"\.[0-9a-f]{32}-future", name)
     assert (parse_future_name(name), parse_log_name(name)) == (key, None)
 
 
 @pytest.mark.parametrize("name", ["", "topic", "-1", "topic-", "topic-x", "topic-²", "x-future", "topic-0.-delete"])
-def test_other_names_are_nobodys(name) -> None:
+def test_other_names_are_nobodys(name: str) -> None:
     assert (parse_log_name(name), parse_future_name(name)) == (None, None)
 
 

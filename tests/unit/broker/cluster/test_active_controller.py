@@ -10,6 +10,8 @@ import pytest
 
 from broker.cluster.active_controller import ActiveController
 from broker.settings import check_settings
+from controller.image import MetadataImage
+from protocol.schema import Message
 from tests.unit.broker.node import VirtualLoop
 from tests.unit.broker.whole_cluster import BOTH, BROKER, CONTROLLER, WholeCluster
 
@@ -23,13 +25,13 @@ class Broken:
     leads = is_only_voter = False
     epoch = 1
 
-    def __init__(self, loop) -> None:
+    def __init__(self, loop: VirtualLoop) -> None:
         self.changed = loop.create_future()
 
-    def subscribe(self, _subscriber) -> None:
+    def subscribe(self, _subscriber: Callable[[MetadataImage, MetadataImage, tuple[Message, ...]], None]) -> None:
         pass
 
-    def leader_change(self):
+    def leader_change(self) -> asyncio.Future[object]:
         return self.changed
 
     @property
@@ -52,30 +54,30 @@ def make() -> Iterator[Callable[..., WholeCluster]]:
 
 
 @pytest.fixture
-def apart(make):
+def apart(make: Callable[..., WholeCluster]) -> WholeCluster:
     """Three controllers and two brokers, each a process of its own."""
     return make(APART)
 
 
-def fenced(cluster, broker_id):
+def fenced(cluster: WholeCluster, broker_id: int) -> bool:
     return cluster.broker(cluster.active).image.brokers[broker_id].fenced
 
 
-def fenced_after(cluster, broker_id):
+def fenced_after(cluster: WholeCluster, broker_id: int) -> float:
     """Return how long it takes until a broker is fenced, in s."""
     begin = cluster.schedule.now
     cluster.until(lambda: fenced(cluster, broker_id), "fenced")
     return cluster.schedule.now - begin
 
 
-def test_a_broker_whose_process_has_ended_is_fenced_at_once(apart) -> None:
+def test_a_broker_whose_process_has_ended_is_fenced_at_once(apart: WholeCluster) -> None:
     apart.kill(4)
     assert fenced_after(apart, 4) < 0.1
     assert not fenced(apart, 5)
 
 
 def test_a_broker_whose_connection_breaks_and_that_cannot_be_reached_is_fenced_after_the_grace_and_not_before(
-    apart,
+    apart: WholeCluster,
 ) -> None:
     apart.kill(4)
     apart.let_pass(0.01)  # the end of its connections has arrived
@@ -88,32 +90,32 @@ def test_a_broker_whose_connection_breaks_and_that_cannot_be_reached_is_fenced_a
     assert not fenced(apart, 5)
 
 
-def test_a_broker_that_hangs_is_fenced_after_its_session(apart) -> None:
+def test_a_broker_that_hangs_is_fenced_after_its_session(apart: WholeCluster) -> None:
     apart.hosts[4].pause()
     assert SESSION_S - 2.5 < fenced_after(apart, 4) < SESSION_S + 1
 
 
-def test_a_broker_that_is_cut_off_is_fenced_after_its_session(apart) -> None:
+def test_a_broker_that_is_cut_off_is_fenced_after_its_session(apart: WholeCluster) -> None:
     for controller in (1, 2, 3):
         apart.cut(4, controller)
     assert SESSION_S - 2.5 < fenced_after(apart, 4) < SESSION_S + 1
 
 
-def test_a_broker_that_is_heard_again_is_unfenced(apart) -> None:
+def test_a_broker_that_is_heard_again_is_unfenced(apart: WholeCluster) -> None:
     apart.hosts[4].pause()
     fenced_after(apart, 4)
     apart.hosts[4].resume()
     apart.until(lambda: not fenced(apart, 4))
 
 
-def test_a_broker_is_not_fenced_for_a_new_leadership(apart) -> None:
+def test_a_broker_is_not_fenced_for_a_new_leadership(apart: WholeCluster) -> None:
     apart.kill(apart.active)
     apart.let_pass(GRACE_S + SESSION_S + 2)
     assert not fenced(apart, 4)
     assert not fenced(apart, 5)
 
 
-def test_a_leader_that_was_killed_is_fenced_soon_as_a_broker_too(make) -> None:
+def test_a_leader_that_was_killed_is_fenced_soon_as_a_broker_too(make: Callable[..., WholeCluster]) -> None:
     cluster = make()
     killed = cluster.active
     cluster.kill(killed)
@@ -121,7 +123,7 @@ def test_a_leader_that_was_killed_is_fenced_soon_as_a_broker_too(make) -> None:
     assert fenced_after(cluster, killed) < 1.5
 
 
-def test_a_leader_that_hangs_is_fenced_as_a_broker_too(make) -> None:
+def test_a_leader_that_hangs_is_fenced_as_a_broker_too(make: Callable[..., WholeCluster]) -> None:
     cluster = make()
     hangs = cluster.active
     cluster.hosts[hangs].pause()
@@ -129,7 +131,7 @@ def test_a_leader_that_hangs_is_fenced_as_a_broker_too(make) -> None:
     assert fenced_after(cluster, hangs) < SESSION_S + 1
 
 
-def test_leaders_give_way_to_those_that_are_preferred(make) -> None:
+def test_leaders_give_way_to_those_that_are_preferred(make: Callable[..., WholeCluster]) -> None:
     cluster = make(leader_imbalance_check_interval_seconds="5", leader_imbalance_per_broker_percentage="0")
     stays = cluster.active
     cluster.create(stays, "t", partitions=6)
@@ -138,7 +140,7 @@ def test_leaders_give_way_to_those_that_are_preferred(make) -> None:
     assert all(state.leader != other for state in cluster.broker(stays).image.topic("t").partitions.values())
     cluster.start(other)
 
-    def all_are_preferred():
+    def all_are_preferred() -> bool:
         states = cluster.broker(stays).image.topic("t").partitions.values()
         return all(state.leader == state.replicas[0] for state in states)
 
@@ -146,7 +148,7 @@ def test_leaders_give_way_to_those_that_are_preferred(make) -> None:
     cluster.until(all_are_preferred)
 
 
-def test_who_leads_no_more_has_no_duties(make) -> None:
+def test_who_leads_no_more_has_no_duties(make: Callable[..., WholeCluster]) -> None:
     cluster = make()
     was = cluster.active
     others = [node for node in cluster.running if node != was]
@@ -159,7 +161,9 @@ def test_who_leads_no_more_has_no_duties(make) -> None:
     assert duties._timers == {}
 
 
-def test_a_controller_that_was_killed_waits_for_no_session_of_its_own_last_run_and_warns_of_none(make, caplog) -> None:
+def test_a_controller_that_was_killed_waits_for_no_session_of_its_own_last_run_and_warns_of_none(
+    make: Callable[..., WholeCluster], caplog: pytest.LogCaptureFixture
+) -> None:
     cluster = make({1: BOTH, 2: BROKER}, **{"barnabas.cluster.id": "A" * 22})
     cluster.kill(1)
     caplog.clear()
@@ -169,7 +173,7 @@ def test_a_controller_that_was_killed_waits_for_no_session_of_its_own_last_run_a
     assert "not heard any more" not in caplog.text
 
 
-def test_a_broker_that_was_killed_with_the_controller_comes_back_before_its_session_ends(apart) -> None:
+def test_a_broker_that_was_killed_with_the_controller_comes_back_before_its_session_ends(apart: WholeCluster) -> None:
     apart.kill(4)
     apart.kill(apart.active)
     begin = apart.schedule.now

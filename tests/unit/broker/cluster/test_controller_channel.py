@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Iterator
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from broker.cluster.controller_channel import MOST_FORWARDED, ControllerChannel
 from broker.network.connection import RequestContext
+from broker.network.peer import Peer
 from broker.own_resources import answer_partly
 from broker.topic_creation import create_anywhere
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode, KafkaError
 from protocol.headers import decode_request_header
 from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
-from protocol.messages.create_topics import CreateTopicsRequest
+from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from protocol.messages.delete_topics import DeleteTopicsRequest
-from protocol.messages.envelope import EnvelopeResponse
+from protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 from protocol.primitives import read_parts
 from protocol.records.principal import decode_principal
+from protocol.schema import Message
 from tests.unit.broker.peer_node import Network
 
 HEARTBEAT = BrokerHeartbeatRequest(
@@ -33,17 +37,17 @@ HERE = "the answer from here"
 class Quorum:
     """Knows who leads."""
 
-    def __init__(self, loop) -> None:
+    def __init__(self, loop: Network) -> None:
         self.loop = loop
         self.leads = False
         self.leader_id = -1
         self.is_stranger = False
         self._changed = loop.create_future()
 
-    def leader_change(self):
+    def leader_change(self) -> asyncio.Future[object]:
         return self._changed
 
-    def elect(self, leader_id, *, leads=False) -> None:
+    def elect(self, leader_id: int, *, leads: bool = False) -> None:
         self.leader_id, self.leads = leader_id, leads
         was, self._changed = self._changed, self.loop.create_future()
         was.set_result(None)
@@ -61,31 +65,39 @@ class Broker:
         self.channel = ControllerChannel(self.quorum, self.connect, self.answer_here, self.network)
         self.network.node.reply = lambda *_: BrokerHeartbeatResponse(is_caught_up=True)
 
-    def connect(self, node_id):
+    def connect(self, node_id: int) -> Peer:
         self.connected.append(node_id)
         return self.network.peer()
 
-    async def answer_here(self, _request=None):
+    async def answer_here(self, _request: BrokerHeartbeatRequest | None = None) -> str:
         if self.answering is not None:
             await self.answering.wait()
         if self.refusals:
             raise self.refusals.pop(0)
         return HERE
 
-    def run(self, awaitable):
+    def run(
+        self, awaitable: asyncio.Task[object] | Awaitable[object]
+    ) -> list[bytes] | str | BrokerHeartbeatResponse | None:
         return self.network.run_until_complete(awaitable)
 
-    def let_pass(self, seconds) -> None:
+    def let_pass(self, seconds: float) -> None:
         self.run(asyncio.sleep(seconds))
 
-    def start(self, coroutine):
+    def start(self, coroutine: Awaitable[object]) -> asyncio.Task[object]:
         return self.network.create_task(coroutine)
 
-    def forward(self, timeout_s=30.0, request=CREATE, key=ApiKey.CREATE_TOPICS, version=7):
+    def forward(
+        self,
+        timeout_s: float = 30.0,
+        request: CreateTopicsRequest | DeleteTopicsRequest = CREATE,
+        key: ApiKey = ApiKey.CREATE_TOPICS,
+        version: int = 7,
+    ) -> Awaitable[Any]:
         context = RequestContext(key, version, 99, "an app", 1, "PLAINTEXT", "10.1.2.3", "User:alice")
         return self.channel.forward(context, request, self.answer_here, timeout_s)
 
-    def crowd(self):
+    def crowd(self) -> list[asyncio.Task[object]]:
         """Have many more clients ask at the same time than there are turns, and nobody answer."""
         self.network.node.reply = lambda *_: []
         several = [self.start(self.forward()) for _ in range(3 * MOST_FORWARDED)]
@@ -93,12 +105,12 @@ class Broker:
         return several
 
     @property
-    def asked(self):
+    def asked(self) -> list[BrokerHeartbeatRequest | EnvelopeRequest]:
         return self.network.node.asked
 
 
 @pytest.fixture
-def broker():
+def broker() -> Iterator[Broker]:
     made = Broker()
     yield made
     made.channel.close()
@@ -110,14 +122,14 @@ def not_controller():
     return KafkaError(ErrorCode.NOT_CONTROLLER, "another leads")
 
 
-def test_a_request_goes_to_who_leads(broker) -> None:
+def test_a_request_goes_to_who_leads(broker: Broker) -> None:
     broker.quorum.elect(2)
     assert broker.run(broker.channel.call(HEARTBEAT, 5)).is_caught_up
     assert broker.connected == [2]
     assert broker.asked == [HEARTBEAT]
 
 
-def test_the_connection_is_kept_until_another_leads(broker) -> None:
+def test_the_connection_is_kept_until_another_leads(broker: Broker) -> None:
     for leader in (2, 2, 3):
         broker.quorum.elect(leader)
         broker.run(broker.channel.call(HEARTBEAT, 5))
@@ -125,13 +137,13 @@ def test_the_connection_is_kept_until_another_leads(broker) -> None:
     assert [line.aborted for line in broker.network.lines] == [True, False]
 
 
-def test_who_leads_asks_nobody_else(broker) -> None:
+def test_who_leads_asks_nobody_else(broker: Broker) -> None:
     broker.quorum.elect(1, leads=True)
     assert broker.run(broker.channel.call(HEARTBEAT, 5)) == HERE
     assert broker.connected == []
 
 
-def test_a_request_waits_for_a_leader(broker) -> None:
+def test_a_request_waits_for_a_leader(broker: Broker) -> None:
     asking = broker.start(broker.channel.call(HEARTBEAT, 5))
     broker.let_pass(2)
     assert not asking.done()
@@ -140,14 +152,14 @@ def test_a_request_waits_for_a_leader(broker) -> None:
     assert broker.network.time() < 2.1
 
 
-def test_without_a_leader_its_time_runs_out(broker) -> None:
+def test_without_a_leader_its_time_runs_out(broker: Broker) -> None:
     with pytest.raises(KafkaError) as error:
         broker.run(broker.channel.call(HEARTBEAT, 5))
     assert error.value.code is ErrorCode.REQUEST_TIMED_OUT
     assert broker.network.time() == pytest.approx(5)
 
 
-def test_one_that_leads_no_more_is_asked_again_until_somebody_does(broker) -> None:
+def test_one_that_leads_no_more_is_asked_again_until_somebody_does(broker: Broker) -> None:
     codes = [ErrorCode.NOT_CONTROLLER] * 3 + [ErrorCode.NONE]
     broker.network.node.reply = lambda *_: BrokerHeartbeatResponse(error_code=codes.pop(0))
     broker.quorum.elect(2)
@@ -156,14 +168,14 @@ def test_one_that_leads_no_more_is_asked_again_until_somebody_does(broker) -> No
     assert broker.network.time() < 1
 
 
-def test_another_error_is_the_answer(broker) -> None:
+def test_another_error_is_the_answer(broker: Broker) -> None:
     broker.network.node.reply = lambda *_: BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
     broker.quorum.elect(2)
     assert broker.run(broker.channel.call(HEARTBEAT, 5)).error_code == ErrorCode.STALE_BROKER_EPOCH
 
 
 @pytest.mark.parametrize("code", [ErrorCode.NOT_CONTROLLER, ErrorCode.NOT_LEADER_OR_FOLLOWER])
-def test_who_lost_the_lead_meanwhile_asks_its_successor(broker, code) -> None:
+def test_who_lost_the_lead_meanwhile_asks_its_successor(broker: Broker, code: ErrorCode) -> None:
     broker.refusals = [KafkaError(code, "another leads")]
     broker.quorum.elect(1, leads=True)
     asking = broker.start(broker.channel.call(HEARTBEAT, 5))
@@ -172,7 +184,7 @@ def test_who_lost_the_lead_meanwhile_asks_its_successor(broker, code) -> None:
     assert broker.run(asking).is_caught_up
 
 
-def test_what_is_refused_here_is_refused(broker) -> None:
+def test_what_is_refused_here_is_refused(broker: Broker) -> None:
     broker.refusals = [KafkaError(ErrorCode.POLICY_VIOLATION, "no")]
     broker.quorum.elect(1, leads=True)
     with pytest.raises(KafkaError) as error:
@@ -180,7 +192,7 @@ def test_what_is_refused_here_is_refused(broker) -> None:
     assert error.value.code is ErrorCode.POLICY_VIOLATION
 
 
-def test_a_lost_connection_is_no_answer(broker) -> None:
+def test_a_lost_connection_is_no_answer(broker: Broker) -> None:
     broker.network.down = True
     broker.quorum.elect(2)
     asking = broker.start(broker.channel.call(HEARTBEAT, 5))
@@ -190,7 +202,7 @@ def test_a_lost_connection_is_no_answer(broker) -> None:
     assert broker.run(asking).is_caught_up
 
 
-def test_a_leader_that_is_replaced_while_its_answer_is_awaited_is_waited_for_no_longer(broker) -> None:
+def test_a_leader_that_is_replaced_while_its_answer_is_awaited_is_waited_for_no_longer(broker: Broker) -> None:
     broker.quorum.elect(2)
     broker.run(broker.channel.call(HEARTBEAT, 5))
     broker.network.silent = True
@@ -203,7 +215,7 @@ def test_a_leader_that_is_replaced_while_its_answer_is_awaited_is_waited_for_no_
     assert broker.connected == [2, 3]
 
 
-def test_where_the_controllers_are_of_another_cluster_nobody_waits_for_them(broker) -> None:
+def test_where_the_controllers_are_of_another_cluster_nobody_waits_for_them(broker: Broker) -> None:
     broker.network.call_later(1, setattr, broker.quorum, "is_stranger", True)
     with pytest.raises(KafkaError) as refused:
         broker.run(broker.channel.call(HEARTBEAT, 60))
@@ -211,20 +223,20 @@ def test_where_the_controllers_are_of_another_cluster_nobody_waits_for_them(brok
     assert broker.network.time() < 2
 
 
-def test_who_sends_is_told_nothing_where_there_is_no_answer_in_good_time(broker) -> None:
+def test_who_sends_is_told_nothing_where_there_is_no_answer_in_good_time(broker: Broker) -> None:
     assert broker.run(broker.channel.send(HEARTBEAT)) is None
     broker.quorum.elect(2)
     assert broker.run(broker.channel.send(HEARTBEAT)).is_caught_up
 
 
-def test_what_cannot_be_asked_is_said(broker, caplog) -> None:
+def test_what_cannot_be_asked_is_said(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
     broker.network.node.versions.pop(ApiKey.BROKER_HEARTBEAT)
     broker.quorum.elect(2)
     assert broker.run(broker.channel.send(HEARTBEAT)) is None
     assert "The controller cannot be asked" in caplog.text
 
 
-def test_a_clients_request_is_passed_on_as_it_came_with_who_it_is(broker) -> None:
+def test_a_clients_request_is_passed_on_as_it_came_with_who_it_is(broker: Broker) -> None:
     broker.network.node.reply = lambda *_: EnvelopeResponse(response_data=b"the whole answer")
     broker.quorum.elect(2)
     frame = read_parts(broker.run(broker.forward()))
@@ -237,13 +249,13 @@ def test_a_clients_request_is_passed_on_as_it_came_with_who_it_is(broker) -> Non
     assert envelope.client_host_address == bytes([10, 1, 2, 3])
 
 
-def test_it_is_answered_by_who_leads_itself(broker) -> None:
+def test_it_is_answered_by_who_leads_itself(broker: Broker) -> None:
     broker.quorum.elect(1, leads=True)
     assert broker.run(broker.forward()) == HERE
 
 
 @pytest.mark.parametrize("code", [ErrorCode.NOT_CONTROLLER, ErrorCode.NOT_LEADER_OR_FOLLOWER])
-def test_an_envelope_that_comes_back_closed_is_sent_to_the_next_leader(broker, code) -> None:
+def test_an_envelope_that_comes_back_closed_is_sent_to_the_next_leader(broker: Broker, code: ErrorCode) -> None:
     answers = [EnvelopeResponse(error_code=code), EnvelopeResponse(response_data=b"x")]
     broker.network.node.reply = lambda *_: answers.pop(0)
     broker.quorum.elect(2)
@@ -257,7 +269,9 @@ def test_an_envelope_that_comes_back_closed_is_sent_to_the_next_leader(broker, c
         (EnvelopeResponse(response_data=None), ErrorCode.UNKNOWN_SERVER_ERROR),
     ],
 )
-def test_an_envelope_that_cannot_be_opened_is_the_clients_error(broker, answer, code) -> None:
+def test_an_envelope_that_cannot_be_opened_is_the_clients_error(
+    broker: Broker, answer: EnvelopeResponse, code: ErrorCode
+) -> None:
     broker.network.node.reply = lambda *_: answer
     broker.quorum.elect(2)
     with pytest.raises(KafkaError) as error:
@@ -265,7 +279,7 @@ def test_an_envelope_that_cannot_be_opened_is_the_clients_error(broker, answer, 
     assert error.value.code is code
 
 
-def test_no_request_waits_behind_another(broker) -> None:
+def test_no_request_waits_behind_another(broker: Broker) -> None:
     broker.quorum.elect(2)
     broker.network.node.reply = lambda header, _: (
         BrokerHeartbeatResponse(is_caught_up=True) if header.api_key is ApiKey.BROKER_HEARTBEAT else []
@@ -279,7 +293,7 @@ def test_no_request_waits_behind_another(broker) -> None:
     broker.let_pass(0.1)
 
 
-def test_what_is_forwarded_for_clients_takes_turns_on_a_few_connections(broker) -> None:
+def test_what_is_forwarded_for_clients_takes_turns_on_a_few_connections(broker: Broker) -> None:
     broker.quorum.elect(2)
     several = broker.crowd()
     assert len(broker.asked) == len(broker.connected) == MOST_FORWARDED
@@ -288,18 +302,18 @@ def test_what_is_forwarded_for_clients_takes_turns_on_a_few_connections(broker) 
     assert all(read_parts(answered.result())[4:] == b"x" for answered in several)
 
 
-def create_a_topic(node):
+def create_a_topic(node: SimpleNamespace) -> Awaitable[CreateTopicsResponse]:
     return create_anywhere(node, CREATE)
 
 
-def alter_a_setting(node):
+def alter_a_setting(node: SimpleNamespace) -> Awaitable[Message]:
     setting = IncrementalAlterConfigsRequest.Resource(resource_type=2, resource_name="t", configs=[])
     request = IncrementalAlterConfigsRequest(resources=[setting], validate_only=True)
     return answer_partly(node, request, IncrementalAlterConfigsResponse, {})
 
 
 @pytest.mark.parametrize("ask", [create_a_topic, alter_a_setting])
-def test_so_does_what_this_node_asks_since_clients_have_it_do_so(broker, ask) -> None:
+def test_so_does_what_this_node_asks_since_clients_have_it_do_so(broker: Broker, ask: Callable[..., object]) -> None:
     node = SimpleNamespace(to_controller=broker.channel, settings={"request.timeout.ms": 1000})
     broker.quorum.elect(2)
     broker.network.node.reply = lambda *_: []
@@ -309,7 +323,7 @@ def test_so_does_what_this_node_asks_since_clients_have_it_do_so(broker, ask) ->
     assert len(broker.connected) == MOST_FORWARDED
 
 
-def test_who_leads_answers_all_clients_at_once(broker) -> None:
+def test_who_leads_answers_all_clients_at_once(broker: Broker) -> None:
     broker.quorum.elect(1, leads=True)
     broker.answering = asyncio.Event()
     several = broker.crowd()
@@ -320,7 +334,7 @@ def test_who_leads_answers_all_clients_at_once(broker) -> None:
         asked.cancel()
 
 
-def test_who_waits_for_a_turn_asks_whoever_leads_by_then(broker) -> None:
+def test_who_waits_for_a_turn_asks_whoever_leads_by_then(broker: Broker) -> None:
     broker.quorum.elect(2)
     several = broker.crowd()
     broker.network.node.reply = lambda *_: EnvelopeResponse(response_data=b"x")
@@ -331,7 +345,9 @@ def test_who_waits_for_a_turn_asks_whoever_leads_by_then(broker) -> None:
 
 
 @pytest.mark.parametrize(("leader_id", "leads", "answer"), [(1, True, HERE), (-1, False, None)])
-def test_who_waits_for_a_turn_asks_nobody_when_no_other_leads_by_then(broker, leader_id, leads, answer) -> None:
+def test_who_waits_for_a_turn_asks_nobody_when_no_other_leads_by_then(
+    broker: Broker, leader_id: int, leads: bool, answer: str | None
+) -> None:
     broker.quorum.elect(2)
     several = broker.crowd()
     broker.quorum.elect(leader_id, leads=leads)
@@ -340,7 +356,7 @@ def test_who_waits_for_a_turn_asks_nobody_when_no_other_leads_by_then(broker, le
     assert len(broker.connected) == MOST_FORWARDED
 
 
-def test_nobody_gets_his_turn_any_more_when_it_is_closed(broker) -> None:
+def test_nobody_gets_his_turn_any_more_when_it_is_closed(broker: Broker) -> None:
     broker.quorum.elect(2)
     several = broker.crowd()
     broker.channel.close()
@@ -349,7 +365,7 @@ def test_nobody_gets_his_turn_any_more_when_it_is_closed(broker) -> None:
     assert len(broker.connected) == MOST_FORWARDED
 
 
-def test_nothing_is_asked_behind_what_nobody_waits_for_any_more(broker) -> None:
+def test_nothing_is_asked_behind_what_nobody_waits_for_any_more(broker: Broker) -> None:
     broker.quorum.elect(2)
     broker.network.silent = True
     with pytest.raises(KafkaError):
@@ -359,14 +375,14 @@ def test_nothing_is_asked_behind_what_nobody_waits_for_any_more(broker) -> None:
     assert [line.aborted for line in broker.network.lines] == [True, False]
 
 
-def test_closing_leaves_no_connection(broker) -> None:
+def test_closing_leaves_no_connection(broker: Broker) -> None:
     broker.quorum.elect(2)
     broker.run(broker.channel.call(HEARTBEAT, 5))
     broker.channel.close()
     assert broker.network.lines[0].aborted
 
 
-def test_nothing_is_asked_any_more_when_it_is_closed(broker) -> None:
+def test_nothing_is_asked_any_more_when_it_is_closed(broker: Broker) -> None:
     asking = broker.start(broker.channel.call(HEARTBEAT, 30))
     broker.let_pass(1)
     broker.channel.close()
@@ -378,7 +394,7 @@ def test_nothing_is_asked_any_more_when_it_is_closed(broker) -> None:
     assert broker.connected == []
 
 
-def test_closing_ends_the_wait_for_a_leader_at_once(broker) -> None:
+def test_closing_ends_the_wait_for_a_leader_at_once(broker: Broker) -> None:
     asking = broker.channel.send(HEARTBEAT)
     broker.let_pass(0.01)
     began = broker.network.time()

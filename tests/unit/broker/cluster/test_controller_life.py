@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
@@ -21,14 +22,14 @@ REQUEST = ControllerRegistrationRequest(
 
 
 @pytest.fixture
-def apart():
+def apart() -> Iterator[WholeCluster]:
     cluster = WholeCluster(dict.fromkeys((1, 2, 3), CONTROLLER) | {4: BROKER})
     cluster.start()
     yield cluster
     cluster.close()
 
 
-def known(cluster, seen_by=4):
+def known(cluster: WholeCluster, seen_by: int = 4) -> dict[int, str]:
     return {
         node: endpoint.host
         for node, controller in cluster.broker(seen_by).image.controllers.items()
@@ -36,11 +37,11 @@ def known(cluster, seen_by=4):
     }
 
 
-def test_every_controller_is_known_to_all_with_where_it_listens(apart) -> None:
+def test_every_controller_is_known_to_all_with_where_it_listens(apart: WholeCluster) -> None:
     apart.until(lambda: known(apart) == {1: "b1", 2: "b2", 3: "b3"})
 
 
-def test_tools_are_told_where_the_controllers_are_and_who_of_them_is_active(apart) -> None:
+def test_tools_are_told_where_the_controllers_are_and_who_of_them_is_active(apart: WholeCluster) -> None:
     apart.until(lambda: len(known(apart)) == 3)
     fields = {"endpoint_type": 2, "include_cluster_authorized_operations": False}
     answer = apart.ask(apart.active, ApiKey.DESCRIBE_CLUSTER, 1, port=CONTROLLER_PORT, **fields)
@@ -50,7 +51,7 @@ def test_tools_are_told_where_the_controllers_are_and_who_of_them_is_active(apar
     assert answer.controller_id == apart.active
 
 
-def test_each_start_is_another_incarnation(apart) -> None:
+def test_each_start_is_another_incarnation(apart: WholeCluster) -> None:
     node = next(node for node in (1, 2, 3) if node != apart.active)
     apart.until(lambda: node in apart.broker(4).image.controllers)
     before = apart.broker(4).image.controllers[node].incarnation_id
@@ -70,10 +71,10 @@ class Alone:
         self.asked = 0
         self.life = ControllerLife(self, self.call, self.loop)
 
-    def leader_change(self):
+    def leader_change(self) -> asyncio.Future[None]:
         return self.changed
 
-    async def call(self, request, _timeout_s):
+    async def call(self, request: ControllerRegistrationRequest, _timeout_s: float) -> ControllerRegistrationResponse:
         assert request == REQUEST
         self.asked += 1
         code = self.answers.pop(0)
@@ -83,26 +84,26 @@ class Alone:
             self.image.controllers[2] = SimpleNamespace(incarnation_id=request.incarnation_id)
         return ControllerRegistrationResponse(error_code=code, error_message=None)
 
-    def let_pass(self, seconds) -> None:
+    def let_pass(self, seconds: float) -> None:
         self.loop.run_until_complete(asyncio.sleep(seconds))
 
 
 @pytest.fixture
-def alone():
+def alone() -> Iterator[Alone]:
     made = Alone()
     yield made
     made.loop.run_until_complete(made.life.stop())
     made.loop.close()
 
 
-def test_a_controller_goes_on_until_the_metadata_has_it(alone) -> None:
+def test_a_controller_goes_on_until_the_metadata_has_it(alone: Alone) -> None:
     alone.answers = [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NONE]
     alone.life.begin(REQUEST)
     alone.let_pass(10)
     assert alone.asked == 3
 
 
-def test_a_new_leader_is_asked_at_once(alone) -> None:
+def test_a_new_leader_is_asked_at_once(alone: Alone) -> None:
     alone.answers = [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NONE]
     alone.life.begin(REQUEST)
     alone.let_pass(0.1)
@@ -111,7 +112,7 @@ def test_a_new_leader_is_asked_at_once(alone) -> None:
     assert alone.asked == 2
 
 
-def test_a_refusal_is_said_once(alone, caplog) -> None:
+def test_a_refusal_is_said_once(alone: Alone, caplog: pytest.LogCaptureFixture) -> None:
     alone.answers = [ErrorCode.UNKNOWN_SERVER_ERROR] * 3 + [ErrorCode.INVALID_REGISTRATION, ErrorCode.NONE]
     alone.life.begin(REQUEST)
     alone.let_pass(10)

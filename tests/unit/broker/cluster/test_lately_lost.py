@@ -39,25 +39,25 @@ class Told:
         self.image = image(b1="active", b2="active", leader=2)
         self.lost = LatelyLost(lambda: self.now_s)
 
-    def become(self, *, leader=1, **brokers) -> None:
+    def become(self, *, leader: int = 1, **brokers: str) -> None:
         before, self.image = self.image, image(leader=leader, **brokers)
         self.lost.apply(before, self.image, ())
 
     @property
-    def ids(self):
+    def ids(self) -> frozenset[int]:
         return self.lost.ids(self.image)
 
 
 @pytest.fixture
-def told():
+def told() -> Told:
     return Told()
 
 
-def test_nobody_is_lost_at_first(told) -> None:
+def test_nobody_is_lost_at_first(told: Told) -> None:
     assert told.ids == set()
 
 
-def test_a_leader_that_is_fenced_is_told_of_for_a_moment(told) -> None:
+def test_a_leader_that_is_fenced_is_told_of_for_a_moment(told: Told) -> None:
     told.become(b1="active", b2="fenced")
     assert told.ids == {2}
     told.now_s += TOLD_FOR_S - 0.1
@@ -66,30 +66,30 @@ def test_a_leader_that_is_fenced_is_told_of_for_a_moment(told) -> None:
     assert told.ids == set()
 
 
-def test_a_broker_that_is_heard_again_is_not_lost(told) -> None:
+def test_a_broker_that_is_heard_again_is_not_lost(told: Told) -> None:
     told.become(b1="active", b2="fenced")
     told.become(b1="active", b2="active")
     assert told.ids == set()
 
 
-def test_a_broker_that_registers_again_is_still_told_of_until_it_is_active(told) -> None:
+def test_a_broker_that_registers_again_is_still_told_of_until_it_is_active(told: Told) -> None:
     told.become(b1="active", b2="fenced")
     told.become(b1="active", b2="fenced")
     assert told.ids == {2}
 
 
-def test_a_broker_that_led_nothing_any_more_is_not_told_of(told) -> None:
+def test_a_broker_that_led_nothing_any_more_is_not_told_of(told: Told) -> None:
     told.become(b1="active", b2="stopping")
     told.become(b1="active", b2="fenced")
     assert told.ids == set()
 
 
-def test_a_broker_that_is_unregistered_is_not_told_of(told) -> None:
+def test_a_broker_that_is_unregistered_is_not_told_of(told: Told) -> None:
     told.become(b1="active", b2="fenced")
     told.become(b1="active")
     assert told.ids == set()
 
 
-def test_a_broker_that_was_fenced_from_the_first_is_not_lost(told) -> None:
+def test_a_broker_that_was_fenced_from_the_first_is_not_lost(told: Told) -> None:
     told.become(b1="active", b2="active", b3="fenced")
     assert told.ids == set()

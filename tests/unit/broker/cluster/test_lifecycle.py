@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Iterator
 
 import pytest
 
 from broker.cluster.lifecycle import Lifecycle, RegistrationError
 from protocol.errors import ErrorCode, KafkaError
-from protocol.messages.broker_heartbeat import BrokerHeartbeatResponse
+from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from tests.unit.broker.node import VirtualLoop
 
@@ -44,7 +45,9 @@ class Controller:
             session_timeout_s=SESSION_S,
         )
 
-    async def call(self, request, timeout_s):
+    async def call(
+        self, request: BrokerHeartbeatRequest | BrokerRegistrationRequest, timeout_s: float
+    ) -> BrokerHeartbeatResponse | BrokerRegistrationResponse:
         self.asked.append((self.loop.time(), request))
         if self.silent:
             await asyncio.sleep(timeout_s)
@@ -56,32 +59,32 @@ class Controller:
             return BrokerHeartbeatResponse(error_code=self.error)
         return BrokerHeartbeatResponse(**self.heartbeat)
 
-    def run(self, awaitable):
+    def run(self, awaitable: asyncio.Task[object] | Awaitable[object]) -> int | None:
         return self.loop.run_until_complete(awaitable)
 
-    def let_pass(self, seconds) -> None:
+    def let_pass(self, seconds: float) -> None:
         self.run(asyncio.sleep(seconds))
 
     @property
-    def times(self):
+    def times(self) -> list[float]:
         return [round(at, 2) for at, _ in self.asked]
 
 
 @pytest.fixture
-def controller():
+def controller() -> Iterator[Controller]:
     made = Controller()
     yield made
     made.run(made.lifecycle.stop())
     made.loop.close()
 
 
-def test_a_broker_that_registers_has_its_epoch_from_then_on(controller) -> None:
+def test_a_broker_that_registers_has_its_epoch_from_then_on(controller: Controller) -> None:
     assert controller.lifecycle.broker_epoch == -1
     assert controller.run(controller.lifecycle.register(REGISTRATION, 60)) == 11
     assert controller.lifecycle.broker_epoch == 11
 
 
-def test_it_goes_on_trying_while_the_last_run_of_its_id_may_still_be_heard(controller) -> None:
+def test_it_goes_on_trying_while_the_last_run_of_its_id_may_still_be_heard(controller: Controller) -> None:
     controller.registrations = [ErrorCode.DUPLICATE_BROKER_REGISTRATION] * 5 + [NONE]
     assert controller.run(controller.lifecycle.register(REGISTRATION, 60)) == 11
     assert len(controller.asked) == 6
@@ -97,7 +100,9 @@ def test_it_goes_on_trying_while_the_last_run_of_its_id_may_still_be_heard(contr
         (ErrorCode.UNSUPPORTED_VERSION, "refuses this broker with UNSUPPORTED_VERSION", True),
     ],
 )
-def test_a_refusal_says_what_is_wrong_and_only_one_for_good_says_it_at_once(controller, code, words, final) -> None:
+def test_a_refusal_says_what_is_wrong_and_only_one_for_good_says_it_at_once(
+    controller: Controller, code: ErrorCode, words: str, final: bool
+) -> None:
     controller.registrations = [code]
     with pytest.raises(RegistrationError, match=words):
         controller.run(controller.lifecycle.register(REGISTRATION, 5))
@@ -107,7 +112,9 @@ def test_a_refusal_says_what_is_wrong_and_only_one_for_good_says_it_at_once(cont
 @pytest.mark.parametrize(
     ("silent", "words"), [(False, "another broker with node.id=4 is running"), (True, "no controller answered")]
 )
-def test_a_start_that_is_held_up_says_why_long_before_it_gives_up(controller, caplog, silent, words) -> None:
+def test_a_start_that_is_held_up_says_why_long_before_it_gives_up(
+    controller: Controller, caplog: pytest.LogCaptureFixture, silent: bool, words: str
+) -> None:
     controller.silent = silent
     controller.registrations = [ErrorCode.DUPLICATE_BROKER_REGISTRATION]
     registering = controller.loop.create_task(controller.lifecycle.register(REGISTRATION, 60))
@@ -120,20 +127,20 @@ def test_a_start_that_is_held_up_says_why_long_before_it_gives_up(controller, ca
     controller.let_pass(1)
 
 
-def test_a_start_that_succeeds_complains_of_nothing(controller, caplog) -> None:
+def test_a_start_that_succeeds_complains_of_nothing(controller: Controller, caplog: pytest.LogCaptureFixture) -> None:
     controller.run(controller.lifecycle.register(REGISTRATION, 60))
     controller.let_pass(60)
     assert caplog.messages == []
 
 
-def test_a_start_without_controllers_says_so_when_its_time_is_over(controller) -> None:
+def test_a_start_without_controllers_says_so_when_its_time_is_over(controller: Controller) -> None:
     controller.silent = True
     with pytest.raises(RegistrationError, match="a majority of controller"):
         controller.run(controller.lifecycle.register(REGISTRATION, 5))
     assert controller.loop.time() == pytest.approx(5)
 
 
-def test_heartbeats_say_what_the_broker_knows_and_lacks(controller) -> None:
+def test_heartbeats_say_what_the_broker_knows_and_lacks(controller: Controller) -> None:
     controller.offline, controller.cordoned = [b"o" * 16], [b"c" * 16]
     controller.lifecycle.begin()
     controller.let_pass(1)
@@ -143,13 +150,13 @@ def test_heartbeats_say_what_the_broker_knows_and_lacks(controller) -> None:
     assert (heartbeat.offline_log_dirs, heartbeat.cordoned_log_dirs) == ([b"o" * 16], [b"c" * 16])
 
 
-def test_heartbeats_are_sent_again_and_again(controller) -> None:
+def test_heartbeats_are_sent_again_and_again(controller: Controller) -> None:
     controller.lifecycle.begin()
     controller.let_pass(5)
     assert controller.times == [0, 2, 4]
 
 
-def test_one_that_is_hurried_is_sent_at_once(controller) -> None:
+def test_one_that_is_hurried_is_sent_at_once(controller: Controller) -> None:
     controller.lifecycle.begin()
     controller.let_pass(1)
     controller.lifecycle.hurry()
@@ -157,7 +164,7 @@ def test_one_that_is_hurried_is_sent_at_once(controller) -> None:
     assert controller.times == [0, 1]
 
 
-def test_a_new_controller_hears_of_the_broker_at_once(controller) -> None:
+def test_a_new_controller_hears_of_the_broker_at_once(controller: Controller) -> None:
     controller.lifecycle.begin()
     controller.let_pass(1)
     was, controller.changed = controller.changed, controller.loop.create_future()
@@ -166,7 +173,7 @@ def test_a_new_controller_hears_of_the_broker_at_once(controller) -> None:
     assert controller.times == [0, 1]
 
 
-def test_who_tells_something_goes_on_when_it_was_heard(controller) -> None:
+def test_who_tells_something_goes_on_when_it_was_heard(controller: Controller) -> None:
     controller.lifecycle.begin()
     controller.let_pass(0.5)
     controller.offline = [b"o" * 16]
@@ -174,7 +181,7 @@ def test_who_tells_something_goes_on_when_it_was_heard(controller) -> None:
     assert controller.asked[-1][1].offline_log_dirs == [b"o" * 16]
 
 
-def test_a_broker_is_active_when_the_controller_says_so(controller) -> None:
+def test_a_broker_is_active_when_the_controller_says_so(controller: Controller) -> None:
     controller.heartbeat = {"is_caught_up": False, "is_fenced": True}
     controller.lifecycle.begin()
     active = controller.loop.create_task(controller.lifecycle.until_active())
@@ -186,7 +193,7 @@ def test_a_broker_is_active_when_the_controller_says_so(controller) -> None:
     assert not controller.lifecycle.fenced
 
 
-def test_that_heartbeats_are_refused_is_said_once(controller, caplog) -> None:
+def test_that_heartbeats_are_refused_is_said_once(controller: Controller, caplog: pytest.LogCaptureFixture) -> None:
     controller.error = ErrorCode.STALE_BROKER_EPOCH
     controller.lifecycle.begin()
     controller.let_pass(10)
@@ -197,7 +204,9 @@ def test_that_heartbeats_are_refused_is_said_once(controller, caplog) -> None:
     ]
 
 
-def test_heartbeats_go_on_where_one_cannot_even_be_made(controller, caplog) -> None:
+def test_heartbeats_go_on_where_one_cannot_even_be_made(
+    controller: Controller, caplog: pytest.LogCaptureFixture
+) -> None:
     controller.lifecycle.begin()
     controller.offline = None
     controller.let_pass(INTERVAL_S)
@@ -207,7 +216,9 @@ def test_heartbeats_go_on_where_one_cannot_even_be_made(controller, caplog) -> N
     assert controller.asked
 
 
-def test_that_a_broker_was_fenced_and_unfenced_is_said(controller, caplog) -> None:
+def test_that_a_broker_was_fenced_and_unfenced_is_said(
+    controller: Controller, caplog: pytest.LogCaptureFixture
+) -> None:
     controller.lifecycle.begin()
     controller.run(controller.lifecycle.until_active())
     for fenced in (True, False):
@@ -219,7 +230,7 @@ def test_that_a_broker_was_fenced_and_unfenced_is_said(controller, caplog) -> No
     ]
 
 
-def test_a_broker_may_go_when_the_controller_lets_it(controller) -> None:
+def test_a_broker_may_go_when_the_controller_lets_it(controller: Controller) -> None:
     controller.lifecycle.begin()
     controller.run(controller.lifecycle.until_active())
     shutting_down = controller.loop.create_task(controller.lifecycle.shut_down(10))
@@ -231,14 +242,14 @@ def test_a_broker_may_go_when_the_controller_lets_it(controller) -> None:
     assert controller.run(shutting_down)
 
 
-def test_a_shut_down_does_not_wait_for_ever(controller) -> None:
+def test_a_shut_down_does_not_wait_for_ever(controller: Controller) -> None:
     controller.lifecycle.begin()
     controller.run(controller.lifecycle.until_active())
     assert not controller.run(controller.lifecycle.shut_down(10))
     assert controller.loop.time() == pytest.approx(10, abs=0.1)
 
 
-def test_a_shut_down_without_controllers_gives_up_soon(controller) -> None:
+def test_a_shut_down_without_controllers_gives_up_soon(controller: Controller) -> None:
     controller.lifecycle.begin()
     controller.run(controller.lifecycle.until_active())
     controller.let_pass(1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from random import Random
 
 import pytest
@@ -23,18 +24,20 @@ def ignore() -> None:
 
 
 @pytest.fixture
-def loop():
+def loop() -> Iterator[VirtualLoop]:
     made = VirtualLoop()
     yield made
     made.close()
 
 
-def neighbours(loop, roles=None, **settings):
+def neighbours(loop: VirtualLoop, roles: dict[int, str] | None = None, **settings: str) -> Neighbours:
     roles = roles or {1: BOTH, 2: BOTH, 3: BOTH}
     return Neighbours(node_settings(1, roles, **settings), loop, Random(1))
 
 
-def registered(image, broker_id, host, *, listener="PLAINTEXT", port=9092):
+def registered(
+    image: MetadataImage, broker_id: int, host: str, *, listener: str = "PLAINTEXT", port: int = 9092
+) -> MetadataImage:
     record = RegisterBrokerRecord(
         broker_id=broker_id,
         broker_epoch=image.offset + 1,
@@ -47,19 +50,19 @@ def registered(image, broker_id, host, *, listener="PLAINTEXT", port=9092):
     return apply_records(image, [record], offset=image.offset + 1, epoch=1)
 
 
-def test_controllers_are_where_the_voters_are_said_to_be(loop) -> None:
+def test_controllers_are_where_the_voters_are_said_to_be(loop: VirtualLoop) -> None:
     known = neighbours(loop)
     assert known.voter(2, ignore, ignore).address == ("b2", 9093)
     assert known.controller(3, ignore).address == ("b3", 9093)
 
 
-def test_brokers_are_where_they_have_registered(loop) -> None:
+def test_brokers_are_where_they_have_registered(loop: VirtualLoop) -> None:
     known = neighbours(loop)
     known.follow(registered(EMPTY, 2, "elsewhere"))
     assert known.broker(2).address == ("elsewhere", 9092)
 
 
-def test_a_connection_follows_its_broker_to_where_that_registers(loop) -> None:
+def test_a_connection_follows_its_broker_to_where_that_registers(loop: VirtualLoop) -> None:
     known = neighbours(loop)
     peer = known.broker(2)
     before = registered(EMPTY, 2, "here")
@@ -69,13 +72,13 @@ def test_a_connection_follows_its_broker_to_where_that_registers(loop) -> None:
     assert peer.address == ("there", 7000)
 
 
-def test_who_has_no_listener_for_brokers_is_nowhere(loop) -> None:
+def test_who_has_no_listener_for_brokers_is_nowhere(loop: VirtualLoop) -> None:
     known = neighbours(loop)
     known.follow(registered(EMPTY, 2, "elsewhere", listener="EXTERNAL"))
     assert known.broker(2).address == ("", 0)
 
 
-def test_connections_that_nobody_uses_any_more_are_forgotten(loop) -> None:
+def test_connections_that_nobody_uses_any_more_are_forgotten(loop: VirtualLoop) -> None:
     known = neighbours(loop)
     kept = known.broker(2)
     known.broker(3)
@@ -92,24 +95,26 @@ def test_connections_that_nobody_uses_any_more_are_forgotten(loop) -> None:
         ({"listeners": "A://b1:1,B://b1:2,CONTROLLER://b1:9093"}, "A"),
     ],
 )
-def test_brokers_meet_on_the_listener_that_the_settings_name_or_on_their_first(loop, settings, listener) -> None:
+def test_brokers_meet_on_the_listener_that_the_settings_name_or_on_their_first(
+    loop: VirtualLoop, settings: dict[str, str], listener: str
+) -> None:
     protocols = ",".join(f"{name}:PLAINTEXT" for name in ("A", "B", "PLAINTEXT", "CONTROLLER"))
     assert neighbours(loop, listener_security_protocol_map=protocols, **settings).listener == listener
 
 
-def test_a_node_says_what_it_is(loop) -> None:
+def test_a_node_says_what_it_is(loop: VirtualLoop) -> None:
     assert neighbours(loop).voter(2, ignore, ignore)._client_id == "broker-1"
     assert neighbours(loop, {1: CONTROLLER, 2: CONTROLLER}).voter(2, ignore, ignore)._client_id == "controller-1"
 
 
 @pytest.fixture
-def network():
+def network() -> Iterator[Network]:
     made = Network()
     yield made
     made.close()
 
 
-def test_a_broker_has_ended_if_nobody_listens_at_its_address(network) -> None:
+def test_a_broker_has_ended_if_nobody_listens_at_its_address(network: Network) -> None:
     known = neighbours(network)
     broker = registered(EMPTY, 2, "there").brokers[2]
     assert not network.run_until_complete(known.has_ended(broker))
@@ -118,7 +123,7 @@ def test_a_broker_has_ended_if_nobody_listens_at_its_address(network) -> None:
     assert network.run_until_complete(known.has_ended(broker))
 
 
-def test_a_broker_that_cannot_be_reached_or_has_no_address_is_not_known_to_have_ended(network) -> None:
+def test_a_broker_that_cannot_be_reached_or_has_no_address_is_not_known_to_have_ended(network: Network) -> None:
     known = neighbours(network)
     network.unreachable = True
     assert not network.run_until_complete(known.has_ended(registered(EMPTY, 2, "there").brokers[2]))
@@ -129,7 +134,7 @@ def test_a_broker_that_cannot_be_reached_or_has_no_address_is_not_known_to_have_
     assert not network.run_until_complete(known.has_ended(elsewhere.brokers[2]))
 
 
-def test_a_broker_whose_connection_breaks_is_suspected_until_it_is_reached_again(network) -> None:
+def test_a_broker_whose_connection_breaks_is_suspected_until_it_is_reached_again(network: Network) -> None:
     known = neighbours(network)
     peer = known.broker(2)
     network.run_until_complete(peer.call(vote()))
@@ -140,7 +145,7 @@ def test_a_broker_whose_connection_breaks_is_suspected_until_it_is_reached_again
     assert not known.suspects.ids
 
 
-def test_nobody_is_suspected_for_a_connection_that_may_idle(network) -> None:
+def test_nobody_is_suspected_for_a_connection_that_may_idle(network: Network) -> None:
     known = neighbours(network)
     for peer in (known.voter(2, ignore, ignore), known.controller(2, ignore)):
         network.run_until_complete(peer.call(vote()))
@@ -149,12 +154,12 @@ def test_nobody_is_suspected_for_a_connection_that_may_idle(network) -> None:
 
 
 @pytest.mark.parametrize("host", ["a..b", "a" * 64 + ".example"])
-def test_a_broker_at_what_is_no_name_is_not_known_to_have_ended(loop, host) -> None:
+def test_a_broker_at_what_is_no_name_is_not_known_to_have_ended(loop: VirtualLoop, host: str) -> None:
     broker = registered(EMPTY, 2, host).brokers[2]
     assert not loop.run_until_complete(neighbours(loop).has_ended(broker))
 
 
-def test_a_broker_that_is_fenced_is_suspected_no_more(network) -> None:
+def test_a_broker_that_is_fenced_is_suspected_no_more(network: Network) -> None:
     known = neighbours(network)
     before = registered(EMPTY, 2, "there")
     known.suspects.lost(2)
@@ -163,7 +168,7 @@ def test_a_broker_that_is_fenced_is_suspected_no_more(network) -> None:
 
 
 @pytest.mark.parametrize(("of_brokers", "taken"), [(True, True), (False, False)])
-def test_what_brokers_answer_may_be_as_large_as_a_batch_can_be(network, of_brokers, taken) -> None:
+def test_what_brokers_answer_may_be_as_large_as_a_batch_can_be(network: Network, of_brokers: bool, taken: bool) -> None:
     known = neighbours(network)
     network.node.reply = lambda *_: [((1 << 31) - 1).to_bytes(4, "big") + bytes(100)]
     peer = known.broker(2) if of_brokers else known.controller(2, ignore)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 
 import pytest
 
@@ -11,6 +12,7 @@ from controller.image import MetadataImage
 from controller.image_builder import apply_records
 from protocol.errors import InvariantError
 from protocol.records.metadata import BrokerRegistrationChangeRecord, NoOpRecord, PartitionRecord, TopicRecord
+from protocol.schema import Message
 from tests.unit.broker.node import VirtualLoop
 
 TOPIC = TopicRecord(name="t", topic_id=b"t" * 16)
@@ -30,14 +32,14 @@ class Broker:
         self.hurried = 0
         self.prompt = PromptHeartbeats(1, self.loop, until_applied=self.until_applied, hurry=self.hurry)
 
-    async def until_applied(self, offset) -> None:
+    async def until_applied(self, offset: int) -> None:
         self.waits_for.append(offset)
         await self.applied
 
     def hurry(self) -> None:
         self.hurried += 1
 
-    def take(self, *records, offset=5) -> None:
+    def take(self, *records: Message, offset: int = 5) -> None:
         image = apply_records(EMPTY, [], offset=offset, epoch=1)
         self.prompt.apply(EMPTY, image, records)
         self.turn()
@@ -47,7 +49,7 @@ class Broker:
 
 
 @pytest.fixture
-def broker():
+def broker() -> Iterator[Broker]:
     made = Broker()
     yield made
     made.prompt.stop()
@@ -55,13 +57,13 @@ def broker():
     made.loop.close()
 
 
-def shutting_down(broker_id, in_controlled_shutdown=1):
+def shutting_down(broker_id: int, in_controlled_shutdown: int = 1) -> BrokerRegistrationChangeRecord:
     return BrokerRegistrationChangeRecord(
         broker_id=broker_id, broker_epoch=1, in_controlled_shutdown=in_controlled_shutdown
     )
 
 
-def test_new_partitions_are_told_when_everybody_here_has_done_its_part(broker) -> None:
+def test_new_partitions_are_told_when_everybody_here_has_done_its_part(broker: Broker) -> None:
     broker.take(TOPIC, PARTITION)
     assert (broker.waits_for, broker.hurried) == ([5], 0)
     broker.applied.set_result(None)
@@ -69,20 +71,22 @@ def test_new_partitions_are_told_when_everybody_here_has_done_its_part(broker) -
     assert broker.hurried == 1
 
 
-def test_that_another_broker_shuts_down_is_told(broker) -> None:
+def test_that_another_broker_shuts_down_is_told(broker: Broker) -> None:
     broker.applied.set_result(None)
     broker.take(shutting_down(2))
     assert broker.hurried == 1
 
 
 @pytest.mark.parametrize("record", [NoOpRecord(), shutting_down(1), shutting_down(2, in_controlled_shutdown=0)])
-def test_nobody_waits_to_hear_of_anything_else(broker, record) -> None:
+def test_nobody_waits_to_hear_of_anything_else(
+    broker: Broker, record: BrokerRegistrationChangeRecord | NoOpRecord
+) -> None:
     broker.applied.set_result(None)
     broker.take(record)
     assert broker.hurried == 0
 
 
-def test_changes_that_come_meanwhile_are_told_when_they_are_applied(broker) -> None:
+def test_changes_that_come_meanwhile_are_told_when_they_are_applied(broker: Broker) -> None:
     broker.take(PARTITION, offset=5)
     broker.take(PARTITION, offset=6)
     broker.take(PARTITION, offset=7)
@@ -93,7 +97,7 @@ def test_changes_that_come_meanwhile_are_told_when_they_are_applied(broker) -> N
     assert broker.hurried == 3
 
 
-def test_a_broker_that_cannot_apply_any_more_tells_nothing(broker) -> None:
+def test_a_broker_that_cannot_apply_any_more_tells_nothing(broker: Broker) -> None:
     broker.applied.set_exception(InvariantError("the metadata log is damaged"))
     broker.take(PARTITION)
     assert broker.hurried == 0

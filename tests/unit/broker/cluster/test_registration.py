@@ -8,18 +8,19 @@ import pytest
 
 from broker.cluster.registration import broker_registration, controller_registration
 from controller.image import Endpoint
+from protocol.messages.broker_registration import BrokerRegistrationRequest
 from tests.unit.broker.whole_cluster import BOTH, node_settings
 
 ENDPOINTS = {"PLAINTEXT": Endpoint("b1", 9092), "CONTROLLER": Endpoint("b1", 9093)}
 SETTINGS = node_settings(1, {1: BOTH, 2: BOTH, 3: BOTH}, broker_rack="r1")
 
 
-def closed(name, *, clean=True, epoch=5):
+def closed(name: bytes, *, clean: bool = True, epoch: int = 5) -> SimpleNamespace:
     """A directory as a start finds it: how its last run left it."""
     return SimpleNamespace(directory_id=name * 16, clean=clean, previous_broker_epoch=epoch)
 
 
-def registration(*directories):
+def registration(*directories: SimpleNamespace) -> BrokerRegistrationRequest:
     return broker_registration(SETTINGS, "cluster", b"i" * 16, ENDPOINTS, directories)
 
 
@@ -45,7 +46,9 @@ def test_a_broker_tells_which_features_and_directories_it_has() -> None:
         ([closed(b"a"), closed(b"b", epoch=4)], -1),
     ],
 )
-def test_it_names_its_last_run_only_if_that_closed_every_directory_in_order(directories, epoch) -> None:
+def test_it_names_its_last_run_only_if_that_closed_every_directory_in_order(
+    directories: list[SimpleNamespace], epoch: int
+) -> None:
     assert registration(*directories).previous_broker_epoch == epoch
 
 

@@ -1,5 +1,7 @@
 """Roles, voters, and what contradicts them."""
 
+from __future__ import annotations
+
 import pytest
 
 from broker.cluster.roles import QuorumVoter, RoleError, check_role_listeners, check_roles, parse_voters
@@ -22,7 +24,7 @@ def test_voters_are_told_by_id_in_the_order_of_their_ids() -> None:
 
 
 @pytest.mark.parametrize("item", ["a:9093", "1@a", "x@a:9093", "-1@a:9093", "1@:9093", "1@a:99999", ""])
-def test_what_is_no_voter_is_quoted(item) -> None:
+def test_what_is_no_voter_is_quoted(item: str) -> None:
     with pytest.raises(RoleError, match="is not of the form ID@HOST:PORT"):
         parse_voters([item])
 
@@ -50,7 +52,9 @@ def test_a_node_may_be_a_broker_a_controller_or_both() -> None:
         ("broker", 2, THREE, "names this node, 2, as a voter, but it is no controller"),
     ],
 )
-def test_roles_that_contradict_the_voters_are_refused(names, node_id, voters, problem) -> None:
+def test_roles_that_contradict_the_voters_are_refused(
+    names: str, node_id: int, voters: tuple[QuorumVoter, ...], problem: str
+) -> None:
     with pytest.raises(RoleError, match=problem):
         roles(names, node_id, voters)
 
@@ -75,6 +79,8 @@ def test_listeners_are_those_of_the_role() -> None:
         (BOTH, [CLIENTS], "has to name CONTROLLER://a:9093 too, where the other voters connect to"),
     ],
 )
-def test_listeners_of_another_role_are_refused(having, listeners, problem) -> None:
+def test_listeners_of_another_role_are_refused(
+    having: frozenset[str] | set[str], listeners: list[Endpoint], problem: str
+) -> None:
     with pytest.raises(RoleError, match=problem):
         check_role_listeners(having, THREE, 1, listeners, ["CONTROLLER"])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
 from controller.batches import decode_entries
@@ -16,14 +19,14 @@ Partition = FetchRequest.Topic.Partition
 
 
 @pytest.fixture
-def three():
+def three() -> Iterator[WholeCluster]:
     cluster = WholeCluster()
     cluster.start()
     yield cluster
     cluster.close()
 
 
-def fetch(three, node, offset=0, **fields):
+def fetch(three: WholeCluster, node: int, offset: int = 0, **fields: list[FetchRequest.Topic] | str) -> Any:
     partition = Partition(
         partition=0,
         current_leader_epoch=three.broker(node).controller.epoch,
@@ -43,7 +46,7 @@ def fetch(three, node, offset=0, **fields):
     return ErrorCode(answer.error_code) if answer.error_code else answer.responses[0].partitions[0]
 
 
-def test_the_leader_gives_its_log(three) -> None:
+def test_the_leader_gives_its_log(three: WholeCluster) -> None:
     leader = three.active
     partition = fetch(three, leader)
     assert partition.error_code == ErrorCode.NONE
@@ -53,16 +56,16 @@ def test_the_leader_gives_its_log(three) -> None:
     assert partition.high_watermark >= three.broker(leader).controller.applied_offset
 
 
-def test_a_follower_says_who_leads(three) -> None:
+def test_a_follower_says_who_leads(three: WholeCluster) -> None:
     partition = fetch(three, three.follower())
     assert partition.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert partition.current_leader.leader_id == three.active
 
 
-def test_a_node_of_another_cluster_gets_nothing(three) -> None:
+def test_a_node_of_another_cluster_gets_nothing(three: WholeCluster) -> None:
     assert fetch(three, three.active, cluster_id="other") is ErrorCode.INCONSISTENT_CLUSTER_ID
 
 
-def test_there_is_no_other_log_here(three) -> None:
+def test_there_is_no_other_log_here(three: WholeCluster) -> None:
     topics = [FetchRequest.Topic(topic_id=b"t" * 16, partitions=[])]
     assert fetch(three, three.active, topics=topics) in (ErrorCode.INVALID_REQUEST, ErrorCode.UNKNOWN_TOPIC_ID)

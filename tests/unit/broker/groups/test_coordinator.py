@@ -142,7 +142,7 @@ class TestTime:
 
 class TestRequests:
     @pytest.mark.parametrize("session_ms", [5_999, 1_800_001])
-    def test_a_session_outside_the_limits_is_refused(self, group_node: GroupNode, session_ms) -> None:
+    def test_a_session_outside_the_limits_is_refused(self, group_node: GroupNode, session_ms: int) -> None:
         group_node.host()
         assert group_node.join("m", session_timeout_ms=session_ms).error == ErrorCode.INVALID_SESSION_TIMEOUT
 

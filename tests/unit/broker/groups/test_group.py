@@ -16,7 +16,7 @@ LEGAL = {
 } | {(state, DEAD) for state in STATES}
 
 
-def member(member_id: str, protocols: dict[str, bytes] | None = None, **changes) -> Member:
+def member(member_id: str, protocols: dict[str, bytes] | None = None, **changes: bytes | str) -> Member:
     values = {
         "instance_id": None,
         "client_id": "client",
@@ -48,7 +48,7 @@ def subscription(*topics: str, version: int = 0) -> bytes:
 class TestStates:
     @pytest.mark.parametrize("before", STATES)
     @pytest.mark.parametrize("after", STATES)
-    def test_only_the_tables_transitions_are_possible(self, before, after) -> None:
+    def test_only_the_tables_transitions_are_possible(self, before: str, after: str) -> None:
         group = Group("g", 0)
         group.state = before
         if (before, after) in LEGAL:
@@ -122,7 +122,9 @@ class TestProtocols:
         ("protocol_type", "protocols", "accepted"),
         [("anything", {"x": b""}, True), ("", {"x": b""}, False), ("consumer", {}, False)],
     )
-    def test_an_empty_group_accepts_any_that_are_there(self, protocol_type, protocols, accepted) -> None:
+    def test_an_empty_group_accepts_any_that_are_there(
+        self, protocol_type: str, protocols: dict[str, bytes], accepted: bool
+    ) -> None:
         assert Group("g", 0).accepts_protocols(protocol_type, protocols) is accepted
 
     def test_the_order_of_preference_is_part_of_what_a_member_supports(self) -> None:
@@ -180,7 +182,7 @@ class TestMembers:
 
 class TestSubscriptions:
     @pytest.mark.parametrize("version", [0, 1, 2, 3])
-    def test_topics_are_read_from_every_version(self, version) -> None:
+    def test_topics_are_read_from_every_version(self, version: int) -> None:
         assert read_subscription(subscription("flights", "planes", version=version)) == ["flights", "planes"]
 
     @pytest.mark.parametrize(
@@ -195,7 +197,7 @@ class TestSubscriptions:
             b"\x00\x00\x7f\xff\xff\xff",
         ],
     )
-    def test_what_is_none_is_not_read(self, metadata) -> None:
+    def test_what_is_none_is_not_read(self, metadata: bytes) -> None:
         assert read_subscription(metadata) is None
 
     def test_a_consumer_group_subscribes_to_what_any_member_does(self) -> None:

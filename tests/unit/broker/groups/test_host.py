@@ -10,6 +10,7 @@ from broker.groups.records import offset_record
 from broker.groups.shard import Commit, Offset
 from protocol.errors import ErrorCode, KafkaError
 from protocol.record_batch import ControlType, Record, assign, build_batch, control_record_key
+from storage.log import Log
 from tests.unit.broker.group_node import GroupNode, pending
 
 NOT_AVAILABLE = ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -320,7 +321,9 @@ class TestLoading:
         assert group_node.offset() is None
         assert group_node.records()[-1] == "offset g t-0 deleted"
 
-    def test_a_record_that_is_none_is_passed_over(self, group_node: GroupNode, caplog) -> None:
+    def test_a_record_that_is_none_is_passed_over(
+        self, group_node: GroupNode, caplog: pytest.LogCaptureFixture
+    ) -> None:
         group_node.host()
         index = group_node.groups.partition_of("g")
         group_node.wait(group_node.commit(5))
@@ -355,7 +358,7 @@ class TestLoading:
         group_node.settle()
         assert group_node.offset(partition=3) == 11
 
-    def write(self, group_node: GroupNode, log, batch: bytearray) -> None:
+    def write(self, group_node: GroupNode, log: Log, batch: bytearray) -> None:
         assign(batch, log.log_end_offset, 0)
         log.append_as_follower(memoryview(batch), 0, group_node.node.now_ms())
         log.update_high_watermark(log.log_end_offset)
@@ -372,5 +375,5 @@ class TestLoading:
         (ErrorCode.ILLEGAL_GENERATION, ErrorCode.ILLEGAL_GENERATION),
     ],
 )
-def test_errors_of_the_log_become_those_of_a_coordinator(error, told) -> None:
+def test_errors_of_the_log_become_those_of_a_coordinator(error: ErrorCode, told: ErrorCode) -> None:
     assert coordinator_error(error) == told

@@ -10,12 +10,15 @@ TOPIC_ID = b"t" * 16
 KEY = ("g", "flights", 0)
 
 
-def committed(offset: int = 5, at_ms: int = 0, **changes) -> Committed:
+def committed(offset: int = 5, at_ms: int = 0, **changes: bytes | int) -> Committed:
     return Committed(offset, -1, "", at_ms)._replace(**changes)
 
 
 def group(
-    state: str = EMPTY, protocol_type: str | None = "consumer", since_ms: int | None = 0, topics=frozenset()
+    state: str = EMPTY,
+    protocol_type: str | None = "consumer",
+    since_ms: int | None = 0,
+    topics: frozenset[str] | None = frozenset(),
 ) -> Group:
     made = Group("g", 0)
     made.state = state
@@ -60,7 +63,9 @@ class TestCommits:
             (TOPIC_ID, bytes(16), True),
         ],
     )
-    def test_an_offset_is_of_its_own_topic_as_far_as_ids_are_known(self, stored, asked, same) -> None:
+    def test_an_offset_is_of_its_own_topic_as_far_as_ids_are_known(
+        self, stored: bytes, asked: bytes, same: bool
+    ) -> None:
         assert committed(topic_id=stored).is_of(asked) is same
 
 
@@ -134,13 +139,13 @@ class TestExpiry:
         assert expired(offsets, stable, DAY_MS) == ([("g", "former", 0)], False)
 
     @pytest.mark.parametrize("state", [PREPARING, COMPLETING])
-    def test_nothing_expires_during_a_rebalance(self, state) -> None:
+    def test_nothing_expires_during_a_rebalance(self, state: str) -> None:
         offsets = Offsets()
         offsets.put(KEY, committed(at_ms=0))
         assert expired(offsets, group(state, topics=frozenset()), 100 * DAY_MS) == ([], False)
 
     @pytest.mark.parametrize("protocol_type", ["consumer", "connect"])
-    def test_nothing_expires_where_subscriptions_are_unknown(self, protocol_type) -> None:
+    def test_nothing_expires_where_subscriptions_are_unknown(self, protocol_type: str) -> None:
         offsets = Offsets()
         offsets.put(KEY, committed(at_ms=0))
         assert expired(offsets, group(STABLE, protocol_type, topics=None), 100 * DAY_MS) == ([], False)

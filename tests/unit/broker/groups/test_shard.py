@@ -59,7 +59,7 @@ def written(shard: Shard, turn: Turn, who: Commit, offsets: list[Offset] = ONE, 
 
 class TestWhoMayCommit:
     @pytest.mark.parametrize("who", [OUTSIDER, OUTSIDER._replace(member_id="whoever")])
-    def test_anybody_to_a_group_without_members(self, turn: Turn, who) -> None:
+    def test_anybody_to_a_group_without_members(self, turn: Turn, who: Commit) -> None:
         assert shard_with(EMPTY).commit(turn, who, ONE)[1] == [ErrorCode.NONE]
 
     def test_anybody_to_a_group_that_does_not_exist_which_makes_it_a_simple_one(self, turn: Turn) -> None:
@@ -67,7 +67,7 @@ class TestWhoMayCommit:
         assert (shard.groups["g"].state, shard.groups["g"].protocol_type) == (EMPTY, None)
 
     @pytest.mark.parametrize("state", [STABLE, PREPARING])
-    def test_members_of_the_current_generation(self, turn: Turn, state) -> None:
+    def test_members_of_the_current_generation(self, turn: Turn, state: str) -> None:
         assert shard_with(state).commit(turn, MEMBER, ONE)[1] == [ErrorCode.NONE]
 
     @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ class TestWhoMayCommit:
             (EMPTY, MEMBER, ErrorCode.UNKNOWN_MEMBER_ID),
         ],
     )
-    def test_nobody_else(self, turn: Turn, state, who, error) -> None:
+    def test_nobody_else(self, turn: Turn, state: str, who: Commit, error: ErrorCode) -> None:
         with pytest.raises(KafkaError) as raised:
             shard_with(state).commit(turn, who, ONE)
         assert raised.value.code == error
@@ -90,7 +90,7 @@ class TestWhoMayCommit:
     @pytest.mark.parametrize(
         ("reports", "error"), [(True, ErrorCode.GROUP_ID_NOT_FOUND), (False, ErrorCode.ILLEGAL_GENERATION)]
     )
-    def test_no_member_of_a_group_that_does_not_exist(self, turn: Turn, reports, error) -> None:
+    def test_no_member_of_a_group_that_does_not_exist(self, turn: Turn, reports: bool, error: ErrorCode) -> None:
         with pytest.raises(KafkaError) as raised:
             Shard(0).commit(turn, MEMBER, ONE, reports_unknown_group=reports)
         assert raised.value.code == error
@@ -132,7 +132,7 @@ class TestWhatIsCommitted:
 
 class TestFetch:
     @pytest.mark.parametrize(("topic_id", "found"), [(TOPIC_ID, True), (bytes(16), True), (b"u" * 16, False)])
-    def test_an_offset_of_another_topic_with_the_name_is_none(self, turn: Turn, topic_id, found) -> None:
+    def test_an_offset_of_another_topic_with_the_name_is_none(self, turn: Turn, topic_id: bytes, found: bool) -> None:
         """Rule 24: a topic that is created again never takes the former one's commits."""
         shard = written(Shard(0), turn, OUTSIDER)
         assert (shard.fetch("g", "t", topic_id, 0) is not None) is found
@@ -163,7 +163,7 @@ class TestDeleteOffsets:
             shard_with(STABLE, "connect").delete_offsets("g", [("t", 0)])
 
 
-def expired(shard: Shard, turn: Turn):
+def expired(shard: Shard, turn: Turn) -> list[tuple[bytes, None]]:
     return shard.expire(turn, shard.groups["g"])
 
 
@@ -177,7 +177,7 @@ class TestExpiry:
         assert expired(shard, turn) == []
 
     @pytest.mark.parametrize("state", [PREPARING, COMPLETING, STABLE])
-    def test_a_group_with_members_stays(self, turn: Turn, state) -> None:
+    def test_a_group_with_members_stays(self, turn: Turn, state: str) -> None:
         assert expired(shard_with(state), turn) == []
 
 

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import pytest
 
+from controller.image import TopicImage
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
-from protocol.messages.alter_partition import AlterPartitionRequest
+from protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from tests.unit.broker.controllers import ask, epoch
+from tests.unit.broker.whole_cluster import WholeCluster
 
 Partition = AlterPartitionRequest.Topic.Partition
 
 
 @pytest.fixture
-def topic(three):
+def topic(three: WholeCluster) -> TopicImage:
     three.create(three.active, "t")
     return three.broker(three.active).image.topic("t")
 
 
-def alter(three, topic, isr, *, broker_epoch=None, node=None):
+def alter(
+    three: WholeCluster, topic: TopicImage, isr: list[int], *, broker_epoch: int | None = None, node: int | None = None
+) -> AlterPartitionResponse:
     state = topic.partitions[0]
     partition = Partition(
         partition_index=0,
@@ -37,7 +41,7 @@ def alter(three, topic, isr, *, broker_epoch=None, node=None):
     )
 
 
-def test_the_leader_changes_who_is_in_sync(three, topic) -> None:
+def test_the_leader_changes_who_is_in_sync(three: WholeCluster, topic: TopicImage) -> None:
     state = topic.partitions[0]
     isr = sorted({state.leader, next(one for one in state.replicas if one != state.leader)})
     [of_topic] = alter(three, topic, isr).topics
@@ -46,10 +50,10 @@ def test_the_leader_changes_who_is_in_sync(three, topic) -> None:
     assert answer.partition_epoch == state.partition_epoch + 1
 
 
-def test_an_earlier_run_of_the_leader_changes_nothing(three, topic) -> None:
+def test_an_earlier_run_of_the_leader_changes_nothing(three: WholeCluster, topic: TopicImage) -> None:
     assert alter(three, topic, [topic.partitions[0].leader], broker_epoch=0).error_code == ErrorCode.STALE_BROKER_EPOCH
 
 
-def test_who_does_not_lead_the_quorum_changes_nothing(three, topic) -> None:
+def test_who_does_not_lead_the_quorum_changes_nothing(three: WholeCluster, topic: TopicImage) -> None:
     answer = alter(three, topic, [topic.partitions[0].leader], node=three.follower())
     assert answer.error_code == ErrorCode.NOT_CONTROLLER

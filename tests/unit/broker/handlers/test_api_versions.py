@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 from types import SimpleNamespace
 
 import pytest
@@ -8,12 +10,19 @@ from broker.network.connection import Connection, RequestContext
 from controller.image import MetadataImage
 from protocol.api import APIS, ApiKey
 from protocol.errors import ErrorCode
-from protocol.messages.api_versions import ApiVersionsRequest
+from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 IMAGE = MetadataImage(cluster_id="c", offset=41, features={"metadata.version": 30, "group.version": 0})
 
 
-def ask(version, name="me", software="1.0", listener_type="broker", kraft_version=0, connection=None):
+def ask(
+    version: int,
+    name: str = "me",
+    software: str = "1.0",
+    listener_type: str = "broker",
+    kraft_version: int = 0,
+    connection: Connection | None = None,
+) -> ApiVersionsResponse:
     broker = SimpleNamespace(
         image=IMAGE,
         dispatcher=lambda _: SimpleNamespace(apis=served_apis(listener_type)),
@@ -23,7 +32,7 @@ def ask(version, name="me", software="1.0", listener_type="broker", kraft_versio
     return handle(broker, context, ApiVersionsRequest(client_software_name=name, client_software_version=software))
 
 
-def listed(response):
+def listed(response: ApiVersionsResponse) -> dict[ApiKey, tuple[int, int]]:
     return {key.api_key: (key.min_version, key.max_version) for key in response.api_keys}
 
 
@@ -60,18 +69,18 @@ def test_features_from_level_0_are_left_out_before_version_4() -> None:
 
 @pytest.mark.parametrize("bad", ["", "-x", "x-", "a b", "ü", "a/b", "a\n"])
 @pytest.mark.parametrize("which", ["name", "software"])
-def test_odd_names_of_software_are_refused_from_version_3_on(bad, which) -> None:
+def test_odd_names_of_software_are_refused_from_version_3_on(bad: str, which: str) -> None:
     assert ask(3, **{which: bad}).error_code == ErrorCode.INVALID_REQUEST
     assert ask(2, **{which: bad}).error_code == ErrorCode.NONE
 
 
 @pytest.mark.parametrize("good", ["a", "apache-kafka-java", "4.3.1", "librdkafka"])
-def test_names_of_real_software_are_accepted(good) -> None:
+def test_names_of_real_software_are_accepted(good: str) -> None:
     assert ask(4, name=good).error_code == ErrorCode.NONE
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_the_answer_can_be_written_in_every_version(version) -> None:
+def test_the_answer_can_be_written_in_every_version(version: int) -> None:
     assert ask(version).encode(version)
 
 
@@ -87,7 +96,9 @@ def test_an_unknown_version_is_told_which_there_are() -> None:
     ("version", "name", "known"),
     [(2, "me", ("unknown", "unknown")), (3, "me", ("me", "1.0")), (3, "m" * 1000, ("m" * 64, "1.0"))],
 )
-def test_the_connection_remembers_the_clients_software_and_not_much_of_it(version, name, known) -> None:
+def test_the_connection_remembers_the_clients_software_and_not_much_of_it(
+    version: int, name: str, known: tuple[str, str]
+) -> None:
     connection = Connection(1, "PLAINTEXT", "127.0.0.1")
     ask(version, name=name, connection=connection)
     assert connection.client_software == known

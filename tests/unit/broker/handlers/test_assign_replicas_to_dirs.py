@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import pytest
 
+from controller.image import TopicImage
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
-from protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
+from protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
 from tests.unit.broker.controllers import ask, epoch
+from tests.unit.broker.whole_cluster import WholeCluster
 
 Directory = AssignReplicasToDirsRequest.Directory
 
 
 @pytest.fixture
-def topic(three):
+def topic(three: WholeCluster) -> TopicImage:
     three.create(three.active, "t")
     return three.broker(three.active).image.topic("t")
 
 
-def assign(three, topic, directory, *, broker_epoch=None, node=None):
+def assign(
+    three: WholeCluster,
+    topic: TopicImage,
+    directory: bytes,
+    *,
+    broker_epoch: int | None = None,
+    node: int | None = None,
+) -> AssignReplicasToDirsResponse:
     partitions = [Directory.Topic.Partition(partition_index=0)]
     topics = [Directory.Topic(topic_id=topic.topic_id, partitions=partitions)]
     return ask(
@@ -32,7 +41,7 @@ def assign(three, topic, directory, *, broker_epoch=None, node=None):
     )
 
 
-def test_a_replica_is_where_its_broker_says(three, topic) -> None:
+def test_a_replica_is_where_its_broker_says(three: WholeCluster, topic: TopicImage) -> None:
     [own] = three.broker(three.active).image.brokers[1].directories
     [directory] = assign(three, topic, own).directories
     assert directory.topics[0].partitions[0].error_code == ErrorCode.NONE
@@ -40,9 +49,9 @@ def test_a_replica_is_where_its_broker_says(three, topic) -> None:
     assert state.directories[state.replicas.index(1)] == own
 
 
-def test_an_earlier_run_of_the_broker_says_nothing(three, topic) -> None:
+def test_an_earlier_run_of_the_broker_says_nothing(three: WholeCluster, topic: TopicImage) -> None:
     assert assign(three, topic, b"d" * 16, broker_epoch=0).error_code == ErrorCode.STALE_BROKER_EPOCH
 
 
-def test_who_does_not_lead_takes_no_word_of_it(three, topic) -> None:
+def test_who_does_not_lead_takes_no_word_of_it(three: WholeCluster, topic: TopicImage) -> None:
     assert assign(three, topic, b"d" * 16, node=three.follower()).error_code == ErrorCode.NOT_CONTROLLER

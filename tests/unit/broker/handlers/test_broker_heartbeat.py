@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
+from protocol.messages.broker_heartbeat import BrokerHeartbeatResponse
 from tests.unit.broker.controllers import ask, epoch
+from tests.unit.broker.whole_cluster import WholeCluster
 
 
-def beat(three, broker_id, broker_epoch, *, node=None, offset=1 << 40, **fields):
+def beat(
+    three: WholeCluster,
+    broker_id: int,
+    broker_epoch: int,
+    *,
+    node: int | None = None,
+    offset: int = 1 << 40,
+    **fields: bool,
+) -> BrokerHeartbeatResponse:
     said = {"want_fence": False, "want_shut_down": False, "offline_log_dirs": [], "cordoned_log_dirs": []}
     return ask(
         three,
@@ -21,24 +31,24 @@ def beat(three, broker_id, broker_epoch, *, node=None, offset=1 << 40, **fields)
     )
 
 
-def test_a_broker_that_lives_is_told_that_it_may_serve(three) -> None:
+def test_a_broker_that_lives_is_told_that_it_may_serve(three: WholeCluster) -> None:
     answer = beat(three, 1, epoch(three, 1))
     assert (answer.error_code, answer.is_fenced, answer.is_caught_up) == (ErrorCode.NONE, False, True)
 
 
-def test_one_that_wants_to_be_fenced_is(three) -> None:
+def test_one_that_wants_to_be_fenced_is(three: WholeCluster) -> None:
     follower = three.follower()
     assert beat(three, follower, epoch(three, follower), want_fence=True).is_fenced
     assert three.broker(three.active).image.brokers[follower].fenced
 
 
-def test_an_earlier_run_of_a_broker_is_refused(three) -> None:
+def test_an_earlier_run_of_a_broker_is_refused(three: WholeCluster) -> None:
     assert beat(three, 1, epoch(three, 1) - 1).error_code == ErrorCode.STALE_BROKER_EPOCH
 
 
-def test_one_that_is_not_registered_is_told_so(three) -> None:
+def test_one_that_is_not_registered_is_told_so(three: WholeCluster) -> None:
     assert beat(three, 9, 1).error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
 
 
-def test_who_does_not_lead_takes_no_heartbeats(three) -> None:
+def test_who_does_not_lead_takes_no_heartbeats(three: WholeCluster) -> None:
     assert beat(three, 1, epoch(three, 1), node=three.follower()).error_code == ErrorCode.NOT_CONTROLLER

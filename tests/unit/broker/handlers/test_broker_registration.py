@@ -5,33 +5,35 @@ from __future__ import annotations
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.fields import fields_of
+from protocol.messages.broker_registration import BrokerRegistrationResponse
 from tests.unit.broker.controllers import ask, cluster_id, epoch
+from tests.unit.broker.whole_cluster import WholeCluster
 from tests.unit.controller.cluster import new_registration
 
 
-def register(three, broker_id, node=None, **fields):
+def register(three: WholeCluster, broker_id: int, node: int | None = None, **fields: str) -> BrokerRegistrationResponse:
     said = {"cluster_id": cluster_id(three), "incarnation_id": b"n" * 16, "endpoints": {}, "directories": [b"f" * 16]}
     request = new_registration(broker_id, **{**said, **fields})
     values = {field.name: getattr(request, field.name) for field in fields_of(type(request))}
     return ask(three, ApiKey.BROKER_REGISTRATION, 4, node=node, **values)
 
 
-def test_a_broker_becomes_known_fenced_under_a_new_epoch(three) -> None:
+def test_a_broker_becomes_known_fenced_under_a_new_epoch(three: WholeCluster) -> None:
     answer = register(three, 9)
     broker = three.broker(three.active).image.brokers[9]
     assert (answer.error_code, answer.broker_epoch) == (ErrorCode.NONE, broker.epoch)
     assert broker.fenced
 
 
-def test_an_id_that_is_heard_of_is_nobody_elses(three) -> None:
+def test_an_id_that_is_heard_of_is_nobody_elses(three: WholeCluster) -> None:
     before = epoch(three, 3)
     assert register(three, 3).error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
     assert epoch(three, 3) == before
 
 
-def test_a_broker_of_another_cluster_is_refused(three) -> None:
+def test_a_broker_of_another_cluster_is_refused(three: WholeCluster) -> None:
     assert register(three, 9, cluster_id="other").error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
 
 
-def test_who_does_not_lead_registers_nobody(three) -> None:
+def test_who_does_not_lead_registers_nobody(three: WholeCluster) -> None:
     assert register(three, 9, node=three.follower()).error_code == ErrorCode.NOT_CONTROLLER

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
-from protocol.messages.controller_registration import ControllerRegistrationRequest
+from protocol.messages.controller_registration import ControllerRegistrationRequest, ControllerRegistrationResponse
 from tests.unit.broker.controllers import ask
+from tests.unit.broker.whole_cluster import WholeCluster
 
 
-def register(three, node=None):
+def register(three: WholeCluster, node: int | None = None) -> ControllerRegistrationResponse:
     listener = ControllerRegistrationRequest.Listener(name="CONTROLLER", host="b9", port=9, security_protocol=0)
     return ask(
         three,
@@ -23,11 +24,11 @@ def register(three, node=None):
     )
 
 
-def test_a_controller_becomes_known_with_where_it_listens(three) -> None:
+def test_a_controller_becomes_known_with_where_it_listens(three: WholeCluster) -> None:
     assert register(three).error_code == ErrorCode.NONE
     known = three.broker(three.active).image.controllers[9]
     assert (known.endpoints["CONTROLLER"].host, known.endpoints["CONTROLLER"].port) == ("b9", 9)
 
 
-def test_who_does_not_lead_registers_nobody(three) -> None:
+def test_who_does_not_lead_registers_nobody(three: WholeCluster) -> None:
     assert register(three, three.follower()).error_code == ErrorCode.NOT_CONTROLLER

@@ -10,7 +10,7 @@ KEY = ApiKey.DELETE_GROUPS
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_each_group_is_answered_for_itself(group_node: GroupNode, version) -> None:
+def test_each_group_is_answered_for_itself(group_node: GroupNode, version: int) -> None:
     group_node.host().stable_member("busy")
     group_node.wait(group_node.commit(5))
     answer = group_node.answer(KEY, version, groups_names=["busy", "g", "nobody", "g"])

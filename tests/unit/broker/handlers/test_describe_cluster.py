@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 from random import Random
 from types import SimpleNamespace
 
@@ -8,10 +10,10 @@ from broker.network.connection import RequestContext
 from controller.image import BrokerImage, ControllerImage, Endpoint, MetadataImage
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
-from protocol.messages.describe_cluster import DescribeClusterRequest
+from protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 
 
-def node(broker_id, *, fenced=False, listeners=("PLAINTEXT",)):
+def node(broker_id: int, *, fenced: bool = False, listeners: tuple[str] = ("PLAINTEXT",)) -> BrokerImage:
     points = {name: Endpoint(f"{name.lower()}-{broker_id}", 9000 + broker_id) for name in listeners}
     return BrokerImage(broker_id, 1, bytes(16), points, {}, f"rack{broker_id}", fenced, False, ())
 
@@ -34,7 +36,14 @@ BROKER = SimpleNamespace(
 )
 
 
-def ask(version=2, *, listener="PLAINTEXT", endpoint_type=1, fenced=False, operations=False):
+def ask(
+    version: int = 2,
+    *,
+    listener: str = "PLAINTEXT",
+    endpoint_type: int = 1,
+    fenced: bool = False,
+    operations: bool = False,
+) -> DescribeClusterResponse:
     context = RequestContext(ApiKey.DESCRIBE_CLUSTER, version, 1, None, 1, listener, "127.0.0.1")
     request = DescribeClusterRequest(
         include_cluster_authorized_operations=operations, endpoint_type=endpoint_type, include_fenced_brokers=fenced
@@ -68,7 +77,7 @@ def test_clients_are_told_a_broker_that_they_reach_as_the_controller() -> None:
 
 
 @pytest.mark.parametrize(("listener", "wanted"), [("PLAINTEXT", 2), ("CONTROLLER", 1)])
-def test_asking_one_type_of_endpoint_for_the_other_is_refused(listener, wanted) -> None:
+def test_asking_one_type_of_endpoint_for_the_other_is_refused(listener: str, wanted: int) -> None:
     response = ask(listener=listener, endpoint_type=wanted)
     assert response.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE
     assert response.brokers == []
@@ -84,5 +93,5 @@ def test_operations_are_named_only_when_asked_for() -> None:
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_the_answer_can_be_written_in_every_version(version) -> None:
+def test_the_answer_can_be_written_in_every_version(version: int) -> None:
     assert ask(version).encode(version)

@@ -19,7 +19,7 @@ def describe(node: GroupNode, version: int, group: str = "g", **fields: Any) -> 
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_stable_group_is_told_with_metadata_and_assignments(group_node: GroupNode, version) -> None:
+def test_a_stable_group_is_told_with_metadata_and_assignments(group_node: GroupNode, version: int) -> None:
     member_id = group_node.host().stable_member(instance="A")
     answer = describe(group_node, version)
     assert (answer.error_code, answer.group_state) == (0, "Stable")
@@ -31,7 +31,7 @@ def test_a_stable_group_is_told_with_metadata_and_assignments(group_node: GroupN
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_metadata_is_not_told_during_a_rebalance(group_node: GroupNode, version) -> None:
+def test_metadata_is_not_told_during_a_rebalance(group_node: GroupNode, version: int) -> None:
     group_node.host().stable_member()
     group_node.join()
     answer = describe(group_node, version)
@@ -46,7 +46,7 @@ def test_a_simple_group_is_empty(group_node: GroupNode) -> None:
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_a_group_that_does_not_exist_is_dead(group_node: GroupNode, version) -> None:
+def test_a_group_that_does_not_exist_is_dead(group_node: GroupNode, version: int) -> None:
     answer = describe(group_node.host(), version)
     assert (answer.error_code, answer.group_state) == (0, "Dead")
 
@@ -63,6 +63,6 @@ def test_a_group_that_is_coordinated_elsewhere_fails_by_itself(group_node: Group
 
 
 @pytest.mark.parametrize(("asked", "operations"), [(True, READ_DELETE_DESCRIBE_AND_CONFIGS), (False, -(2**31))])
-def test_operations_are_told_if_asked_for(group_node: GroupNode, asked, operations) -> None:
+def test_operations_are_told_if_asked_for(group_node: GroupNode, asked: bool, operations: int) -> None:
     group_node.host().stable_member()
     assert describe(group_node, 5, include_authorized_operations=asked).authorized_operations == operations

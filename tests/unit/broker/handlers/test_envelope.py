@@ -15,11 +15,13 @@ from protocol.errors import ErrorCode
 from protocol.headers import RequestHeader, decode_response_header, encode_request_header
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from protocol.messages.describe_quorum import DescribeQuorumRequest
-from protocol.messages.envelope import EnvelopeRequest
+from protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from protocol.messages.metadata import MetadataRequest
 from protocol.messages.vote import VoteRequest
 from protocol.records.principal import encode_principal
+from protocol.schema import Message
 from tests.unit.broker.controllers import ask
+from tests.unit.broker.whole_cluster import WholeCluster
 
 TOPIC = CreateTopicsRequest.Topic(name="t", num_partitions=1, replication_factor=3, assignments=[], configs=[])
 CREATE = CreateTopicsRequest(topics=[TOPIC], timeout_ms=20_000)
@@ -27,12 +29,18 @@ CREATE_TOPICS = encode_request_header(RequestHeader(ApiKey.CREATE_TOPICS, 7, 5, 
 ALICE = encode_principal("User:alice")
 
 
-def embedded(request, version):
+def embedded(request: Message, version: int) -> bytes:
     key = next(key for key in ApiKey if key == request.API_KEY)
     return encode_request_header(RequestHeader(key, version, 5, "app")) + request.encode(version)
 
 
-def send(three, data=CREATE_TOPICS, principal=ALICE, address=bytes([10, 0, 0, 9]), node=None):
+def send(
+    three: WholeCluster,
+    data: bytes = CREATE_TOPICS,
+    principal: bytes = ALICE,
+    address: bytes = bytes([10, 0, 0, 9]),
+    node: int | None = None,
+) -> EnvelopeResponse:
     return ask(
         three,
         ApiKey.ENVELOPE,
@@ -44,7 +52,7 @@ def send(three, data=CREATE_TOPICS, principal=ALICE, address=bytes([10, 0, 0, 9]
     )
 
 
-def test_the_request_inside_is_answered_with_its_own_header(three) -> None:
+def test_the_request_inside_is_answered_with_its_own_header(three: WholeCluster) -> None:
     answer = send(three)
     assert answer.error_code == ErrorCode.NONE
     correlation_id, body_at = decode_response_header(ApiKey.CREATE_TOPICS, 7, answer.response_data)
@@ -53,7 +61,7 @@ def test_the_request_inside_is_answered_with_its_own_header(three) -> None:
     assert three.partition(three.active, "t") is not None
 
 
-def test_an_error_of_the_request_is_inside_of_the_answer_too(three) -> None:
+def test_an_error_of_the_request_is_inside_of_the_answer_too(three: WholeCluster) -> None:
     send(three)
     answer = send(three)
     _, body_at = decode_response_header(ApiKey.CREATE_TOPICS, 7, answer.response_data)
@@ -61,12 +69,12 @@ def test_an_error_of_the_request_is_inside_of_the_answer_too(three) -> None:
     assert (answer.error_code, topic.error_code) == (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
 
 
-def test_who_does_not_lead_opens_none(three) -> None:
+def test_who_does_not_lead_opens_none(three: WholeCluster) -> None:
     answer = send(three, node=three.follower())
     assert (answer.error_code, answer.response_data) == (ErrorCode.NOT_CONTROLLER, None)
 
 
-def test_what_only_the_leader_knows_is_asked_again_of_the_next_where_this_one_resigns(three) -> None:
+def test_what_only_the_leader_knows_is_asked_again_of_the_next_where_this_one_resigns(three: WholeCluster) -> None:
     broker = three.broker(three.active)
     topic = DescribeQuorumRequest.Topic
     describe = DescribeQuorumRequest(
@@ -77,7 +85,7 @@ def test_what_only_the_leader_knows_is_asked_again_of_the_next_where_this_one_re
     )
     context = RequestContext(ApiKey.ENVELOPE, 0, 5, "b", 1, "CONTROLLER", "b9", "User:ANONYMOUS")
 
-    async def ask_while_it_resigns():
+    async def ask_while_it_resigns() -> EnvelopeResponse:
         resigning = broker.loop.create_task(broker.controller.resign())
         await asyncio.sleep(0)
         assert broker.controller.leads
@@ -103,18 +111,20 @@ def test_what_only_the_leader_knows_is_asked_again_of_the_next_where_this_one_re
     ],
     ids=["empty", "cut off", "unknown API", "principal", "address", "a broker's request", "a controller's request"],
 )
-def test_what_cannot_be_read_or_is_no_clients_request_for_controllers_is_refused(three, bad) -> None:
+def test_what_cannot_be_read_or_is_no_clients_request_for_controllers_is_refused(
+    three: WholeCluster, bad: dict[str, bytes]
+) -> None:
     answer = send(three, **bad)
     assert (answer.error_code, answer.response_data) == (ErrorCode.INVALID_REQUEST, None)
 
 
-def test_a_version_that_nobody_speaks_is_refused(three) -> None:
+def test_a_version_that_nobody_speaks_is_refused(three: WholeCluster) -> None:
     header = encode_request_header(RequestHeader(ApiKey.CREATE_TOPICS, 7, 5, "app"))
     data = header[:2] + (99).to_bytes(2, "big") + header[4:] + CREATE.encode(7)
     assert send(three, data).error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_an_envelope_is_no_request_of_an_envelope(three) -> None:
+def test_an_envelope_is_no_request_of_an_envelope(three: WholeCluster) -> None:
     inner = request_class(ApiKey.ENVELOPE)(
         request_data=CREATE_TOPICS, request_principal=ALICE, client_host_address=bytes(4)
     )

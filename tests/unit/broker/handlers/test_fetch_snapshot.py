@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
+from controller.snapshot import SnapshotId
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.fetch_snapshot import FetchSnapshotRequest
@@ -14,7 +18,7 @@ Partition = FetchSnapshotRequest.Topic.Partition
 
 
 @pytest.fixture
-def three():
+def three() -> Iterator[WholeCluster]:
     cluster = WholeCluster(
         metadata_log_max_record_bytes_between_snapshots="1",
         # The clock of these machines says that what has just been written is very old.
@@ -26,7 +30,9 @@ def three():
     cluster.close()
 
 
-def fetch(three, snapshot, *, position=0, name=METADATA, **fields):
+def fetch(
+    three: WholeCluster, snapshot: SnapshotId, *, position: int = 0, name: str = METADATA, **fields: int | str
+) -> Any:
     leader = three.broker(three.active).controller
     partition = Partition(
         partition=0,
@@ -44,11 +50,11 @@ def fetch(three, snapshot, *, position=0, name=METADATA, **fields):
     return ErrorCode(answer.error_code) if answer.error_code else answer.topics[0].partitions[0]
 
 
-def newest(three):
+def newest(three: WholeCluster) -> SnapshotId:
     return three.until(lambda: three.broker(three.active).controller._log.newest_snapshot)
 
 
-def test_a_snapshot_comes_part_by_part(three) -> None:
+def test_a_snapshot_comes_part_by_part(three: WholeCluster) -> None:
     snapshot = newest(three)
     whole = fetch(three, snapshot)
     assert whole.size == len(whole.unaligned_records) > 100
@@ -57,14 +63,14 @@ def test_a_snapshot_comes_part_by_part(three) -> None:
     assert bytes(first.unaligned_records) + bytes(rest.unaligned_records) == bytes(whole.unaligned_records)
 
 
-def test_one_that_is_not_there_cannot_be_had(three) -> None:
+def test_one_that_is_not_there_cannot_be_had(three: WholeCluster) -> None:
     snapshot = newest(three)._replace(end_offset=1 << 40)
     assert fetch(three, snapshot).error_code == ErrorCode.SNAPSHOT_NOT_FOUND
 
 
-def test_there_is_nothing_behind_its_end(three) -> None:
+def test_there_is_nothing_behind_its_end(three: WholeCluster) -> None:
     assert fetch(three, newest(three), position=1 << 40).error_code == ErrorCode.POSITION_OUT_OF_RANGE
 
 
-def test_a_node_of_another_cluster_gets_none(three) -> None:
+def test_a_node_of_another_cluster_gets_none(three: WholeCluster) -> None:
     assert fetch(three, newest(three), cluster_id="other") is ErrorCode.INCONSISTENT_CLUSTER_ID

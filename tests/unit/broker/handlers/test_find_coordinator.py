@@ -21,13 +21,13 @@ def hosting(group_node: GroupNode) -> GroupNode:
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_the_leader_of_the_groups_partition_coordinates_it(hosting: GroupNode, version) -> None:
+def test_the_leader_of_the_groups_partition_coordinates_it(hosting: GroupNode, version: int) -> None:
     answer = hosting.answer(KEY, version, key="g")
     assert (answer.error_code, answer.node_id, answer.host, answer.port) == (0, 1, "here.example", 9092)
 
 
 @pytest.mark.parametrize("version", [4, 5, 6])
-def test_each_of_several_groups_is_answered_for_itself(hosting: GroupNode, version) -> None:
+def test_each_of_several_groups_is_answered_for_itself(hosting: GroupNode, version: int) -> None:
     hosting.node.elect(OFFSETS_TOPIC, 2, index=hosting.groups.partition_of("h"))
     answer = hosting.answer(KEY, version, coordinator_keys=["g", "h"])
     assert [(one.key, one.error_code, one.node_id, one.host, one.port) for one in answer.coordinators] == [
@@ -51,13 +51,15 @@ def test_without_a_leader_there_is_no_coordinator(hosting: GroupNode) -> None:
     ],
 )
 @pytest.mark.parametrize("version", [1, 3])
-def test_only_groups_have_coordinators(hosting: GroupNode, version, key_type, code) -> None:
+def test_only_groups_have_coordinators(hosting: GroupNode, version: int, key_type: int, code: ErrorCode) -> None:
     answer = hosting.answer(KEY, version, key="x", key_type=key_type)
     assert (answer.error_code, answer.node_id) == (code, -1)
     assert answer.error_message
 
 
-def test_each_transactional_id_is_refused_and_warned_of_once(hosting: GroupNode, caplog) -> None:
+def test_each_transactional_id_is_refused_and_warned_of_once(
+    hosting: GroupNode, caplog: pytest.LogCaptureFixture
+) -> None:
     for _ in range(2):
         answer = hosting.answer(KEY, 4, coordinator_keys=["x", "y"], key_type=1)
         assert [(one.key, one.error_code) for one in answer.coordinators] == [

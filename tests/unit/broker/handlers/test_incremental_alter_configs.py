@@ -70,7 +70,12 @@ def test_levels_of_loggers_are_altered_at_once(controlled: ControllerNode, logge
     ],
 )
 def test_what_a_logger_cannot_have_leaves_all_of_them_as_they_were(
-    controlled: ControllerNode, logger: logging.Logger, broker: str, operation, error: ErrorCode, message: str
+    controlled: ControllerNode,
+    logger: logging.Logger,
+    broker: str,
+    operation: tuple[str, int, str | None],
+    error: ErrorCode,
+    message: str,
 ) -> None:
     other = (NAME, SET, "DEBUG") if operation[0] != NAME else ("asyncio", DELETE, None)
     code, text = alter(controlled, LOGGER, broker, other, operation)

@@ -31,7 +31,7 @@ def hosting(group_node: GroupNode) -> GroupNode:
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_a_new_member_is_let_in_at_once_by_early_versions(hosting: GroupNode, version) -> None:
+def test_a_new_member_is_let_in_at_once_by_early_versions(hosting: GroupNode, version: int) -> None:
     answer = join(hosting, version)
     assert (answer.error_code, answer.generation_id, answer.protocol_name) == (0, 1, "range")
     assert answer.leader == answer.member_id
@@ -39,7 +39,7 @@ def test_a_new_member_is_let_in_at_once_by_early_versions(hosting: GroupNode, ve
 
 
 @pytest.mark.parametrize("version", range(4, 10))
-def test_a_new_member_is_first_told_its_id_by_later_versions(hosting: GroupNode, version) -> None:
+def test_a_new_member_is_first_told_its_id_by_later_versions(hosting: GroupNode, version: int) -> None:
     first = join(hosting, version)
     assert first.error_code == ErrorCode.MEMBER_ID_REQUIRED
     assert first.member_id.startswith("c-")
@@ -50,7 +50,7 @@ def test_a_new_member_is_first_told_its_id_by_later_versions(hosting: GroupNode,
 
 
 @pytest.mark.parametrize("version", range(5, 10))
-def test_a_static_member_is_let_in_at_once_with_an_id_of_its_instance(hosting: GroupNode, version) -> None:
+def test_a_static_member_is_let_in_at_once_with_an_id_of_its_instance(hosting: GroupNode, version: int) -> None:
     answer = join(hosting, version, group_instance_id="A")
     assert answer.error_code == 0
     assert answer.member_id.startswith("A-")
@@ -58,7 +58,7 @@ def test_a_static_member_is_let_in_at_once_with_an_id_of_its_instance(hosting: G
 
 
 @pytest.mark.parametrize("version", [3, 9])
-def test_a_protocol_that_is_named_twice_counts_once(hosting: GroupNode, version) -> None:
+def test_a_protocol_that_is_named_twice_counts_once(hosting: GroupNode, version: int) -> None:
     twice = [RANGE, JoinGroupRequest.Protocol(name="range", metadata=b"last")]
     answer = join(hosting, version, protocols=twice, group_instance_id="A" if version >= 5 else None)
     assert (answer.error_code, answer.protocol_name) == (0, "range")
@@ -67,7 +67,7 @@ def test_a_protocol_that_is_named_twice_counts_once(hosting: GroupNode, version)
 
 @pytest.mark.parametrize("changes", [{"protocols": []}, {"protocol_type": ""}])
 @pytest.mark.parametrize("version", range(10))
-def test_a_member_without_a_protocol_is_refused_and_makes_no_group(hosting: GroupNode, version, changes) -> None:
+def test_a_member_without_a_protocol_is_refused_and_makes_no_group(hosting: GroupNode, version: int, changes) -> None:
     assert join(hosting, version, **changes).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert hosting.state() is None
 
@@ -90,7 +90,9 @@ def test_the_client_and_its_address_are_kept(hosting: GroupNode) -> None:
 
 
 @pytest.mark.parametrize(("version", "skips"), [(8, False), (9, True)])
-def test_a_leader_that_replaces_itself_is_told_not_to_assign_if_it_can_be(hosting: GroupNode, version, skips) -> None:
+def test_a_leader_that_replaces_itself_is_told_not_to_assign_if_it_can_be(
+    hosting: GroupNode, version: int, skips: bool
+) -> None:
     hosting.stable_member(instance="A")
     answer = join(hosting, version, group_instance_id="A")
     assert answer.error_code == 0

@@ -12,21 +12,21 @@ Member = LeaveGroupRequest.Member
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_one_member_leaves(group_node: GroupNode, version) -> None:
+def test_one_member_leaves(group_node: GroupNode, version: int) -> None:
     member = group_node.host().stable_member()
     assert group_node.answer(KEY, version, group_id="g", member_id=member).error_code == 0
     assert group_node.state() == "Empty"
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_the_error_of_the_one_is_the_responses(group_node: GroupNode, version) -> None:
+def test_the_error_of_the_one_is_the_responses(group_node: GroupNode, version: int) -> None:
     group_node.host().stable_member()
     answer = group_node.answer(KEY, version, group_id="g", member_id="stranger")
     assert answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 @pytest.mark.parametrize("version", [3, 4, 5])
-def test_each_of_several_is_answered_for_itself(group_node: GroupNode, version) -> None:
+def test_each_of_several_is_answered_for_itself(group_node: GroupNode, version: int) -> None:
     group_node.host().stable_member(instance="A")
     leaving = [Member(member_id="", group_instance_id="A"), Member(member_id="stranger")]
     answer = group_node.answer(KEY, version, group_id="g", members=leaving)
@@ -45,5 +45,5 @@ def test_nobody_can_leave_a_group_that_does_not_exist(group_node: GroupNode) -> 
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_a_group_without_a_name_is_refused(group_node: GroupNode, version) -> None:
+def test_a_group_without_a_name_is_refused(group_node: GroupNode, version: int) -> None:
     assert group_node.host().answer(KEY, version, group_id="").error_code == ErrorCode.INVALID_GROUP_ID

@@ -24,7 +24,7 @@ def listed(node: GroupNode, version: int, **filters: Any) -> list[tuple]:
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_all_groups_are_listed(hosting: GroupNode, version) -> None:
+def test_all_groups_are_listed(hosting: GroupNode, version: int) -> None:
     kind = "classic" if version >= 5 else ""
     assert listed(hosting, version) == [
         ("simple", "", "Empty" if version >= 4 else "", kind),
@@ -36,7 +36,7 @@ def test_all_groups_are_listed(hosting: GroupNode, version) -> None:
     ("states", "groups"),
     [(["Stable"], ["stable"]), (["empty ", "DEAD"], ["simple"]), (["Nonsense"], []), ([], ["simple", "stable"])],
 )
-def test_they_can_be_chosen_by_state(hosting: GroupNode, states, groups) -> None:
+def test_they_can_be_chosen_by_state(hosting: GroupNode, states: list[str], groups: list[str]) -> None:
     assert [group[0] for group in listed(hosting, 4, states_filter=states)] == groups
 
 
@@ -44,7 +44,7 @@ def test_they_can_be_chosen_by_state(hosting: GroupNode, states, groups) -> None
     ("types", "groups"),
     [(["Classic"], ["simple", "stable"]), (["consumer"], []), (["consumer", "classic"], ["simple", "stable"])],
 )
-def test_they_can_be_chosen_by_type(hosting: GroupNode, types, groups) -> None:
+def test_they_can_be_chosen_by_type(hosting: GroupNode, types: list[str], groups: list[str]) -> None:
     assert [group[0] for group in listed(hosting, 5, types_filter=types)] == groups
 
 

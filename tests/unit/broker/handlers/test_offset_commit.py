@@ -42,7 +42,7 @@ def commit(node: GroupNode, version: int, *topics: Topic, **changes: Any) -> lis
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_an_offset_is_committed_with_its_topics_id(hosting: GroupNode, version) -> None:
+def test_an_offset_is_committed_with_its_topics_id(hosting: GroupNode, version: int) -> None:
     assert commit(hosting, version, topic("t", 1, metadata="note")) == [
         (T_ID if version >= 10 else "t", [(1, ErrorCode.NONE)])
     ]
@@ -54,7 +54,7 @@ def test_an_offset_is_committed_with_its_topics_id(hosting: GroupNode, version) 
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_partition_that_does_not_exist_fails_by_itself(hosting: GroupNode, version) -> None:
+def test_a_partition_that_does_not_exist_fails_by_itself(hosting: GroupNode, version: int) -> None:
     [(_, answers)] = commit(hosting, version, topic("t", 0, 9))
     assert answers == [(0, ErrorCode.NONE), (9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
 
@@ -62,7 +62,9 @@ def test_a_partition_that_does_not_exist_fails_by_itself(hosting: GroupNode, ver
 @pytest.mark.parametrize(
     ("version", "error"), [(9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), (10, ErrorCode.UNKNOWN_TOPIC_ID)]
 )
-def test_a_topic_that_does_not_exist_fails_and_makes_no_group(hosting: GroupNode, version, error) -> None:
+def test_a_topic_that_does_not_exist_fails_and_makes_no_group(
+    hosting: GroupNode, version: int, error: ErrorCode
+) -> None:
     [(_, answers)] = commit(hosting, version, topic("nowhere", 0, topic_id=b"?" * 16))
     assert answers == [(0, error)]
     assert hosting.state() is None
@@ -74,7 +76,7 @@ def test_metadata_that_is_too_large_fails_by_itself(hosting: GroupNode) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_member_of_no_group_is_told_so(hosting: GroupNode, version) -> None:
+def test_a_member_of_no_group_is_told_so(hosting: GroupNode, version: int) -> None:
     # The dispatcher puts the error into every partition.
     with pytest.raises(KafkaError) as raised:
         commit(hosting, version, topic("t", 0), member_id="m", generation_id_or_member_epoch=1)
@@ -82,7 +84,7 @@ def test_a_member_of_no_group_is_told_so(hosting: GroupNode, version) -> None:
 
 
 @pytest.mark.parametrize(("version", "expires"), [(2, True), (4, True), (5, False)])
-def test_up_to_version_4_a_commit_may_say_how_long_it_is_kept(hosting: GroupNode, version, expires) -> None:
+def test_up_to_version_4_a_commit_may_say_how_long_it_is_kept(hosting: GroupNode, version: int, expires: bool) -> None:
     commit(hosting, version, topic("t", 0), retention_time_ms=60_000)
     committed = hosting.groups.shard_of("g").offsets.get("g", "t", 0)
     assert committed is not None

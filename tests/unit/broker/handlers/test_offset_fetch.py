@@ -52,7 +52,7 @@ def told(answer: Any) -> list[tuple]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_committed_offset_is_told_and_a_missing_one_is_minus_one(hosting: GroupNode, version) -> None:
+def test_a_committed_offset_is_told_and_a_missing_one_is_minus_one(hosting: GroupNode, version: int) -> None:
     answer = fetch(hosting, version, 0, 1)
     assert told(answer) == [(0, 7, "note", 0), (1, -1, "", 0)]
     assert answer.topics[0].partitions[0].committed_leader_epoch == (3 if version >= 5 else -1)
@@ -60,7 +60,7 @@ def test_a_committed_offset_is_told_and_a_missing_one_is_minus_one(hosting: Grou
 
 
 @pytest.mark.parametrize("version", range(2, 11))
-def test_everything_can_be_asked_for(hosting: GroupNode, version) -> None:
+def test_everything_can_be_asked_for(hosting: GroupNode, version: int) -> None:
     answer = fetch(hosting, version)
     assert told(answer) == [(0, 7, "note", 0)]
     if version >= 10:
@@ -70,7 +70,7 @@ def test_everything_can_be_asked_for(hosting: GroupNode, version) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_group_that_does_not_exist_has_committed_nothing(hosting: GroupNode, version) -> None:
+def test_a_group_that_does_not_exist_has_committed_nothing(hosting: GroupNode, version: int) -> None:
     hosting.call("delete_group", "g")
     assert told(fetch(hosting, version, 0)) == [(0, -1, "", 0)]
 
@@ -98,7 +98,7 @@ def test_unknown_topic_ids_are_answered_last(hosting: GroupNode) -> None:
 
 
 @pytest.mark.parametrize("version", [8, 10])
-def test_a_topic_created_again_does_not_take_the_former_ones_offsets(hosting: GroupNode, version) -> None:
+def test_a_topic_created_again_does_not_take_the_former_ones_offsets(hosting: GroupNode, version: int) -> None:
     """Rule 24."""
     hosting.node.remove("t")
     hosting.node.create("t", partitions=2, topic_id=b"u" * 16)
@@ -107,7 +107,7 @@ def test_a_topic_created_again_does_not_take_the_former_ones_offsets(hosting: Gr
 
 
 @pytest.mark.parametrize(("require_stable", "error"), [(True, ErrorCode.UNSTABLE_OFFSET_COMMIT), (False, 0)])
-def test_an_offset_in_an_open_transaction_is_unstable(hosting: GroupNode, require_stable, error) -> None:
+def test_an_offset_in_an_open_transaction_is_unstable(hosting: GroupNode, require_stable: bool, error: int) -> None:
     key, value = offset_record("g", "t", 0, Committed(9, -1, "", 0))
     hosting.groups.shard_of("g").replay(0, 99, key, value, producer_id=4)
     [(_, offset, _, code)] = told(fetch(hosting, 7, 0, require_stable=require_stable))
@@ -122,13 +122,13 @@ class TestElsewhere:
         assert told(answer) == [(0, -1, "", ErrorCode.NOT_COORDINATOR), (1, -1, "", ErrorCode.NOT_COORDINATOR)]
 
     @pytest.mark.parametrize("version", range(2, 11))
-    def test_later_ones_say_so_once(self, group_node: GroupNode, version) -> None:
+    def test_later_ones_say_so_once(self, group_node: GroupNode, version: int) -> None:
         answer = fetch(group_node, version, 0)
         assert (answer.error_code, answer.topics) == (ErrorCode.NOT_COORDINATOR, [])
 
 
 @pytest.mark.parametrize("version", [2, 8])
-def test_a_coordinator_that_cannot_commit_is_none(group_node: GroupNode, version) -> None:
+def test_a_coordinator_that_cannot_commit_is_none(group_node: GroupNode, version: int) -> None:
     group_node.host(replicated=True)
     committing = group_node.commit(5)
     answer = fetch(group_node, version, 0)

@@ -31,25 +31,25 @@ def sync(node: GroupNode, version: int, member_id: str, **changes: Any) -> Any:
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_the_assignment_comes_back(group_node: GroupNode, member, version) -> None:
+def test_the_assignment_comes_back(group_node: GroupNode, member: str, version: int) -> None:
     answer = sync(group_node, version, member)
     assert (answer.error_code, answer.assignment) == (0, b"all")
     assert answer.protocol_name == ("range" if version >= 5 else None)
 
 
 @pytest.mark.parametrize("missing", ["protocol_type", "protocol_name"])
-def test_from_version_5_the_protocol_must_be_named(group_node: GroupNode, member, missing) -> None:
+def test_from_version_5_the_protocol_must_be_named(group_node: GroupNode, member: str, missing: str) -> None:
     answer = sync(group_node, 5, member, **{missing: None})
     assert answer.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_it_must_be_the_groups_protocol(group_node: GroupNode, member) -> None:
+def test_it_must_be_the_groups_protocol(group_node: GroupNode, member: str) -> None:
     answer = sync(group_node, 5, member, protocol_name="sticky")
     assert answer.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_another_generation_is_refused(group_node: GroupNode, member, version) -> None:
+def test_another_generation_is_refused(group_node: GroupNode, member: str, version: int) -> None:
     answer = sync(group_node, version, member, generation_id=7)
     assert (answer.error_code, answer.assignment) == (ErrorCode.ILLEGAL_GENERATION, b"")
 

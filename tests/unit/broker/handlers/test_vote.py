@@ -1,13 +1,18 @@
 """Vote, as another node sees it."""
 
+from __future__ import annotations
+
+from typing import Any
+
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from tests.unit.broker.controllers import ask_quorum
+from tests.unit.broker.whole_cluster import WholeCluster
 
 VOTE = ApiKey.VOTE
 
 
-def vote(three, node, candidate, epoch, last_offset, **of):
+def vote(three: WholeCluster, node: int, candidate: int, epoch: int, last_offset: int, **of: int | str) -> Any:
     return ask_quorum(
         three,
         VOTE,
@@ -21,17 +26,17 @@ def vote(three, node, candidate, epoch, last_offset, **of):
     )
 
 
-def test_who_has_less_of_the_log_gets_no_vote(three) -> None:
+def test_who_has_less_of_the_log_gets_no_vote(three: WholeCluster) -> None:
     voter, candidate = (node for node in three.running if node != three.active)
     epoch = three.broker(voter).controller.epoch + 5
     assert not vote(three, voter, candidate, epoch, last_offset=0).vote_granted
 
 
-def test_a_node_of_another_cluster_is_told_so(three) -> None:
+def test_a_node_of_another_cluster_is_told_so(three: WholeCluster) -> None:
     answer = vote(three, three.active, three.follower(), 9, 0, cluster_id="of-another-cluster")
     assert answer is ErrorCode.INCONSISTENT_CLUSTER_ID
 
 
-def test_a_vote_that_is_meant_for_another_is_refused(three) -> None:
+def test_a_vote_that_is_meant_for_another_is_refused(three: WholeCluster) -> None:
     answer = vote(three, three.active, three.follower(), 9, 0, voter_id=77)
     assert answer.error_code == ErrorCode.INVALID_VOTER_KEY

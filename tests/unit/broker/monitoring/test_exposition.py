@@ -1,3 +1,6 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
 from operator import itemgetter
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -36,7 +39,7 @@ def test_prometheus_reads_back_what_was_written() -> None:
 def test_rows_are_made_only_as_fast_as_lines_are_taken() -> None:
     made = []
 
-    def rows(_):
+    def rows(_: None) -> Iterator[tuple[str, int] | None]:
         for number in range(10):
             made.append(number)
             yield labels(number=number), number

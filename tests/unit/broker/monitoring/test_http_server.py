@@ -1,6 +1,9 @@
+from __future__ import annotations
+
 import asyncio
 import contextlib
 import time
+from collections.abc import Callable, Iterator
 from http import HTTPStatus
 
 import pytest
@@ -9,11 +12,11 @@ from broker.monitoring.http_server import MAX_CONNECTIONS, REQUEST_BYTES, HttpSe
 
 
 @pytest.fixture
-def asking():
+def asking() -> Callable[..., list[bytes]]:
     """Serve pages, send bytes, and return what comes back until the server closes."""
 
-    def asking(pages, *requests, clock=time.perf_counter):
-        async def ask(port, request):
+    def asking(pages, *requests: bytes, clock: Callable[..., object] = time.perf_counter) -> list[bytes]:
+        async def ask(port: int, request: bytes) -> bytes:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(request)
             try:
@@ -23,7 +26,7 @@ def asking():
             finally:
                 writer.close()
 
-        async def body():
+        async def body() -> list[bytes]:
             server = HttpServer(pages, clock)
             port = await server.start("127.0.0.1", 0)
             try:
@@ -39,7 +42,7 @@ def asking():
 PAGES = {"/page": lambda: Page(HTTPStatus.OK, ("one\n", "two\n"))}
 
 
-def test_a_page_is_served_in_chunks(asking) -> None:
+def test_a_page_is_served_in_chunks(asking: Callable[..., list[bytes]]) -> None:
     (answer,) = asking(PAGES, b"GET /page HTTP/1.1\r\nHost: x\r\n\r\n")
     head, _, body = answer.partition(b"\r\n\r\n")
     assert head.split(b"\r\n") == [
@@ -51,13 +54,13 @@ def test_a_page_is_served_in_chunks(asking) -> None:
     assert body == b"8\r\none\ntwo\n\r\n0\r\n\r\n"
 
 
-def test_an_older_client_gets_it_whole(asking) -> None:
+def test_an_older_client_gets_it_whole(asking: Callable[..., list[bytes]]) -> None:
     (answer,) = asking(PAGES, b"GET /page?x=1 HTTP/1.0\r\n\r\n")
     assert answer.endswith(b"\r\n\r\none\ntwo\n")
     assert b"chunked" not in answer
 
 
-def test_a_head_is_answered_without_a_body(asking) -> None:
+def test_a_head_is_answered_without_a_body(asking: Callable[..., list[bytes]]) -> None:
     (answer,) = asking(PAGES, b"HEAD /page HTTP/1.1\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 200 OK")
     assert answer.endswith(b"\r\n\r\n")
@@ -72,17 +75,19 @@ def test_a_head_is_answered_without_a_body(asking) -> None:
         (b"\xff\x00", b"400 Bad Request"),
     ],
 )
-def test_anything_else_is_an_error(asking, request_line, status) -> None:
+def test_anything_else_is_an_error(asking: Callable[..., list[bytes]], request_line: bytes, status: bytes) -> None:
     (answer,) = asking(PAGES, request_line + b"\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 " + status)
 
 
-def test_a_request_without_an_end_is_cut_off(asking) -> None:
+def test_a_request_without_an_end_is_cut_off(asking: Callable[..., list[bytes]]) -> None:
     assert asking(PAGES, b"GET /page HTTP/1.1\r\n" + b"x" * 2 * REQUEST_BYTES) == [b""]
 
 
-def test_a_page_that_fails_is_cut_off_and_the_next_is_served(asking, caplog) -> None:
-    def broken():
+def test_a_page_that_fails_is_cut_off_and_the_next_is_served(
+    asking: Callable[..., list[bytes]], caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken() -> Iterator[str | None]:
         yield "one\n" * 20_000
         raise RuntimeError("a bug")
 
@@ -93,17 +98,17 @@ def test_a_page_that_fails_is_cut_off_and_the_next_is_served(asking, caplog) -> 
     assert "a bug" in caplog.text
 
 
-def test_a_long_page_lets_others_have_the_loop(asking) -> None:
+def test_a_long_page_lets_others_have_the_loop(asking: Callable[..., list[bytes]]) -> None:
     """By this clock every line takes a millisecond."""
     turns = 0
 
-    def clock():
+    def clock() -> float:
         clock.now += 0.001
         return clock.now
 
     clock.now = 0.0
 
-    def page():
+    def page() -> Iterator[str]:
         async def others() -> None:
             nonlocal turns
             while True:

@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import asyncio
 import re
 
@@ -7,12 +9,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from broker.monitoring.monitor import TABLES
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
-from protocol.messages.fetch import FetchRequest
+from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.messages.join_group import JoinGroupRequest
 from protocol.messages.offset_commit import OffsetCommitRequest
-from protocol.messages.produce import ProduceRequest
+from protocol.messages.produce import ProduceRequest, ProduceResponse
 from protocol.record_batch import build_batch
 from tests.repo.tree import ROOT
+from tests.unit.broker.monitoring.conftest import Monitored
 
 TOPIC = "orders"
 VALUE = b"value"
@@ -20,7 +23,9 @@ VALUE = b"value"
 ASKED_FOR = (ROOT / "tests/golden/metrics/asked_for.txt").read_text(encoding="utf-8").split()
 
 
-def produce(monitored, *values, partition=0, acks=1):
+def produce(
+    monitored: Monitored, *values: bytes, partition: int = 0, acks: int = 1
+) -> tuple[ProduceResponse.Topic.Partition, int]:
     records = build_batch([(None, value) for value in values])
     data = ProduceRequest.Topic.Partition(index=partition, records=records)
     topic = ProduceRequest.Topic(name=TOPIC, partition_data=[data])
@@ -28,17 +33,17 @@ def produce(monitored, *values, partition=0, acks=1):
     return answer.responses[0].partition_responses[0], len(records)
 
 
-def fetch_request(offset, wait_ms):
+def fetch_request(offset: int, wait_ms: int) -> dict[str, list[FetchRequest.Topic] | int]:
     partition = FetchRequest.Topic.Partition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
     topic = FetchRequest.Topic(topic=TOPIC, partitions=[partition])
     return {"max_wait_ms": wait_ms, "min_bytes": 1, "topics": [topic]}
 
 
-def fetch(monitored, offset=0):
+def fetch(monitored: Monitored, offset: int = 0) -> FetchResponse:
     return monitored.call(ApiKey.FETCH, 11, **fetch_request(offset, 0))
 
 
-def join(monitored, group) -> None:
+def join(monitored: Monitored, group: str) -> None:
     protocol = JoinGroupRequest.Protocol(name="range", metadata=b"")
     answer = monitored.call(
         ApiKey.JOIN_GROUP,
@@ -53,7 +58,7 @@ def join(monitored, group) -> None:
     assert answer.error_code == 0
 
 
-def commit(monitored, group, offset, partition=0, topic=TOPIC) -> None:
+def commit(monitored: Monitored, group: str, offset: int, partition: int = 0, topic: str = TOPIC) -> None:
     committed = OffsetCommitRequest.Topic.Partition(
         partition_index=partition, committed_offset=offset, committed_metadata=""
     )
@@ -63,7 +68,7 @@ def commit(monitored, group, offset, partition=0, topic=TOPIC) -> None:
 
 
 @pytest.fixture
-def used(monitored):
+def used(monitored: Monitored) -> Monitored:
     """A broker with a topic of two partitions, three records and a group."""
     monitored.wait(monitored.broker.create_topic(TOPIC, 2))
     produce(monitored, VALUE, VALUE, VALUE)
@@ -74,7 +79,7 @@ def used(monitored):
     return monitored
 
 
-def test_every_metric_that_dashboards_ask_for_has_a_sample(used) -> None:
+def test_every_metric_that_dashboards_ask_for_has_a_sample(used: Monitored) -> None:
     fetch(used)
     join(used, "members")
     commit(used, "readers", 1)
@@ -82,7 +87,7 @@ def test_every_metric_that_dashboards_ask_for_has_a_sample(used) -> None:
     assert not set(ASKED_FOR) - found
 
 
-def test_every_sample_carries_the_labels_that_are_documented(used) -> None:
+def test_every_sample_carries_the_labels_that_are_documented(used: Monitored) -> None:
     commit(used, "readers", 1)
     documented = {column.name: set(labels) for _, columns, labels in TABLES for column in columns}
     for name, labels in used.series():
@@ -99,7 +104,7 @@ def test_no_metric_is_listed_twice_and_names_are_prometheus() -> None:
     assert not [name for name, found in types.items() if name.endswith("_total") and found != "counter"]
 
 
-def test_records_and_bytes_are_counted_by_topic_and_in_all(used) -> None:
+def test_records_and_bytes_are_counted_by_topic_and_in_all(used: Monitored) -> None:
     before = used.value("kafka_server_brokertopicmetrics_messagesin_total")
     answer, size_bytes = produce(used, VALUE, VALUE)
     assert answer.error_code == 0
@@ -112,14 +117,14 @@ def test_records_and_bytes_are_counted_by_topic_and_in_all(used) -> None:
     assert bytes_in > size_bytes
 
 
-def test_bytes_out_are_those_of_records_that_were_sent(used) -> None:
+def test_bytes_out_are_those_of_records_that_were_sent(used: Monitored) -> None:
     (answer,) = fetch(used).responses[0].partitions
     fetch(used, offset=3)
     assert used.value("kafka_server_brokertopicmetrics_bytesout_total", topic=TOPIC) == len(answer.records)
     assert used.value("kafka_server_brokertopicmetrics_totalfetchrequests_total", topic=TOPIC) == 2
 
 
-def test_refused_records_are_counted_as_what_they_are(used) -> None:
+def test_refused_records_are_counted_as_what_they_are(used: Monitored) -> None:
     answer, _ = produce(used, bytes(2 << 20))
     assert answer.error_code == ErrorCode.MESSAGE_TOO_LARGE
     assert used.value("kafka_server_brokertopicmetrics_bytesrejected_total", topic=TOPIC) > 2 << 20
@@ -129,7 +134,7 @@ def test_refused_records_are_counted_as_what_they_are(used) -> None:
     assert used.value("kafka_server_brokertopicmetrics_failedproducerequests_total", topic=TOPIC) == 1
 
 
-def test_requests_are_counted_and_timed_by_their_kind(used) -> None:
+def test_requests_are_counted_and_timed_by_their_kind(used: Monitored) -> None:
     before = used.value("kafka_network_requestmetrics_requests_total", request="Produce", version="9")
     produce(used, VALUE)
     fetch(used)
@@ -140,7 +145,7 @@ def test_requests_are_counted_and_timed_by_their_kind(used) -> None:
     assert used.value("kafka_network_requestmetrics_totaltimems_count", request="Fetch") == 1
 
 
-def test_lag_is_what_a_group_has_yet_to_read(used) -> None:
+def test_lag_is_what_a_group_has_yet_to_read(used: Monitored) -> None:
     commit(used, "readers", 1)
     commit(used, "readers", 0, partition=1)
     where = {"consumergroup": "readers", "topic": TOPIC}
@@ -152,7 +157,7 @@ def test_lag_is_what_a_group_has_yet_to_read(used) -> None:
     assert used.value("kafka_consumergroup_members", consumergroup="readers") == 0
 
 
-def test_groups_are_counted_by_state(used) -> None:
+def test_groups_are_counted_by_state(used: Monitored) -> None:
     join(used, "members")
     commit(used, "readers", 1)
     state = "kafka_coordinator_group_groupmetadatamanager_numgroups"
@@ -162,7 +167,7 @@ def test_groups_are_counted_by_state(used) -> None:
     assert used.value("kafka_consumergroup_members", consumergroup="members") == 1
 
 
-def test_a_fetch_that_waits_is_in_the_purgatory(used) -> None:
+def test_a_fetch_that_waits_is_in_the_purgatory(used: Monitored) -> None:
     waiting = used.loop.create_task(used.ask(ApiKey.FETCH, 11, **fetch_request(3, 30_000)))
     while not list(used.broker.purgatory.waiting()):
         used.wait(asyncio.sleep(0))
@@ -175,7 +180,7 @@ def test_a_fetch_that_waits_is_in_the_purgatory(used) -> None:
     assert used.value("kafka_network_requestmetrics_totaltimems_count", request="Fetch") == 1
 
 
-def test_the_page_is_served_over_http_as_it_is(used) -> None:
+def test_the_page_is_served_over_http_as_it_is(used: Monitored) -> None:
     status, body = used.get("/metrics")
     assert status == 200
     assert {family.name for family in text_string_to_metric_families(body)} == {
@@ -183,7 +188,7 @@ def test_the_page_is_served_over_http_as_it_is(used) -> None:
     }
 
 
-def test_ten_thousand_partitions_are_told_without_holding_the_loop(used) -> None:
+def test_ten_thousand_partitions_are_told_without_holding_the_loop(used: Monitored) -> None:
     used.wait(used.broker.create_topic("many", 200))
     some = used.broker.replicas._partitions
     some.update({("copies", number): some["many", number % 200] for number in range(9_800)})
@@ -205,7 +210,7 @@ def test_ten_thousand_partitions_are_told_without_holding_the_loop(used) -> None
     assert turns > 20
 
 
-def test_probes_say_whether_it_serves(stopped) -> None:
+def test_probes_say_whether_it_serves(stopped: Monitored) -> None:
     broker = stopped.broker
     stopped.wait(broker._start_monitoring())
     assert stopped.get("/healthz") == (200, "ok\n")

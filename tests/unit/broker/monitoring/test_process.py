@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import os
 import sys
 import time
@@ -10,7 +12,7 @@ from storage.disk import OsDisk
 
 
 class NoProc(OsDisk):
-    def read_file(self, path) -> Never:
+    def read_file(self, path: str) -> Never:
         raise FileNotFoundError(path)
 
 

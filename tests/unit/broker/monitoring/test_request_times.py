@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import asyncio
 import math
 from typing import Never
@@ -18,7 +20,7 @@ class Clock:
     def __init__(self) -> None:
         self.now = 0.0
 
-    def __call__(self):
+    def __call__(self) -> float:
         return self.now
 
 
@@ -31,7 +33,7 @@ def test_counts_and_sums_are_of_all_requests() -> None:
 
 
 @pytest.mark.parametrize("exact", [0.00005, 0.001, 0.4, 30.0])
-def test_a_quantile_is_at_most_a_quarter_too_long(exact) -> None:
+def test_a_quantile_is_at_most_a_quarter_too_long(exact: float) -> None:
     times = Times(0.0)
     for part in range(1, 101):
         times.add(exact * part / 50, 0.0)
@@ -70,7 +72,7 @@ def test_quantiles_are_of_the_last_requests_however_seldom_somebody_looks() -> N
 def test_an_answer_at_once_is_timed_from_its_frame() -> None:
     clock, times = Clock(), {}
 
-    def dispatch(frame, connection):
+    def dispatch(frame: memoryview, connection: Connection) -> list[bytes]:
         clock.now += 0.5
         return [b"answer"]
 
@@ -95,7 +97,7 @@ def test_an_answer_that_comes_later_is_timed_when_it_comes() -> None:
 
 
 def test_what_is_no_request_is_left_to_the_dispatcher() -> None:
-    def dispatch(frame, connection) -> Never:
+    def dispatch(frame: memoryview, connection: Connection) -> Never:
         raise DecodeError("no request")
 
     times = {}

@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import asyncio
 import logging
 import socket
@@ -6,13 +8,14 @@ import tracemalloc
 import pytest
 
 from broker.network.channel import TURN_REQUESTS, Waiting
-from broker.network.connection import MAX_HELD_BYTES, MAX_IN_FLIGHT, Disconnect
+from broker.network.connection import MAX_HELD_BYTES, MAX_IN_FLIGHT, Connection, Disconnect
 from protocol.api import ApiKey
 from protocol.errors import DecodeError
 from protocol.framing import LARGE_FRAME_BYTES
+from tests.unit.broker.conftest import Run, Serving
 
 
-def framed(body):
+def framed(body: bytes) -> bytes:
     return len(body).to_bytes(4, "big") + body
 
 
@@ -22,12 +25,12 @@ class Later:
     def __init__(self) -> None:
         self.pending = {}
 
-    def __call__(self, body, connection):
+    def __call__(self, body: bytes, connection: Connection) -> Waiting:
         api, _, _ = body.partition(b" ")
         future = self.pending[body] = asyncio.get_running_loop().create_future()
         return Waiting(ApiKey[api.decode()], future)
 
-    def give(self, body) -> None:
+    def give(self, body: bytes) -> None:
         self.pending.pop(body).set_result([framed(body)])
 
 
@@ -37,7 +40,7 @@ async def until(condition) -> None:
         await asyncio.sleep(0)
 
 
-def test_a_request_is_answered(run, serving) -> None:
+def test_a_request_is_answered(run: Run, serving: Serving) -> None:
     async def body() -> None:
         async with serving() as served:
             client = await served.connect()
@@ -47,7 +50,7 @@ def test_a_request_is_answered(run, serving) -> None:
     run(body())
 
 
-def test_pipelined_requests_are_answered_in_order(run, serving) -> None:
+def test_pipelined_requests_are_answered_in_order(run: Run, serving: Serving) -> None:
     async def body() -> None:
         async with serving() as served:
             client = await served.connect()
@@ -58,7 +61,7 @@ def test_pipelined_requests_are_answered_in_order(run, serving) -> None:
     run(body())
 
 
-def test_a_flood_of_requests_lets_another_client_have_its_turn(run, serving) -> None:
+def test_a_flood_of_requests_lets_another_client_have_its_turn(run: Run, serving: Serving) -> None:
     async def body() -> None:
         async with serving() as served:
             flooding, other = await served.connect(), await served.connect()
@@ -73,7 +76,7 @@ def test_a_flood_of_requests_lets_another_client_have_its_turn(run, serving) -> 
     run(body())
 
 
-def test_a_flood_from_many_clients_lets_another_have_its_turn_as_soon(run, serving) -> None:
+def test_a_flood_from_many_clients_lets_another_have_its_turn_as_soon(run: Run, serving: Serving) -> None:
     async def body() -> None:
         async with serving() as served:
             flooding, other = [await served.connect() for _ in range(50)], await served.connect()
@@ -89,7 +92,7 @@ def test_a_flood_from_many_clients_lets_another_have_its_turn_as_soon(run, servi
     run(body())
 
 
-def test_large_responses_let_another_client_have_its_turn_sooner(run, serving) -> None:
+def test_large_responses_let_another_client_have_its_turn_sooner(run: Run, serving: Serving) -> None:
     async def body() -> None:
         async with serving() as served:
             served.script.answer = lambda request, _: [framed(bytes(request) + bytes(len(request) and 256 * 1024))]
@@ -102,7 +105,7 @@ def test_large_responses_let_another_client_have_its_turn_sooner(run, serving) -
     run(body())
 
 
-def test_what_is_made_for_a_client_that_takes_nothing_is_bounded(run, serving) -> None:
+def test_what_is_made_for_a_client_that_takes_nothing_is_bounded(run: Run, serving: Serving) -> None:
     async def body() -> None:
         async with serving() as served:
             served.script.answer = lambda request, _: [framed(bytes(1024 * 1024) if request == b"all" else b"")]
@@ -118,7 +121,7 @@ def test_what_is_made_for_a_client_that_takes_nothing_is_bounded(run, serving) -
     run(body())
 
 
-def test_a_request_of_many_reads_is_answered(run, serving) -> None:
+def test_a_request_of_many_reads_is_answered(run: Run, serving: Serving) -> None:
     async def body() -> None:
         async with serving() as served:
             client = await served.connect()
@@ -129,7 +132,7 @@ def test_a_request_of_many_reads_is_answered(run, serving) -> None:
     run(body())
 
 
-def test_a_waiting_produce_delays_responses_but_not_the_requests_behind_it(run, serving) -> None:
+def test_a_waiting_produce_delays_responses_but_not_the_requests_behind_it(run: Run, serving: Serving) -> None:
     async def body() -> None:
         async with serving() as served:
             later = served.script.answer = Later()
@@ -144,7 +147,7 @@ def test_a_waiting_produce_delays_responses_but_not_the_requests_behind_it(run, 
     run(body())
 
 
-def test_a_waiting_commit_holds_back_what_was_sent_behind_it(run, serving) -> None:
+def test_a_waiting_commit_holds_back_what_was_sent_behind_it(run: Run, serving: Serving) -> None:
     async def body() -> None:
         async with serving() as served:
             later = served.script.answer = Later()
@@ -166,7 +169,7 @@ def test_a_waiting_commit_holds_back_what_was_sent_behind_it(run, serving) -> No
     run(body())
 
 
-def test_reading_stops_while_too_many_requests_wait(run, serving) -> None:
+def test_reading_stops_while_too_many_requests_wait(run: Run, serving: Serving) -> None:
     async def body() -> None:
         async with serving() as served:
             later = served.script.answer = Later()
@@ -185,7 +188,7 @@ def test_reading_stops_while_too_many_requests_wait(run, serving) -> None:
     run(body())
 
 
-def test_a_request_without_a_response_gets_none(run, serving) -> None:
+def test_a_request_without_a_response_gets_none(run: Run, serving: Serving) -> None:
     async def body() -> None:
         async with serving() as served:
             served.script.answer = lambda body, _: None if body == b"quiet" else [framed(body)]
@@ -198,9 +201,9 @@ def test_a_request_without_a_response_gets_none(run, serving) -> None:
 
 @pytest.mark.parametrize("reason", [DecodeError("bad bytes"), Disconnect("unknown API 99")])
 def test_a_bad_request_closes_the_connection_with_one_line_after_earlier_responses(
-    run, serving, caplog, reason
+    run: Run, serving: Serving, caplog: pytest.LogCaptureFixture, reason: Disconnect | DecodeError
 ) -> None:
-    def answer(body, connection):
+    def answer(body: bytes, connection: Connection) -> list[bytes]:
         if body == b"bad":
             raise reason
         return [framed(body)]
@@ -221,12 +224,14 @@ def test_a_bad_request_closes_the_connection_with_one_line_after_earlier_respons
     assert lines[0].exc_info is None
 
 
-def test_nothing_is_handled_behind_a_bad_request_when_the_client_takes_what_was_sent_before_it(run, serving) -> None:
+def test_nothing_is_handled_behind_a_bad_request_when_the_client_takes_what_was_sent_before_it(
+    run: Run, serving: Serving
+) -> None:
     async def body() -> None:
         async with serving() as served:
             later, before = Later(), [b"good"] * (TURN_REQUESTS - 10)
 
-            def answer(request, connection):
+            def answer(request: bytes, connection: Connection) -> list[bytes] | Waiting:
                 if request == b"bad":
                     raise DecodeError("bad bytes")
                 return [framed(bytes(4000))] if request == b"good" else later(request, connection)
@@ -251,7 +256,7 @@ def test_nothing_is_handled_behind_a_bad_request_when_the_client_takes_what_was_
     run(body())
 
 
-def test_a_request_that_fails_while_it_waits_closes_the_connection(run, serving) -> None:
+def test_a_request_that_fails_while_it_waits_closes_the_connection(run: Run, serving: Serving) -> None:
     async def body() -> None:
         async with serving() as served:
             later = served.script.answer = Later()
@@ -264,12 +269,14 @@ def test_a_request_that_fails_while_it_waits_closes_the_connection(run, serving)
     run(body())
 
 
-def test_what_waits_is_answered_before_a_bad_request_closes_the_connection(run, serving, caplog) -> None:
+def test_what_waits_is_answered_before_a_bad_request_closes_the_connection(
+    run: Run, serving: Serving, caplog: pytest.LogCaptureFixture
+) -> None:
     async def body() -> None:
         async with serving() as served:
             later = Later()
 
-            def answer(request, connection):
+            def answer(request: bytes, connection: Connection) -> Waiting:
                 if request.startswith(b"bad"):
                     raise DecodeError("bad bytes")
                 return later(request, connection)
@@ -290,7 +297,7 @@ def test_what_waits_is_answered_before_a_bad_request_closes_the_connection(run, 
     assert caplog.text.count("Closing the connection") == 1
 
 
-def test_what_was_sent_behind_a_request_that_fails_while_it_waits_is_not_answered(run, serving) -> None:
+def test_what_was_sent_behind_a_request_that_fails_while_it_waits_is_not_answered(run: Run, serving: Serving) -> None:
     async def body() -> None:
         async with serving() as served:
             later = served.script.answer = Later()
@@ -307,7 +314,9 @@ def test_what_was_sent_behind_a_request_that_fails_while_it_waits_is_not_answere
     run(body())
 
 
-def test_a_frame_above_the_limit_closes_the_connection(run, serving, caplog) -> None:
+def test_a_frame_above_the_limit_closes_the_connection(
+    run: Run, serving: Serving, caplog: pytest.LogCaptureFixture
+) -> None:
     async def body() -> None:
         async with serving(max_request_bytes=1000) as served:
             client = await served.connect()
@@ -318,7 +327,7 @@ def test_a_frame_above_the_limit_closes_the_connection(run, serving, caplog) -> 
     assert "frame of 1001 bytes; the limit is 1000" in caplog.text
 
 
-def test_the_fetch_of_a_client_that_has_gone_waits_no_more_but_its_produce_does(run, serving) -> None:
+def test_the_fetch_of_a_client_that_has_gone_waits_no_more_but_its_produce_does(run: Run, serving: Serving) -> None:
     async def body() -> None:
         async with serving() as served:
             later = served.script.answer = Later()
@@ -339,7 +348,7 @@ def test_the_fetch_of_a_client_that_has_gone_waits_no_more_but_its_produce_does(
     run(body())
 
 
-def test_an_answer_to_a_client_that_has_gone_is_dropped(run, serving) -> None:
+def test_an_answer_to_a_client_that_has_gone_is_dropped(run: Run, serving: Serving) -> None:
     async def body() -> None:
         async with serving() as served:
             later = served.script.answer = Later()
@@ -358,7 +367,7 @@ def test_an_answer_to_a_client_that_has_gone_is_dropped(run, serving) -> None:
     run(body())
 
 
-def test_nagle_is_off(run, serving) -> None:
+def test_nagle_is_off(run: Run, serving: Serving) -> None:
     async def body() -> None:
         async with serving() as served:
             client = await served.connect()
@@ -371,7 +380,9 @@ def test_nagle_is_off(run, serving) -> None:
     run(body())
 
 
-def test_a_flood_of_tiny_requests_behind_one_that_waits_takes_no_more_memory_than_its_bytes(run, serving) -> None:
+def test_a_flood_of_tiny_requests_behind_one_that_waits_takes_no_more_memory_than_its_bytes(
+    run: Run, serving: Serving
+) -> None:
     async def body() -> None:
         async with serving() as served:
             later = served.script.answer = Later()
@@ -397,7 +408,7 @@ def test_a_flood_of_tiny_requests_behind_one_that_waits_takes_no_more_memory_tha
     run(body())
 
 
-def test_requests_behind_large_responses_that_wait_are_not_handled(run, serving) -> None:
+def test_requests_behind_large_responses_that_wait_are_not_handled(run: Run, serving: Serving) -> None:
     async def body() -> None:
         async with serving() as served:
             later = Later()
@@ -418,7 +429,9 @@ def test_requests_behind_large_responses_that_wait_are_not_handled(run, serving)
     run(body())
 
 
-def test_large_requests_wait_for_each_other_where_memory_is_short_and_small_ones_do_not(run, serving) -> None:
+def test_large_requests_wait_for_each_other_where_memory_is_short_and_small_ones_do_not(
+    run: Run, serving: Serving
+) -> None:
     async def body() -> None:
         async with serving(max_queued_bytes=1000) as served:
             memory = served.server.request_memory
@@ -440,7 +453,9 @@ def test_large_requests_wait_for_each_other_where_memory_is_short_and_small_ones
     run(body())
 
 
-def test_a_connection_that_waits_for_memory_is_closed_when_its_client_goes_or_the_server_stops(run, serving) -> None:
+def test_a_connection_that_waits_for_memory_is_closed_when_its_client_goes_or_the_server_stops(
+    run: Run, serving: Serving
+) -> None:
     async def body() -> None:
         async with serving(max_queued_bytes=1000) as served:
             memory = served.server.request_memory

@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import pytest
 
 from broker.network.connection_counts import ConnectionCounts, ConnectionLimits, parse_overrides
@@ -7,7 +9,7 @@ PLENTY = ConnectionLimits(100, 100)
 
 
 @pytest.fixture
-def counts():
+def counts() -> ConnectionCounts:
     found = ConnectionCounts()
     for listener, host in (("A", HOST), ("A", HOST), ("B", OTHER)):
         found.add(listener, host)
@@ -31,11 +33,13 @@ def counts():
         (PLENTY._replace(overrides={HOST: 0}), "max.connections.per.ip.overrides=10.0.0.1:0"),
     ],
 )
-def test_the_limit_that_one_more_would_break_is_named(counts, limits, limit) -> None:
+def test_the_limit_that_one_more_would_break_is_named(
+    counts: ConnectionCounts, limits: ConnectionLimits, limit: str | None
+) -> None:
     assert counts.reached(limits, "A", HOST) == limit
 
 
-def test_connections_that_are_gone_count_no_more(counts) -> None:
+def test_connections_that_are_gone_count_no_more(counts: ConnectionCounts) -> None:
     counts.remove("A", HOST)
     assert counts.reached(PLENTY._replace(max_connections_per_ip=2), "A", HOST) is None
     assert counts.reached(PLENTY._replace(of_listeners={"A": 2}), "A", HOST) is None
@@ -52,5 +56,5 @@ def test_connections_that_are_gone_count_no_more(counts) -> None:
         ("0:0:0:0:0:0:0:1:5,[FE80::2]:6", {"::1": 5, "fe80::2": 6}),
     ],
 )
-def test_overrides_are_hosts_with_a_number(text, overrides) -> None:
+def test_overrides_are_hosts_with_a_number(text: str, overrides: dict[str, int]) -> None:
     assert parse_overrides(text) == overrides

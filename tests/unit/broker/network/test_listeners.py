@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import pytest
 
 from broker.network.listeners import (
@@ -23,7 +25,7 @@ PLAIN = {"PLAINTEXT": "PLAINTEXT", "INTERNAL": "PLAINTEXT", "SSL": "SSL"}
         ("INTERNAL://broker-1.example.org:19092", Endpoint("INTERNAL", "broker-1.example.org", 19092)),
     ],
 )
-def test_an_endpoint_is_name_host_and_port(text, endpoint) -> None:
+def test_an_endpoint_is_name_host_and_port(text: str, endpoint: Endpoint) -> None:
     assert parse_endpoints("listeners", [text], PLAIN) == (endpoint,)
 
 
@@ -44,7 +46,7 @@ def test_an_endpoint_is_written_as_it_is_read() -> None:
         (["SSL://a:1"], "the listener SSL asks for SSL; only PLAINTEXT is supported so far"),
     ],
 )
-def test_a_bad_endpoint_is_explained(items, problem) -> None:
+def test_a_bad_endpoint_is_explained(items: list[str], problem: str) -> None:
     with pytest.raises(ListenerError, match=problem):
         parse_endpoints("listeners", items, PLAIN)
 
@@ -57,7 +59,7 @@ def test_the_protocol_map_gives_each_name_its_protocol() -> None:
 
 
 @pytest.mark.parametrize("item", ["PLAINTEXT", "A:TLS", ":SSL"])
-def test_a_bad_protocol_map_is_explained(item) -> None:
+def test_a_bad_protocol_map_is_explained(item: str) -> None:
     with pytest.raises(ListenerError, match="protocols are PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"):
         parse_protocol_map("m", [item])
 
@@ -77,7 +79,7 @@ def test_only_listeners_are_advertised() -> None:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])
-def test_an_address_that_nobody_can_connect_to_is_not_advertised(host) -> None:
+def test_an_address_that_nobody_can_connect_to_is_not_advertised(host: str) -> None:
     endpoint = Endpoint("PLAINTEXT", host, 9092)
     with pytest.raises(ListenerError, match=r"--advertise HOST:PORT \(advertised\.listeners\)"):
         check_advertised("k", [endpoint], [endpoint])

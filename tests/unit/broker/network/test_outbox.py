@@ -1,20 +1,26 @@
 """Responses with slices of files, on real sockets and real files."""
 
+from __future__ import annotations
+
 import asyncio
 import errno
 import gc
 import os
 import socket
 import threading
+from asyncio.selector_events import _SelectorSocketTransport
+from pathlib import Path
 from typing import Never
 
 import pytest
 
 from broker.metrics import Metrics
+from broker.network.connection import Connection
 from broker.network.outbox import READ_AHEAD_BYTES, Outbox
 from protocol.errors import DecodeError
 from storage.disk import OsDisk
 from storage.file_slice import FileSlice
+from tests.unit.broker.conftest import Run, Serving
 
 MB = 1024 * 1024
 
@@ -22,7 +28,7 @@ MB = 1024 * 1024
 class CountingFile:
     """A file on disk that counts what is read of it; `cold` pretends that none of it is in memory."""
 
-    def __init__(self, path, cold=False) -> None:
+    def __init__(self, path: Path, cold: bool = False) -> None:
         self.file = OsDisk().open_file(str(path))
         self.path = str(path)
         self.cold = cold
@@ -30,13 +36,13 @@ class CountingFile:
         self.sent_bytes = 0  # of these, straight from the file
         self.waits = 0
 
-    def pread(self, size, offset):
+    def pread(self, size: int, offset: int) -> bytes:
         self.waits += 1
         data = self.file.pread(size, offset)
         self.read_bytes += len(data)
         return data
 
-    def pread_nowait(self, size, offset):
+    def pread_nowait(self, size: int, offset: int) -> memoryview | None:
         if self.cold:
             return None
         data = self.file.pread_nowait(size, offset)
@@ -45,7 +51,7 @@ class CountingFile:
         self.read_bytes += len(data)
         return data
 
-    def send_nowait(self, socket, size, offset):
+    def send_nowait(self, socket: int, size: int, offset: int) -> int | None:
         if self.cold:
             return None
         sent = self.file.send_nowait(socket, size, offset)
@@ -55,13 +61,15 @@ class CountingFile:
 
 
 @pytest.fixture
-def segment(tmp_path):
+def segment(tmp_path: Path) -> Path:
     path = tmp_path / "segment"
     path.write_bytes(os.urandom(20 * MB))
     return path
 
 
-def framed_parts(*parts):
+def framed_parts(
+    *parts: memoryview | bytearray | bytes | FileSlice,
+) -> list[memoryview | bytearray | bytes | FileSlice]:
     size = sum(part.size_bytes if isinstance(part, FileSlice) else len(part) for part in parts)
     return [size.to_bytes(4, "big"), *parts]
 
@@ -73,7 +81,9 @@ async def until(condition) -> None:
 
 @pytest.mark.parametrize("size_bytes", [7, 3 * MB])
 @pytest.mark.parametrize("cold", [False, True])
-def test_bytes_and_slices_leave_in_order(run, serving, segment, cold, size_bytes) -> None:
+def test_bytes_and_slices_leave_in_order(
+    run: Run, serving: Serving, segment: Path, cold: bool, size_bytes: int
+) -> None:
     file = CountingFile(segment, cold)
     content = segment.read_bytes()
     parts = framed_parts(
@@ -93,7 +103,9 @@ def test_bytes_and_slices_leave_in_order(run, serving, segment, cold, size_bytes
     assert bool(file.waits) is cold
 
 
-def test_large_slices_leave_straight_from_their_file_where_that_can_be_told_not_to_wait(run, serving, segment) -> None:
+def test_large_slices_leave_straight_from_their_file_where_that_can_be_told_not_to_wait(
+    run: Run, serving: Serving, segment: Path
+) -> None:
     file = CountingFile(segment)
     can_tell = file.file.pread_nowait(1, 0) is not None
 
@@ -113,12 +125,12 @@ def test_large_slices_leave_straight_from_their_file_where_that_can_be_told_not_
 class HesitantFile(CountingFile):
     """A file that finds the socket full whenever it has sent a little."""
 
-    def send_nowait(self, socket, size, offset):
+    def send_nowait(self, socket: int, size: int, offset: int) -> int:
         self.waits += 1
         return super().send_nowait(socket, 1000, offset) if self.waits % 2 else 0
 
 
-def test_what_a_full_socket_does_not_take_follows(run, serving, segment) -> None:
+def test_what_a_full_socket_does_not_take_follows(run: Run, serving: Serving, segment: Path) -> None:
     file = HesitantFile(segment)
 
     async def body() -> None:
@@ -132,7 +144,7 @@ def test_what_a_full_socket_does_not_take_follows(run, serving, segment) -> None
     assert file.waits > 100
 
 
-def test_a_response_that_waits_behind_a_large_one_leaves_after_it(run, serving, segment) -> None:
+def test_a_response_that_waits_behind_a_large_one_leaves_after_it(run: Run, serving: Serving, segment: Path) -> None:
     file = CountingFile(segment)
 
     async def body() -> None:
@@ -149,8 +161,10 @@ def test_a_response_that_waits_behind_a_large_one_leaves_after_it(run, serving, 
     run(body())
 
 
-def test_the_order_does_not_depend_on_being_paused_by_writelines(run, serving, segment, monkeypatch) -> None:
-    def of_python_3_12(transport, pieces) -> None:  # CVE-2024-12254
+def test_the_order_does_not_depend_on_being_paused_by_writelines(
+    run: Run, serving: Serving, segment: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def of_python_3_12(transport: _SelectorSocketTransport, pieces: list[memoryview | bytes]) -> None:  # CVE-2024-12254
         transport._buffer.extend(b"".join(pieces))
         transport._loop._add_writer(transport._sock_fd, transport._write_ready)
 
@@ -168,7 +182,7 @@ def test_the_order_does_not_depend_on_being_paused_by_writelines(run, serving, s
     run(body())
 
 
-def test_a_file_that_is_deleted_while_it_is_sent_arrives_whole(run, serving, segment) -> None:
+def test_a_file_that_is_deleted_while_it_is_sent_arrives_whole(run: Run, serving: Serving, segment: Path) -> None:
     file, content = CountingFile(segment), segment.read_bytes()
 
     async def body() -> None:
@@ -185,10 +199,12 @@ def test_a_file_that_is_deleted_while_it_is_sent_arrives_whole(run, serving, seg
 
 
 @pytest.mark.parametrize("cold", [False, True])
-def test_what_was_answered_before_a_bad_request_leaves_whole(run, serving, segment, cold) -> None:
+def test_what_was_answered_before_a_bad_request_leaves_whole(
+    run: Run, serving: Serving, segment: Path, cold: bool
+) -> None:
     file = CountingFile(segment, cold)
 
-    def answer(request, connection):
+    def answer(request: bytes, connection: Connection) -> list[bytes | FileSlice]:
         if request == b"bad":
             raise DecodeError("bad bytes")
         return framed_parts(FileSlice(file, 0, 20 * MB))
@@ -204,7 +220,7 @@ def test_what_was_answered_before_a_bad_request_leaves_whole(run, serving, segme
     run(body())
 
 
-def test_a_reader_that_does_not_read_costs_one_megabyte(run, serving, segment) -> None:
+def test_a_reader_that_does_not_read_costs_one_megabyte(run: Run, serving: Serving, segment: Path) -> None:
     file = CountingFile(segment)
 
     async def body() -> None:
@@ -226,7 +242,7 @@ def test_a_reader_that_does_not_read_costs_one_megabyte(run, serving, segment) -
     run(body())
 
 
-def test_requests_are_not_read_while_responses_are_not_taken(run, serving, segment) -> None:
+def test_requests_are_not_read_while_responses_are_not_taken(run: Run, serving: Serving, segment: Path) -> None:
     file = CountingFile(segment)
 
     async def body() -> None:
@@ -247,7 +263,9 @@ def test_requests_are_not_read_while_responses_are_not_taken(run, serving, segme
 
 
 @pytest.mark.parametrize("cold", [False, True])
-def test_a_slice_that_is_cut_off_while_it_is_sent_closes_the_connection(run, serving, segment, cold, caplog) -> None:
+def test_a_slice_that_is_cut_off_while_it_is_sent_closes_the_connection(
+    run: Run, serving: Serving, segment: Path, cold: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     file = CountingFile(segment, cold)
 
     async def body() -> None:
@@ -263,7 +281,9 @@ def test_a_slice_that_is_cut_off_while_it_is_sent_closes_the_connection(run, ser
     assert not any(record.exc_info for record in caplog.records)
 
 
-def test_a_slice_that_is_cut_off_while_its_rest_waits_closes_the_connection(run, serving, segment, caplog) -> None:
+def test_a_slice_that_is_cut_off_while_its_rest_waits_closes_the_connection(
+    run: Run, serving: Serving, segment: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     file = CountingFile(segment)
 
     async def body() -> None:
@@ -285,24 +305,26 @@ def test_a_slice_that_is_cut_off_while_its_rest_waits_closes_the_connection(run,
 class BrokenFile(CountingFile):
     """A file of which nothing can be read; where that takes a thread, not before it is `released`."""
 
-    def __init__(self, path, cold=False) -> None:
+    def __init__(self, path: Path, cold: bool = False) -> None:
         super().__init__(path, cold)
         self.released = threading.Event()
 
-    def pread(self, size, offset) -> Never:
+    def pread(self, size: int, offset: int) -> Never:
         self.waits += 1
         self.released.wait(30)
         raise OSError(errno.EIO, "Input/output error")
 
-    def pread_nowait(self, size, offset):
+    def pread_nowait(self, size: int, offset: int) -> None:
         return None if self.cold else self.pread(size, offset)
 
-    def send_nowait(self, socket, size, offset) -> None:
+    def send_nowait(self, socket: int, size: int, offset: int) -> None:
         return None
 
 
 @pytest.mark.parametrize("cold", [False, True])
-def test_a_slice_that_cannot_be_read_closes_the_connection(run, serving, segment, cold, caplog) -> None:
+def test_a_slice_that_cannot_be_read_closes_the_connection(
+    run: Run, serving: Serving, segment: Path, cold: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     file = BrokenFile(segment, cold)
     file.released.set()
 
@@ -320,7 +342,9 @@ def test_a_slice_that_cannot_be_read_closes_the_connection(run, serving, segment
 
 
 @pytest.mark.parametrize("cold", [False, True])
-def test_a_small_slice_that_cannot_be_read_closes_the_connection(run, serving, segment, cold, caplog) -> None:
+def test_a_small_slice_that_cannot_be_read_closes_the_connection(
+    run: Run, serving: Serving, segment: Path, cold: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     file = BrokenFile(segment, cold)
     file.released.set()
 
@@ -337,7 +361,9 @@ def test_a_small_slice_that_cannot_be_read_closes_the_connection(run, serving, s
     assert not any(record.exc_info for record in caplog.records)
 
 
-def test_nothing_follows_a_slice_that_could_not_be_read(run, segment, caplog) -> None:
+def test_nothing_follows_a_slice_that_could_not_be_read(
+    run: Run, segment: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     file, transport, drained = BrokenFile(segment, cold=True), EncryptingTransport(None), []
 
     async def body() -> None:
@@ -357,7 +383,7 @@ def test_nothing_follows_a_slice_that_could_not_be_read(run, segment, caplog) ->
 
 
 def test_a_slice_that_cannot_be_read_when_the_connection_is_closed_already_is_nothing_to_tell(
-    run, serving, segment
+    run: Run, serving: Serving, segment: Path
 ) -> None:
     file, complaints = BrokenFile(segment, cold=True), []
 
@@ -380,7 +406,9 @@ def test_a_slice_that_cannot_be_read_when_the_connection_is_closed_already_is_no
 
 
 @pytest.mark.parametrize("cold", [False, True])
-def test_a_reader_that_leaves_is_forgotten(run, serving, segment, cold, caplog) -> None:
+def test_a_reader_that_leaves_is_forgotten(
+    run: Run, serving: Serving, segment: Path, cold: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     file = CountingFile(segment, cold)
 
     async def body() -> None:
@@ -400,7 +428,7 @@ def test_a_reader_that_leaves_is_forgotten(run, serving, segment, cold, caplog) 
 class EncryptingTransport(asyncio.Transport):
     """Keeps what it is given; its socket is not to be used, since what leaves there has to be encrypted."""
 
-    def __init__(self, connected) -> None:
+    def __init__(self, connected: socket.socket | None) -> None:
         super().__init__({"socket": connected, "sslcontext": object()})
         self.written = bytearray()
         self.aborted = False
@@ -409,18 +437,18 @@ class EncryptingTransport(asyncio.Transport):
     def abort(self) -> None:
         self.aborted = True
 
-    def is_closing(self):
+    def is_closing(self) -> bool:
         return self.aborted
 
-    def write(self, data) -> None:
+    def write(self, data: memoryview | bytes) -> None:
         self.written += data
         self.aborted = self.fails
 
-    def set_write_buffer_limits(self, high=None, low=None) -> None:
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         pass
 
 
-def test_nothing_passes_by_a_transport_that_encrypts(segment) -> None:
+def test_nothing_passes_by_a_transport_that_encrypts(segment: Path) -> None:
     here, there = socket.socketpair()
     with here, there:
         there.setblocking(False)
@@ -432,7 +460,7 @@ def test_nothing_passes_by_a_transport_that_encrypts(segment) -> None:
             there.recv(1)
 
 
-def test_nothing_is_read_for_a_socket_that_has_failed(segment) -> None:
+def test_nothing_is_read_for_a_socket_that_has_failed(segment: Path) -> None:
     file, transport, drained = CountingFile(segment), EncryptingTransport(None), []
     outbox = Outbox(None, transport, Metrics(), lambda: drained.append(True))
     transport.fails = True
@@ -443,7 +471,7 @@ def test_nothing_is_read_for_a_socket_that_has_failed(segment) -> None:
     assert not drained
 
 
-def test_stopping_sends_a_response_to_its_end(run, serving, segment) -> None:
+def test_stopping_sends_a_response_to_its_end(run: Run, serving: Serving, segment: Path) -> None:
     file = CountingFile(segment)
 
     async def body() -> None:

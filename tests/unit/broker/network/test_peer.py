@@ -21,9 +21,9 @@ from protocol.headers import RequestHeader
 from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 from protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from protocol.messages.vote import VoteResponse
+from protocol.messages.vote import VoteRequest, VoteResponse
 from protocol.schema import Message
-from tests.unit.broker.conftest import Served
+from tests.unit.broker.conftest import Run, Served, Serving
 from tests.unit.broker.peer_node import Node, vote, warnings
 
 LIMITS = PeerLimits(request_timeout_ms=20_000, backoff_ms=1, max_backoff_ms=2)
@@ -56,7 +56,7 @@ def peer_of(served: Served, limits: PeerLimits = LIMITS, told: Told | None = Non
 
 
 @pytest.fixture
-def talk(run, serving):
+def talk(run: Run, serving: Serving) -> Callable[..., None]:
     """Run a conversation of a peer with a node, on either loop; no task may be left behind."""
 
     def talk(body: Callable[[Served, Node], Any], **limits: Any) -> None:
@@ -72,8 +72,8 @@ def talk(run, serving):
     return talk
 
 
-def test_a_request_is_answered(talk) -> None:
-    async def body(served, node) -> None:
+def test_a_request_is_answered(talk: Callable[..., None]) -> None:
+    async def body(served: Served, node: Node) -> None:
         node.reply = lambda *_: VoteResponse(error_code=42, topics=[])
         peer = peer_of(served)
         assert await peer.call(vote()) == VoteResponse(error_code=42, topics=[])
@@ -83,8 +83,8 @@ def test_a_request_is_answered(talk) -> None:
     talk(body)
 
 
-def test_versions_are_asked_first_with_the_name_of_the_software(talk) -> None:
-    async def body(served, node) -> None:
+def test_versions_are_asked_first_with_the_name_of_the_software(talk: Callable[..., None]) -> None:
+    async def body(served: Served, node: Node) -> None:
         peer = peer_of(served)
         await peer.call(vote())
         (first, asked), (second, _) = node.seen
@@ -97,8 +97,10 @@ def test_versions_are_asked_first_with_the_name_of_the_software(talk) -> None:
 
 
 @pytest.mark.parametrize(("theirs", "chosen"), [((0, 2), 2), ((0, 1), 1), ((1, 9), 2), ((0, 0), 0)])
-def test_a_request_leaves_in_the_newest_version_that_both_speak(talk, theirs, chosen) -> None:
-    async def body(served, node) -> None:
+def test_a_request_leaves_in_the_newest_version_that_both_speak(
+    talk: Callable[..., None], theirs: tuple[int, int], chosen: int
+) -> None:
+    async def body(served: Served, node: Node) -> None:
         node.versions[ApiKey.VOTE] = theirs
         peer = peer_of(served)
         await peer.call(vote())
@@ -108,8 +110,8 @@ def test_a_request_leaves_in_the_newest_version_that_both_speak(talk, theirs, ch
     talk(body)
 
 
-def test_a_peer_that_does_not_know_our_api_versions_is_asked_in_its_own(talk) -> None:
-    async def body(served, node) -> None:
+def test_a_peer_that_does_not_know_our_api_versions_is_asked_in_its_own(talk: Callable[..., None]) -> None:
+    async def body(served: Served, node: Node) -> None:
         node.versions[ApiKey.API_VERSIONS] = (0, 2)
         peer = peer_of(served)
         assert await peer.call(vote()) == VoteResponse(topics=[])
@@ -119,8 +121,8 @@ def test_a_peer_that_does_not_know_our_api_versions_is_asked_in_its_own(talk) ->
     talk(body)
 
 
-def test_without_a_common_version_both_ranges_are_named(talk) -> None:
-    async def body(served, node) -> None:
+def test_without_a_common_version_both_ranges_are_named(talk: Callable[..., None]) -> None:
+    async def body(served: Served, node: Node) -> None:
         node.versions[ApiKey.VOTE] = (3, 5)
         peer = peer_of(served)
         with pytest.raises(KafkaError, match=rf"Vote: this node speaks 0 to 2, 127.0.0.1:{served.port} speaks 3 to 5"):
@@ -131,8 +133,8 @@ def test_without_a_common_version_both_ranges_are_named(talk) -> None:
     talk(body)
 
 
-def test_a_request_may_name_the_oldest_version_that_will_do(talk) -> None:
-    async def body(served, node) -> None:
+def test_a_request_may_name_the_oldest_version_that_will_do(talk: Callable[..., None]) -> None:
+    async def body(served: Served, node: Node) -> None:
         node.versions[ApiKey.VOTE] = (0, 1)
         peer = peer_of(served)
         with pytest.raises(KafkaError, match=r"this node speaks 2 to 2, .* speaks 0 to 1"):
@@ -143,8 +145,8 @@ def test_a_request_may_name_the_oldest_version_that_will_do(talk) -> None:
     talk(body)
 
 
-def test_an_api_that_the_peer_does_not_serve_is_an_error(talk) -> None:
-    async def body(served, node) -> None:
+def test_an_api_that_the_peer_does_not_serve_is_an_error(talk: Callable[..., None]) -> None:
+    async def body(served: Served, node: Node) -> None:
         del node.versions[ApiKey.VOTE]
         peer = peer_of(served)
         with pytest.raises(KafkaError, match="does not serve it"):
@@ -154,8 +156,8 @@ def test_an_api_that_the_peer_does_not_serve_is_an_error(talk) -> None:
     talk(body)
 
 
-def test_a_value_that_the_common_version_cannot_carry_is_an_error(talk) -> None:
-    async def body(served, node) -> None:
+def test_a_value_that_the_common_version_cannot_carry_is_an_error(talk: Callable[..., None]) -> None:
+    async def body(served: Served, node: Node) -> None:
         node.versions[ApiKey.LIST_GROUPS] = (0, 3)
         node.reply = lambda *_: ListGroupsResponse(error_code=0, groups=[])
         peer = peer_of(served)
@@ -167,8 +169,8 @@ def test_a_value_that_the_common_version_cannot_carry_is_an_error(talk) -> None:
     talk(body)
 
 
-def test_requests_follow_each_other_without_waiting_and_answers_find_theirs(talk) -> None:
-    async def body(served, node) -> None:
+def test_requests_follow_each_other_without_waiting_and_answers_find_theirs(talk: Callable[..., None]) -> None:
+    async def body(served: Served, node: Node) -> None:
         def reply(header: RequestHeader, request: Message) -> Waiting:
             answer = asyncio.get_running_loop().create_future()
             waiting.append((header, request.voter_id, answer))
@@ -187,9 +189,9 @@ def test_requests_follow_each_other_without_waiting_and_answers_find_theirs(talk
     talk(body)
 
 
-def test_a_response_stays_what_it_was_while_others_come(talk) -> None:
-    async def body(served, node) -> None:
-        def reply(_, request):
+def test_a_response_stays_what_it_was_while_others_come(talk: Callable[..., None]) -> None:
+    async def body(served: Served, node: Node) -> None:
+        def reply(_: RequestHeader, request: FetchSnapshotRequest) -> FetchSnapshotResponse:
             data = bytes([request.replica_id]) * 1000
             return FetchSnapshotResponse(topics=[snapshot_topic(data)])
 
@@ -222,8 +224,8 @@ def snapshot_topic(data: bytes) -> Any:
     )
 
 
-def test_a_large_response_comes_whole(talk) -> None:
-    async def body(served, node) -> None:
+def test_a_large_response_comes_whole(talk: Callable[..., None]) -> None:
+    async def body(served: Served, node: Node) -> None:
         data = bytes(range(256)) * 4096 * 3
         node.reply = lambda *_: FetchSnapshotResponse(topics=[snapshot_topic(data)])
         peer = peer_of(served)
@@ -234,8 +236,10 @@ def test_a_large_response_comes_whole(talk) -> None:
     talk(body)
 
 
-def test_a_response_beyond_the_limit_closes_the_connection_with_one_line(talk, caplog) -> None:
-    async def body(served, node) -> None:
+def test_a_response_beyond_the_limit_closes_the_connection_with_one_line(
+    talk: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def body(served: Served, node: Node) -> None:
         node.reply = lambda *_: FetchSnapshotResponse(topics=[snapshot_topic(bytes(9000))])
         told = Told()
         peer = peer_of(served, LIMITS._replace(max_response_bytes=8000), told)
@@ -257,8 +261,10 @@ def test_a_response_beyond_the_limit_closes_the_connection_with_one_line(talk, c
         (b"\0\0\0\6\0\0\0\1\0\0", "VoteResponse v2 ends early"),
     ],
 )
-def test_garbage_closes_the_connection_with_one_line(talk, caplog, garbage, complaint) -> None:
-    async def body(served, node) -> None:
+def test_garbage_closes_the_connection_with_one_line(
+    talk: Callable[..., None], caplog: pytest.LogCaptureFixture, garbage: bytes, complaint: str
+) -> None:
+    async def body(served: Served, node: Node) -> None:
         node.reply = lambda *_: [garbage]
         told = Told()
         peer = peer_of(served, told=told)
@@ -271,8 +277,10 @@ def test_garbage_closes_the_connection_with_one_line(talk, caplog, garbage, comp
     talk(body)
 
 
-def test_a_response_that_nobody_waits_for_closes_the_connection(talk, caplog) -> None:
-    async def body(served, node) -> None:
+def test_a_response_that_nobody_waits_for_closes_the_connection(
+    talk: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def body(served: Served, node: Node) -> None:
         answer = VoteResponse(topics=[])
         node.reply = lambda header, _: [*encode_response(header, answer), *encode_response(header, answer)]
         told = Told()
@@ -285,8 +293,10 @@ def test_a_response_that_nobody_waits_for_closes_the_connection(talk, caplog) ->
     talk(body)
 
 
-def test_garbage_instead_of_versions_is_a_failed_attempt(talk, caplog) -> None:
-    async def body(served, node) -> None:
+def test_garbage_instead_of_versions_is_a_failed_attempt(
+    talk: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def body(served: Served, node: Node) -> None:
         served.script.answer = lambda *_: [b"\xff\xff\xff\xff"]
         told = Told()
         peer = peer_of(served, told=told)
@@ -299,9 +309,9 @@ def test_garbage_instead_of_versions_is_a_failed_attempt(talk, caplog) -> None:
     talk(body)
 
 
-def test_when_the_connection_breaks_everything_in_flight_is_lost(talk) -> None:
-    async def body(served, node) -> None:
-        def reply(*_):
+def test_when_the_connection_breaks_everything_in_flight_is_lost(talk: Callable[..., None]) -> None:
+    async def body(served: Served, node: Node) -> None:
+        def reply(*_: RequestHeader | VoteRequest) -> Waiting:
             if len(node.asked) == 3:
                 next(iter(served.server.connections)).abort()
             return Waiting(ApiKey.FETCH, asyncio.get_running_loop().create_future())
@@ -317,9 +327,9 @@ def test_when_the_connection_breaks_everything_in_flight_is_lost(talk) -> None:
     talk(body)
 
 
-def test_the_next_request_opens_the_connection_again(talk) -> None:
-    async def body(served, node) -> None:
-        def reply(*_) -> Never:
+def test_the_next_request_opens_the_connection_again(talk: Callable[..., None]) -> None:
+    async def body(served: Served, node: Node) -> None:
+        def reply(*_: RequestHeader | VoteRequest) -> Never:
             raise Disconnect("once")
 
         node.reply = reply
@@ -334,8 +344,8 @@ def test_the_next_request_opens_the_connection_again(talk) -> None:
     talk(body)
 
 
-def test_a_connection_is_ready_without_a_request(talk) -> None:
-    async def body(served, node) -> None:
+def test_a_connection_is_ready_without_a_request(talk: Callable[..., None]) -> None:
+    async def body(served: Served, node: Node) -> None:
         ready = asyncio.Event()
         loop = asyncio.get_running_loop()
         peer = Peer(loop, ("127.0.0.1", served.port), "node 1", Random(1), LIMITS, on_ready=ready.set)
@@ -350,12 +360,12 @@ def test_a_connection_is_ready_without_a_request(talk) -> None:
     talk(body)
 
 
-def test_closing_loses_everything_and_calls_nobody(talk) -> None:
-    async def body(served, node) -> None:
+def test_closing_loses_everything_and_calls_nobody(talk: Callable[..., None]) -> None:
+    async def body(served: Served, node: Node) -> None:
         asked = asyncio.Event()
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-        def reply(*_):
+        def reply(*_: RequestHeader | VoteRequest) -> Waiting:
             asked.set()
             return Waiting(ApiKey.FETCH, answer)
 
@@ -373,8 +383,8 @@ def test_closing_loses_everything_and_calls_nobody(talk) -> None:
     talk(body)
 
 
-def test_closing_while_it_connects_leaves_nothing_behind(talk) -> None:
-    async def body(served, node) -> None:
+def test_closing_while_it_connects_leaves_nothing_behind(talk: Callable[..., None]) -> None:
+    async def body(served: Served, node: Node) -> None:
         peer = peer_of(served)
         call = peer.call(vote())
         peer.close()
@@ -383,8 +393,8 @@ def test_closing_while_it_connects_leaves_nothing_behind(talk) -> None:
     talk(body)
 
 
-def test_at_another_address_it_is_another_connection(talk, serving) -> None:
-    async def body(served, node) -> None:
+def test_at_another_address_it_is_another_connection(talk: Callable[..., None], serving: Serving) -> None:
+    async def body(served: Served, node: Node) -> None:
         async with serving() as elsewhere:
             other = Node(elsewhere)
             told = Told()
@@ -401,7 +411,7 @@ def test_at_another_address_it_is_another_connection(talk, serving) -> None:
     talk(body)
 
 
-def test_nobody_listening_loses_the_request(run, caplog, unused_port) -> None:
+def test_nobody_listening_loses_the_request(run: Run, caplog: pytest.LogCaptureFixture, unused_port: int) -> None:
     caplog.set_level(logging.DEBUG, "broker.peer")
 
     async def body() -> None:
@@ -424,7 +434,7 @@ def unused_port() -> Iterator[int]:
 
 
 @pytest.mark.parametrize("host", ["a" * 70, "x..y", ""])
-def test_a_host_that_is_none_loses_the_request(run, host) -> None:
+def test_a_host_that_is_none_loses_the_request(run: Run, host: str) -> None:
     async def body() -> None:
         peer = Peer(asyncio.get_running_loop(), (host, 1), "node 1", Random(1), LIMITS)
         assert await peer.call(vote()) is None

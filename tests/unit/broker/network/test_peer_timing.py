@@ -23,7 +23,9 @@ def network() -> Iterator[Network]:
     loop.close()
 
 
-def test_a_request_that_is_not_answered_in_time_takes_the_connection_with_it(network, caplog) -> None:
+def test_a_request_that_is_not_answered_in_time_takes_the_connection_with_it(
+    network: Network, caplog: pytest.LogCaptureFixture
+) -> None:
     peer = network.peer()
     assert network.run_until_complete(peer.call(vote())) is not None
     network.silent = True
@@ -35,7 +37,7 @@ def test_a_request_that_is_not_answered_in_time_takes_the_connection_with_it(net
     assert "no answer to Vote within 2000 ms" in warnings(caplog)[0]
 
 
-def test_a_request_may_be_given_longer(network) -> None:
+def test_a_request_may_be_given_longer(network: Network) -> None:
     peer = network.peer()
     network.run_until_complete(peer.call(vote()))
     network.silent = True
@@ -43,7 +45,7 @@ def test_a_request_may_be_given_longer(network) -> None:
     assert network.time() == pytest.approx(7.0)
 
 
-def test_a_time_out_also_ends_what_waits_for_a_connection(network) -> None:
+def test_a_time_out_also_ends_what_waits_for_a_connection(network: Network) -> None:
     network.hanging = True
     peer = network.peer(connect_timeout_ms=60_000)
     assert network.run_until_complete(peer.call(vote())) is None
@@ -53,7 +55,7 @@ def test_a_time_out_also_ends_what_waits_for_a_connection(network) -> None:
 
 
 @pytest.mark.parametrize("kind", ["hanging", "silent"])
-def test_a_connection_that_takes_too_long_is_given_up(network, kind) -> None:
+def test_a_connection_that_takes_too_long_is_given_up(network: Network, kind: str) -> None:
     setattr(network, kind, True)
     peer = network.peer(connect_timeout_ms=500)
     assert network.run_until_complete(peer.call(vote())) is None
@@ -62,7 +64,7 @@ def test_a_connection_that_takes_too_long_is_given_up(network, kind) -> None:
     assert network.run_until_complete(peer.call(vote())) == VoteResponse(topics=[])
 
 
-def test_attempts_back_off_exponentially_with_jitter_up_to_a_limit(network) -> None:
+def test_attempts_back_off_exponentially_with_jitter_up_to_a_limit(network: Network) -> None:
     network.down = True
     peer = network.peer(backoff_ms=100, max_backoff_ms=1000)
     for _ in range(7):
@@ -75,7 +77,9 @@ def test_attempts_back_off_exponentially_with_jitter_up_to_a_limit(network) -> N
     )
 
 
-def test_a_peer_that_cannot_be_reached_is_told_of_once_in_a_row_and_not_at_the_first_tries(network, caplog) -> None:
+def test_a_peer_that_cannot_be_reached_is_told_of_once_in_a_row_and_not_at_the_first_tries(
+    network: Network, caplog: pytest.LogCaptureFixture
+) -> None:
     peer = network.peer(backoff_ms=100, max_backoff_ms=1000)
     for _ in range(2):
         network.down = True
@@ -92,7 +96,7 @@ def test_a_peer_that_cannot_be_reached_is_told_of_once_in_a_row_and_not_at_the_f
         network.lines[-1].protocol.connection_lost(None)
 
 
-def test_a_success_makes_the_back_off_short_again(network) -> None:
+def test_a_success_makes_the_back_off_short_again(network: Network) -> None:
     network.down = True
     peer = network.peer(backoff_ms=100, max_backoff_ms=10_000)
     for _ in range(5):
@@ -105,7 +109,7 @@ def test_a_success_makes_the_back_off_short_again(network) -> None:
     assert 0.08 <= network.attempts[-1] - broke_at <= 0.121
 
 
-def test_another_address_is_tried_at_once(network) -> None:
+def test_another_address_is_tried_at_once(network: Network) -> None:
     network.down = True
     peer = network.peer(backoff_ms=5000, max_backoff_ms=5000)
     network.run_until_complete(peer.call(vote()))
@@ -115,7 +119,7 @@ def test_another_address_is_tried_at_once(network) -> None:
     assert network.time() < 0.1
 
 
-def test_a_request_given_up_before_it_left_is_not_sent(network) -> None:
+def test_a_request_given_up_before_it_left_is_not_sent(network: Network) -> None:
     peer = network.peer()
     given_up, other = peer.call(vote(1)), peer.call(vote(2))
     given_up.cancel()
@@ -123,7 +127,7 @@ def test_a_request_given_up_before_it_left_is_not_sent(network) -> None:
     assert network.node.asked == [vote(2)]
 
 
-def test_a_request_given_up_after_it_left_harms_nobody(network) -> None:
+def test_a_request_given_up_after_it_left_harms_nobody(network: Network) -> None:
     peer = network.peer()
     network.run_until_complete(peer.call(vote(1)))
     given_up, other = peer.call(vote(2)), peer.call(vote(3))
@@ -132,7 +136,7 @@ def test_a_request_given_up_after_it_left_harms_nobody(network) -> None:
     assert network.node.asked == [vote(1), vote(2), vote(3)]
 
 
-def test_a_connection_that_comes_too_late_is_closed(network) -> None:
+def test_a_connection_that_comes_too_late_is_closed(network: Network) -> None:
     network.hanging = True
     peer = network.peer(connect_timeout_ms=100)
     network.run_until_complete(peer.call(vote()))
@@ -150,7 +154,7 @@ def test_a_connection_that_comes_too_late_is_closed(network) -> None:
     assert made[0].aborted
 
 
-def test_each_response_is_of_its_own_api(network) -> None:
+def test_each_response_is_of_its_own_api(network: Network) -> None:
     network.node.reply = lambda header, _: (
         BrokerHeartbeatResponse() if header.api_key is ApiKey.BROKER_HEARTBEAT else VoteResponse(topics=[])
     )
@@ -160,7 +164,7 @@ def test_each_response_is_of_its_own_api(network) -> None:
     assert answers == [BrokerHeartbeatResponse(), VoteResponse(topics=[])]
 
 
-def test_a_refusal_is_told_and_other_failures_are_not(network) -> None:
+def test_a_refusal_is_told_and_other_failures_are_not(network: Network) -> None:
     told = []
     limits = PeerLimits(request_timeout_ms=2000, connect_timeout_ms=100, backoff_ms=5000)
     address = ("127.0.0.1", 9093)

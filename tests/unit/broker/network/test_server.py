@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import asyncio
 import socket
 from contextlib import suppress
@@ -9,11 +11,12 @@ from broker.network.channel import Waiting
 from broker.network.connection_counts import ConnectionLimits
 from broker.network.server import BindError, Limits, Server
 from protocol.api import ApiKey
+from tests.unit.broker.conftest import Run, Serving
 
 LIMITS = Limits(ConnectionLimits(10, 10), max_request_bytes=1 << 20, max_idle_s=600.0)
 
 
-def framed(body):
+def framed(body: bytes) -> bytes:
     return len(body).to_bytes(4, "big") + body
 
 
@@ -22,7 +25,7 @@ async def until(condition) -> None:
         await asyncio.sleep(0)
 
 
-def test_port_0_is_any_free_port(run, serving) -> None:
+def test_port_0_is_any_free_port(run: Run, serving: Serving) -> None:
     async def body() -> None:
         async with serving() as one, serving() as two:
             assert 0 != one.port != two.port
@@ -30,7 +33,7 @@ def test_port_0_is_any_free_port(run, serving) -> None:
     run(body())
 
 
-def test_nothing_is_accepted_before_the_start(run) -> None:
+def test_nothing_is_accepted_before_the_start(run: Run) -> None:
     async def body() -> None:
         server = Server(asyncio.get_running_loop(), LIMITS, Metrics())
         port = await server.bind("PLAINTEXT", "127.0.0.1", 0, lambda *_: None)
@@ -41,7 +44,7 @@ def test_nothing_is_accepted_before_the_start(run) -> None:
     run(body())
 
 
-def test_a_socket_that_was_bound_by_somebody_else_is_listened_on_only_from_the_start_on(run) -> None:
+def test_a_socket_that_was_bound_by_somebody_else_is_listened_on_only_from_the_start_on(run: Run) -> None:
     async def body() -> None:
         bound = socket.socket()
         bound.bind(("127.0.0.1", 0))
@@ -63,7 +66,7 @@ def test_a_socket_that_was_bound_by_somebody_else_is_listened_on_only_from_the_s
     run(body())
 
 
-def test_an_address_in_use_is_named(run) -> None:
+def test_an_address_in_use_is_named(run: Run) -> None:
     async def body() -> None:
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]
@@ -75,7 +78,7 @@ def test_an_address_in_use_is_named(run) -> None:
     run(body())
 
 
-def test_a_host_that_is_not_ours_is_named(run) -> None:
+def test_a_host_that_is_not_ours_is_named(run: Run) -> None:
     async def body() -> None:
         server = Server(asyncio.get_running_loop(), LIMITS, Metrics())
         with pytest.raises(BindError, match=r"cannot listen on 192\.0\.2\.1:9092: "):
@@ -84,7 +87,7 @@ def test_a_host_that_is_not_ours_is_named(run) -> None:
     run(body())
 
 
-def test_an_empty_host_listens_on_every_interface_at_one_port(run) -> None:
+def test_an_empty_host_listens_on_every_interface_at_one_port(run: Run) -> None:
     async def body() -> None:
         loop = asyncio.get_running_loop()
         server = Server(loop, LIMITS, Metrics())
@@ -105,7 +108,7 @@ def test_an_empty_host_listens_on_every_interface_at_one_port(run) -> None:
     run(body())
 
 
-def test_connections_above_the_limit_are_closed(run, serving, caplog) -> None:
+def test_connections_above_the_limit_are_closed(run: Run, serving: Serving, caplog: pytest.LogCaptureFixture) -> None:
     async def body() -> None:
         async with serving(ConnectionLimits(2, 10)) as served:
             kept = [await served.connect() for _ in range(2)]
@@ -121,7 +124,9 @@ def test_connections_above_the_limit_are_closed(run, serving, caplog) -> None:
     assert "max.connections=2 is reached" in caplog.text
 
 
-def test_connections_are_refused_before_the_logs_want_descriptors(run, serving, caplog) -> None:
+def test_connections_are_refused_before_the_logs_want_descriptors(
+    run: Run, serving: Serving, caplog: pytest.LogCaptureFixture
+) -> None:
     async def body() -> None:
         async with serving(ConnectionLimits(10, 10, max_descriptors=1)) as served:
             kept = await served.connect()
@@ -133,7 +138,7 @@ def test_connections_are_refused_before_the_logs_want_descriptors(run, serving, 
     assert "the limit of open files allows, 1, is reached" in caplog.text
 
 
-def test_connections_of_one_host_are_limited(run, serving, caplog) -> None:
+def test_connections_of_one_host_are_limited(run: Run, serving: Serving, caplog: pytest.LogCaptureFixture) -> None:
     async def body() -> None:
         async with serving(ConnectionLimits(10, 1)) as served:
             kept = await served.connect()
@@ -146,7 +151,7 @@ def test_connections_of_one_host_are_limited(run, serving, caplog) -> None:
     assert "max.connections.per.ip=1 is reached" in caplog.text
 
 
-def test_silent_connections_are_closed_but_not_those_that_wait_for_us(run, serving) -> None:
+def test_silent_connections_are_closed_but_not_those_that_wait_for_us(run: Run, serving: Serving) -> None:
     async def body() -> None:
         async with serving(max_idle_s=0.0) as served:
             loop = asyncio.get_running_loop()
@@ -165,7 +170,7 @@ def test_silent_connections_are_closed_but_not_those_that_wait_for_us(run, servi
     run(body())
 
 
-def test_a_client_that_was_answered_just_now_is_not_idle_however_long_it_waited(run, serving) -> None:
+def test_a_client_that_was_answered_just_now_is_not_idle_however_long_it_waited(run: Run, serving: Serving) -> None:
     async def body() -> None:
         async with serving(max_idle_s=600.0) as served:
             pending = asyncio.get_running_loop().create_future()
@@ -184,7 +189,7 @@ def test_a_client_that_was_answered_just_now_is_not_idle_however_long_it_waited(
     run(body())
 
 
-def test_a_client_that_takes_nothing_of_its_response_for_too_long_is_closed(run, serving) -> None:
+def test_a_client_that_takes_nothing_of_its_response_for_too_long_is_closed(run: Run, serving: Serving) -> None:
     async def body() -> None:
         async with serving(max_idle_s=0.0) as served:
             loop = asyncio.get_running_loop()
@@ -201,7 +206,7 @@ def test_a_client_that_takes_nothing_of_its_response_for_too_long_is_closed(run,
     run(body())
 
 
-def test_a_client_that_takes_a_large_response_bit_by_bit_is_not_idle(run, serving) -> None:
+def test_a_client_that_takes_a_large_response_bit_by_bit_is_not_idle(run: Run, serving: Serving) -> None:
     async def body() -> None:
         async with serving(max_idle_s=600.0) as served:
             served.script.answer = lambda *_: [framed(bytes(64 << 20))]
@@ -219,7 +224,7 @@ def test_a_client_that_takes_a_large_response_bit_by_bit_is_not_idle(run, servin
     run(body())
 
 
-def test_stopping_answers_what_has_been_received(run, serving) -> None:
+def test_stopping_answers_what_has_been_received(run: Run, serving: Serving) -> None:
     async def body() -> None:
         async with serving() as served:
             loop = asyncio.get_running_loop()
@@ -241,7 +246,7 @@ def test_stopping_answers_what_has_been_received(run, serving) -> None:
     run(body())
 
 
-def test_stopping_does_not_wait_for_ever(run, serving, caplog) -> None:
+def test_stopping_does_not_wait_for_ever(run: Run, serving: Serving, caplog: pytest.LogCaptureFixture) -> None:
     async def body() -> None:
         async with serving() as served:
             never = asyncio.get_running_loop().create_future()
@@ -256,7 +261,9 @@ def test_stopping_does_not_wait_for_ever(run, serving, caplog) -> None:
     assert "Closing 1 connections that did not take their responses" in caplog.text
 
 
-def test_refused_connections_are_told_of_once_in_a_while(run, serving, caplog) -> None:
+def test_refused_connections_are_told_of_once_in_a_while(
+    run: Run, serving: Serving, caplog: pytest.LogCaptureFixture
+) -> None:
     async def body() -> None:
         async with serving(ConnectionLimits(0, 10)) as served:
             for _ in range(20):
@@ -269,7 +276,7 @@ def test_refused_connections_are_told_of_once_in_a_while(run, serving, caplog) -
     ]
 
 
-def test_other_limits_hold_for_those_that_come_after(run, serving) -> None:
+def test_other_limits_hold_for_those_that_come_after(run: Run, serving: Serving) -> None:
     async def body() -> None:
         async with serving(ConnectionLimits(10, 10)) as served:
             kept = await served.connect()
@@ -284,7 +291,7 @@ def test_other_limits_hold_for_those_that_come_after(run, serving) -> None:
     run(body())
 
 
-def test_an_address_may_be_spelled_otherwise_than_it_is_told(run, serving) -> None:
+def test_an_address_may_be_spelled_otherwise_than_it_is_told(run: Run, serving: Serving) -> None:
     async def body() -> None:
         async with serving() as served:
             limits = ConnectionLimits(10, 10, overrides={"0:0:0:0:0:0:0:1": 2})
@@ -294,7 +301,9 @@ def test_an_address_may_be_spelled_otherwise_than_it_is_told(run, serving) -> No
     run(body())
 
 
-def test_a_name_without_an_address_is_told_of_and_nothing_else(run, serving, caplog) -> None:
+def test_a_name_without_an_address_is_told_of_and_nothing_else(
+    run: Run, serving: Serving, caplog: pytest.LogCaptureFixture
+) -> None:
     async def body() -> None:
         async with serving() as served:
             limits = ConnectionLimits(10, 10, overrides={"no.such.host.invalid": 2, "127.0.0.1": 3})
@@ -306,7 +315,7 @@ def test_a_name_without_an_address_is_told_of_and_nothing_else(run, serving, cap
     assert "max.connections.per.ip.overrides has no effect on no.such.host.invalid: " in caplog.text
 
 
-def test_stopping_does_not_wait_for_a_socket_that_was_accepted_in_the_same_turn(run, serving) -> None:
+def test_stopping_does_not_wait_for_a_socket_that_was_accepted_in_the_same_turn(run: Run, serving: Serving) -> None:
     async def body() -> None:
         async with serving() as served:
             (listening,) = served.server._sockets[0][1].sockets
@@ -326,7 +335,9 @@ def test_stopping_does_not_wait_for_a_socket_that_was_accepted_in_the_same_turn(
     run(body())
 
 
-def test_a_large_request_has_to_come_in_time_where_memory_is_short(run, serving, caplog) -> None:
+def test_a_large_request_has_to_come_in_time_where_memory_is_short(
+    run: Run, serving: Serving, caplog: pytest.LogCaptureFixture
+) -> None:
     async def body() -> None:
         async with serving(max_queued_bytes=1, max_request_bytes=1 << 30) as served:
             server = served.server

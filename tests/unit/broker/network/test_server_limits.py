@@ -1,6 +1,9 @@
 """The server's limits, as settings say them."""
 
+from __future__ import annotations
+
 from broker.live_settings import LiveSettings
+from broker.network.server import Limits
 from broker.network.server_limits import server_limits
 from broker.settings import Option, check_settings
 from controller.image import MetadataImage, ResourceType
@@ -9,7 +12,7 @@ from protocol.records.metadata import ConfigRecord
 from protocol.request_memory import UNLIMITED
 
 
-def limits(altered=None, **settings):
+def limits(altered: dict[str, str] | None = None, **settings: str) -> Limits:
     named = {name.replace("_", "."): Option(text, "test") for name, text in settings.items()}
     checked = check_settings(named)
     live = LiveSettings(checked)

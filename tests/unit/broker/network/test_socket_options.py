@@ -1,12 +1,14 @@
 """What the settings ask of sockets."""
 
+from __future__ import annotations
+
 import socket
 
 from broker.network.socket_options import SocketOptions, socket_options
 from broker.settings import Option, check_settings
 
 
-def asked(**settings):
+def asked(**settings: int) -> SocketOptions:
     return socket_options(
         check_settings({name.replace("_", "."): Option(str(value), "test") for name, value in settings.items()})
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from collections.abc import Iterator
 from typing import Never
 
 import pytest
@@ -43,7 +44,7 @@ class Controller:
             self.node.advance(ready, 0)
         return stored
 
-    def submit(self, *records, response=None):
+    def submit(self, *records: ConfigRecord | RemoveTopicRecord, response: str | None = None) -> asyncio.Future[object]:
         return self.queue.submit(lambda _: Decision(records, response))
 
     def decide(self) -> None:
@@ -54,7 +55,7 @@ class Controller:
 
 
 @pytest.fixture
-def controller():
+def controller() -> Iterator[Controller]:
     made = Controller()
     yield made
     made.loop.close()
@@ -68,7 +69,7 @@ def values(image: MetadataImage) -> list[str]:
     return list(image.configs(BROKER, "").values())
 
 
-def test_a_command_is_answered_when_its_records_are_applied(controller) -> None:
+def test_a_command_is_answered_when_its_records_are_applied(controller: Controller) -> None:
     answer = controller.submit(setting("2"), response="done")
     assert controller.queue
     controller.decide()
@@ -79,10 +80,10 @@ def test_a_command_is_answered_when_its_records_are_applied(controller) -> None:
     assert answer.result() == "done"
 
 
-def test_a_command_sees_what_those_before_it_decided_and_nobody_has_committed(controller) -> None:
+def test_a_command_sees_what_those_before_it_decided_and_nobody_has_committed(controller: Controller) -> None:
     seen = []
 
-    def look(image):
+    def look(image: MetadataImage) -> Decision:
         seen.extend(values(image))
         return Decision((), len(seen))
 
@@ -97,7 +98,7 @@ def test_a_command_sees_what_those_before_it_decided_and_nobody_has_committed(co
     assert (looked.result(), later.result()) == (1, 2)
 
 
-def test_commands_are_answered_in_their_order_and_no_sooner_than_their_records_allow(controller) -> None:
+def test_commands_are_answered_in_their_order_and_no_sooner_than_their_records_allow(controller: Controller) -> None:
     first, second = controller.submit(setting("2")), controller.submit(setting("3"), setting("4"))
     controller.decide()
     controller.queue.applied(controller.node.end_offset - 2)
@@ -108,8 +109,8 @@ def test_commands_are_answered_in_their_order_and_no_sooner_than_their_records_a
     assert second.done()
 
 
-def test_what_a_command_raises_is_its_answer_and_no_others(controller) -> None:
-    def refuse(_) -> Never:
+def test_what_a_command_raises_is_its_answer_and_no_others(controller: Controller) -> None:
+    def refuse(_: MetadataImage) -> Never:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "no")
 
     refused, taken = controller.queue.submit(refuse), controller.submit(setting("2"))
@@ -119,14 +120,14 @@ def test_what_a_command_raises_is_its_answer_and_no_others(controller) -> None:
     assert taken.exception() is None
 
 
-def test_records_that_cannot_be_applied_never_reach_the_log(controller) -> None:
+def test_records_that_cannot_be_applied_never_reach_the_log(controller: Controller) -> None:
     answer = controller.submit(RemoveTopicRecord(topic_id=b"t" * 16))
     controller.decide()
     assert isinstance(answer.exception(), InvariantError)
     assert controller.store() == []
 
 
-def test_the_image_after_an_entry_is_the_one_that_it_was_decided_with(controller) -> None:
+def test_the_image_after_an_entry_is_the_one_that_it_was_decided_with(controller: Controller) -> None:
     controller.submit(setting("2"))
     controller.submit()
     controller.decide()
@@ -137,7 +138,7 @@ def test_the_image_after_an_entry_is_the_one_that_it_was_decided_with(controller
     assert controller.queue.image_after(end) is None
 
 
-def test_refused_proposals_take_along_what_was_decided_on_them_and_nothing_that_waits(controller) -> None:
+def test_refused_proposals_take_along_what_was_decided_on_them_and_nothing_that_waits(controller: Controller) -> None:
     first = controller.submit(setting("2"))
     on_it = controller.submit()
     controller.decide()
@@ -149,7 +150,7 @@ def test_refused_proposals_take_along_what_was_decided_on_them_and_nothing_that_
     assert waits.result() == [], "it is decided on the image without them"
 
 
-def test_what_was_stored_before_the_refused_proposals_stays_and_is_decided_on(controller) -> None:
+def test_what_was_stored_before_the_refused_proposals_stays_and_is_decided_on(controller: Controller) -> None:
     stored = controller.submit(setting("2"))
     controller.decide()
     end = controller.node.end_offset
@@ -164,7 +165,7 @@ def test_what_was_stored_before_the_refused_proposals_stays_and_is_decided_on(co
     assert (stored.exception(), later.result()) == (None, ["2"])
 
 
-def test_who_loses_the_lead_answers_everything_with_that(controller) -> None:
+def test_who_loses_the_lead_answers_everything_with_that(controller: Controller) -> None:
     decided = controller.submit(setting("2"))
     controller.decide()
     queued = controller.submit()
@@ -178,7 +179,7 @@ def test_who_loses_the_lead_answers_everything_with_that(controller) -> None:
     assert again.result() == ["9"], "nothing is left of what was pending"
 
 
-def test_what_is_committed_when_the_time_is_over_is_answered_and_nothing_else(controller) -> None:
+def test_what_is_committed_when_the_time_is_over_is_answered_and_nothing_else(controller: Controller) -> None:
     first = controller.submit(ConfigRecord(resource_type=BROKER, resource_name="", name="a", value="1"), response="a")
     controller.decide()
     end_offset = controller.node.end_offset
@@ -194,11 +195,13 @@ def test_what_is_committed_when_the_time_is_over_is_answered_and_nothing_else(co
 
 
 @pytest.mark.parametrize("comes_first", [True, False])
-def test_an_answer_that_comes_in_the_turn_in_which_the_time_ends_is_the_answer(controller, comes_first) -> None:
+def test_an_answer_that_comes_in_the_turn_in_which_the_time_ends_is_the_answer(
+    controller: Controller, comes_first: bool
+) -> None:
     answer = controller.submit(setting("2"), response="done")
     controller.decide()
 
-    async def wait():
+    async def wait() -> str:
         if comes_first:
             controller.loop.call_later(0.01, controller.apply)
         else:
@@ -208,7 +211,7 @@ def test_an_answer_that_comes_in_the_turn_in_which_the_time_ends_is_the_answer(c
     assert controller.loop.run_until_complete(wait()) == "done"
 
 
-def test_who_is_answered_in_vain_leaves_nothing_to_be_complained_of(controller) -> None:
+def test_who_is_answered_in_vain_leaves_nothing_to_be_complained_of(controller: Controller) -> None:
     complaints = []
     controller.loop.set_exception_handler(lambda _, context: complaints.append(context))
     late, gone = controller.submit(setting("2")), controller.submit(setting("3"))
@@ -223,7 +226,7 @@ def test_who_is_answered_in_vain_leaves_nothing_to_be_complained_of(controller) 
     assert complaints == []
 
 
-def test_who_does_not_wait_any_more_is_not_answered(controller) -> None:
+def test_who_does_not_wait_any_more_is_not_answered(controller: Controller) -> None:
     answers = [controller.submit(setting("2")), controller.submit()]
     for answer in answers:
         answer.cancel()

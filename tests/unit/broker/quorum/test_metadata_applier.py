@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Never
 
 import pytest
@@ -29,18 +31,18 @@ CONFIG = LogConfig(cleanup_policy=frozenset(), file_delete_delay_ms=0)
 EMPTY = MetadataImage(cluster_id="cluster")
 
 
-def setting(value):
+def setting(value: int) -> ConfigRecord:
     return ConfigRecord(resource_type=BROKER, resource_name="", name="log.cleaner.threads", value=str(value))
 
 
-def value(image):
+def value(image: MetadataImage) -> str | None:
     return image.configs(BROKER, "").get("log.cleaner.threads")
 
 
 class Applied:
     """A metadata log on a real disk, what is applied of it, and what a subscriber was told."""
 
-    def __init__(self, path) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = str(path)
         self.loop = VirtualLoop()
         self.failed = []
@@ -62,39 +64,39 @@ class Applied:
     def note_caught_up(self) -> None:
         self.caught_up += 1
 
-    def tell(self, before, after, records) -> None:
+    def tell(self, before: MetadataImage, after: MetadataImage, records: tuple[ConfigRecord, ...]) -> None:
         self.told.append((value(before), value(after), len(records)))
 
-    def append(self, *values, epoch=1) -> None:
+    def append(self, *values: int, epoch: int = 1) -> None:
         """Append an entry with a record for each value, uncommitted."""
         entry = Entry(self.log.end_offset, epoch, tuple(map(setting, values)))
         self.store(entry)
 
-    def store(self, *entries) -> None:
+    def store(self, *entries: Entry) -> None:
         flush = self.log.append(entries, 1000)
         if flush is not None:
             flush.sync()
             flush.finish()
         self.applier.note(entries)
 
-    def commit(self, high_watermark) -> None:
+    def commit(self, high_watermark: int) -> None:
         self.applier.committed(high_watermark)
         self.loop.run_until_complete(self.applier.finish())
 
     @property
-    def value(self):
+    def value(self) -> str | None:
         return value(self.applier.image)
 
 
 @pytest.fixture
-def applied(tmp_path):
+def applied(tmp_path: Path) -> Iterator[Applied]:
     made = Applied(tmp_path)
     yield made
     made.log.close(1)
     made.loop.close()
 
 
-def test_what_is_not_committed_is_not_applied(applied) -> None:
+def test_what_is_not_committed_is_not_applied(applied: Applied) -> None:
     applied.append(1)
     applied.append(2)
     applied.commit(1)
@@ -104,7 +106,7 @@ def test_what_is_not_committed_is_not_applied(applied) -> None:
     assert applied.value == "2"
 
 
-def test_each_entry_is_told_with_the_image_before_and_after(applied) -> None:
+def test_each_entry_is_told_with_the_image_before_and_after(applied: Applied) -> None:
     applied.append(1)
     applied.append(2, 3)
     applied.commit(3)
@@ -112,13 +114,13 @@ def test_each_entry_is_told_with_the_image_before_and_after(applied) -> None:
     assert applied.caught_up == 1
 
 
-def test_an_image_says_of_which_offset_and_epoch_it_is(applied) -> None:
+def test_an_image_says_of_which_offset_and_epoch_it_is(applied: Applied) -> None:
     applied.append(1, 2, epoch=3)
     applied.commit(2)
     assert (applied.applier.image.offset, applied.applier.image.epoch) == (1, 3)
 
 
-def test_control_records_move_the_image_on_and_are_told_to_nobody(applied) -> None:
+def test_control_records_move_the_image_on_and_are_told_to_nobody(applied: Applied) -> None:
     change = LeaderChangeMessage(version=0, leader_id=1, voters=[], granting_voters=[])
     applied.store(Entry(0, 1, (change,)))
     applied.append(1)
@@ -126,7 +128,7 @@ def test_control_records_move_the_image_on_and_are_told_to_nobody(applied) -> No
     assert (applied.applier.image.offset, applied.told) == (0, [])
 
 
-def test_what_was_cut_off_the_log_is_not_applied(applied) -> None:
+def test_what_was_cut_off_the_log_is_not_applied(applied: Applied) -> None:
     applied.append(1)
     applied.append(2)
     applied.log.truncate(1)
@@ -136,7 +138,7 @@ def test_what_was_cut_off_the_log_is_not_applied(applied) -> None:
     assert applied.told == [(None, "1", 1), ("1", "3", 1)]
 
 
-def test_what_a_start_has_found_is_taken_over_once_it_is_known_to_be_committed(applied) -> None:
+def test_what_a_start_has_found_is_taken_over_once_it_is_known_to_be_committed(applied: Applied) -> None:
     applied.append(1)
     applied.append(2)
     applied.log.close(1)
@@ -148,7 +150,7 @@ def test_what_a_start_has_found_is_taken_over_once_it_is_known_to_be_committed(a
     assert applied.told == [("2", "3", 1)], "nobody is told of what was there before"
 
 
-def test_of_what_a_start_has_found_only_what_is_committed_is_taken_over(applied) -> None:
+def test_of_what_a_start_has_found_only_what_is_committed_is_taken_over(applied: Applied) -> None:
     applied.append(1)
     applied.append(2)
     applied.log.close(1)
@@ -159,7 +161,7 @@ def test_of_what_a_start_has_found_only_what_is_committed_is_taken_over(applied)
     assert applied.told == [("1", "2", 1)], "read from the log, as nobody noted it"
 
 
-def test_after_the_leaders_snapshot_everybody_is_told_of_the_difference_at_once(applied) -> None:
+def test_after_the_leaders_snapshot_everybody_is_told_of_the_difference_at_once(applied: Applied) -> None:
     applied.append(1)
     applied.append(2)
     applied.commit(1)
@@ -179,7 +181,7 @@ def test_after_the_leaders_snapshot_everybody_is_told_of_the_difference_at_once(
     assert applied.value == "8"
 
 
-def test_what_a_start_has_found_and_the_leader_does_not_have_is_never_taken_over(applied) -> None:
+def test_what_a_start_has_found_and_the_leader_does_not_have_is_never_taken_over(applied: Applied) -> None:
     applied.append(1)
     applied.append(2)
     applied.log.close(1)
@@ -194,7 +196,7 @@ def test_what_a_start_has_found_and_the_leader_does_not_have_is_never_taken_over
     assert seen == ["3", "4"]
 
 
-def test_commands_are_answered_when_their_records_were_told(applied) -> None:
+def test_commands_are_answered_when_their_records_were_told(applied: Applied) -> None:
     seen = []
     answer = applied.loop.create_future()
     answer.add_done_callback(lambda _: seen.append(list(applied.told)))
@@ -205,10 +207,10 @@ def test_commands_are_answered_when_their_records_were_told(applied) -> None:
     assert seen == [[(None, "1", 1)]]
 
 
-def test_a_subscriber_takes_its_steps_while_the_loop_goes_on(applied) -> None:
+def test_a_subscriber_takes_its_steps_while_the_loop_goes_on(applied: Applied) -> None:
     taken = []
 
-    def step_by_step(_before, _after, _records):
+    def step_by_step(_before: MetadataImage, _after: MetadataImage, _records: tuple[ConfigRecord]) -> Iterator[None]:
         for number in range(3):
             applied.loop._jumping.passed_s += 0.02  # each takes longer than a slice of time
             taken.append(number)
@@ -224,11 +226,11 @@ def test_a_subscriber_takes_its_steps_while_the_loop_goes_on(applied) -> None:
     assert 0 < between[0] < 3
 
 
-def test_who_waits_for_a_record_goes_on_when_it_was_told_though_there_is_more_to_apply(applied) -> None:
+def test_who_waits_for_a_record_goes_on_when_it_was_told_though_there_is_more_to_apply(applied: Applied) -> None:
     first, given_up, third = (applied.loop.create_task(applied.applier.until_applied(offset)) for offset in (0, 0, 2))
     seen = []
 
-    def slow(_before, _after, _records):
+    def slow(_before: MetadataImage, _after: MetadataImage, _records: tuple[ConfigRecord]) -> Iterator[None]:
         for _ in range(2):
             applied.loop._jumping.passed_s += 0.02  # longer than a slice of time
             yield
@@ -247,7 +249,7 @@ def test_who_waits_for_a_record_goes_on_when_it_was_told_though_there_is_more_to
     applied.loop.run_until_complete(applied.applier.until_applied(2))
 
 
-def test_nobody_waits_for_what_will_never_be_applied(applied) -> None:
+def test_nobody_waits_for_what_will_never_be_applied(applied: Applied) -> None:
     waiting = applied.loop.create_task(applied.applier.until_applied(0))
     applied.loop.call_soon(applied.applier.fail, InvariantError("no more"))
     for later in (waiting, applied.applier.until_applied(0)):
@@ -255,8 +257,8 @@ def test_nobody_waits_for_what_will_never_be_applied(applied) -> None:
             applied.loop.run_until_complete(later)
 
 
-def test_a_subscriber_that_fails_is_reported_and_nothing_more_is_applied(applied) -> None:
-    def fail(*_) -> Never:
+def test_a_subscriber_that_fails_is_reported_and_nothing_more_is_applied(applied: Applied) -> None:
+    def fail(*_: tuple[ConfigRecord] | MetadataImage) -> Never:
         raise ValueError("a bug")
 
     applied.applier.subscribe(fail)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +18,7 @@ from controller.snapshot import SnapshotId
 from protocol.records.metadata import ConfigRecord
 from storage.log_config import LogConfig
 from storage.log_directory import LogDirectory
+from tests.disks import FaultyDisk
 from tests.unit.broker.node import VirtualLoop
 from tests.unit.controller.cluster import Settings
 
@@ -26,7 +29,7 @@ EVERY_BYTE = {"metadata.log.max.record.bytes.between.snapshots": "1"}
 class Snapshots:
     """A metadata log on a disk that can fail, and the snapshots taken of it."""
 
-    def __init__(self, disk, path, settings) -> None:
+    def __init__(self, disk: FaultyDisk, path: str, settings: dict[str, str]) -> None:
         self.loop = VirtualLoop()
         self.now = 0
         self.stored, self.failed = [], []
@@ -41,14 +44,14 @@ class Snapshots:
             failed=self.failed.append,
         )
 
-    def append(self, value="1") -> None:
+    def append(self, value: str = "1") -> None:
         record = ConfigRecord(resource_type=4, resource_name="", name="log.cleaner.threads", value=value)
         flush = self.log.append([Entry(self.log.end_offset, 1, (record,))], 1000)
         flush.sync()
         flush.finish()
         self.log.committed(self.log.end_offset)
 
-    def take_if_due(self):
+    def take_if_due(self) -> list[SnapshotId]:
         """Look whether one is due, and wait for it; return those taken so far."""
         self.snapshots.take_if_due(self.log, read_stored(self.log, EMPTY).image, None, 1000)
         self.loop.run_until_complete(self.snapshots.stop())
@@ -56,10 +59,10 @@ class Snapshots:
 
 
 @pytest.fixture
-def make(faulty_disk, tmp_path):
+def make(faulty_disk: FaultyDisk, tmp_path: Path) -> Iterator[Callable[..., Snapshots]]:
     made = []
 
-    def make(settings=EVERY_BYTE):
+    def make(settings: dict[str, str] = EVERY_BYTE) -> Snapshots:
         made.append(Snapshots(faulty_disk, str(tmp_path), settings))
         return made[-1]
 
@@ -69,7 +72,7 @@ def make(faulty_disk, tmp_path):
         one.loop.close()
 
 
-def test_one_is_due_after_so_many_bytes(make) -> None:
+def test_one_is_due_after_so_many_bytes(make: Callable[..., Snapshots]) -> None:
     one = make({"metadata.log.max.record.bytes.between.snapshots": "300"})
     one.append()
     assert one.take_if_due() == []
@@ -80,7 +83,7 @@ def test_one_is_due_after_so_many_bytes(make) -> None:
     assert one.log.newest_snapshot == SnapshotId(6, 1)
 
 
-def test_one_is_due_after_so_much_time_if_there_is_something_new(make) -> None:
+def test_one_is_due_after_so_much_time_if_there_is_something_new(make: Callable[..., Snapshots]) -> None:
     one = make({"metadata.log.max.snapshot.interval.ms": "60000"})
     one.append()
     one.now = 59_999
@@ -91,7 +94,7 @@ def test_one_is_due_after_so_much_time_if_there_is_something_new(make) -> None:
     assert one.take_if_due() == [SnapshotId(1, 1)], "there is nothing new"
 
 
-def test_it_holds_what_the_image_does(make) -> None:
+def test_it_holds_what_the_image_does(make: Callable[..., Snapshots]) -> None:
     one = make()
     one.append("7")
     one.take_if_due()
@@ -99,7 +102,7 @@ def test_it_holds_what_the_image_does(make) -> None:
     assert [record.value for record in snapshot.records if isinstance(record, ConfigRecord)] == ["7"]
 
 
-def test_one_is_taken_at_a_time(make) -> None:
+def test_one_is_taken_at_a_time(make: Callable[..., Snapshots]) -> None:
     one = make()
     one.append()
     for _ in range(3):
@@ -109,7 +112,9 @@ def test_one_is_taken_at_a_time(make) -> None:
     assert one.stored == [SnapshotId(1, 1)]
 
 
-def test_a_full_disk_costs_the_snapshot_and_nothing_else(make, faulty_disk, caplog) -> None:
+def test_a_full_disk_costs_the_snapshot_and_nothing_else(
+    make: Callable[..., Snapshots], faulty_disk: FaultyDisk, caplog: pytest.LogCaptureFixture
+) -> None:
     one = make()
     one.append()
     faulty_disk.arm("replace", errno.ENOSPC)
@@ -118,7 +123,7 @@ def test_a_full_disk_costs_the_snapshot_and_nothing_else(make, faulty_disk, capl
     assert "No snapshot of the metadata was taken" in caplog.text
 
 
-def test_any_other_failure_is_reported(make, faulty_disk) -> None:
+def test_any_other_failure_is_reported(make: Callable[..., Snapshots], faulty_disk: FaultyDisk) -> None:
     one = make()
     one.append()
     faulty_disk.arm("replace", errno.EIO)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterator
 from random import Random
 
 import pytest
@@ -37,7 +38,7 @@ class Quorum:
             disconnected=self.gone.append,
         )
 
-    def connect(self, node_id, on_lost, on_refused):
+    def connect(self, node_id: int, on_lost: Callable[..., object], on_refused: Callable[..., object]) -> Peer:
         self.connected.append(node_id)
         limits = PeerLimits(request_timeout_ms=2000, backoff_ms=20, max_backoff_ms=200)
         return Peer(
@@ -50,25 +51,25 @@ class Quorum:
             on_refused=on_refused,
         )
 
-    def let_pass(self, seconds) -> None:
+    def let_pass(self, seconds: float) -> None:
         self.network.run_until_complete(asyncio.sleep(seconds))
 
-    def send(self, message, to=2):
+    def send(self, message: FetchRequest | VoteRequest, to: int = 2) -> Request:
         request = Request(to, message)
         self.peers.send(request)
         return request
 
-    def fetch(self, to=2):
+    def fetch(self, to: int = 2) -> Request:
         sent = self.send(FetchRequest(max_wait_ms=1, min_bytes=0, topics=[], forgotten_topics_data=[]), to)
         self.let_pass(0.01)
         return sent
 
-    def vote(self, to=2):
+    def vote(self, to: int = 2) -> Request:
         sent = self.send(VoteRequest(voter_id=2, topics=[]), to)
         self.let_pass(0.01)
         return sent
 
-    def lose(self, *, ended=False) -> None:
+    def lose(self, *, ended: bool = False) -> None:
         """Break all connections, and let no new one come about: there is no way, or a refusal if it has ended."""
         self.network.down, self.network.unreachable = ended, not ended
         for line in self.network.lines:
@@ -78,20 +79,20 @@ class Quorum:
 
 
 @pytest.fixture
-def quorum():
+def quorum() -> Iterator[Quorum]:
     made = Quorum()
     yield made
     made.peers.close()
     made.network.close()
 
 
-def test_each_request_is_answered_once(quorum) -> None:
+def test_each_request_is_answered_once(quorum: Quorum) -> None:
     first, second = quorum.fetch(), quorum.fetch()
     assert [request for request, _ in quorum.answers] == [first, second]
     assert all(isinstance(answer, FetchResponse) for _, answer in quorum.answers)
 
 
-def test_votes_do_not_wait_behind_what_is_held_back(quorum) -> None:
+def test_votes_do_not_wait_behind_what_is_held_back(quorum: Quorum) -> None:
     quorum.network.node.reply = lambda header, _: VoteResponse(topics=[]) if header.api_key is ApiKey.VOTE else []
     quorum.fetch()
     quorum.vote()
@@ -99,28 +100,32 @@ def test_votes_do_not_wait_behind_what_is_held_back(quorum) -> None:
     assert quorum.connected == [2, 2]
 
 
-def test_connections_are_opened_at_their_first_use_and_kept(quorum) -> None:
+def test_connections_are_opened_at_their_first_use_and_kept(quorum: Quorum) -> None:
     assert quorum.connected == []
     for node_id in (2, 3, 2):
         quorum.fetch(node_id)
     assert quorum.connected == [2, 3]
 
 
-def test_a_request_to_nobody_is_answered_with_nothing(quorum) -> None:
+def test_a_request_to_nobody_is_answered_with_nothing(quorum: Quorum) -> None:
     quorum.network.down = True
     sent = quorum.fetch()
     quorum.let_pass(1)
     assert quorum.answers == [(sent, None)]
 
 
-def test_one_that_speaks_no_version_is_said_and_answers_nothing(quorum, caplog) -> None:
+def test_one_that_speaks_no_version_is_said_and_answers_nothing(
+    quorum: Quorum, caplog: pytest.LogCaptureFixture
+) -> None:
     quorum.network.node.versions.pop(ApiKey.VOTE)
     sent = quorum.vote()
     assert quorum.answers == [(sent, None)]
     assert "Node 2 cannot be asked" in caplog.text
 
 
-def test_that_is_said_once_however_often_it_is_tried_until_it_answers(quorum, caplog) -> None:
+def test_that_is_said_once_however_often_it_is_tried_until_it_answers(
+    quorum: Quorum, caplog: pytest.LogCaptureFixture
+) -> None:
     quorum.network.node.versions.pop(ApiKey.VOTE)
     for _ in range(3):
         quorum.vote()
@@ -130,7 +135,7 @@ def test_that_is_said_once_however_often_it_is_tried_until_it_answers(quorum, ca
     assert caplog.text.count("cannot be asked") == 2
 
 
-def test_who_is_lost_and_does_not_come_back_within_the_grace_is_gone(quorum) -> None:
+def test_who_is_lost_and_does_not_come_back_within_the_grace_is_gone(quorum: Quorum) -> None:
     quorum.fetch()
     quorum.lose()
     quorum.let_pass(GRACE_S - 0.01)
@@ -139,7 +144,7 @@ def test_who_is_lost_and_does_not_come_back_within_the_grace_is_gone(quorum) -> 
     assert quorum.gone == [2]
 
 
-def test_who_comes_back_within_the_grace_is_not_gone(quorum) -> None:
+def test_who_comes_back_within_the_grace_is_not_gone(quorum: Quorum) -> None:
     quorum.fetch()
     quorum.lose()
     quorum.let_pass(0.1)
@@ -149,7 +154,7 @@ def test_who_comes_back_within_the_grace_is_not_gone(quorum) -> None:
     assert quorum.gone == []
 
 
-def test_who_is_lost_and_has_ended_is_gone_at_once(quorum) -> None:
+def test_who_is_lost_and_has_ended_is_gone_at_once(quorum: Quorum) -> None:
     quorum.fetch()
     quorum.let_pass(1)
     quorum.lose(ended=True)
@@ -160,7 +165,7 @@ def test_who_is_lost_and_has_ended_is_gone_at_once(quorum) -> None:
     assert quorum.gone == [2]
 
 
-def test_who_was_lost_under_a_former_leader_is_not_lost_under_this_one(quorum) -> None:
+def test_who_was_lost_under_a_former_leader_is_not_lost_under_this_one(quorum: Quorum) -> None:
     quorum.fetch(to=2)
     quorum.lose(ended=True)
     quorum.let_pass(0.05)
@@ -170,21 +175,21 @@ def test_who_was_lost_under_a_former_leader_is_not_lost_under_this_one(quorum) -
     assert quorum.peers.lost_at_ms() == {}
 
 
-def test_who_refuses_before_it_was_ever_reached_is_not_gone(quorum) -> None:
+def test_who_refuses_before_it_was_ever_reached_is_not_gone(quorum: Quorum) -> None:
     quorum.network.down = True
     quorum.fetch()
     quorum.let_pass(2)
     assert quorum.gone == []
 
 
-def test_nobody_is_gone_for_the_loss_of_a_connection_for_votes(quorum) -> None:
+def test_nobody_is_gone_for_the_loss_of_a_connection_for_votes(quorum: Quorum) -> None:
     quorum.vote()
     quorum.lose()
     quorum.let_pass(2)
     assert quorum.gone == []
 
 
-def test_who_is_unreachable_is_known_with_the_time_at_which_that_began(quorum) -> None:
+def test_who_is_unreachable_is_known_with_the_time_at_which_that_began(quorum: Quorum) -> None:
     quorum.fetch()
     quorum.let_pass(1)
     quorum.lose()
@@ -197,7 +202,7 @@ def test_who_is_unreachable_is_known_with_the_time_at_which_that_began(quorum) -
     assert quorum.peers.lost_at_ms() == {}
 
 
-def test_who_has_voted_since_its_fetch_connection_broke_is_not_unreachable(quorum) -> None:
+def test_who_has_voted_since_its_fetch_connection_broke_is_not_unreachable(quorum: Quorum) -> None:
     quorum.fetch()
     quorum.lose()
     quorum.let_pass(2)
@@ -206,7 +211,7 @@ def test_who_has_voted_since_its_fetch_connection_broke_is_not_unreachable(quoru
     assert quorum.peers.lost_at_ms() == {}
 
 
-def test_nobody_is_gone_for_who_has_closed_its_connections(quorum) -> None:
+def test_nobody_is_gone_for_who_has_closed_its_connections(quorum: Quorum) -> None:
     quorum.fetch()
     quorum.lose()
     quorum.peers.close()

@@ -31,7 +31,7 @@ def make() -> Iterator[Callable[..., WholeCluster]]:
 
 
 @pytest.fixture
-def three(make):
+def three(make: Callable[..., WholeCluster]) -> WholeCluster:
     return make()
 
 
@@ -59,34 +59,34 @@ def values(cluster: WholeCluster) -> set[str | None]:
     return {value(cluster, node) for node in cluster.running}
 
 
-def test_one_leads_and_everybody_knows_it(three) -> None:
+def test_one_leads_and_everybody_knows_it(three: WholeCluster) -> None:
     leader = three.active
     three.until(lambda: all(three.broker(node).controller.leader_id == leader for node in (1, 2, 3)))
     assert [three.broker(node).controller.leads for node in (1, 2, 3)].count(True) == 1
 
 
-def test_a_cluster_is_begun_once_by_its_first_leader(three) -> None:
+def test_a_cluster_is_begun_once_by_its_first_leader(three: WholeCluster) -> None:
     leader = three.broker(three.active)
     three.until(lambda: "metadata.version" in leader.image.features)
     features = dict(leader.image.features)
     three.until(lambda: all(three.broker(node).image.features == features for node in (1, 2, 3)))
 
 
-def test_what_was_answered_is_committed_and_comes_to_all(three) -> None:
+def test_what_was_answered_is_committed_and_comes_to_all(three: WholeCluster) -> None:
     leader = three.active
     assert outcome(three, submit(three, leader, 5)) == 5
     assert value(three, leader) == "5"
     three.until(lambda: values(three) == {"5"})
 
 
-def test_who_does_not_lead_refuses_commands(three) -> None:
+def test_who_does_not_lead_refuses_commands(three: WholeCluster) -> None:
     other = next(node for node in three.running if node != three.active)
     refused = outcome(three, submit(three, other, 5))
     assert isinstance(refused, KafkaError)
     assert refused.code is ErrorCode.NOT_CONTROLLER
 
 
-def test_a_killed_leader_is_replaced_and_nothing_is_lost(three) -> None:
+def test_a_killed_leader_is_replaced_and_nothing_is_lost(three: WholeCluster) -> None:
     killed = three.active
     outcome(three, submit(three, killed, 5))
     began = three.schedule.now
@@ -99,7 +99,7 @@ def test_a_killed_leader_is_replaced_and_nothing_is_lost(three) -> None:
     three.until(lambda: values(three) == {"6"})
 
 
-def test_a_leader_that_is_stopped_hands_over_at_once(three) -> None:
+def test_a_leader_that_is_stopped_hands_over_at_once(three: WholeCluster) -> None:
     stopped = three.active
     began = three.schedule.now
     three.stop(stopped)
@@ -107,7 +107,7 @@ def test_a_leader_that_is_stopped_hands_over_at_once(three) -> None:
     assert three.schedule.now - began < 0.5
 
 
-def test_without_a_majority_nothing_is_decided(three) -> None:
+def test_without_a_majority_nothing_is_decided(three: WholeCluster) -> None:
     leader = three.active
     others = [node for node in three.running if node != leader]
     for other in others:
@@ -119,7 +119,7 @@ def test_without_a_majority_nothing_is_decided(three) -> None:
     assert not three.broker(leader).controller.leads
 
 
-def test_what_a_leader_could_not_commit_gives_way_to_what_its_successor_did(three) -> None:
+def test_what_a_leader_could_not_commit_gives_way_to_what_its_successor_did(three: WholeCluster) -> None:
     old = three.active
     for other in (node for node in (1, 2, 3) if node != old):
         three.cut(old, other)
@@ -133,7 +133,7 @@ def test_what_a_leader_could_not_commit_gives_way_to_what_its_successor_did(thre
     three.until(lambda: values(three) == {"6"})
 
 
-def test_all_may_be_killed_and_go_on(three) -> None:
+def test_all_may_be_killed_and_go_on(three: WholeCluster) -> None:
     outcome(three, submit(three, three.active, 5))
     for node in (1, 2, 3):
         three.kill(node)
@@ -161,7 +161,9 @@ def leave_behind(three: WholeCluster) -> int:
 
 
 @pytest.mark.parametrize("wipe", [False, True])
-def test_who_missed_what_is_only_in_a_snapshot_by_now_begins_with_that(make, wipe) -> None:
+def test_who_missed_what_is_only_in_a_snapshot_by_now_begins_with_that(
+    make: Callable[..., WholeCluster], wipe: bool
+) -> None:
     three = make(**FORGETFUL)
     behind = next(node for node in three.running if node != three.active)
     three.kill(behind)
@@ -177,7 +179,9 @@ def test_who_missed_what_is_only_in_a_snapshot_by_now_begins_with_that(make, wip
     assert controller._log.start_offset > 0
 
 
-def test_who_takes_a_snapshot_itself_begins_behind_the_leaders_when_that_is_done(make) -> None:
+def test_who_takes_a_snapshot_itself_begins_behind_the_leaders_when_that_is_done(
+    make: Callable[..., WholeCluster],
+) -> None:
     three = make(**FORGETFUL)
     behind = next(node for node in three.running if node != three.active)
     for other in {1, 2, 3} - {behind}:

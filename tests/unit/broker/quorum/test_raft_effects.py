@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -12,12 +14,14 @@ from broker.quorum.metadata_applier import MetadataApplier
 from broker.quorum.metadata_snapshots import MetadataSnapshots
 from broker.quorum.raft_effects import RaftEffects
 from broker.quorum.stored_node import open_stored_node
-from broker.settings import check_settings
+from broker.settings import Settings, check_settings
 from controller.commands.decision import Decision
 from controller.image import MetadataImage
 from controller.raft_messages import NOBODY, Answered, Asked
 from controller.raft_wire import Known, vote_response
 from protocol.errors import ErrorCode
+from protocol.messages.fetch import FetchResponse
+from protocol.messages.vote import VoteResponse
 from protocol.records.metadata import NoOpRecord
 from storage.log_directory import LogDirectory
 from tests.disks import FaultyDisk
@@ -32,21 +36,21 @@ OF_THREE = node_settings(1, dict.fromkeys((1, 2, 3), CONTROLLER))
 class Token:
     """Who waits for an answer; notes what `seen` says when it comes."""
 
-    def __init__(self, seen) -> None:
+    def __init__(self, seen: Callable[..., object]) -> None:
         self._seen = seen
         self.noted = None
 
-    def done(self):
+    def done(self) -> bool:
         return self.noted is not None
 
-    def set_result(self, response) -> None:
+    def set_result(self, response: FetchResponse | VoteResponse) -> None:
         self.noted = (response, self._seen())
 
 
 class Node:
     """A node, its files, and what has become of its wishes."""
 
-    def __init__(self, path, settings) -> None:
+    def __init__(self, path: Path, settings: Settings) -> None:
         self.loop = VirtualLoop()
         self.disk = FaultyDisk()
         self.directory = LogDirectory(self.disk, str(path))
@@ -85,10 +89,10 @@ class Node:
 
 
 @pytest.fixture
-def make(tmp_path):
+def make(tmp_path: Path) -> Iterator[Callable[[Settings], Node]]:
     made = []
 
-    def make(settings):
+    def make(settings: Settings) -> Node:
         made.append(Node(tmp_path, settings))
         return made[-1]
 
@@ -98,7 +102,7 @@ def make(tmp_path):
         node.close()
 
 
-def test_an_epoch_that_an_only_voter_begins_is_stored_committed_and_applied(make) -> None:
+def test_an_epoch_that_an_only_voter_begins_is_stored_committed_and_applied(make: Callable[[Settings], Node]) -> None:
     alone = make(ALONE)
     alone.node.campaign()
     alone.perform()
@@ -107,7 +111,7 @@ def test_an_epoch_that_an_only_voter_begins_is_stored_committed_and_applied(make
     assert alone.effects.appended_ms == 7
 
 
-def test_a_vote_is_given_when_it_is_stored(make) -> None:
+def test_a_vote_is_given_when_it_is_stored(make: Callable[[Settings], Node]) -> None:
     one = make(OF_THREE)
     token = Token(one.log.read_quorum_state)
     one.node.step(Asked(token, vote(2, 3)), 0)
@@ -117,14 +121,14 @@ def test_a_vote_is_given_when_it_is_stored(make) -> None:
     assert (stored.epoch, stored.voted_id) == (3, 2)
 
 
-def test_others_are_asked_for_their_votes_when_its_own_is_stored(make) -> None:
+def test_others_are_asked_for_their_votes_when_its_own_is_stored(make: Callable[[Settings], Node]) -> None:
     one = make(OF_THREE)
     one.node.campaign()
     one.perform()
     assert [(request.to, stored.voted_id) for request, stored in one.sent] == [(2, 1), (3, 1)]
 
 
-def test_followers_get_records_before_they_are_durable_here(make) -> None:
+def test_followers_get_records_before_they_are_durable_here(make: Callable[[Settings], Node]) -> None:
     one = make(OF_THREE)
     one.node.campaign()
     one.perform()
@@ -144,7 +148,7 @@ def test_followers_get_records_before_they_are_durable_here(make) -> None:
     assert syncs_then == syncs < len(one.disk.called("sync"))
 
 
-def test_who_does_not_wait_any_more_is_not_answered(make) -> None:
+def test_who_does_not_wait_any_more_is_not_answered(make: Callable[[Settings], Node]) -> None:
     one = make(OF_THREE)
     token = Token(lambda: None)
     token.noted = "gone"
@@ -153,7 +157,9 @@ def test_who_does_not_wait_any_more_is_not_answered(make) -> None:
     assert token.noted == "gone"
 
 
-def test_what_an_operator_should_know_is_said(make, caplog) -> None:
+def test_what_an_operator_should_know_is_said(
+    make: Callable[[Settings], Node], caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.WARNING)
     one = make(OF_THREE)
     request = vote(2, 3)
@@ -163,7 +169,9 @@ def test_what_an_operator_should_know_is_said(make, caplog) -> None:
     assert "a part of cluster other" in caplog.text
 
 
-def test_where_there_is_no_space_the_command_is_refused_and_its_records_never_were(make) -> None:
+def test_where_there_is_no_space_the_command_is_refused_and_its_records_never_were(
+    make: Callable[[Settings], Node],
+) -> None:
     alone = make(ALONE)
     alone.node.campaign()
     alone.perform()

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from random import Random
 
 import pytest
 
-from broker.quorum.stored_node import open_stored_node
-from broker.settings import check_settings
+from broker.quorum.stored_node import StoredNode, open_stored_node
+from broker.settings import Settings, check_settings
 from controller.image import MetadataImage
 from controller.raft_messages import Entry, QuorumState
 from controller.voters import Voter, VoterSet
 from protocol.errors import InvariantError
 from protocol.records.control import KRaftVersionRecord
 from protocol.records.metadata import FeatureLevelRecord, NoOpRecord
+from protocol.schema import Message
 from storage.checkpoint import MetaProperties
 from storage.disk import OsDisk
 from storage.log_directory import LogDirectory
@@ -26,10 +29,10 @@ OF_THREE = node_settings(1, dict.fromkeys((1, 2, 3), CONTROLLER))
 
 
 @pytest.fixture
-def start(tmp_path):
+def start(tmp_path: Path) -> Iterator[Callable[..., StoredNode]]:
     opened = []
 
-    def start(settings=ALONE, *records, epoch=1):
+    def start(settings: Settings = ALONE, *records: Message, epoch: int = 1) -> StoredNode:
         """Start on the directory, after its log was given `records` if there are any."""
         directory = LogDirectory(OsDisk(), str(tmp_path))
         directory.open()
@@ -56,25 +59,27 @@ def start(tmp_path):
         stop()
 
 
-def test_a_new_node_without_voters_in_its_settings_is_the_only_one_in_its_own_directory(start) -> None:
+def test_a_new_node_without_voters_in_its_settings_is_the_only_one_in_its_own_directory(
+    start: Callable[..., StoredNode],
+) -> None:
     node = start().node
     assert node.voters.by_id == {1: Voter(1, OWN)}
     assert (node.epoch, node.end_offset, node.kraft_version) == (0, 0, 1)
 
 
-def test_the_voters_are_those_of_the_settings(start) -> None:
+def test_the_voters_are_those_of_the_settings(start: Callable[..., StoredNode]) -> None:
     node = start(OF_THREE).node
     assert set(node.voters.by_id) == {1, 2, 3}
     assert node.kraft_version == 0
 
 
-def test_where_the_settings_name_none_they_are_those_in_the_log(start) -> None:
+def test_where_the_settings_name_none_they_are_those_in_the_log(start: Callable[..., StoredNode]) -> None:
     voters = VoterSet([Voter(1, OWN), Voter(2, b"e" * 16)])
     found = start(ALONE, KRaftVersionRecord(version=0, kraft_version=1), voters.to_record())
     assert found.node.voters.by_id == voters.by_id
 
 
-def test_it_goes_on_with_its_vote_and_its_log(start) -> None:
+def test_it_goes_on_with_its_vote_and_its_log(start: Callable[..., StoredNode]) -> None:
     found = start(OF_THREE, NoOpRecord(), NoOpRecord(), epoch=4)
     found.log.write_quorum_state(QuorumState(5, voted_id=2), found.node.voters, 0)
     start.stop()
@@ -84,7 +89,7 @@ def test_it_goes_on_with_its_vote_and_its_log(start) -> None:
     assert again.metadata.image.epoch == 4
 
 
-def test_voters_other_than_those_of_the_stored_state_are_refused_with_both(start) -> None:
+def test_voters_other_than_those_of_the_stored_state_are_refused_with_both(start: Callable[..., StoredNode]) -> None:
     found = start(OF_THREE)
     found.log.write_quorum_state(QuorumState(5, voted_id=2), found.node.voters, 0)
     start.stop()
@@ -96,7 +101,7 @@ def test_voters_other_than_those_of_the_stored_state_are_refused_with_both(start
     assert set(start(OF_THREE).node.voters.by_id) == {1, 2, 3}
 
 
-def test_a_node_that_was_its_only_voter_is_not_made_one_of_several(start) -> None:
+def test_a_node_that_was_its_only_voter_is_not_made_one_of_several(start: Callable[..., StoredNode]) -> None:
     found = start(ALONE, KRaftVersionRecord(version=0, kraft_version=1), VoterSet([Voter(1, OWN)]).to_record())
     found.log.write_quorum_state(QuorumState(1, voted_id=1), found.node.voters, 1)
     start.stop()
@@ -105,7 +110,7 @@ def test_a_node_that_was_its_only_voter_is_not_made_one_of_several(start) -> Non
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_an_only_voter_may_be_named_or_not(start, version) -> None:
+def test_an_only_voter_may_be_named_or_not(start: Callable[..., StoredNode], version: int) -> None:
     named = node_settings(1, {1: CONTROLLER})
     found = start(named)
     found.log.write_quorum_state(QuorumState(1, voted_id=1), found.node.voters, version)
@@ -115,6 +120,6 @@ def test_an_only_voter_may_be_named_or_not(start, version) -> None:
     assert set(start(named).node.voters.by_id) == {1}
 
 
-def test_what_only_a_later_version_knows_is_refused(start) -> None:
+def test_what_only_a_later_version_knows_is_refused(start: Callable[..., StoredNode]) -> None:
     with pytest.raises(InvariantError, match=r"no\.such\.feature=1"):
         start(ALONE, FeatureLevelRecord(name="no.such.feature", feature_level=1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -24,7 +25,13 @@ def cluster() -> Cluster:
     return cluster
 
 
-def change(cluster: Cluster, resource_type: int, name: str, *operations, validate_only: bool = False):
+def change(
+    cluster: Cluster,
+    resource_type: int,
+    name: str,
+    *operations: tuple[str, int, str | None],
+    validate_only: bool = False,
+) -> tuple[int, str | None]:
     """Return (error code, message) of one resource's (name, operation, value) triples."""
     Resource = IncrementalAlterConfigsRequest.Resource  # noqa: N806
     configs = [Resource.Config(name=key, config_operation=kind, value=value) for key, kind, value in operations]
@@ -36,7 +43,9 @@ def change(cluster: Cluster, resource_type: int, name: str, *operations, validat
     return answer.error_code, answer.error_message
 
 
-def replace(cluster: Cluster, resource_type: int, name: str, *pairs, validate_only: bool = False):
+def replace(
+    cluster: Cluster, resource_type: int, name: str, *pairs: tuple[str, str], validate_only: bool = False
+) -> tuple[int, str | None]:
     Resource = AlterConfigsRequest.Resource  # noqa: N806
     configs = [Resource.Config(name=key, value=value) for key, value in pairs]
     resource = Resource(resource_type=resource_type, resource_name=name, configs=configs)
@@ -105,7 +114,9 @@ def test_a_resource_is_altered_wholly_or_not_at_all(cluster: Cluster) -> None:
         ([("retention.ms", SET, "-2")], ErrorCode.INVALID_CONFIG, "Value must be at least -1"),
     ],
 )
-def test_what_a_topic_cannot_have_says_why(cluster: Cluster, operations, error: ErrorCode, message: str) -> None:
+def test_what_a_topic_cannot_have_says_why(
+    cluster: Cluster, operations: list[tuple[str, int, str | None]], error: ErrorCode, message: str
+) -> None:
     code, text = change(cluster, TOPIC, "t", *operations)
     assert code == error
     assert message in text
@@ -169,7 +180,12 @@ def test_settings_unknown_to_the_broker_are_kept_for_whoever_knows_them(cluster:
         (incremental_alter_configs, IncrementalAlterConfigsRequest, {"config_operation": SET}),
     ],
 )
-def test_a_resource_may_be_named_once_in_a_request(cluster: Cluster, command, Request, how) -> None:  # noqa: N803
+def test_a_resource_may_be_named_once_in_a_request(
+    cluster: Cluster,
+    command: Callable[..., object],
+    Request: type[AlterConfigsRequest] | type[IncrementalAlterConfigsRequest],  # noqa: N803
+    how: dict[str, int],
+) -> None:
     cluster.create("u")
     names = ["t", "u", "t"]
     resources = [

@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import pytest
 
 from protocol.errors import DecodeError
@@ -49,6 +51,6 @@ def test_a_partition_keeps_its_directories() -> None:
         ("01 02 00 05", "TopicRecord"),
     ],
 )
-def test_anything_else_is_refused(value, what) -> None:
+def test_anything_else_is_refused(value: str, what: str) -> None:
     with pytest.raises(DecodeError, match=what):
         decode_metadata_record(bytes.fromhex(value))

@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import pytest
 
 from protocol.errors import DecodeError
@@ -52,7 +54,7 @@ def test_a_group_keeps_its_members() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"\0", b"\0\1\0"])
-def test_a_key_that_ends_early_is_refused(data) -> None:
+def test_a_key_that_ends_early_is_refused(data: bytes) -> None:
     with pytest.raises(DecodeError):
         decode_key(data)
 

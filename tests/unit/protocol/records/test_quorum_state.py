@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import pytest
 
 from protocol.errors import DecodeError
@@ -29,7 +31,7 @@ def test_the_file_of_version_1_names_the_directory_voted_for() -> None:
     "text",
     ["", "[]", "{}", VERSION_1[:-20], VERSION_1.replace("leaderId", "leader"), VERSION_1.replace('n":1', 'n":2')],
 )
-def test_anything_else_is_refused(text) -> None:
+def test_anything_else_is_refused(text: str) -> None:
     with pytest.raises(DecodeError, match="quorum state"):
         parse_quorum_state(text)
 
