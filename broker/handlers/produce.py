@@ -126,6 +126,8 @@ def handle_frame(
         request = ProduceRequest.decode(frame, version, body_at)
         produce = _Produce(broker, context_of(header, connection), acks)
         response = produce.response(request, outcomes)
+        # Break the cycle of this frame, the errors and their tracebacks, whose frames hold files open.
+        outcomes.clear()
         produce.wait_for(response, uncommitted)
         return produce.acknowledged(response, request.timeout_ms) if produce.uncommitted else response
     if uncommitted:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import os
 from collections.abc import Awaitable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -18,6 +21,7 @@ from protocol.messages.produce import ProduceRequest
 from protocol.record import Record
 from protocol.record_batch import ControlType, build_batch, control_record_key
 from storage.log_config import LOG_APPEND_TIME, LogConfig
+from tests.disks import FaultyDisk
 from tests.unit.broker.node import LISTENER, Node
 
 if TYPE_CHECKING:
@@ -421,3 +425,29 @@ class TestAcksAll:
             waiting = Dispatcher(cast("Broker", node), "broker")(received, Connection(1, LISTENER, "127.0.0.1"))
         assert isinstance(waiting, Waiting)
         frame.clear()  # a BufferError as long as there is a view of it
+
+
+def test_a_refusal_keeps_no_file_of_a_deleted_topic_open(tmp_path: Path, node: Node) -> None:
+    disk = FaultyDisk()
+    full = Node(str(tmp_path / "full"), disk)
+    full.decodes_all = node.decodes_all
+    full.start()
+    full.create("t")
+    assert produced(full, build()).error_code == ErrorCode.NONE
+    disk.full = True
+    gc.collect()
+    gc.disable()  # files are closed without it
+    try:
+        assert produced(full, build()).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        full.remove("t")
+        assert not open_files("t-0")
+    finally:
+        gc.enable()
+        disk.full = False
+        full.stop()
+
+
+def open_files(name: str) -> list[str]:
+    """Return the files with `name` in their path that this process has open."""
+    links = (Path("/proc/self/fd", number) for number in os.listdir("/proc/self/fd"))
+    return [target for link in links if link.is_symlink() and name in (target := os.readlink(link))]
