@@ -85,7 +85,7 @@ class ActiveController:
         key = None
         if connection is not None:
             key = connection.connection_id
-            connection.on_close = partial(self._connection_lost, key)
+            connection.on_close(self, partial(self._connection_lost, key))
         self.liveness.heard_from(broker_id, broker_epoch, metadata_offset, key, self._now_ms())
         self._tell_waiting()
 
@@ -198,7 +198,12 @@ class ActiveController:
     def _perform(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._performed)
+
+    def _performed(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._loop.call_exception_handler({"message": "A task of the active controller failed", "exception": error})
 
     async def _decide(self, command: Command[Any], again: Callable[[], None] | None) -> None:
         try:

@@ -105,8 +105,10 @@ class Lifecycle:
             answer: BrokerRegistrationResponse = await self._call(request, timeout_s)
         except KafkaError as error:
             return error.code
-        self.broker_epoch = answer.broker_epoch
-        return ErrorCode(answer.error_code)
+        code = ErrorCode(answer.error_code)
+        if code is ErrorCode.NONE:
+            self.broker_epoch = answer.broker_epoch
+        return code
 
     def begin(self) -> None:
         """Send heartbeats from now on."""

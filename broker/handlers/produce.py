@@ -25,6 +25,7 @@ Version notes
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +38,7 @@ from broker.replication.partition import ACKS_ALL, Partition
 from controller.topic_names import INTERNAL_TOPICS
 from protocol import plain_produce
 from protocol.compression import Compression
-from protocol.errors import ErrorCode, KafkaError
+from protocol.errors import DecodeError, ErrorCode, InvariantError, KafkaError
 from protocol.messages.produce import ProduceRequest, ProduceResponse
 from protocol.plain_produce import Appended, plain_answer, plain_timeout_ms, read_plain_produce
 from protocol.primitives import ZERO_UUID
@@ -55,6 +56,8 @@ _ADMIN_CLIENT_ID = "__admin_client"
 _ZSTD_FROM_VERSION = 7
 _HINTS_FROM_VERSION = 10
 _TOPIC_IDS_FROM_VERSION = 13
+
+_log = logging.getLogger("broker.produce")
 
 _Wanted = ProduceRequest.Topic.Partition
 _Topic = ProduceResponse.Topic
@@ -114,8 +117,8 @@ def handle_frame(
     for partition, batch, known in checked:
         try:
             info = replicas.append(partition, batch, acks, known)
-        except KafkaError as error:
-            outcomes.append(error)
+        except Exception as error:
+            outcomes.append(_failure(broker, error))
             continue
         outcomes.append(info)
         base_offset, last_offset, _, log_append_time_ms, log_start_offset, _, _ = info
@@ -202,8 +205,8 @@ class _Produce:
         for wanted in topic.partition_data:
             try:
                 answers.append(self._append(name, wanted.index, wanted.records))
-            except KafkaError as error:
-                answers.append(self._refuse(name, wanted, error))
+            except Exception as error:
+                answers.append(self._refuse(name, wanted, _failure(self.broker, error)))
             wanted.records = None  # the request is kept while its answer is waited for; its frame is not to be
         return _Topic(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
 
@@ -306,6 +309,20 @@ class _Produce:
             if outcome is ErrorCode.NOT_LEADER_OR_FOLLOWER:
                 self._hint(answer, partition.topic, partition.index)
         return response
+
+
+def _failure(broker: Broker, error: Exception) -> KafkaError:
+    """Return the error of one partition: the others were or will be appended to, whatever failed here.
+
+    An error that nobody expected is logged with its traceback; one that has to end the request is raised.
+    """
+    if isinstance(error, KafkaError):
+        return error
+    if isinstance(error, (DecodeError, InvariantError)):
+        raise error
+    broker.metrics.handler_failures += 1
+    _log.error("Appending failed", exc_info=error)
+    return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 def _appended(index: int, info: AppendInfo) -> _Appended:

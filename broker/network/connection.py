@@ -22,7 +22,7 @@ Bytes, sockets and back-pressure of responses live in `channel` and `outbox`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import NamedTuple
 
 from protocol.api import ApiKey
@@ -96,6 +96,7 @@ class Connection:
     __slots__ = (
         "_held_back",
         "_held_bytes",
+        "_on_close",
         "_slots",
         "client_host",
         "client_port",
@@ -105,7 +106,6 @@ class Connection:
         "ending",
         "listener",
         "may_handle",
-        "on_close",
         "principal",
     )
 
@@ -120,8 +120,7 @@ class Connection:
         self.ending = False
         """Whether a request made it impossible to go on: what came before is answered, nothing else handled."""
         self.principal = ANONYMOUS
-        self.on_close: Callable[[], None] | None = None
-        """Called once, when the client has gone."""
+        self._on_close: dict[Hashable, Callable[[], None]] | None = None  # few connections have any
         self._slots: deque[Slot] | None = None  # none while nothing waits: an empty deque is 600 bytes
         self._held_back = False
         self._held_bytes = 0
@@ -185,9 +184,15 @@ class Connection:
         """Note that the client has gone, and let go of what it was to be sent."""
         self.closed = True
         self._slots = None
-        on_close, self.on_close = self.on_close, None
-        if on_close is not None:
-            on_close()
+        callbacks, self._on_close = self._on_close, None
+        for callback in () if callbacks is None else callbacks.values():
+            callback()
+
+    def on_close(self, owner: Hashable, callback: Callable[[], None]) -> None:
+        """Call `callback` once, when the client has gone; it replaces the earlier one of the same `owner`."""
+        if self._on_close is None:
+            self._on_close = {}
+        self._on_close[owner] = callback
 
     def _append(self, slot: Slot) -> None:
         if self._slots is None:

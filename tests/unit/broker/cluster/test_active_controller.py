@@ -9,7 +9,8 @@ from typing import Never
 import pytest
 
 from broker.cluster.active_controller import ActiveController
-from broker.settings import check_settings
+from broker.settings import Option, check_settings
+from controller.commands.decision import Command
 from controller.image import MetadataImage
 from protocol.schema import Message
 from tests.unit.broker.node import VirtualLoop
@@ -35,8 +36,22 @@ class Broken:
         return self.changed
 
     @property
-    def image(self) -> Never:
+    def image(self) -> MetadataImage:
         raise RuntimeError("no image")
+
+
+class Refusing(Broken):
+    """A quorum that this node comes to lead, and where every command fails."""
+
+    @property
+    def image(self) -> MetadataImage:
+        return MetadataImage(cluster_id="test")
+
+    def unreachable(self) -> dict[int, int]:
+        return {}
+
+    async def submit(self, _command: Command[object]) -> Never:
+        raise RuntimeError("no decision")
 
 
 @pytest.fixture
@@ -193,5 +208,22 @@ def test_what_goes_wrong_with_its_duties_is_told_at_once() -> None:
     quorum.changed = loop.create_future()
     loop.run_until_complete(asyncio.sleep(1))
     assert told == ["no image"]
+    loop.run_until_complete(duties.stop())
+    loop.close()
+
+
+def test_what_goes_wrong_in_a_task_of_its_own_is_told_at_once() -> None:
+    loop = VirtualLoop()
+    told: list[tuple[str, str]] = []
+    loop.set_exception_handler(lambda _, context: told.append((context["message"], str(context["exception"]))))
+    quorum = Refusing(loop)
+    settings = check_settings({"leader.imbalance.check.interval.seconds": Option("1", "the test")})
+    duties = ActiveController(quorum, settings, loop, broker_epoch=lambda: -1, has_ended=None)
+    duties.begin()
+    quorum.leads = True
+    quorum.changed.set_result(None)
+    quorum.changed = loop.create_future()
+    loop.run_until_complete(asyncio.sleep(1.5))
+    assert told == [("A task of the active controller failed", "no decision")]
     loop.run_until_complete(duties.stop())
     loop.close()

@@ -27,6 +27,7 @@ class Controller:
         self.loop = VirtualLoop()
         self.asked = []
         self.registrations = [NONE]
+        self.epoch_of_refusals = -1
         self.heartbeat = {"is_caught_up": True, "is_fenced": False}
         self.error = NONE
         self.silent = False
@@ -54,7 +55,7 @@ class Controller:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "nobody answers")
         if isinstance(request, BrokerRegistrationRequest):
             code = self.registrations.pop(0) if len(self.registrations) > 1 else self.registrations[0]
-            return BrokerRegistrationResponse(error_code=code, broker_epoch=-1 if code else 11)
+            return BrokerRegistrationResponse(error_code=code, broker_epoch=self.epoch_of_refusals if code else 11)
         if self.error:
             return BrokerHeartbeatResponse(error_code=self.error)
         return BrokerHeartbeatResponse(**self.heartbeat)
@@ -82,6 +83,13 @@ def test_a_broker_that_registers_has_its_epoch_from_then_on(controller: Controll
     assert controller.lifecycle.broker_epoch == -1
     assert controller.run(controller.lifecycle.register(REGISTRATION, 60)) == 11
     assert controller.lifecycle.broker_epoch == 11
+
+
+def test_a_refusal_gives_no_epoch(controller: Controller) -> None:
+    controller.registrations, controller.epoch_of_refusals = [ErrorCode.INVALID_REGISTRATION], 5
+    with pytest.raises(RegistrationError):
+        controller.run(controller.lifecycle.register(REGISTRATION, 60))
+    assert controller.lifecycle.broker_epoch == -1
 
 
 def test_it_goes_on_trying_while_the_last_run_of_its_id_may_still_be_heard(controller: Controller) -> None:

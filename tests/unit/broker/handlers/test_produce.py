@@ -13,6 +13,7 @@ import pytest
 from broker.dispatch import Dispatcher
 from broker.network.channel import Waiting
 from broker.network.connection import Connection, Disconnect
+from broker.replication.partition import Partition
 from protocol.api import ApiKey
 from protocol.compression import Compression
 from protocol.errors import ErrorCode
@@ -26,6 +27,7 @@ from tests.unit.broker.node import LISTENER, Node
 
 if TYPE_CHECKING:
     from broker.broker import Broker
+    from storage.log import AppendInfo
 
 VALUE = [(None, b"value")]
 ALL_VERSIONS = range(3, 14)
@@ -116,6 +118,30 @@ def test_partitions_of_one_request_succeed_and_fail_one_by_one(node: Node) -> No
         ("missing", [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]),
     ]
     assert [part.base_offset for part in response.responses[0].partition_responses] == [0, -1, -1]
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+def test_what_nobody_expected_of_one_partition_is_no_matter_of_the_others(
+    node: Node, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, acks: int
+) -> None:
+    topic_id = node.create("t", partitions=3)
+
+    append = Partition.append
+
+    def append_elsewhere(partition: Partition, *batch: Any) -> AppendInfo:
+        if partition.index == 1:
+            raise ZeroDivisionError
+        return append(partition, *batch)
+
+    monkeypatch.setattr(Partition, "append", append_elsewhere)
+    topic = topic_data("t", *((index, build()) for index in range(3)), topic_id=topic_id)
+    response = node.answer(ApiKey.PRODUCE, 13, acks=acks, timeout_ms=1000, topic_data=[topic])
+    answers = response.responses[0].partition_responses
+    assert [one.error_code for one in answers] == [0, ErrorCode.UNKNOWN_SERVER_ERROR, 0]
+    assert [len(node.stored("t", index)) for index in range(3)] == [1, 0, 1]
+    [logged] = [record for record in caplog.records if record.exc_info]
+    assert logged.exc_info is not None
+    assert logged.exc_info[0] is ZeroDivisionError
 
 
 def test_what_the_log_of_one_partition_refuses_is_no_matter_of_the_others(node: Node) -> None:

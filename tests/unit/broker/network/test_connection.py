@@ -133,3 +133,13 @@ def test_a_request_that_cannot_be_answered_ends_what_was_sent_behind_it(connecti
     connection.end(third)
     assert connection.fill(first, [b"a"]) == [b"a"]
     assert connection.in_flight == 0
+
+
+def test_everybody_who_wants_to_know_is_told_once_that_the_client_has_gone(connection: Connection) -> None:
+    told: list[str] = []
+    connection.on_close("sessions", lambda: told.append("outdated"))
+    connection.on_close("sessions", lambda: told.append("sessions"))
+    connection.on_close("quotas", lambda: told.append("quotas"))
+    connection.close()
+    connection.close()
+    assert told == ["sessions", "quotas"]
