@@ -104,3 +104,14 @@ def planted(plant: Plant) -> Iterator[Planter]:
 def breaks(error: BaseException | None, invariant: Enum) -> bool:
     """Return whether `error` is a violation of `invariant`."""
     return isinstance(error, Finding) and error.invariant is invariant
+
+
+def name_of(error: BaseException | None) -> str:
+    """Return the name of the invariant that is broken, or the type of another error."""
+    return error.invariant.name if isinstance(error, Finding) else type(error).__name__
+
+
+def best(found: list[int]) -> tuple[int, int]:
+    """Return the seed after which most of `NEARBY_SEEDS` find a bug, of all that did, and how many do."""
+    counts = {seed: sum(seed <= other < seed + NEARBY_SEEDS for other in found) for seed in found}
+    return max(counts.items(), key=lambda count: (count[1], -count[0]))

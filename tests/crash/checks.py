@@ -19,6 +19,7 @@ from storage.producer_state import ProducerEntry, ProducerState
 from storage.search import finish
 from storage.transaction_index import AbortedTxn
 from tests.crash import history
+from tests.crash.broken import Broken, Invariant
 from tests.crash.memory_disk import MemoryDisk
 from tests.crash.promises import Promise, Stored, Version
 
@@ -26,20 +27,16 @@ from tests.crash.promises import Promise, Stored, Version
 Contents: TypeAlias = tuple[int, list[Stored], bytes, bytes]
 
 
-class Broken(AssertionError):  # noqa: N818 - a finding
-    """A promise was not kept."""
-
-
 def check_log(disk: MemoryDisk, name: str, log: Log | None, promise: Promise, interval: int) -> None:
     """Raise `Broken` unless the recovered log is as promised."""
     if log is None:
-        _hold(not promise.exists, name, "the log is gone")
+        _hold(Invariant.LOGS_OPEN, not promise.exists, name, "the log is gone")
         return
     segments = _segments(disk, log)
     found = [batch for _, batches, _, _ in segments for batch in batches]
     version = _version_of(segments, promise)
     _check_promise(name, log, found, promise)
-    _hold(version is not None, name, f"never held {[batch[:2] for batch in found]}")
+    _hold(Invariant.BATCHES_WERE_WRITTEN, version is not None, name, f"never held {[batch[:2] for batch in found]}")
     for base, batches, offsets, times in segments:
         _check_indexes(f"{name}, segment {base}", base, batches, offsets, times, interval)
     _check_reads(name, log, found)
@@ -50,9 +47,9 @@ def check_log(disk: MemoryDisk, name: str, log: Log | None, promise: Promise, in
     _check_epochs(name, log, found, version)
 
 
-def _hold(condition: bool, name: str, problem: str) -> None:
+def _hold(invariant: Invariant, condition: bool, name: str, problem: str) -> None:
     if not condition:
-        raise Broken(f"{name}: {problem}")
+        raise Broken(invariant, f"{name}: {problem}")
 
 
 def stored(data: bytes) -> list[Stored]:
@@ -81,19 +78,29 @@ def _segments(disk: MemoryDisk, log: Log) -> list[Contents]:
 def _check_promise(name: str, log: Log, found: list[Stored], promise: Promise) -> None:
     end = log.log_end_offset
     last = max(found[-1].next_offset if found else 0, log.segments[-1].base_offset)
-    _hold(last == end, name, f"the end is {end} and not the last batch's")
-    _hold(not promise.exists or end >= promise.durable_end, name, f"{end} is before the end {promise.durable_end}")
-    _hold(log.log_start_offset <= log.high_watermark <= end, name, "start, high watermark and end are out of order")
+    _hold(Invariant.END_IS_THE_LAST_BATCHES, last == end, name, f"the end is {end} and not the last batch's")
+    _hold(
+        Invariant.SYNCED_STAYS,
+        not promise.exists or end >= promise.durable_end,
+        name,
+        f"{end} is before the end {promise.durable_end}",
+    )
+    _hold(
+        Invariant.OFFSETS_ARE_ORDERED,
+        log.log_start_offset <= log.high_watermark <= end,
+        name,
+        "start, high watermark and end are out of order",
+    )
     by_offset = {batch.base_offset: batch for batch in found if batch.next_offset > log.log_start_offset}
     for batch in promise.required():
         kept = by_offset.get(batch.base_offset)
-        _hold(kept is not None, name, f"the batch at {batch.base_offset} is lost")
-        _hold(kept == batch, name, f"the batch at {batch.base_offset} is another")
+        _hold(Invariant.SYNCED_STAYS, kept is not None, name, f"the batch at {batch.base_offset} is lost")
+        _hold(Invariant.SYNCED_STAYS, kept == batch, name, f"the batch at {batch.base_offset} is another")
     in_order = all(one.next_offset <= following.base_offset for one, following in pairwise(found))
-    _hold(in_order, name, f"out of order: {[batch[:2] for batch in found]}")
+    _hold(Invariant.OFFSETS_ARE_ORDERED, in_order, name, f"out of order: {[batch[:2] for batch in found]}")
     if promise.cleaned and promise.exists:
         lost = [(record.key, record.offset) for record in history.lost_keys(found, promise)]
-        _hold(not lost, name, f"compacted up to {promise.cleaned}, it lost {lost}")
+        _hold(Invariant.COMPACTION_KEEPS_KEYS, not lost, name, f"compacted up to {promise.cleaned}, it lost {lost}")
 
 
 def _version_of(segments: list[Contents], promise: Promise) -> Version | None:
@@ -137,12 +144,17 @@ def _check_indexes(name: str, base: int, batches: list[Stored], offsets: bytes, 
             expected.append((batch.next_offset - 1 - base, position))
             wanted.append((largest, largest_at - base))
         position += len(batch.data)
-    _hold(_entries(offsets, 4) == expected, name, f"the index says {_entries(offsets, 4)} and not {expected}")
+    _hold(
+        Invariant.OFFSET_INDEX,
+        _entries(offsets, 4) == expected,
+        name,
+        f"the index says {_entries(offsets, 4)} and not {expected}",
+    )
     found = _entries(times, 8)
-    _hold(found == sorted(set(found)), name, f"the time index is not monotone: {found}")
-    _hold(allowed.issuperset(found), name, f"the time index says {found}, of {sorted(allowed)}")
+    _hold(Invariant.TIME_INDEX, found == sorted(set(found)), name, f"the time index is not monotone: {found}")
+    _hold(Invariant.TIME_INDEX, allowed.issuperset(found), name, f"the time index says {found}, of {sorted(allowed)}")
     missing = {entry for entry in wanted if entry[0] >= 0} - set(found)
-    _hold(not missing, name, f"the time index says {found}, without {sorted(missing)}")
+    _hold(Invariant.TIME_INDEX, not missing, name, f"the time index says {found}, without {sorted(missing)}")
 
 
 def _entries(data: bytes, first_size: int) -> list[tuple[int, int]]:
@@ -166,13 +178,23 @@ def _check_reads(name: str, log: Log, found: list[Stored]) -> None:
         got = log.read(offset, 3000, limit_offset=log.log_end_offset)
         data = b"".join(part.read(0, part.size_bytes) for part in got.slices)
         expected = b"".join(batch.data for batch in visible[first:])
-        _hold(bool(data) and expected.startswith(data), name, f"a read from {offset} gives something else")
+        _hold(
+            Invariant.READS,
+            bool(data) and expected.startswith(data),
+            name,
+            f"a read from {offset} gives something else",
+        )
     middle = visible[len(visible) // 2]
     timestamp = middle.header.max_timestamp
     records = (record for batch in visible for record in iter_records(batch.data))
     brute = next((r.offset for r in records if r.timestamp >= timestamp and r.offset >= log.log_start_offset), None)
     looked_up = finish(log.offset_for_timestamp(timestamp))
-    _hold((looked_up and looked_up.offset) == brute, name, f"timestamp {timestamp} is at {brute}, not {looked_up}")
+    _hold(
+        Invariant.TIMESTAMP_LOOKUPS,
+        (looked_up and looked_up.offset) == brute,
+        name,
+        f"timestamp {timestamp} is at {brute}, not {looked_up}",
+    )
 
 
 def _check_producers(
@@ -200,12 +222,17 @@ def _check_producers(
             _last(known) == _last(entry) and (not exact or _recent(known, entry, possible[0])) for entry in possible
         )
         right = right or _was(known, producer, written, log.log_end_offset)
-        _hold(right, name, f"producer {producer} is {_text(known)}, by a scan {_text(possible[0])}")
+        _hold(
+            Invariant.PRODUCER_STATE,
+            right,
+            name,
+            f"producer {producer} is {_text(known)}, by a scan {_text(possible[0])}",
+        )
     for file in disk.list_dir(log.directory):
         if not file.endswith(".snapshot"):
             continue
         offset = int(file[:20])
-        _hold(offset <= log.log_end_offset, name, f"snapshot {offset} is past the end")
+        _hold(Invariant.PRODUCER_SNAPSHOTS, offset <= log.log_end_offset, name, f"snapshot {offset} is past the end")
         try:
             snapshot = decode_snapshot(disk.read_file(f"{log.directory}/{file}"), offset).producers
         except SnapshotError:
@@ -217,7 +244,12 @@ def _check_producers(
             right = any(_last(known) == _last(entry) for entry in possible) or _was(known, producer, written, offset)
             # Made anew from what compaction has left, it lacks what is replaced behind it.
             right = right or not exact
-            _hold(right, name, f"snapshot {offset}: producer {producer} is {_text(known)}, not {_text(possible[0])}")
+            _hold(
+                Invariant.PRODUCER_SNAPSHOTS,
+                right,
+                name,
+                f"snapshot {offset}: producer {producer} is {_text(known)}, not {_text(possible[0])}",
+            )
 
 
 def _check_transactions(
@@ -232,9 +264,19 @@ def _check_transactions(
         entries = segment.transaction_index.entries
         here = {batch.base_offset for batch in batches}
         stray = [entry for entry in entries if not any(_tells(entry, one) for scan in expected for one in scan)]
-        _hold(not exact or not stray, name, f"segment {segment.base_offset} tells of aborted {stray}: {expected[0]}")
+        _hold(
+            Invariant.TRANSACTION_INDEX,
+            not exact or not stray,
+            name,
+            f"segment {segment.base_offset} tells of aborted {stray}: {expected[0]}",
+        )
         missing = {entry.last_offset for entry in expected[0]} & here - {entry.last_offset for entry in entries}
-        _hold(not missing, name, f"segment {segment.base_offset} does not tell of what was aborted at {missing}")
+        _hold(
+            Invariant.TRANSACTION_INDEX,
+            not missing,
+            name,
+            f"segment {segment.base_offset} does not tell of what was aborted at {missing}",
+        )
         known += entries
     fates = [history.fates(batches) for batches in scans]
     for batch in found:
@@ -245,7 +287,12 @@ def _check_transactions(
                 for entry in known
             )
             right = any(told == (fate.get(batch.base_offset) is False) for fate in fates)
-            _hold(right, name, f"the batch at {batch.base_offset} is told to be {'aborted' if told else 'committed'}")
+            _hold(
+                Invariant.TRANSACTION_INDEX,
+                right,
+                name,
+                f"the batch at {batch.base_offset} is told to be {'aborted' if told else 'committed'}",
+            )
 
 
 def _tells(entry: AbortedTxn, scanned: AbortedTxn) -> bool:
@@ -312,10 +359,16 @@ def _check_epochs(name: str, log: Log, found: list[Stored], version: Version | N
     expected = LeaderEpochs()
     for batch in found:
         header = batch.header
-        _hold(crc_matches(batch.data, header), name, f"the batch at {batch.base_offset} is damaged")
+        _hold(
+            Invariant.BATCHES_ARE_WHOLE,
+            crc_matches(batch.data, header),
+            name,
+            f"the batch at {batch.base_offset} is damaged",
+        )
         if expected.latest is None or header.partition_leader_epoch > expected.latest:
             expected.assign(header.partition_leader_epoch, batch.base_offset)
         _hold(
+            Invariant.LEADER_EPOCHS,
             batch.next_offset <= log.log_start_offset
             or log.leader_epochs.epoch_for_offset(max(batch.base_offset, log.log_start_offset))
             == header.partition_leader_epoch,
@@ -328,4 +381,4 @@ def _check_epochs(name: str, log: Log, found: list[Stored], version: Version | N
     known = {entry.epoch for entry in expected.entries} | once
     end = log.log_end_offset
     extra = [entry for entry in log.leader_epochs.entries if entry.epoch not in known or entry.start_offset >= end]
-    _hold(not extra, name, f"no batch is of epochs {extra}")
+    _hold(Invariant.LEADER_EPOCHS, not extra, name, f"no batch is of epochs {extra}")

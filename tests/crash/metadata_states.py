@@ -10,7 +10,10 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from random import Random
 
+from broker.quorum.metadata_log import MetadataLog
+from storage.log_directory import LogDirectory
 from tests.crash import metadata_workload as workload
+from tests.crash.broken import start_not_refused
 from tests.crash.memory_disk import MemoryDisk
 from tests.crash.power_cut import Platter
 from tests.crash.states import STATES_A_WORKLOAD, Cut, Failure, check_unchanged, cuts
@@ -48,12 +51,13 @@ def _check_state(cut: Cut, contents: workload.Contents, *, again: bool) -> None:
     if again:
         disk.trace = []
         platter = Platter(disk)
-    directory, log = workload.start(disk, workload.NOW_MS)
-    found = workload.check(disk, log, contents, cut.before, cut.after)
+    with start_not_refused():
+        directory, log = workload.start(disk, workload.NOW_MS)
+        found = workload.check(disk, log, contents, cut.before, cut.after)
     if directory.clean:
-        workload.start(disk, workload.NOW_MS)  # the first start took the files as they were
+        recover(disk)  # the first start took the files as they were
     recovered = disk.files()
-    workload.start(disk, workload.NOW_MS)
+    recover(disk)
     check_unchanged(recovered, disk.files())
     if again:
         # What was found is durable, since it was found on the platter.
@@ -63,3 +67,9 @@ def _check_state(cut: Cut, contents: workload.Contents, *, again: bool) -> None:
         second.run(ACTIONS_AFTER)
         for last in cuts(platter, disk.trace or [], [cut.random], [0]):
             _check_state(last._replace(before=last.before or known), second.contents, again=False)
+
+
+def recover(disk: MemoryDisk) -> tuple[LogDirectory, MetadataLog]:
+    """Open the metadata log as the next start would."""
+    with start_not_refused():
+        return workload.start(disk, workload.NOW_MS)

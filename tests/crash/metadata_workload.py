@@ -22,7 +22,7 @@ from protocol.schema import Message
 from storage.flush import Flush
 from storage.log_config import LogConfig
 from storage.log_directory import LogDirectory
-from tests.crash.checks import Broken
+from tests.crash.broken import Broken, Invariant
 from tests.crash.memory_disk import Mark, MemoryDisk
 
 NOW_MS = 1_700_000_000_000
@@ -122,7 +122,7 @@ class Workload:
         batches = b"".join(encode_entry(entry, self.now) for entry in entries)
         sent = Received(entries[0].base_offset, entries[-1].next_offset, self.quorum.epoch, batches)
         receipt = self.log.receive(sent, self.now)
-        _hold(receipt.entries == entries, "what was received is not what was sent")
+        _hold(Invariant.ENTRIES_ARE_THE_SAME, receipt.entries == entries, "what was received is not what was sent")
         self.branch.entries.extend(entries)
         self.mark()
         self._sync(receipt.flush)
@@ -167,7 +167,11 @@ class Workload:
         size = self.random.choice((300, 4096, 1 << 20))
         for at in range(0, len(data), size):
             self.log.write_snapshot_part(snapshot, at, data[at : at + size])
-        _hold(self.log.begin_behind(snapshot).records == records, f"{snapshot} holds something else")
+        _hold(
+            Invariant.SNAPSHOTS_ARE_WHOLE,
+            self.log.begin_behind(snapshot).records == records,
+            f"{snapshot} holds something else",
+        )
         self.branch = Branch(snapshot, [])
         self.durable = 0
         self.committed = self.snapshot_end = end_offset
@@ -276,7 +280,7 @@ def start(disk: MemoryDisk, now_ms: int) -> tuple[LogDirectory, MetadataLog]:
 def newest(log: MetadataLog) -> SnapshotId:
     """Return the newest snapshot: there is one from the start, with the first voters."""
     if log.newest_snapshot is None:
-        raise Broken("the first voters are gone")
+        raise Broken(Invariant.SNAPSHOTS_STAY, "the first voters are gone")
     return log.newest_snapshot
 
 
@@ -287,7 +291,11 @@ def check(disk: MemoryDisk, log: MetadataLog, contents: Contents, before: Known 
     """
     least = before or Known(after.branch, 0, 0, QuorumState(), 0)
     snapshot = newest(log)
-    _hold(snapshot.end_offset >= least.snapshot_end, f"{snapshot} is before the snapshot of {least.snapshot_end}")
+    _hold(
+        Invariant.SNAPSHOTS_STAY,
+        snapshot.end_offset >= least.snapshot_end,
+        f"{snapshot} is before the snapshot of {least.snapshot_end}",
+    )
     branch, durable, appended = after.branch, least.durable, after.appended
     if least.branch.base != branch.base:
         # A snapshot was being received: the log is the old one, or begins behind it.
@@ -297,34 +305,62 @@ def check(disk: MemoryDisk, log: MetadataLog, contents: Contents, before: Known 
         branch, durable, appended = least.branch, min(durable, appended), least.appended
     end = log.end_offset
     durable_end = branch.end(durable)
-    _hold(end >= durable_end, f"the log ends at {end}, before {durable_end}")
+    _hold(Invariant.ENTRIES_STAY, end >= durable_end, f"the log ends at {end}, before {durable_end}")
     count = sum(entry.next_offset <= end for entry in branch.entries[:appended])
-    _hold(end == branch.end(count), f"the log ends at {end}, amid an entry or past the last")
-    _hold(log.end_epoch == branch.epoch(count), f"epoch {log.end_epoch} is not the last entry's")
+    _hold(Invariant.ENTRIES_STAY, end == branch.end(count), f"the log ends at {end}, amid an entry or past the last")
+    _hold(
+        Invariant.ENTRIES_ARE_THE_SAME,
+        log.end_epoch == branch.epoch(count),
+        f"epoch {log.end_epoch} is not the last entry's",
+    )
 
     for name in disk.list_dir(PATH):
-        _hold(not name.endswith(".part"), f"{name} was never received to its end")
+        _hold(Invariant.SNAPSHOTS_ARE_WHOLE, not name.endswith(".part"), f"{name} was never received to its end")
         if name.endswith(".checkpoint"):
             kept = SnapshotId(int(name[:20]), int(name[21:31]))
             found = log.read_snapshot(kept)
-            _hold(found.records == contents[kept], f"{name} holds something else")
-            _hold(found.voters is not None and found.voters.by_id == VOTERS.by_id, f"{name} has other voters")
+            _hold(Invariant.SNAPSHOTS_ARE_WHOLE, found.records == contents[kept], f"{name} holds something else")
+            _hold(
+                Invariant.SNAPSHOTS_ARE_WHOLE,
+                found.voters is not None and found.voters.by_id == VOTERS.by_id,
+                f"{name} has other voters",
+            )
+    oldest = log.oldest_snapshot
+    _hold(
+        Invariant.SNAPSHOT_COVERS_THE_START,
+        oldest is not None and log.start_offset <= oldest.end_offset,
+        f"the log begins at {log.start_offset}",
+    )
     entries = branch.entries[:count]
     wanted = [entry for entry in entries if entry.base_offset >= snapshot.end_offset]
-    _hold(list(log.read_entries(snapshot.end_offset)) == wanted, f"the entries after {snapshot} are others")
-    oldest = log.oldest_snapshot
-    _hold(oldest is not None and log.start_offset <= oldest.end_offset, f"the log begins at {log.start_offset}")
+    _hold(
+        Invariant.ENTRIES_ARE_THE_SAME,
+        list(log.read_entries(snapshot.end_offset)) == wanted,
+        f"the entries after {snapshot} are others",
+    )
 
     quorum = log.read_quorum_state()
-    _hold(quorum in (least.quorum, after.quorum), f"{quorum} is stored, not {least.quorum}, nor {after.quorum}")
-    _hold(quorum.epoch >= log.end_epoch, f"epoch {quorum.epoch} is stored, but entries are of {log.end_epoch}")
-    _hold(log.bootstrap_records() == tuple(bootstrap_records()), "the bootstrap records are others")
+    _hold(
+        Invariant.QUORUM_STATE_STAYS,
+        quorum in (least.quorum, after.quorum),
+        f"{quorum} is stored, not {least.quorum}, nor {after.quorum}",
+    )
+    _hold(
+        Invariant.QUORUM_STATE_STAYS,
+        quorum.epoch >= log.end_epoch,
+        f"epoch {quorum.epoch} is stored, but entries are of {log.end_epoch}",
+    )
+    _hold(
+        Invariant.BOOTSTRAP_RECORDS_STAY,
+        log.bootstrap_records() == tuple(bootstrap_records()),
+        "the bootstrap records are others",
+    )
     return Branch(branch.base, entries)
 
 
-def _hold(condition: bool, problem: str) -> None:
+def _hold(invariant: Invariant, condition: bool, problem: str) -> None:
     if not condition:
-        raise Broken(problem)
+        raise Broken(invariant, problem)
 
 
 def _record(random: Random, offset: int, size: int) -> ConfigRecord:

@@ -16,7 +16,8 @@ from random import Random
 from typing import Any, NamedTuple
 
 from storage.log_manager import LogManager
-from tests.crash.checks import Broken, batches_of, check_log
+from tests.crash.broken import Broken, Invariant, start_not_refused
+from tests.crash.checks import batches_of, check_log
 from tests.crash.memory_disk import Effect, Mark, MemoryDisk
 from tests.crash.power_cut import Platter
 from tests.crash.promises import Promise, Version, promised
@@ -120,12 +121,13 @@ def _check_state(cut: Cut, lives: dict[str, Life], *, again: bool) -> None:
 
 def recover(disk: MemoryDisk, random: Random) -> LogManager:
     """Open the directories as the next start would."""
-    return start(disk, lambda: NOW_MS, random)
+    with start_not_refused():
+        return start(disk, lambda: NOW_MS, random)
 
 
 def check_all(manager: LogManager, disk: MemoryDisk, promises: dict[str, Promise]) -> None:
     if manager.problems and any("cannot" in problem or "failed" in problem for problem in manager.problems):
-        raise Broken(f"a log was not opened: {manager.problems}")
+        raise Broken(Invariant.LOGS_OPEN, f"a log was not opened: {manager.problems}")
     for name, promise in promises.items():
         check_log(disk, name, manager.get(name, 0), promise, INTERVAL_BYTES)
 
@@ -153,4 +155,4 @@ def check_unchanged(before: dict[str, bytes], after: dict[str, bytes]) -> None:
     # A start tidies producer snapshots by what the one before left; that they are right has been checked.
     changed = [path for path in changed if not path.endswith(".snapshot")]
     if changed:
-        raise Broken(f"another recovery changed {changed}")
+        raise Broken(Invariant.RECOVERY_IS_STABLE, f"another recovery changed {changed}")

@@ -14,7 +14,8 @@ import pytest
 
 from protocol.errors import ErrorCode, KafkaError
 from tests import proofs
-from tests.crash.checks import Broken, stored
+from tests.crash.broken import Broken, Invariant
+from tests.crash.checks import stored
 from tests.crash.history import lost_keys
 from tests.crash.memory_disk import MemoryDisk
 from tests.crash.states import check_all
@@ -55,7 +56,7 @@ class FailingDisk(MemoryDisk):
     def before(self, kind: str, path: str) -> None:
         self.calls += 1
         if kind == "sync" and path in self._not_synced and not path.endswith(".tmp"):  # made anew
-            raise Broken(f"{path} is synced again though that has failed")
+            raise Broken(Invariant.NO_SYNC_AFTER_A_FAILED_ONE, f"{path} is synced again though that has failed")
         if self.failing:
             self.failed.append((kind, path))
             if kind == "sync":
@@ -108,9 +109,11 @@ def check_offline(workload: Workload, failed: list[tuple[str, str]], code: int) 
         )
         if any(kind == "sync" and "-future/" not in path for kind, path in there):
             if directory.failure is None and not full:
-                raise Broken(f"{directory.path} is in use after {failed}")
+                raise Broken(Invariant.DIRECTORIES_GO_OFFLINE, f"{directory.path} is in use after {failed}")
         elif there and full and directory.failure is not None:
-            raise Broken(f"{directory.path} is offline after {failed}: {directory.failure}")
+            raise Broken(
+                Invariant.DIRECTORIES_GO_OFFLINE, f"{directory.path} is offline after {failed}: {directory.failure}"
+            )
 
 
 def check_alive(workload: Workload) -> None:
@@ -129,9 +132,9 @@ def check_alive(workload: Workload) -> None:
         )
         found = stored(content(log))
         if lost := [batch[:2] for batch in acknowledged.required() if batch not in found]:
-            raise Broken(f"{name}: {lost} cannot be read any more")
+            raise Broken(Invariant.ACKNOWLEDGED_CAN_BE_READ, f"{name}: {lost} cannot be read any more")
         if gone := lost_keys(found, acknowledged):
-            raise Broken(f"{name}: {gone} cannot be read any more")
+            raise Broken(Invariant.ACKNOWLEDGED_CAN_BE_READ, f"{name}: {gone} cannot be read any more")
 
 
 @pytest.mark.parametrize("lasting", [False, True], ids=["once", "for ever"])

@@ -21,7 +21,8 @@ from storage.log_config import FOREVER
 from storage.log_directory import LogDirectory
 from storage.log_manager import LogManager
 from storage.search import Search
-from tests.crash.checks import Broken, check_log, stored
+from tests.crash.broken import Broken, Invariant
+from tests.crash.checks import check_log, stored
 from tests.crash.memory_disk import Effect, Mark, MemoryDisk
 from tests.crash.promises import Promise, Stored, Version
 
@@ -465,8 +466,8 @@ class Workload:
                 durable_end=life.version.end_offset,
                 exists=True,
             )
-            if self.log(name).log_start_offset != life.start:
-                raise Broken(f"{name} begins at {self.log(name).log_start_offset} after a restart, not {life.start}")
+            if (begin := self.log(name).log_start_offset) != life.start:
+                raise Broken(Invariant.START_STAYS, f"{name} begins at {begin} after a restart, not {life.start}")
             check_log(self.disk, f"{name} after a restart", self.log(name), everything, INTERVAL_BYTES)
 
 

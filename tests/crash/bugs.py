@@ -1,0 +1,213 @@
+"""Mistakes that a log could make, planted to see whether states of a power cut show them: a test of the tests.
+
+`python -m tests.crash.bugs [NAME ...]` looks for the states that find each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from copy import copy
+from typing import Any, TypeAlias
+
+import storage.checkpoint_files
+import storage.compaction.leftovers
+import storage.compaction.swap
+import storage.log
+import storage.opening
+import storage.producer_recovery
+import storage.whole_batches
+import tests.crash.workload
+from storage.compaction.compaction import Compaction
+from storage.compaction.swap import Swap
+from storage.flush import Flush
+from storage.log import Log
+from storage.log_directory import LogDirectory
+from storage.producer_recovery import recover_producers
+from storage.segment import Segment
+from tests.crash import metadata_bugs, metadata_states
+from tests.crash.broken import Invariant
+from tests.crash.memory_disk import MemoryDisk, MemoryFile
+from tests.crash.states import Failure, check_states
+from tests.crash.workload import Workload
+from tests.planting import Bug, Planter, best, breaks, name_of, planted
+
+SEED = 1
+
+
+def no_sync_before_the_recovery_point_moves(plant: Planter) -> None:
+    """A flush syncs nothing, and moves the recovery point."""
+    plant.setattr(Flush, "sync", lambda self: setattr(self, "error", None))
+
+
+def no_sync_of_the_names(plant: Planter) -> None:
+    """A flush does not sync the directory of a new segment."""
+
+    def sync(self: Flush) -> None:
+        for file in self._files:
+            file.sync()
+        self.error = None
+
+    plant.setattr(Flush, "sync", sync)
+
+
+def no_sync_of_directories_at_all(plant: Planter) -> None:
+    """No directory is ever synced."""
+    plant.setattr(MemoryDisk, "sync_dir", lambda self, path: None)
+
+
+def no_sync_of_indexes(plant: Planter) -> None:
+    """The indexes of a rolled segment are not synced."""
+    plant.setattr(Segment, "unsynced_indexes", property(lambda self: []))
+
+
+def a_recovery_point_within_the_segment_that_is_appended_to(plant: Planter) -> None:
+    """The recovery point is stored as it is, and not as the base offset of the active segment."""
+    plant.setattr(storage.checkpoint_files, "_recovery_point", lambda log: max(log.recovery_point, 0))
+
+
+def no_sync_after_a_truncation(plant: Planter) -> None:
+    """A truncation is not synced."""
+    plant.setattr(storage.log, "sync_cut", lambda *_: None)
+
+
+def checksums_unread(plant: Planter) -> None:
+    """Recovery does not look at the CRC of batches."""
+    plant.setattr(storage.whole_batches, "crc_matches", lambda *_: True)
+
+
+def snapshots_believed_past_the_recovery_point(plant: Planter) -> None:
+    """Recovery loads producer snapshots that are past the recovery point."""
+
+    def believe(*args: object, **known: object) -> object:
+        return recover_producers(*args, **{**known, "believed_to": None})  # type: ignore[arg-type]
+
+    plant.setattr(storage.opening, "recover_producers", believe)
+
+
+def a_mark_of_a_clean_stop_that_may_come_back(plant: Planter) -> None:
+    """The removal of the mark of a clean stop is not synced."""
+
+    def open_directory(self: LogDirectory) -> None:
+        sync_dir, self._disk.sync_dir = self._disk.sync_dir, lambda path: None  # type: ignore[method-assign]
+        try:
+            opened(self)
+        finally:
+            self._disk.sync_dir = sync_dir  # type: ignore[method-assign]
+
+    opened = LogDirectory.open
+    plant.setattr(LogDirectory, "open", open_directory)
+
+
+def closing_without_a_sync(plant: Planter) -> None:
+    """A stop in order syncs no log."""
+    plant.setattr(Log, "close", lambda self, now_ms: self.begin_close(now_ms))
+    plant.setattr(Log, "begin_flush", lambda self, now_ms, end_offset=None: None)
+
+
+def syncs_that_do_nothing(plant: Planter) -> None:
+    """No file is ever synced."""
+    plant.setattr(MemoryFile, "sync", lambda self: None)
+
+
+def a_swap_that_is_named_before_it_is_synced(plant: Planter) -> None:
+    """A compacted segment gets its name before it is synced."""
+    plant.setattr(storage.compaction.swap, "_sync", lambda *_: None)
+
+
+def no_sync_of_the_names_of_a_swap(plant: Planter) -> None:
+    """A segment swap does not sync the directory."""
+
+    def begin(self: Swap, disk: MemoryDisk, *args: Any) -> None:
+        begun(self, disk, *args)
+        quiet = copy(disk)
+        quiet.sync_dir = lambda path: None  # type: ignore[method-assign]
+        self._disk = quiet
+
+    begun = Swap.__init__
+    plant.setattr(Swap, "__init__", begin)
+
+
+def compaction_of_what_is_not_synced(plant: Planter) -> None:
+    """Compaction reads past what is synced, and drops what it replaces."""
+    plant.setattr(Compaction, "_make_durable", lambda self: iter(()))
+
+
+def swaps_dropped_by_recovery(plant: Planter) -> None:
+    """Recovery deletes the files of a swap that has begun."""
+
+    def drop(disk: MemoryDisk, directory: str) -> None:
+        for name in filter(storage.compaction.leftovers.is_leftover, disk.list_dir(directory)):
+            disk.remove(f"{directory}/{name}")
+
+    plant.setattr(storage.compaction.leftovers, "finish_swaps", drop)
+
+
+def transactions_open_for_ever_by_an_old_snapshot(plant: Planter) -> None:
+    """Recovery does not end transactions whose markers are compacted away."""
+    plant.setattr(storage.producer_recovery, "_close_compacted", lambda *_: None)
+    # It takes three passes over the end of a transaction, and no checkpoint meanwhile: seldom, unless one aims at it.
+    often = {"append": 30, "end_transaction": 20, "roll": 15, "checkpoint": 3, "compact": 50, "kill": 4, "flush": 3}
+    actions = tuple((getattr(Workload, name), weight) for name, weight in often.items())
+    plant.tune(tests.crash.workload, "_ACTIONS", actions)
+    plant.tune(tests.crash.workload, "RETAINED", tests.crash.workload.COMPACTED)
+    plant.tune(tests.crash.workload, "DELETE_RETENTION_MS", 1)
+
+
+BUGS = (
+    Bug(no_sync_before_the_recovery_point_moves, Invariant.SYNCED_STAYS, 0, 0),
+    Bug(no_sync_of_the_names, Invariant.SYNCED_STAYS, 3, 0),
+    Bug(no_sync_of_directories_at_all, Invariant.LOGS_OPEN, 0, 0),
+    Bug(no_sync_of_indexes, Invariant.OFFSET_INDEX, 0, 0),
+    Bug(a_recovery_point_within_the_segment_that_is_appended_to, Invariant.OFFSET_INDEX, 248, 0),
+    Bug(no_sync_after_a_truncation, Invariant.BATCHES_WERE_WRITTEN, 18, 0),
+    Bug(checksums_unread, Invariant.BATCHES_WERE_WRITTEN, 45, 0),
+    Bug(snapshots_believed_past_the_recovery_point, Invariant.PRODUCER_STATE, 2304, 0),
+    Bug(a_mark_of_a_clean_stop_that_may_come_back, Invariant.OFFSET_INDEX, 111, 0),
+    Bug(closing_without_a_sync, Invariant.SYNCED_STAYS, 0, 0),
+    Bug(syncs_that_do_nothing, Invariant.STARTS, 0, 0),
+    Bug(a_swap_that_is_named_before_it_is_synced, Invariant.OFFSET_INDEX, 31, 0),
+    Bug(no_sync_of_the_names_of_a_swap, Invariant.COMPACTION_KEEPS_KEYS, 771, 0),
+    Bug(compaction_of_what_is_not_synced, Invariant.SYNCED_STAYS, 16, 0),
+    Bug(swaps_dropped_by_recovery, Invariant.COMPACTION_KEEPS_KEYS, 189, 0),
+    Bug(transactions_open_for_ever_by_an_old_snapshot, Invariant.PRODUCER_STATE, 2720, 0),
+)
+"""Every bug, and the state that finds it (`Bug.seed`)."""
+
+Check: TypeAlias = Callable[[int, Iterable[int]], Iterator[Failure]]
+
+
+def finds(bug: Bug, states: Iterable[int], check: Check = check_states) -> Failure | None:
+    """Return the first failure that finds a bug; `NeverCalledError` if no state ran what it patches."""
+    with planted(bug.plant) as planter:
+        failures = check(SEED, states)
+        found = next((failure for failure in failures if breaks(failure.error, bug.invariant)), None)
+        planter.require_calls()
+    return found
+
+
+def main() -> int:
+    """Try states with each bug: print which find it, and what the others break. The status is 1 if one is not found."""
+    parser = argparse.ArgumentParser(prog="python -m tests.crash.bugs", description=main.__doc__)
+    parser.add_argument("bug", nargs="*", help="only these")
+    parser.add_argument("--states", type=int, default=5000)
+    options = parser.parse_args()
+    missed = 0
+    for bugs, check in ((BUGS, check_states), (metadata_bugs.BUGS, metadata_states.check_states)):
+        for bug in bugs:
+            if options.bug and bug.name not in options.bug:
+                continue
+            with planted(bug.plant) as planter:
+                failures = list(check(SEED, range(options.states)))
+                planter.require_calls()
+            found = [failure.state for failure in failures if breaks(failure.error, bug.invariant)]
+            broken = Counter(name_of(failure.error) for failure in failures)
+            print(f"{bug.name}: {best(found) if found else 'not found'} {dict(broken.most_common())}", flush=True)
+            missed += not found
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

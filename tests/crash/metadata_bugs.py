@@ -1,0 +1,96 @@
+"""Mistakes that the metadata log could make: as `bugs.py`."""
+
+from __future__ import annotations
+
+import pytest
+
+import storage.log
+from broker.quorum import metadata_log
+from broker.quorum.metadata_log import MetadataLog
+from broker.quorum.snapshot_files import SnapshotFiles
+from controller.snapshot import Snapshot, SnapshotId
+from storage.flush import Flush
+from storage.log import Log
+from tests.crash.broken import Invariant
+from tests.crash.memory_disk import MemoryDisk, MemoryFile
+from tests.planting import Bug, Planter
+
+
+def entries_acknowledged_before_they_are_synced(plant: Planter) -> None:
+    """A flush of the metadata log syncs nothing."""
+    plant.setattr(Flush, "sync", lambda self: setattr(self, "error", None))
+
+
+def a_snapshot_that_is_named_before_it_is_synced(plant: Planter) -> None:
+    """A snapshot gets its name before it is synced."""
+
+    def write(self: MetadataLog, snapshot: SnapshotId, data: bytes) -> None:
+        self._disk.replace_file(f"{self._log.directory}/{snapshot.file_name}", data, sync=False)
+
+    plant.setattr(MetadataLog, "write_snapshot", write)
+
+
+def a_vote_that_is_not_synced(plant: Planter) -> None:
+    """The quorum state is written without a sync."""
+
+    def replace(self: MemoryDisk, path: str, data: bytes, sync: bool = True) -> None:
+        replace_file(self, path, data, sync and not path.endswith("quorum-state"))
+
+    replace_file = MemoryDisk.replace_file
+    plant.setattr(MemoryDisk, "replace_file", replace)
+
+
+def entries_dropped_that_no_snapshot_holds(plant: Planter) -> None:
+    """The log start moves past the newest snapshot."""
+
+    def advance(self: Log, offset: int) -> bool:
+        return advance_log_start(self, self.high_watermark)
+
+    advance_log_start = Log.advance_log_start
+    plant.setattr(Log, "advance_log_start", advance)
+
+
+def an_end_that_is_cut_off_and_not_synced(plant: Planter) -> None:
+    """A truncation of the metadata log is not synced."""
+    plant.setattr(storage.log, "sync_cut", lambda *_: None)
+
+
+def a_received_snapshot_that_is_named_before_it_is_synced(plant: Planter) -> None:
+    """A received snapshot gets its name before it is synced."""
+
+    def finish(self: SnapshotFiles, snapshot: SnapshotId) -> Snapshot:
+        with pytest.MonkeyPatch.context() as within:
+            within.setattr(MemoryFile, "sync", lambda self: None)
+            return finish_part(self, snapshot)
+
+    finish_part = SnapshotFiles.finish_part
+    plant.setattr(SnapshotFiles, "finish_part", finish)
+
+
+def a_log_that_is_dropped_before_the_snapshot_has_its_name(plant: Planter) -> None:
+    """The log is cleared before the received snapshot has its name."""
+
+    def begin(self: MetadataLog, snapshot: SnapshotId) -> Snapshot:
+        self._log.truncate_fully_and_start_at(snapshot.end_offset)
+        return begin_behind(self, snapshot)
+
+    begin_behind = MetadataLog.begin_behind
+    plant.setattr(MetadataLog, "begin_behind", begin)
+
+
+def a_log_that_parted_from_a_received_snapshot_and_stays(plant: Planter) -> None:
+    """A log that diverges from a received snapshot is kept."""
+    plant.setattr(metadata_log, "_is_behind", lambda log, snapshot: log.log_end_offset < snapshot.end_offset)
+
+
+BUGS = (
+    Bug(entries_acknowledged_before_they_are_synced, Invariant.ENTRIES_STAY, 32, 0),
+    Bug(a_snapshot_that_is_named_before_it_is_synced, Invariant.STARTS, 32, 0),
+    Bug(a_vote_that_is_not_synced, Invariant.STARTS, 11, 0),
+    Bug(entries_dropped_that_no_snapshot_holds, Invariant.SNAPSHOT_COVERS_THE_START, 32, 0),
+    Bug(an_end_that_is_cut_off_and_not_synced, Invariant.ENTRIES_STAY, 16, 0),
+    Bug(a_received_snapshot_that_is_named_before_it_is_synced, Invariant.STARTS, 71, 0),
+    Bug(a_log_that_is_dropped_before_the_snapshot_has_its_name, Invariant.ENTRIES_STAY, 8, 0),
+    Bug(a_log_that_parted_from_a_received_snapshot_and_stays, Invariant.ENTRIES_STAY, 280, 0),
+)
+"""Every bug, and the state that finds it (`Bug.seed`)."""

@@ -1,0 +1,100 @@
+"""What counts as finding a planted bug: its invariant is broken, and every patched function was called."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import pytest
+
+from tests.planting import Bug, Finding, NeverCalledError, Planter, best, breaks, name_of, planted
+
+
+class Rule(Enum):
+    SUM = "sums are right"
+    TEXT = "texts are right"
+
+
+class Product:
+    @property
+    def first(self) -> int:
+        return 1
+
+    def add(self, other: int) -> int:
+        return self.first + other
+
+    def text(self) -> str:
+        return "1"
+
+
+def adds_one_more(plant: Planter) -> None:
+    """A sum is too large by one."""
+    plant.setattr(Product, "add", lambda self, other: self.first + other + 1)
+
+
+def begins_at_two(plant: Planter) -> None:
+    plant.setattr(Product, "first", property(lambda self: 2))
+
+
+def fits_no_more(plant: Planter) -> None:
+    plant.setattr(Product, "add", lambda self: 0)
+
+
+def patches_what_is_gone(plant: Planter) -> None:
+    plant.setattr(Product, "subtract", lambda self, other: 0)
+
+
+def check() -> BaseException | None:
+    """Return what a checker finds of the sums."""
+    try:
+        if Product().add(1) != 2:
+            return Finding(Rule.SUM, "1 + 1 is not 2")
+    except TypeError as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize("plant", [adds_one_more, begins_at_two])
+def test_a_bug_is_found_by_the_invariant_that_it_names(plant: object) -> None:
+    with planted(plant) as planter:  # type: ignore[arg-type]
+        error = check()
+    planter.require_calls()
+    assert breaks(error, Rule.SUM)
+    assert not breaks(error, Rule.TEXT)
+    assert name_of(error) == "SUM"
+    assert check() is None
+
+
+def test_a_patch_that_does_not_fit_the_product_finds_nothing() -> None:
+    with planted(fits_no_more) as planter:
+        error = check()
+    planter.require_calls()
+    assert isinstance(error, TypeError)
+    assert not breaks(error, Rule.SUM)
+    assert name_of(error) == "TypeError"
+
+
+def test_a_patch_without_a_call_is_an_error() -> None:
+    with planted(adds_one_more) as planter:
+        Product().text()
+    with pytest.raises(NeverCalledError, match=r"never called: Product\.add"):
+        planter.require_calls()
+
+
+def test_a_bug_that_patches_nothing_is_an_error() -> None:
+    with planted(lambda plant: None) as planter, pytest.raises(NeverCalledError, match="nothing was patched"):
+        planter.require_calls()
+
+
+def test_a_patch_of_a_name_that_is_gone_is_an_error() -> None:
+    with pytest.raises(AttributeError, match="subtract"), planted(patches_what_is_gone):
+        pass
+
+
+def test_the_best_seed_is_the_one_whose_neighbours_find_the_bug_too() -> None:
+    assert best([1, 40, 41, 42]) == (40, 3)
+    assert best([7]) == (7, 1)
+
+
+def test_a_bug_is_described_by_its_plant() -> None:
+    bug = Bug(adds_one_more, Rule.SUM, 1, 25)
+    assert (bug.name, bug.mistake) == ("adds_one_more", "A sum is too large by one.")
