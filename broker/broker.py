@@ -269,6 +269,8 @@ class Broker:
             random=self.random,
             connect=self.neighbours.voter,
         )
+        if self.monitor is not None:
+            self.controller.subscribe(self.monitor.elections.apply)
         self.duties = ActiveController(
             self.controller,
             self.settings,

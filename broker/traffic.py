@@ -19,6 +19,8 @@ class TopicTraffic:
         "fetches",
         "messages_in",
         "produces",
+        "replication_bytes_in",
+        "replication_bytes_out",
     )
 
     def __init__(self) -> None:
@@ -30,6 +32,8 @@ class TopicTraffic:
         self.fetches = 0
         self.failed_produces = 0
         self.failed_fetches = 0
+        self.replication_bytes_in = 0
+        self.replication_bytes_out = 0
 
     def add(self, other: TopicTraffic) -> None:
         """Count what `other` has counted too."""

@@ -293,8 +293,11 @@ class _Fetch:
             wanted.sent_high_watermark = NO_OFFSET if parted else found.high_watermark
             wanted.sent_log_start_offset = found.log_start_offset
             plain = plain and not parted and not found.aborted
-            if wanted.hosted is not None and self._replica_id < 0:
-                wanted.hosted.traffic.bytes_out += found.size_bytes
+            if wanted.hosted is not None:
+                if self._replica_id < 0:
+                    wanted.hosted.traffic.bytes_out += found.size_bytes
+                else:
+                    wanted.hosted.traffic.replication_bytes_out += found.size_bytes
             if found.caught_up:
                 session.settle(wanted)
             elif found.slices:

@@ -2,7 +2,7 @@
 
 Names follow from Kafka's MBeans: `kafka.server:type=BrokerTopicMetrics,name=MessagesInPerSec,topic=t` is
 `kafka_server_brokertopicmetrics_messagesin_total{topic="t"}`. Not here is what has no counterpart in one event loop
-(queues between threads, the JVM) and what a broker of a single-broker cluster never does (follow, fetch as a replica).
+(queues between threads, the JVM). What is about ISRs, followers and elections is in `replication_tables`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from broker.monitoring.exposition import COUNTER, GAUGE, OF_SUMMARY, SUMMARY, Co
 from broker.monitoring.request_times import Times
 from broker.traffic import TopicTraffic
 from protocol.api import APIS, ApiKey
-from protocol.errors import KafkaError
 
 if TYPE_CHECKING:
     from broker.broker import Broker
     from broker.compaction import LogCleaner
+    from broker.quorum.raft_driver import RaftDriver
     from broker.replication.partition import Partition
 
 _STATES = {"starting": 1, "serving": 3, "stopping": 7}
@@ -100,16 +100,12 @@ def _directories(broker: Broker) -> Iterator[tuple[str, int]]:
         yield labels(logDirectory=directory.path), int(directory.failure is not None)
 
 
-def _quorum(broker: Broker) -> Iterator[tuple[str, Any]]:
-    try:
-        yield "", broker.controller.quorum()
-    except KafkaError:
-        return  # another node leads
+def _quorum(broker: Broker) -> Iterator[tuple[str, RaftDriver]]:
+    yield "", broker.controller
 
 
 def _quorum_state(broker: Broker) -> Iterator[tuple[str, int]]:
-    for _ in _quorum(broker):
-        yield '{current_state="leader"}', 1
+    yield labels(current_state=broker.controller.role.value), 1
 
 
 def _per_topic(name: str, attribute: str, text: str) -> Column:
@@ -187,7 +183,7 @@ TABLES = (
             _gauge(
                 "kafka_controller_kafkacontroller_activecontrollercount",
                 "1 on the node that leads the quorum.",
-                lambda it: len(list(_quorum(it))),
+                lambda it: int(it.controller.leads),
             ),
             _gauge("kafka_controller_kafkacontroller_globaltopiccount", "Topics.", lambda it: len(it.image.topics())),
             _gauge(
@@ -329,16 +325,28 @@ TABLES = (
     Table(
         _quorum,
         (
-            _gauge("kafka_server_raftmetrics_current_leader", "Who leads the quorum.", attrgetter("leader_id")),
+            _gauge(
+                "kafka_server_raftmetrics_current_leader",
+                "Leader of the quorum, -1 if none is known.",
+                attrgetter("leader_id"),
+            ),
             _gauge("kafka_server_raftmetrics_current_epoch", "The quorum's epoch.", attrgetter("epoch")),
             _gauge(
-                "kafka_server_raftmetrics_high_watermark", "The end of what is committed.", attrgetter("high_watermark")
+                "kafka_server_raftmetrics_high_watermark",
+                "End offset of the committed metadata.",
+                attrgetter("high_watermark"),
             ),
         ),
     ),
     Table(
         _quorum_state,
-        (_gauge("kafka_server_raftmetrics_current_state", "1 for the state it is in.", _itself),),
+        (
+            _gauge(
+                "kafka_server_raftmetrics_current_state",
+                "1 for the state of this node: leader, follower, candidate, observer and so on.",
+                _itself,
+            ),
+        ),
         ("current_state",),
     ),
 )

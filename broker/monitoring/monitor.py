@@ -12,7 +12,8 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from broker.monitoring import broker_tables, group_tables, partition_tables
+from broker.monitoring import broker_tables, group_tables, partition_tables, replication_tables
+from broker.monitoring.elections import ElectionCounts
 from broker.monitoring.exposition import CONTENT_TYPE, lines
 from broker.monitoring.health import ALIVE, impaired, missing
 from broker.monitoring.http_server import HttpServer, Page
@@ -24,7 +25,14 @@ if TYPE_CHECKING:
     from broker.broker import Broker
     from broker.network.server import Dispatch
 
-TABLES = (PROCESS, *broker_tables.TABLES, *partition_tables.TABLES, *group_tables.TABLES, TELEMETRY_TABLE)
+TABLES = (
+    PROCESS,
+    *broker_tables.TABLES,
+    *replication_tables.TABLES,
+    *partition_tables.TABLES,
+    *group_tables.TABLES,
+    TELEMETRY_TABLE,
+)
 
 _SHORTEST_S = 1.0
 
@@ -36,6 +44,7 @@ class Monitor:
         """`clock` gives seconds, finer than the loop's."""
         self.clock = clock
         self.times: dict[int, Times] = {}
+        self.elections = ElectionCounts()
         self._broker = broker
         pages = {"/metrics": self._metrics, "/healthz": self._health, "/readyz": self._readiness}
         self._http = HttpServer(pages, clock)

@@ -73,6 +73,11 @@ TABLES = (
                 lambda it: int(len(it.isr) < it.min_isr),
             ),
             _gauge(
+                "kafka_cluster_partition_atminisr",
+                "1 if exactly min.insync.replicas replicas are in sync.",
+                lambda it: int(len(it.isr) == it.min_isr),
+            ),
+            _gauge(
                 "kafka_cluster_partition_laststableoffsetlag",
                 "Records between the last stable offset and the high watermark.",
                 lambda it: it.high_watermark - it.log.last_stable_offset,

@@ -33,7 +33,7 @@ from broker.quorum.stored_node import open_stored_node
 from controller.commands.bootstrap import bootstrap
 from controller.commands.decision import Command, Decision
 from controller.image import MetadataImage
-from controller.raft_messages import NOBODY, Answered, Asked, Disconnected, Event, Quorum, Tick
+from controller.raft_messages import NOBODY, Answered, Asked, Disconnected, Event, Quorum, Role, Tick
 from protocol.errors import InvariantError, KafkaError
 from protocol.schema import Message
 
@@ -222,6 +222,16 @@ class RaftDriver:
     def epoch(self) -> int:
         """Return the quorum's epoch."""
         return self._node.epoch
+
+    @property
+    def role(self) -> Role:
+        """Return what this node is in the quorum."""
+        return self._node.role
+
+    @property
+    def high_watermark(self) -> int:
+        """Return the end of the committed part of the metadata log, as far as this node knows."""
+        return self._node.high_watermark
 
     @property
     def applied_offset(self) -> int:

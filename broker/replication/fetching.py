@@ -41,7 +41,7 @@ who leads what.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -51,6 +51,7 @@ from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 
 if TYPE_CHECKING:
+    from broker.replication.partition import Partition
     from broker.replication.replica_copy import ReplicaCopy
     from protocol.primitives import Buffer
     from protocol.schema import Message
@@ -92,7 +93,7 @@ class FetchLimits(NamedTuple):
 class _Followed:
     """One partition of the leader."""
 
-    __slots__ = ("asked", "asked_in", "complaint", "copy", "failures", "lost")
+    __slots__ = ("asked", "asked_in", "complaint", "copy", "failures", "lag", "lost")
 
     def __init__(self, copy: ReplicaCopy) -> None:
         self.copy = copy
@@ -101,6 +102,8 @@ class _Followed:
         self.asked_in = 0
         """The number of the request that said so; an answer to an earlier one is not to it."""
         self.failures = 0
+        self.lag = 0
+        """Records between the end of this log and the high watermark in the leader's latest response."""
         self.complaint = ""
         """What was said of the last failure here; each try may fail with the same."""
         self.lost = _LATEST
@@ -145,6 +148,10 @@ class Fetching:
 
     def __len__(self) -> int:
         return len(self._followed)
+
+    def lags(self) -> Iterator[tuple[Partition, int]]:
+        """Yield each followed partition with its lag in records."""
+        return ((followed.copy.partition, followed.lag) for followed in self._followed.values())
 
     # Who is followed.
 
@@ -419,6 +426,7 @@ class Fetching:
             return copy.learn(fetched.high_watermark, fetched.log_start_offset)
         whole = copy.append(cast("Buffer", fetched.records or b""), fetched.log_start_offset)
         moved = copy.learn(fetched.high_watermark, fetched.log_start_offset)
+        followed.lag = max(fetched.high_watermark - copy.end_offset, 0)
         if whole or copy.start_offset != start:
             followed.failures, followed.complaint = 0, ""
             self._progressed = True

@@ -50,7 +50,7 @@ class IsrDriver:
         self._send_to_controller = send_to_controller
         self._broker_epoch = broker_epoch
         self._lag_max_ms = lag_max_ms
-        self._proposals = IsrProposals(node_id)
+        self.proposals = IsrProposals(node_id)
         # What was proposed in this turn, by the change: there may be thousands alike.
         self._unreported: dict[str, list[str]] = {}
         self._soon: asyncio.Handle | None = None
@@ -130,13 +130,13 @@ class IsrDriver:
     def _grow(self, partition: Partition) -> None:
         now_ms = self._elapsed_ms()
         isr = with_joiners(partition, self._replicas.brokers, now_ms, self._lag_max_ms)
-        if isr is not None and self._proposals.may_grow_from_ms(partition) <= now_ms:
+        if isr is not None and self.proposals.may_grow_from_ms(partition) <= now_ms:
             self._propose(partition, isr)
 
     def _propose(self, partition: Partition, isr: frozenset[int]) -> None:
         change = f"in sync are {_listed(partition.isr)}, to be {_listed(isr)}"
         self._unreported.setdefault(change, []).append(repr(partition))
-        self._proposals.propose(partition, isr)
+        self.proposals.propose(partition, isr)
         if self._soon is None and not self._stopped:
             self._soon = self._loop.call_soon(self._turn)
 
@@ -148,10 +148,10 @@ class IsrDriver:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        request = self._proposals.request(self._broker_epoch(), self._elapsed_ms())
+        request = self.proposals.request(self._broker_epoch(), self._elapsed_ms())
         if request is not None:
             self._send_to_controller(request).add_done_callback(self._answered)
-        due_ms = self._proposals.due_ms
+        due_ms = self.proposals.due_ms
         if due_ms is not None:
             self._timer = self._loop.call_at((due_ms + 1) / 1000, self._turn)
 
@@ -162,10 +162,10 @@ class IsrDriver:
         if not isinstance(response, AlterPartitionResponse):
             response = None
         now_ms = self._elapsed_ms()
-        for partition in self._proposals.answered(response, now_ms):
+        for partition in self.proposals.answered(response, now_ms):
             self._replicas.isr_changed(partition)
             self.look(partition)
-            again_ms = self._proposals.may_grow_from_ms(partition)
+            again_ms = self.proposals.may_grow_from_ms(partition)
             if again_ms > now_ms:
                 self._loop.call_at((again_ms + 1) / 1000, self.look, partition)
         self._turn()

@@ -58,6 +58,9 @@ class Proposal(NamedTuple):
     epochs: Mapping[int, int]
     """The followers' broker epochs by then: who restarts before the controller decides may have lost everything."""
 
+    growth: int
+    """How many members more it has than the ISR that it is to replace."""
+
     @property
     def counts(self) -> bool:
         """Say whether the partition still counts on it."""
@@ -88,6 +91,11 @@ class IsrProposals:
         self._refused: dict[Partition, int] = {}  # until when they are let alone
         self._pause_ms = FIRST_PAUSE_MS
         self._not_before_ms = 0
+        self.shrinks = 0
+        """ISRs that became smaller at this leader's request (Kafka: IsrShrinksPerSec)."""
+        self.expands = 0
+        self.failures = 0
+        """Requested changes that the controller refused (Kafka: FailedIsrUpdatesPerSec)."""
 
     @property
     def due_ms(self) -> int | None:
@@ -96,9 +104,10 @@ class IsrProposals:
 
     def propose(self, partition: Partition, isr: frozenset[int]) -> None:
         """Let `partition`, of which no change is on its way, count on `isr`, and the controller hear of it."""
+        growth = len(isr) - len(partition.isr)
         partition.propose(isr)
         epochs = {broker: one.broker_epoch for broker, one in partition.followers.items() if broker in isr}
-        proposal = Proposal(partition, isr, partition.leader_epoch, partition.partition_epoch, epochs)
+        proposal = Proposal(partition, isr, partition.leader_epoch, partition.partition_epoch, epochs, growth)
         self._queued[partition.topic_id, partition.index] = proposal
 
     def may_grow_from_ms(self, partition: Partition) -> int:
@@ -144,11 +153,14 @@ class IsrProposals:
         """Take over what became of a proposal; return False if it is to be sent again."""
         partition, code = proposal.partition, answer.error_code
         if code == ErrorCode.NONE:
+            self.expands += proposal.growth > 0
+            self.shrinks += proposal.growth < 0
             if partition.is_leader and answer.leader_epoch == partition.leader_epoch:
                 unchanged = answer.partition_epoch == proposal.partition_epoch
                 if not partition.take_isr(answer.isr, answer.partition_epoch) and unchanged and proposal.counts:
                     partition.propose(None)
             return True
+        self.failures += 1
         if code == ErrorCode.INELIGIBLE_REPLICA:
             if proposal.counts:
                 partition.propose(None)

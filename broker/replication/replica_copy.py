@@ -80,6 +80,7 @@ class ReplicaCopy:
             self._begin_within(records)
         if len(records):
             self.partition.log.append_as_follower(records, self.leader_epoch, self._now_ms())
+            self.partition.traffic.replication_bytes_in += len(records)
         return self.end_offset > before
 
     def _begin_within(self, records: Buffer) -> None:

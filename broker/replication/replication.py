@@ -86,7 +86,7 @@ class Replication:
         self._fetchers: dict[int, Fetcher] = {}
         self._leaders: dict[Partition, int] = {}
         self._stopped = False
-        self._isr = IsrDriver(
+        self.isr = IsrDriver(
             loop,
             node_id,
             replicas,
@@ -100,15 +100,21 @@ class Replication:
         """Return how many partitions are followed from each leader."""
         return {broker: len(fetcher.machine) for broker, fetcher in self._fetchers.items()}
 
+    def lags(self) -> Iterator[tuple[int, Partition, int]]:
+        """Yield each followed partition with its leader and its lag in records (Kafka: FetcherLagMetrics)."""
+        for leader, fetcher in self._fetchers.items():
+            for partition, lag in fetcher.machine.lags():
+                yield leader, partition, lag
+
     def start(self) -> None:
         """Be told of replicas; to be called before `ReplicaManager.load`."""
         self._replicas.replication = self
-        self._isr.start()
+        self.isr.start()
 
     def stop(self) -> None:
         """Copy no more, and propose no more."""
         self._stopped = True
-        self._isr.stop()
+        self.isr.stop()
         for fetcher in self._fetchers.values():
             fetcher.close()
         self._fetchers.clear()
@@ -117,7 +123,7 @@ class Replication:
     def apply(self, _old: MetadataImage, _new: MetadataImage, records: Iterable[object]) -> Iterator[None]:
         """Look again who may join ISRs where the metadata says something of brokers; after `ReplicaManager.apply`."""
         if any(isinstance(record, _ABOUT_BROKERS) for record in records):
-            yield from self._isr.look_at_all()
+            yield from self.isr.look_at_all()
 
     # What the replica manager tells.
 
@@ -134,7 +140,7 @@ class Replication:
             fetcher.machine.follow(self._replicas.copy_of(partition))
             fetcher.kick()
         elif partition.is_leader:
-            self._isr.look(partition)
+            self.isr.look(partition)
 
     def removed(self, partition: Partition) -> None:
         """Follow nobody for a replica."""
@@ -158,7 +164,7 @@ class Replication:
     def fetched(self, partition: Partition, broker: int) -> None:
         """See whether a replica that is not in sync may be."""
         if not self._stopped:
-            self._isr.fetched(partition, broker)
+            self.isr.fetched(partition, broker)
 
     def _fetcher(self, leader: int) -> Fetcher:
         found = self._fetchers.get(leader)

@@ -103,3 +103,15 @@ def test_rule_8_a_replica_whose_broker_was_registered_anew_since_is_refused(node
 )
 def test_a_broker_without_a_replica_is_refused(node: Node, epoch: int, code: ErrorCode) -> None:
     assert fetched(node, wanted(current_leader_epoch=epoch), replica_id=3).error_code == code
+
+
+def test_bytes_for_replicas_are_counted_apart_from_those_for_consumers(node: Node) -> None:
+    traffic = node.partition("t").traffic
+    copied = fetched(node, wanted(offset=1), replica_id=2)
+    assert (traffic.replication_bytes_out, traffic.bytes_out) == (len(copied.records or b""), 0)
+    node.replicas.acknowledge(node.partition("t"), 2, 2, 0)
+    consumed = fetched(node, wanted(offset=0))
+    assert (traffic.replication_bytes_out, traffic.bytes_out) == (
+        len(copied.records or b""),
+        len(consumed.records or b""),
+    )

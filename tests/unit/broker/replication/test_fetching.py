@@ -271,6 +271,17 @@ class TestFollowing:
 
 
 class TestAnswers:
+    def test_the_lag_is_what_is_missing_below_the_leaders_high_watermark(self, follower: Follower) -> None:
+        def lags() -> dict[str, int]:
+            return {partition.topic: lag for partition, lag in follower.machine.lags()}
+
+        follower.ask()
+        follower.tell(t={"records": batch(1), "high_watermark": 7}, u={})
+        assert lags() == {"t": 5, "u": 0}
+        follower.ask()
+        follower.tell(t={"records": batch(2, records=5), "high_watermark": 7})
+        assert lags() == {"t": 0, "u": 0}
+
     def test_records_are_appended_with_the_high_watermark(self, follower: Follower, node: Node) -> None:
         follower.ask()
         follower.tell(t={"records": batch(1) + batch(2, records=3), "high_watermark": 4})

@@ -190,3 +190,17 @@ def test_an_answer_that_nothing_changed_ends_a_proposal(proposals: IsrProposals,
     sent(proposals)
     proposals.answered(answer(partition, [1, 2, 3], epoch=0), 0)
     assert (partition.proposed_isr, proposals.due_ms) == (None, None)
+
+
+def test_changes_are_counted_once_the_controller_has_made_them(
+    proposals: IsrProposals, partition: Partition, node: Node
+) -> None:
+    def change(isr: frozenset[int], code: int = ErrorCode.NONE) -> tuple[int, int, int]:
+        proposals.propose(partition, isr)
+        sent(proposals)
+        proposals.answered(answer(partition, sorted(isr), code=code, epoch=partition.partition_epoch + 1), 0)
+        return proposals.shrinks, proposals.expands, proposals.failures
+
+    assert change(SMALLER) == (1, 0, 0)
+    assert change(frozenset({1, 2, 3})) == (1, 1, 0)
+    assert change(SMALLER, ErrorCode.INELIGIBLE_REPLICA) == (1, 1, 1)

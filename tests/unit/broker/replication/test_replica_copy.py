@@ -134,3 +134,11 @@ def test_who_reads_here_is_told(copy: ReplicaCopy, node: Node) -> None:
     copy.part(0, 3)
     node.pass_time(0.1)
     assert told == [partition(node)] * 2
+
+
+def test_bytes_that_are_copied_are_counted(copy: ReplicaCopy, node: Node) -> None:
+    traffic = partition(node).traffic
+    before = traffic.replication_bytes_in
+    records = batch(8, epoch=4)
+    copy.append(records)
+    assert (traffic.replication_bytes_in - before, traffic.bytes_in) == (len(records), 0)

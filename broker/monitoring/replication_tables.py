@@ -1,0 +1,117 @@
+"""The metrics of ISRs, followers and elections, named as the JMX exporter's rules for Kafka name them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from broker.monitoring.exposition import COUNTER, GAUGE, Column, Table, labels
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.monitoring.elections import ElectionCounts
+    from broker.replication.isr_proposals import IsrProposals
+    from broker.traffic import TopicTraffic
+
+
+def _isr_changes(broker: Broker) -> Iterator[tuple[str, IsrProposals]]:
+    if broker.settings.is_broker:
+        yield "", broker.replication.isr.proposals
+
+
+def _elections(broker: Broker) -> Iterator[tuple[str, ElectionCounts]]:
+    if broker.settings.is_controller and broker.monitor is not None:
+        yield "", broker.monitor.elections
+
+
+def _all_traffic(broker: Broker) -> Iterator[tuple[str, TopicTraffic]]:
+    if broker.settings.is_broker:
+        yield "", broker.replicas.traffic.total()
+
+
+def _largest_lag(broker: Broker) -> Iterator[tuple[str, int]]:
+    if broker.settings.is_broker:
+        yield labels(clientId="Replica"), max((lag for _, _, lag in broker.replication.lags()), default=0)
+
+
+def _lags(broker: Broker) -> Iterator[tuple[str, int]]:
+    if broker.settings.is_broker:
+        for leader, partition, lag in broker.replication.lags():
+            client = f"ReplicaFetcherThread-0-{leader}"  # the name that Kafka gives the only fetcher of a leader
+            yield labels(clientId=client, topic=partition.topic, partition=partition.index), lag
+
+
+def _counter(name: str, text: str, attribute: str) -> Column:
+    return Column(name, COUNTER, text, attrgetter(attribute))
+
+
+def _gauge(name: str, text: str) -> Column:
+    return Column(name, GAUGE, text, lambda row: row)
+
+
+TABLES = (
+    Table(
+        _isr_changes,
+        (
+            _counter("kafka_server_replicamanager_isrshrinks_total", "ISRs led here that became smaller.", "shrinks"),
+            _counter("kafka_server_replicamanager_isrexpands_total", "ISRs led here that became larger.", "expands"),
+            _counter(
+                "kafka_server_replicamanager_failedisrupdates_total",
+                "Changes of ISRs led here that the controller refused.",
+                "failures",
+            ),
+        ),
+    ),
+    Table(
+        _elections,
+        (
+            _counter(
+                "kafka_controller_controllerstats_uncleanleaderelections_total",
+                "Leaders elected from outside the ISR and the eligible leader replicas, which may lose records; "
+                "on every controller.",
+                "unclean",
+            ),
+            _counter(
+                "kafka_controller_controllerstats_electionfromeligibleleaderreplicas_total",
+                "Leaders elected from the eligible leader replicas (KIP-966); on every controller.",
+                "from_eligible",
+            ),
+        ),
+    ),
+    Table(
+        _all_traffic,
+        (
+            _counter(
+                "kafka_server_brokertopicmetrics_replicationbytesin_total",
+                "Bytes of records copied from leaders.",
+                "replication_bytes_in",
+            ),
+            _counter(
+                "kafka_server_brokertopicmetrics_replicationbytesout_total",
+                "Bytes of records sent to followers.",
+                "replication_bytes_out",
+            ),
+        ),
+    ),
+    Table(
+        _largest_lag,
+        (
+            _gauge(
+                "kafka_server_replicafetchermanager_maxlag",
+                "The largest lag of a replica that follows, in records behind the leader's high watermark.",
+            ),
+        ),
+        ("clientId",),
+    ),
+    Table(
+        _lags,
+        (
+            _gauge(
+                "kafka_server_fetcherlagmetrics_consumerlag",
+                "Lag of a replica that follows, in records behind the leader's high watermark.",
+            ),
+        ),
+        ("clientId", "topic", "partition"),
+    ),
+)

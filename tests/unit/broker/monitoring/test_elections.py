@@ -1,0 +1,47 @@
+"""Elections as the controllers' metrics count them."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.monitoring.elections import ElectionCounts
+from protocol.records.metadata import PartitionChangeRecord
+from tests.unit.controller.cluster import Cluster
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    """Topic t on brokers 1, 2 and 3, of which 1 leads and 2 is in sync."""
+    cluster = Cluster(brokers=3)
+    cluster.create("t", assignments={0: [1, 2, 3]})
+    cluster.replay([changed(cluster, isr=[1, 2])])
+    return cluster
+
+
+def changed(cluster: Cluster, **fields: object) -> PartitionChangeRecord:
+    topic = cluster.image.topic("t")
+    assert topic is not None
+    return PartitionChangeRecord(topic_id=topic.topic_id, partition_id=0, **fields)
+
+
+def counted(cluster: Cluster, *records: PartitionChangeRecord) -> tuple[int, int]:
+    counts = ElectionCounts()
+    counts.apply(cluster.image, cluster.image, records)
+    return counts.unclean, counts.from_eligible
+
+
+def test_a_leader_from_the_isr_is_a_clean_choice(cluster: Cluster) -> None:
+    assert counted(cluster, changed(cluster, leader=2)) == (0, 0)
+
+
+def test_a_leader_from_outside_is_an_unclean_one(cluster: Cluster) -> None:
+    assert counted(cluster, changed(cluster, leader=3, isr=[3])) == (1, 0)
+
+
+def test_an_eligible_leader_replica_is_counted_apart(cluster: Cluster) -> None:
+    cluster.replay([changed(cluster, eligible_leader_replicas=[3])])
+    assert counted(cluster, changed(cluster, leader=3, isr=[3])) == (0, 1)
+
+
+def test_changes_that_elect_nobody_do_not_count(cluster: Cluster) -> None:
+    assert counted(cluster, changed(cluster, leader=-1), changed(cluster, isr=[1])) == (0, 0)

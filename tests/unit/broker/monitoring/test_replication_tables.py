@@ -1,0 +1,48 @@
+"""What the metrics of replication show of a broker that is alone; of several, `tests/unit/broker/replication`."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.monitoring import replication_tables
+from controller.commands.decision import Decision
+from controller.image import NO_LEADER
+from protocol.records.metadata import PartitionChangeRecord
+from tests.unit.broker.monitoring.conftest import Monitored
+from tests.unit.broker.replica_cluster import Cluster
+
+
+@pytest.mark.parametrize("name", ["isrshrinks_total", "isrexpands_total", "failedisrupdates_total"])
+def test_a_broker_without_followers_has_changed_no_isr(monitored: Monitored, name: str) -> None:
+    assert monitored.value(f"kafka_server_replicamanager_{name}") == 0
+
+
+def test_a_broker_that_follows_nobody_has_no_lag(monitored: Monitored) -> None:
+    assert monitored.value("kafka_server_replicafetchermanager_maxlag", clientId="Replica") == 0
+
+
+def test_each_follower_knows_its_lag_and_its_leader(cluster: Cluster) -> None:
+    cluster.create(1, 2, isr=(1,))
+    cluster.append(b"v")
+    cluster.pass_time()
+    followed = cluster[2].partition("t")
+    assert list(cluster[2].replication.lags()) == [(1, followed, 0)]
+    assert list(cluster[1].replication.lags()) == []
+
+
+def test_an_unclean_election_is_counted_when_the_controller_applies_it(monitored: Monitored) -> None:
+    name = "kafka_controller_controllerstats_uncleanleaderelections_total"
+    monitored.wait(monitored.broker.create_topic("t", 1))
+    topic = monitored.broker.image.topic("t")
+    assert topic is not None
+    for fields, count in (({"isr": [], "leader": NO_LEADER}, 0), ({"isr": [1], "leader": 1}, 1)):
+        record = PartitionChangeRecord(topic_id=topic.topic_id, partition_id=0, **fields)
+        monitored.wait(monitored.broker.controller.submit(lambda _, it=record: Decision((it,), None)))
+        assert monitored.value(name) == count
+
+
+def test_counters_are_named_as_prometheus_names_counters() -> None:
+    columns = [column for table in replication_tables.TABLES for column in table.columns]
+    assert {column.name for column in columns if column.type == "counter"} == {
+        column.name for column in columns if column.name.endswith("_total")
+    }
