@@ -243,6 +243,8 @@ class OsFile:
         os.ftruncate(self._fd, size)
 
     def sync(self) -> None:
+        if self._fd < 0:  # os.fdatasync would raise ValueError, which no caller takes for a failed sync
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF), self.path)
         _sync(self._fd)
 
     def size(self) -> int:

@@ -97,22 +97,33 @@ Effect: TypeAlias = "Write | Truncate | Synced | Linked | Unlinked | Renamed | M
 class MemoryFile:
     """An open file."""
 
-    __slots__ = ("_disk", "_node", "path")
+    __slots__ = ("_disk", "_is_open", "_node", "path")
 
     def __init__(self, disk: MemoryDisk, node: FileNode, path: str) -> None:
         self._disk = disk
         self._node = node
+        self._is_open = True
         self.path = path
 
+    def _check_open(self) -> None:
+        if not self._is_open:
+            raise OSError(errno.EBADF, "the file is closed", self.path)
+
     def pread(self, size: int, offset: int) -> bytes:
+        self._check_open()
         self._disk.before("pread", self.path)
         return bytes(self._node.data[offset : offset + size])
 
     def pread_nowait(self, size: int, offset: int) -> bytes | None:
+        self._check_open()
         data = bytes(self._node.data[offset : offset + size])
         return data if len(data) == size else None
 
+    def send_nowait(self, socket: int, size: int, offset: int) -> int | None:
+        return None
+
     def pwrite(self, data: Buffer, offset: int) -> None:
+        self._check_open()
         room = self._disk.room_for(len(data), self.path)
         if room < len(data):
             self._disk.write(self._node, memoryview(data)[:room], offset)
@@ -120,18 +131,21 @@ class MemoryFile:
         self._disk.write(self._node, data, offset)
 
     def truncate(self, size: int) -> None:
+        self._check_open()
         self._disk.before("truncate", self.path)
         self._disk.truncate(self._node, size)
 
     def sync(self) -> None:
+        self._check_open()
         self._disk.before("sync", self.path)
         self._disk.did(Synced(self._node))
 
     def size(self) -> int:
+        self._check_open()
         return len(self._node.data)
 
     def close(self) -> None:
-        """Nothing is held."""
+        self._is_open = False
 
 
 class MemoryLock:
@@ -220,7 +234,13 @@ class MemoryDisk:
             raise NotImplementedError("renames from one directory to another")
         if name not in parent.entries:
             raise _missing(source)
-        replaced = parent.entries.get(target_name)
+        node, replaced = parent.entries[name], parent.entries.get(target_name)
+        if replaced is node:
+            return
+        if isinstance(replaced, DirNode) and isinstance(node, FileNode):
+            raise IsADirectoryError(errno.EISDIR, "is a directory", target)
+        if isinstance(replaced, FileNode) and isinstance(node, DirNode):
+            raise NotADirectoryError(errno.ENOTDIR, "not a directory", target)
         if isinstance(replaced, DirNode) and replaced.entries:
             raise OSError(errno.ENOTEMPTY, "not empty", target)
         node = parent.entries[target_name] = parent.entries.pop(name)
@@ -230,17 +250,24 @@ class MemoryDisk:
         self.before("remove", path)
         with suppress(FileNotFoundError):
             parent, name = self._place(path)
-            if parent.entries.pop(name, None) is not None:
-                self.did(Unlinked(parent, name))
+            if isinstance(parent.entries.get(name), DirNode):
+                raise IsADirectoryError(errno.EISDIR, "is a directory", path)
+            self._unlink(parent, name)
 
     def remove_tree(self, path: str) -> None:
         self.before("remove_tree", path)
         with suppress(FileNotFoundError):
-            node = self._find(path)
-            if isinstance(node, DirNode):
-                for name in list(node.entries):
+            for name, node in list(self._directory(path).entries.items()):
+                if isinstance(node, DirNode):
                     self.remove_tree(f"{path}/{name}")
-            self.remove(path)
+                else:
+                    self.remove(f"{path}/{name}")
+            self.before("remove", path)
+            self._unlink(*self._place(path))
+
+    def _unlink(self, parent: DirNode, name: str) -> None:
+        if parent.entries.pop(name, None) is not None:
+            self.did(Unlinked(parent, name))
 
     def make_dirs(self, path: str) -> None:
         node: Node = self.root
@@ -253,15 +280,20 @@ class MemoryDisk:
                 found = node.entries[name] = DirNode()
                 self.did(Linked(node, name, found))
             node = found
+        if isinstance(node, FileNode):
+            raise FileExistsError(errno.EEXIST, "file exists", path)
 
     def list_dir(self, path: str) -> list[str]:
         return sorted(self._directory(path).entries)
 
     def exists(self, path: str) -> bool:
-        return self._look(path) is not None
+        with suppress(FileNotFoundError, NotADirectoryError):
+            self._find(path)
+            return True
+        return False
 
     def is_dir(self, path: str) -> bool:
-        return isinstance(self._look(path), DirNode)
+        return self.exists(path) and isinstance(self._find(path), DirNode)
 
     def file_size(self, path: str) -> int:
         node = self._find(path)
@@ -272,14 +304,16 @@ class MemoryDisk:
         return WRITTEN_MS
 
     def free_bytes(self, path: str) -> int:
+        self._find(path)
         return PLENTY_BYTES
 
     def total_bytes(self, path: str) -> int:
+        self._find(path)
         return 2 * PLENTY_BYTES
 
     def sync_dir(self, path: str) -> None:
         self.before("sync_dir", path)
-        self.did(Synced(self._directory(path)))
+        self.did(Synced(self._find(path)))
 
     def lock(self, path: str) -> MemoryLock:
         self.open_file(path, create=True)
@@ -291,16 +325,14 @@ class MemoryDisk:
         """Return every file's path and content."""
         return {path: bytes(node.data) for path, node in walk(self.root) if isinstance(node, FileNode)}
 
-    def _look(self, path: str) -> Node | None:
-        node: Node | None = self.root
-        for name in _parts(path):
-            node = node.entries.get(name) if isinstance(node, DirNode) else None
-        return node
-
     def _find(self, path: str) -> Node:
-        node = self._look(path)
-        if node is None:
-            raise _missing(path)
+        node: Node = self.root
+        for name in _parts(path):
+            if isinstance(node, FileNode):
+                raise NotADirectoryError(errno.ENOTDIR, "not a directory", path)
+            if name not in node.entries:
+                raise _missing(path)
+            node = node.entries[name]
         return node
 
     def _directory(self, path: str) -> DirNode:

@@ -3,6 +3,7 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -153,6 +154,25 @@ def test_a_lock_goes_with_its_process(tmp_path: Path) -> None:
         assert refused.value.pid == other.pid
         other.kill()
     DISK.lock(path).release()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda file: file.pread(1, 0),
+        lambda file: file.pread_nowait(1, 0),
+        lambda file: file.pwrite(b"x", 0),
+        lambda file: file.truncate(0),
+        lambda file: file.sync(),
+        lambda file: file.size(),
+    ],
+    ids=["pread", "pread_nowait", "pwrite", "truncate", "sync", "size"],
+)
+def test_a_closed_file_is_an_error_of_the_system(tmp_path: Path, call: Callable[[OsFile], object]) -> None:
+    file = DISK.open_file(str(tmp_path / "file"), create=True)
+    file.close()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        call(file)
 
 
 def test_a_directory_locked_as_apache_kafka_locks_it_is_refused(tmp_path: Path) -> None:
