@@ -10,7 +10,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +19,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.chaos.cluster import DEADLINE_S, IDS, Cluster, ClusterError, wait_until
 from tests.chaos.faults import Dealer, Fault, plan
+from tests.chaos.gaps import Gap, bound_s
 from tests.chaos.history import events
 from tests.chaos.history.checker import PASSED, Verdict, check
 from tests.chaos.network import Network
@@ -31,6 +32,7 @@ from tests.chaos.workloads import (
     LibrdkafkaMember,
     LibrdkafkaProducer,
     Progress,
+    name_of,
     read_back,
 )
 
@@ -45,8 +47,8 @@ class Outcome(NamedTuple):
     verdict: Verdict
     problems: list[str]
     """What was wrong beside the history."""
-    longest_gap_s: float
-    """Between two acknowledgements."""
+    gaps: list[Gap]
+    """One for each fault."""
     directory: Path
 
     @property
@@ -58,7 +60,7 @@ class Outcome(NamedTuple):
         lines = [
             f"seed {self.seed}: {self.verdict}",
             f"faults: {dealt}",
-            f"longest gap between two acknowledgements: {self.longest_gap_s:.1f} s",
+            *(f"longest gap: {gap}" for gap in sorted(self.gaps, key=lambda gap: gap.gap_s)[-1:]),
             *self.problems,
         ]
         if not self.has_passed:
@@ -124,6 +126,7 @@ def run(seed: int, seconds: float, directory: Path, *, java: bool) -> Outcome:
     faults: Counter[str] = Counter()
     progress(events.Run({"seed": seed, "seconds": seconds, "java": java}))
     problems: list[str] = []
+    gaps: list[Gap] = []
     with ExitStack() as stack:
         network = stack.enter_context(Network())
         cluster = stack.enter_context(Cluster(directory, network))
@@ -134,10 +137,11 @@ def run(seed: int, seconds: float, directory: Path, *, java: bool) -> Outcome:
                 clients.wait_until_at_work()
                 cluster.wait_until_whole()
                 with noting(problems):
-                    deal(plan(seed), seconds, cluster, Dealer(cluster, network, progress), progress, faults)
+                    deal(plan(seed), seconds, cluster, Dealer(cluster, network, progress), progress, faults, gaps)
                 network.heal()
                 problems += clients.finish()
                 read_back(cluster.bootstrap, progress, DEADLINE_S)
+        problems += [f"too long: {gap}" for gap in gaps if gap.is_too_long]
         problems += [f"{error} ({count} times)" for error, count in progress.errors.items()]
         problems += [f"broker {node.id}: {told}" for node in cluster.nodes.values() for told in node.complaints()]
         if not problems:
@@ -145,7 +149,7 @@ def run(seed: int, seconds: float, directory: Path, *, java: bool) -> Outcome:
     recorder.close()
     with recorder.path.open() as lines:
         verdict = check(events.read(lines))
-    outcome = Outcome(seed, faults, verdict, problems, progress.longest_gap_s, directory)
+    outcome = Outcome(seed, faults, verdict, problems, gaps, directory)
     if outcome.has_passed:
         shutil.rmtree(directory)
     return outcome
@@ -172,10 +176,11 @@ def deal(
     seconds: float,
     cluster: Cluster,
     dealer: Dealer,
-    tell: Callable[[events.Event], None],
+    progress: Progress,
     dealt: Counter[str],
+    gaps: list[Gap],
 ) -> None:
-    """Deal one fault after the other until the time is up; the last is healed too."""
+    """Deal one fault after the other until the time is up, and note its gap; the last is healed too."""
     started = time.monotonic()
     for fault in planned:
         elapsed = time.monotonic() - started
@@ -189,7 +194,12 @@ def deal(
         led = "/".join(str(leads[id_]) for id_ in IDS)
         how = f"{fault.role}, {fault.number}, {fault.way}"
         told = f"{fault.kind} {victim} ({how}); partitions led: {led}, the quorum by {found.controller}"
-        tell(events.Fault(told, round(elapsed, 2)))
+        progress(events.Fault(told, round(elapsed, 2)))
         print(f"{elapsed:6.1f} s  {told}", flush=True)
-        dealer.deal(fault, victim)
+        leads_all = all(found.partitions[name_of(number)].leader == victim for number in range(PARTITIONS))
+        progress.take_gap_s()
+        try:
+            dealer.deal(fault, victim)
+        finally:
+            gaps.append(Gap(told, progress.take_gap_s(), bound_s(fault, leads_all=leads_all)))
         dealt[fault.kind] += 1

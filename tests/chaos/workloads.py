@@ -51,13 +51,14 @@ def name_of(partition: int) -> str:
 class Progress:
     """Counts what was acknowledged and given to groups, and wakes those who wait for more."""
 
-    def __init__(self, tell: Tell) -> None:
+    def __init__(self, tell: Tell, now_s: Callable[[], float] = time.monotonic) -> None:
         self._tell = tell
+        self._now_s = now_s
         self._changed = threading.Condition()
         self.acknowledged: set[str] = set()
         self.seen: defaultdict[str, set[str]] = defaultdict(set)
         self.errors: Counter[str] = Counter()
-        self.longest_gap_s = 0.0
+        self._gap_s = 0.0
         self._last_s: float | None = None
 
     def __call__(self, event: Event) -> None:
@@ -65,14 +66,20 @@ class Progress:
             match event:
                 case Acknowledged(_, _, value):
                     self.acknowledged.add(value)
-                    now_s = time.monotonic()
-                    if self._last_s is not None:
-                        self.longest_gap_s = max(self.longest_gap_s, now_s - self._last_s)
-                    self._last_s = now_s
+                    self._gap_s, self._last_s = self._gap_until_now_s(), self._now_s()
                 case Polled(_, group, _, records):
                     self.seen[group].update(value for _, value in records)
             self._tell(event)
             self._changed.notify_all()
+
+    def take_gap_s(self) -> float:
+        """Return the longest time without an acknowledgement since the last call, the one that lasts included."""
+        with self._changed:
+            gap_s, self._gap_s = self._gap_until_now_s(), 0.0
+            return gap_s
+
+    def _gap_until_now_s(self) -> float:
+        return self._gap_s if self._last_s is None else max(self._gap_s, self._now_s() - self._last_s)
 
     def failed(self, who: str, error: object) -> None:
         """Take note of an error that reached an application."""

@@ -5,29 +5,18 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
-from shutil import which
 
 import pytest
 
 from tests import proofs
+from tests.seeds import first_seed
 from tests.simulation import bugs
 from tests.simulation.simulation import run
 
 SEEDS = int(os.environ.get("BARNABAS_TEST_SEEDS", "20"))
 CLUSTERS = 3
 EVENTS = int(os.environ.get("BARNABAS_TEST_SIMULATED_EVENTS", "20000"))
-DIFFERENT_SEEDS = 1_000_000
 NEARBY_SEEDS = 25
-
-
-def first_seed() -> int:
-    """Return the first of this commit's seeds: each commit is tried with others."""
-    git, folder = which("git"), Path(__file__).parent
-    if git is None:
-        return 1
-    told = subprocess.run([git, "rev-parse", "HEAD"], cwd=folder, capture_output=True, text=True, check=False)
-    return 1 if told.returncode else 1 + int(told.stdout, 16) % DIFFERENT_SEEDS
 
 
 FIRST_SEED = first_seed()

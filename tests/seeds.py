@@ -1,0 +1,16 @@
+"""First seeds of randomized suites: each commit is tried with others."""
+
+import subprocess
+from pathlib import Path
+from shutil import which
+
+DIFFERENT_SEEDS = 1_000_000
+
+
+def first_seed() -> int:
+    """Return a seed derived from the commit's hash; 1 where git or the repository is missing."""
+    git, folder = which("git"), Path(__file__).parent
+    if git is None:
+        return 1
+    told = subprocess.run([git, "rev-parse", "HEAD"], cwd=folder, capture_output=True, text=True, check=False)
+    return 1 if told.returncode else 1 + int(told.stdout, 16) % DIFFERENT_SEEDS
