@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks._loopback import Client, Server
-from benchmarks.start import TIMEOUT_S, free_port, resident_mb, started
+from benchmarks.start import KAFKA_JAVA, TIMEOUT_S, free_port, resident_mb, started
 from protocol.api import ApiKey, request_class
 
 NODES = (1, 2, 3)
@@ -27,10 +27,16 @@ _IN_SYNC_POLL_S = 0.05
 
 
 class Ports(NamedTuple):
-    """Where a node listens."""
+    """Where a node listens, and where others reach it: elsewhere if a proxy stands before it."""
 
     broker: int
     controller: int
+    reached_broker: int
+    reached_controller: int
+
+
+Gate = Callable[[int, tuple[str, int]], int]
+"""Opens a proxy before an address of a node and returns its port."""
 
 
 Command = Callable[[Path, int, Mapping[int, Ports]], Sequence[str]]
@@ -43,8 +49,9 @@ def _settings(node: int, ports: Mapping[int, Ports]) -> Mapping[str, str]:
         "node.id": str(node),
         "process.roles": "broker,controller",
         "listeners": f"PLAINTEXT://127.0.0.1:{own.broker},CONTROLLER://127.0.0.1:{own.controller}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{own.reached_broker}",
         "controller.listener.names": "CONTROLLER",
-        "controller.quorum.voters": ",".join(f"{one}@127.0.0.1:{at.controller}" for one, at in ports.items()),
+        "controller.quorum.voters": ",".join(f"{one}@127.0.0.1:{at.reached_controller}" for one, at in ports.items()),
         **IN_SYNC,
     }
 
@@ -62,8 +69,7 @@ def apache_kafka(directory: Path, node: int, ports: Mapping[int, Ports]) -> Sequ
     properties = directory / "server.properties"
     settings = {**_settings(node, ports), "log.dirs": str(directory / "data"), "offsets.topic.replication.factor": "3"}
     properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-    # The heap that Kafka's own start script gives it.
-    java = ("java", "-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-cp", kafka_classpath())
+    java = (*KAFKA_JAVA, "-cp", kafka_classpath())
     formatting = (*java, "kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", str(properties))
     subprocess.run(formatting, check=True, capture_output=True)
     return (*java, "kafka.Kafka", str(properties))
@@ -145,16 +151,21 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def running(command: Command) -> Iterator[Cluster]:
-    """Run a cluster on empty directories for as long as the block takes."""
+def running(command: Command, gate: Gate | None = None) -> Iterator[Cluster]:
+    """Run a cluster on empty directories for as long as the block takes; each node reaches the others by `gate`."""
     with tempfile.TemporaryDirectory() as directory, contextlib.ExitStack() as stack:
-        ports = {node: Ports(free_port(), free_port()) for node in NODES}
+        ports = {node: _ports(node, gate) for node in NODES}
         lines = {}
         for node in NODES:
             own = Path(directory) / str(node)
             own.mkdir()
             lines[node] = command(own, node, ports)
         yield Cluster(lines, ports, stack)
+
+
+def _ports(node: int, gate: Gate | None) -> Ports:
+    own = free_port(), free_port()
+    return Ports(*own, *(own if gate is None else (gate(node, ("127.0.0.1", port)) for port in own)))
 
 
 def metadata(server: Server, topics: Sequence[str] = ()) -> Any:

@@ -9,10 +9,18 @@ from typing import TypeVar
 
 from benchmarks import cluster_start, failover, leader_kill, replicated_produce
 from benchmarks._cluster import BARNABAS, CLUSTERS, KAFKA, Command
-from benchmarks._rows import Asked, Row, at_least, at_most, no_more_than
+from benchmarks._rows import Asked, Row, at_least, at_most, in_turn, no_more_than, row
+from benchmarks._rows import runs as figures_of_runs
+from benchmarks._warmth import Warmed
 
 T = TypeVar("T")
-_BOUNDS_S = {failover.KILL_OTHER: 1.5, failover.KILL_CONTROLLER: 1.5, failover.ROLL: 1}
+_ASKED = {
+    failover.KILL_OTHER: no_more_than(1.5),
+    failover.KILL_CONTROLLER: no_more_than(1.5),
+    failover.PAUSE: at_most(1),
+    failover.CUT: at_most(1),
+    failover.ROLL: no_more_than(1),
+}
 
 
 def rows(runs: int, rest_s: float) -> list[Row]:
@@ -27,9 +35,9 @@ def rows(runs: int, rest_s: float) -> list[Row]:
     return [
         _row("three brokers from nothing until all serve, s", no_more_than(2), starts, lambda run: run.seconds),
         _row("the same: memory of all three, MB", no_more_than(200), starts, lambda run: run.resident_mb),
-        _row("acks=all, three replicas: MB/s", at_least(1.2), produced, lambda run: run.mb_per_s),
-        _row("the same: CPU s/GB of all three", at_most(0.65), produced, lambda run: run.cpu_s_per_gb),
-        _row("the same: memory of all three at most, MB", no_more_than(300), produced, lambda run: run.resident_mb),
+        _warmed(replicated_produce.MB_PER_S, at_least(1.2), produced),
+        _warmed(replicated_produce.CPU, at_most(0.65), produced),
+        _warmed(replicated_produce.MEMORY, no_more_than(300), produced),
         _row("3,000 partitions of three replicas: create, s", at_most(1), killed, lambda run: run.create_s),
         _row("the same: a third led anew after a kill, s", no_more_than(2), killed, lambda run: run.moved_s),
         *_interrupted(runs),
@@ -37,14 +45,18 @@ def rows(runs: int, rest_s: float) -> list[Row]:
 
 
 def _row(name: str, asked: Asked, found: Mapping[str, list[T]], figure: Callable[[T], float]) -> Row:
-    return Row(name, asked, *([figure(run) for run in found[cluster]] for cluster in (BARNABAS, KAFKA)))
+    return row(name, asked, [figure(run) for run in found[BARNABAS]], [figure(run) for run in found[KAFKA]])
+
+
+def _warmed(name: str, asked: Asked, found: Mapping[str, list[Warmed]]) -> Row:
+    return Row(name, asked, figures_of_runs(found[BARNABAS], name), figures_of_runs(found[KAFKA], name))
 
 
 def _both(measure: Callable[[Command], T], runs: int, rest_s: float) -> Mapping[str, list[T]]:
-    """Measure both, in pairs that alternate who goes first."""
+    """Measure both, in pairs that alternate which goes first."""
     found: dict[str, list[T]] = {name: [] for name in CLUSTERS}
     for run in range(runs):
-        for name in list(CLUSTERS)[:: -1 if run % 2 else 1]:
+        for name in in_turn(CLUSTERS, run):
             print(f"{measure.__module__}, run {run + 1}: {name}", file=sys.stderr, flush=True)
             time.sleep(rest_s)
             found[name].append(measure(CLUSTERS[name]))
@@ -52,13 +64,13 @@ def _both(measure: Callable[[Command], T], runs: int, rest_s: float) -> Mapping[
 
 
 def _interrupted(runs: int) -> list[Row]:
-    """Measure what a producer notices when brokers are killed or restarted."""
-    found = {name: failover.measure(command, runs) for name, command in CLUSTERS.items()}
+    """Measure what a producer notices when brokers fail or are restarted."""
+    found = failover.measure_in_turn(CLUSTERS, runs)
     rows = []
-    for event, bound_s in _BOUNDS_S.items():
+    for event, asked in _ASKED.items():
         runs_of = {name: interrupted[event] for name, interrupted in found.items()}
-        rows.append(_row(f"{event}: longest gap, s", no_more_than(bound_s), runs_of, lambda run: run.longest_gap_s))
-        rows.append(_row("the same: records refused, lost or twice there", no_more_than(0), runs_of, _wrong))
+        rows.append(_row(f"{event}: longest gap, s", asked, runs_of, lambda run: run.longest_gap_s))
+        rows.append(_row("the same: records refused, lost or duplicated", no_more_than(0), runs_of, _wrong))
     return rows
 
 

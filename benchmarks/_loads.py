@@ -1,26 +1,30 @@
 """What `beside_kafka` lets each broker do, by clients that neither of them made for it.
 
-A load takes a running broker and returns its figures by name. CPU seconds are the broker's, over the time that the
-client ran, per 10^9 bytes of record values.
+A load prepares a running broker and runs in rounds, each of which returns its figures by name. CPU seconds are the
+broker's, over the time that the client ran, per 10^9 bytes of record values. The Java clients are new processes, so
+cold, in each round, for both brokers alike.
 """
 
 import json
 import re
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from benchmarks._loopback import Server, create_topic
-from benchmarks.produce_cpu import produce_frames
+from benchmarks._warmth import Figures
+from benchmarks.produce_cpu import LARGE_BYTES, produce_frames
+from benchmarks.start import Command, barnabas, barnabas_that_validates
 from tests.clients.clients import go_program
 from tests.oracles.apache_kafka import kafka_classpath
 
-RECORDS = 1_000_000
+RECORDS = 500_000
 RECORD_BYTES = 1000
 PRODUCER_SETTINGS = ("batch.size=131072", "linger.ms=5")
+PARTITIONS = 6
 TIMEOUT_S = 600
-
-Figures = Mapping[str, float]
 
 
 def tool(name: str, *arguments: str) -> str:
@@ -32,90 +36,146 @@ def tool(name: str, *arguments: str) -> str:
     return done.stdout
 
 
-def produce_rate(bootstrap: str, topic: str, acks: str, records: int = RECORDS) -> float:
+def produce_rate(bootstrap: str, topic: str, *settings: str, records: int = RECORDS) -> float:
     """Let ProducerPerformance send records; return the megabytes (2^20 bytes) a second that it printed."""
     printed = tool(
         "ProducerPerformance",
         *("--topic", topic, "--num-records", str(records), "--record-size", str(RECORD_BYTES), "--throughput", "-1"),
-        *("--bootstrap-server", bootstrap, "--command-property", *PRODUCER_SETTINGS, f"acks={acks}"),
+        *("--bootstrap-server", bootstrap, "--command-property", *PRODUCER_SETTINGS, *settings),
     )
     return float(re.findall(r"\(([\d.]+) MB/sec\)", printed)[-1])
 
 
-def produce(server: Server, topic: str, acks: str, records: int = RECORDS) -> Figures:
+class Load(NamedTuple):
+    """One load: `prepare` creates its topics and returns what runs a round; `settles_on` tells when it is warm.
+
+    `command` starts Barnabas where the load needs a setting that is not the default.
+    """
+
+    name: str
+    prepare: Callable[[Server], Callable[[], Figures]]
+    settles_on: str
+    command: Command = barnabas
+
+
+def _produce(name: str, configs: Mapping[str, str], settings: Sequence[str], server: Server) -> Callable[[], Figures]:
     """ProducerPerformance."""
-    user_s, system_s = server.cpu()
-    rate = produce_rate(server.bootstrap, topic, acks, records)
-    user_end_s, system_end_s = server.cpu()
-    gigabytes = records * RECORD_BYTES / 1e9
-    return {
-        f"produce acks={acks}, MB/s": rate,
-        f"produce acks={acks}, user s/GB": (user_end_s - user_s) / gigabytes,
-        f"produce acks={acks}, CPU s/GB": (user_end_s - user_s + system_end_s - system_s) / gigabytes,
-    }
+    create_topic(server.port, "produced", PARTITIONS, configs)
+    gigabytes = RECORDS * RECORD_BYTES / 1e9
+
+    def run() -> Figures:
+        user_s, system_s = server.cpu()
+        rate = produce_rate(server.bootstrap, "produced", *settings)
+        user_end_s, system_end_s = server.cpu()
+        return {
+            f"{name}, MB/s": rate,
+            f"{name}, user s/GB": (user_end_s - user_s) / gigabytes,
+            f"{name}, CPU s/GB": (user_end_s - user_s + system_end_s - system_s) / gigabytes,
+        }
+
+    return run
 
 
-def consume(server: Server, topic: str, records: int = RECORDS) -> Figures:
+def _consume(server: Server) -> Callable[[], Figures]:
     """ConsumerPerformance, from the page cache."""
-    before_s = sum(server.cpu())
-    printed = tool(
-        "ConsumerPerformance",
-        *("--bootstrap-server", server.bootstrap, "--topic", topic, "--num-records", str(records)),
-        *("--command-property", "group.protocol=classic", "--timeout", "60000", "--hide-header"),
-    )
-    columns = printed.strip().splitlines()[-1].split(", ")
-    return {
-        "consume, MB/s": float(columns[8]),
-        "consume, CPU s/GB": (sum(server.cpu()) - before_s) / (records * RECORD_BYTES / 1e9),
-    }
+    create_topic(server.port, "consumed", PARTITIONS)
+    produce_rate(server.bootstrap, "consumed", "acks=1")
+
+    def run() -> Figures:
+        before_s = sum(server.cpu())
+        printed = tool(
+            "ConsumerPerformance",
+            *("--bootstrap-server", server.bootstrap, "--topic", "consumed", "--num-records", str(RECORDS)),
+            *("--command-property", "group.protocol=classic", "--timeout", "60000", "--hide-header"),
+        )
+        columns = printed.strip().splitlines()[-1].split(", ")
+        return {
+            "consume, MB/s": float(columns[8]),
+            "consume, CPU s/GB": (sum(server.cpu()) - before_s) / (RECORDS * RECORD_BYTES / 1e9),
+        }
+
+    return run
 
 
-def one_at_a_time(server: Server, topic: str, requests: int = 10_000) -> Figures:
+def _one_at_a_time(server: Server, requests: int = 10_000) -> Callable[[], Figures]:
     """Send one record of 100 bytes a request, one request in flight, acks=1, by a socket and nothing else."""
-    frames = produce_frames(create_topic(server.port, topic, 1), 1, 100)
-    cost = server.measure(frames, requests, in_flight=1)
-    return {"one record a request, requests/s": cost.requests / cost.seconds}
+    frames = produce_frames(create_topic(server.port, "small", 1), 1, 100)
+
+    def run() -> Figures:
+        cost = server.measure(frames, requests, in_flight=1)
+        return {"one record a request, requests/s": cost.requests / cost.seconds}
+
+    return run
 
 
-def end_to_end(server: Server, topic: str, records: int = 10_000) -> Figures:
+def _keyed(server: Server, requests: int = 3000) -> Callable[[], Figures]:
+    """128-KB batches of keyed records to a compacted topic, whose broker has to look for a record without a key."""
+    topic_id = create_topic(server.port, "keyed", PARTITIONS, {"cleanup.policy": "compact"})
+    frames = produce_frames(topic_id, PARTITIONS, LARGE_BYTES, key=b"key")
+
+    def run() -> Figures:
+        cost = server.measure(frames, requests)
+        return {
+            "produce 128-KB batches to a compacted topic, MB/s": cost.size_bytes / cost.seconds / 2**20,
+            "produce 128-KB batches to a compacted topic, user s/GB": cost.user_s_per_gb,
+        }
+
+    return run
+
+
+def _end_to_end(server: Server, records: int = 10_000) -> Callable[[], Figures]:
     """EndToEndLatency, 100 bytes, acks=all."""
-    printed = tool(
-        "EndToEndLatency",
-        *("--bootstrap-server", server.bootstrap, "--topic", topic, "--num-records", str(records)),
-        *("--producer-acks", "all", "--record-size", "100"),
-    )
-    mean, p99 = re.search(r"Avg latency: ([\d.]+)", printed), re.search(r"99th = ([\d.]+)", printed)
-    if mean is None or p99 is None:
-        raise RuntimeError(f"EndToEndLatency printed {printed!r}")
-    return {"end to end, mean ms": float(mean[1]), "end to end, p99 ms": float(p99[1])}
+    create_topic(server.port, "latency", 1)
+
+    def run() -> Figures:
+        printed = tool(
+            "EndToEndLatency",
+            *("--bootstrap-server", server.bootstrap, "--topic", "latency", "--num-records", str(records)),
+            *("--producer-acks", "all", "--record-size", "100"),
+        )
+        mean, p99 = re.search(r"Avg latency: ([\d.]+)", printed), re.search(r"99th = ([\d.]+)", printed)
+        if mean is None or p99 is None:
+            raise RuntimeError(f"EndToEndLatency printed {printed!r}")
+        return {"end to end, mean ms": float(mean[1]), "end to end, p99 ms": float(p99[1])}
+
+    return run
 
 
-def crowd(server: Server, topic: str, partitions: int = 50, seconds: int = 15) -> Figures:
+def _crowd(server: Server, partitions: int = 50, seconds: int = 15) -> Callable[[], Figures]:
     """50 producers and 50 consumers (franz-go) at once, records of 200 bytes."""
-    create_topic(server.port, topic, partitions)
+    create_topic(server.port, "crowd", partitions)
     command: Sequence[str] = (
         *go_program("crowd")(),
-        *(server.bootstrap, topic, str(partitions), "200", "5", str(seconds)),
+        *(server.bootstrap, "crowd", str(partitions), "200", "5", str(seconds)),
     )
-    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
-    found = json.loads(done.stdout)
-    return {"crowd, records/s": found["records_per_s"], "crowd, p99 ms": found["p99_ms"]}
+
+    def run() -> Figures:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
+        found = json.loads(done.stdout)
+        return {"crowd, records/s": found["records_per_s"], "crowd, p99 ms": found["p99_ms"]}
+
+    return run
 
 
-def everything(server: Server) -> Figures:
-    """Run all loads on a broker that has just started: first one that does not count, then the largest."""
-    for topic in ("warm", "acks-1", "acks-all"):
-        create_topic(server.port, topic, 6)
-    produce(server, "warm", "1", RECORDS // 5)
-    consume(server, "warm", RECORDS // 5)
-    return {
-        **produce(server, "acks-1", "1"),
-        **consume(server, "acks-1"),
-        **produce(server, "acks-all", "all"),
-        **one_at_a_time(server, "small"),
-        **end_to_end(server, "latency"),
-        **crowd(server, "crowd"),
-    }
+def _producing(
+    name: str, *settings: str, configs: Mapping[str, str] | None = None, command: Command = barnabas
+) -> Load:
+    return Load(name, partial(_produce, name, configs or {}, settings), f"{name}, CPU s/GB", command)
+
+
+LOADS = (
+    _producing("produce acks=1", "acks=1"),
+    _producing("produce acks=all", "acks=all"),
+    _producing("produce acks=1 with every record checked", "acks=1", command=barnabas_that_validates),
+    _producing("produce acks=1, lz4", "acks=1", "compression.type=lz4"),
+    _producing("produce acks=1, zstd", "acks=1", "compression.type=zstd"),
+    _producing("produce acks=1, LogAppendTime", "acks=1", configs={"message.timestamp.type": "LogAppendTime"}),
+    Load("produce to a compacted topic", _keyed, "produce 128-KB batches to a compacted topic, user s/GB"),
+    Load("consume", _consume, "consume, CPU s/GB"),
+    Load("one at a time", _one_at_a_time, "one record a request, requests/s"),
+    Load("end to end", _end_to_end, "end to end, mean ms"),
+    Load("crowd", _crowd, "crowd, records/s"),
+)
 
 
 def versions() -> Mapping[str, str]:

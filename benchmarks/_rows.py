@@ -1,13 +1,22 @@
-"""Lines of the table beside Apache Kafka: what was measured, what is asked, and whether that holds."""
+"""Lines of the table beside Apache Kafka: what was measured, cold and warm, what is asked, and whether that holds.
+
+Cold is the first round on a broker that has just started; warm is the mean of the last two of as many rounds as it took
+until two agreed (`_warmth`). The column `rounds` counts them, run by run: ours; Apache Kafka's.
+"""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from benchmarks._warmth import Warmed
+
 KAFKA = "Apache Kafka"
-HEADINGS = "| | Barnabas | beside | ratio | asked | holds |\n|---|---|---|---|---|---|"
+HEADINGS = (
+    "| | cold: Barnabas | beside | ratio | warm: Barnabas | beside | ratio | rounds | asked | holds |"
+    "\n|---|---|---|---|---|---|---|---|---|---|"
+)
 
 
 class Asked(NamedTuple):
@@ -41,19 +50,53 @@ def no_more_than(bound: float) -> Asked:
     return Asked(False, bound, absolute=True)
 
 
+class Runs(NamedTuple):
+    """The figures of one side of a row, one a run: of the first round after the start, and warm (or only these)."""
+
+    warm: Sequence[float]
+    cold: Sequence[float] = ()
+    rounds: Sequence[str] = ()
+
+
 class Row(NamedTuple):
-    """A line of the table: our figures and the other's, one for each run."""
+    """A line of the table: our figures and the other's. The bound applies to warm brokers."""
 
     name: str
     asked: Asked
-    ours: Sequence[float]
-    theirs: Sequence[float] = ()
+    ours: Runs
+    theirs: Runs = Runs(())
     other: str = KAFKA
 
     def __str__(self) -> str:
-        ours = statistics.median(self.ours)
-        theirs = statistics.median(self.theirs) if self.theirs else None
-        beside = "" if theirs is None else f"{theirs:.3g} ({self.other})"
-        ratio = "" if not theirs else f"{ours / theirs:.2f}"
+        ours, theirs = _median(self.ours.warm), _median(self.theirs.warm)
+        if ours is None:
+            raise ValueError(f"no figure of ours: {self.name}")
+        cold = self._cells(_median(self.ours.cold), _median(self.theirs.cold))
+        rounds = "; ".join(" ".join(side.rounds) for side in (self.ours, self.theirs) if side.rounds)
         holds = "yes" if self.asked.holds(ours, theirs) else "NO"
-        return f"| {self.name} | {ours:.3g} | {beside} | {ratio} | {self.asked} | {holds} |"
+        return f"| {self.name} | {cold} | {self._cells(ours, theirs)} | {rounds} | {self.asked} | {holds} |"
+
+    def _cells(self, ours: float | None, theirs: float | None) -> str:
+        """Return our figure, the other's and their ratio, as three cells."""
+        beside = "" if theirs is None else f"{theirs:.3g} ({self.other})"
+        ratio = "" if ours is None or not theirs else f"{ours / theirs:.2f}"
+        return f"{'' if ours is None else format(ours, '.3g')} | {beside} | {ratio}"
+
+
+def row(name: str, asked: Asked, ours: Sequence[float], theirs: Sequence[float] = (), other: str = KAFKA) -> Row:
+    """Return a line of figures that are the same however long a broker has run."""
+    return Row(name, asked, Runs(ours), Runs(theirs), other)
+
+
+def runs(found: Sequence[Warmed], name: str) -> Runs:
+    """Return one figure of all runs of a load."""
+    return Runs([one.warm[name] for one in found], [one.cold[name] for one in found], [one.summary for one in found])
+
+
+def in_turn(names: Iterable[str], run: int) -> list[str]:
+    """Return the names in the order of this run: every second one is reversed."""
+    return list(names)[:: -1 if run % 2 else 1]
+
+
+def _median(figures: Sequence[float]) -> float | None:
+    return statistics.median(figures) if figures else None

@@ -1,19 +1,28 @@
-"""How long writing stops when the leader is killed, and when all brokers are restarted: three brokers at defaults.
+"""How long writes stop when a leader fails, and when all brokers are restarted: three brokers at defaults.
 
 A librdkafka producer, idempotent with acks=all and otherwise at its defaults, sends a record every few milliseconds to
-one partition that has three replicas, two of which have to be in sync. Its leader is killed (SIGKILL), which is the
-active controller too or is not; or all brokers are stopped in good order and started again, one after the other. What
-counts is the longest time between two acknowledgements; what was refused, and what is gone or there twice in the end.
+one partition with three replicas and `min.insync.replicas=2`. Then one of:
+
+    kill      SIGKILL to its leader, which is the active controller or is not. On one host the kernel refuses new
+              connections at once, which a lost machine does not.
+    pause     SIGSTOP to its leader: connections stay open and nothing answers, so time-outs decide
+    cut       everything between its leader and the others, brokers and clients, is lost in both directions, as when a
+              machine loses its network. In this cluster all connections pass through a proxy.
+    roll      each broker in turn is stopped in order and started again
+
+The figures are the longest time between two acknowledgements, and how many records were refused, lost or duplicated.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
+import signal
 import statistics
 import sys
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import count, pairwise
@@ -23,6 +32,8 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Pro
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks._cluster import BARNABAS, CLUSTERS, NODES, Cluster, Command, running
+from benchmarks._rows import in_turn
+from tests.chaos.network import CLIENTS, Link, Network
 
 SILENT = {"log_level": 0}
 DEADLINE_S = 60.0
@@ -31,7 +42,14 @@ STEADY = 500
 
 KILL_CONTROLLER = "leader killed, the active controller"
 KILL_OTHER = "leader killed, not the controller"
+PAUSE = "leader paused (SIGSTOP), not the controller"
+CUT = "leader cut off from everything, not the controller"
 ROLL = "rolling restart of all three"
+PAUSE_DEADLINE_S = 180.0  # librdkafka waits socket.timeout.ms, 60 s, for an answer
+
+Undo = Callable[[], None]
+Event = Callable[[Cluster, str, int], Undo]
+"""What happens to a cluster, a topic and the leader of its partition; returns what puts it right again."""
 
 
 class Interruption(NamedTuple):
@@ -62,8 +80,8 @@ class SteadyProducer:
         """Return once `STEADY` more records are acknowledged."""
         with self._changed:
             aim = len(self.numbers) + STEADY
-            if not self._changed.wait_for(lambda: len(self.numbers) >= aim, DEADLINE_S):
-                raise RuntimeError(f"{len(self.numbers)} of {aim} records acknowledged after {DEADLINE_S:g} s")
+            if not self._changed.wait_for(lambda: len(self.numbers) >= aim, PAUSE_DEADLINE_S):
+                raise RuntimeError(f"{len(self.numbers)} of {aim} records acknowledged after {PAUSE_DEADLINE_S:g} s")
 
     def close(self) -> None:
         """Stop sending, and wait for all that was sent."""
@@ -115,7 +133,7 @@ def stored(bootstrap: str, topic: str) -> Counter[int]:
     raise RuntimeError(f"{topic} was not read to its end within {DEADLINE_S:g} s")
 
 
-def interruption(cluster: Cluster, topic: str, leader: int, event: Callable[[], None]) -> Interruption:
+def interruption(cluster: Cluster, topic: str, leader: int, event: Event) -> Interruption:
     """Let something happen to a cluster while a producer sends to a partition that begins with this leader."""
     replicas = [leader, *(node for node in NODES if node != leader)]
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap} | SILENT)
@@ -124,39 +142,70 @@ def interruption(cluster: Cluster, topic: str, leader: int, event: Callable[[], 
     producer = SteadyProducer(cluster.bootstrap, topic)
     producer.wait_for_more()
     since_s = time.monotonic()
-    event()
+    undo = event(cluster, topic, leader)
     producer.wait_for_more()
+    gap_s = producer.longest_gap_s(since_s)
+    undo()
     producer.close()
+    cluster.wait_until_in_sync(topic)
     found = stored(cluster.bootstrap, topic)
     return Interruption(
-        producer.longest_gap_s(since_s),
+        gap_s,
         producer.refused,
         len(producer.numbers - found.keys()),
         sum(times > 1 for times in found.values()),
     )
 
 
-def _roll(cluster: Cluster, topic: str) -> None:
+def _kill(cluster: Cluster, _: str, leader: int) -> Undo:
+    cluster.kill(leader)
+    return lambda: cluster.start(leader)
+
+
+def _pause(cluster: Cluster, _: str, leader: int) -> Undo:
+    process = cluster.nodes[leader].process
+    process.send_signal(signal.SIGSTOP)
+    return lambda: process.send_signal(signal.SIGCONT)
+
+
+def _cut(network: Network, _: Cluster, __: str, leader: int) -> Undo:
+    others = {CLIENTS, *NODES} - {leader}
+    network.change({leader}, others, Link.cut)
+    network.change(others, {leader}, Link.cut)
+    return network.heal
+
+
+def _roll(cluster: Cluster, topic: str, _: int) -> Undo:
     for node in NODES:
         cluster.stop(node)
         cluster.start(node)
         cluster.wait_until_in_sync(topic)
+    return lambda: None
 
 
-def measure(command: Command, runs: int) -> Mapping[str, list[Interruption]]:
-    """Interrupt one cluster so many times in each way."""
-    found: dict[str, list[Interruption]] = {KILL_OTHER: [], KILL_CONTROLLER: [], ROLL: []}
+def measure(command: Command) -> Mapping[str, Interruption]:
+    """Interrupt a cluster once in each way."""
+    events: Mapping[str, Event] = {KILL_OTHER: _kill, KILL_CONTROLLER: _kill, PAUSE: _pause, ROLL: _roll}
     with running(command) as cluster:
-        for run in range(runs):
-            for number, name in enumerate(found):
-                topic = f"interrupted-{run}-{number}"
-                controller = cluster.controller
-                leader = next(node for node in NODES if (node == controller) is not (name == KILL_OTHER))
-                event = partial(_roll, cluster, topic) if name == ROLL else partial(cluster.kill, leader)
-                found[name].append(interruption(cluster, topic, leader, event))
-                if name != ROLL:
-                    cluster.start(leader)
-                    cluster.wait_until_in_sync(topic)
+        found = {name: _interrupt(cluster, name, event) for name, event in events.items()}
+    with Network() as network, running(command, network.gate) as cluster:
+        return found | {CUT: _interrupt(cluster, CUT, partial(_cut, network))}
+
+
+def _interrupt(cluster: Cluster, name: str, event: Event) -> Interruption:
+    controller = cluster.controller
+    leader = controller if name == KILL_CONTROLLER else next(node for node in NODES if node != controller)
+    return interruption(cluster, re.sub(r"\W+", "-", name), leader, event)
+
+
+def measure_in_turn(clusters: Mapping[str, Command], runs: int) -> Mapping[str, Mapping[str, list[Interruption]]]:
+    """Interrupt each of the clusters in each way, so many times; return what happened by cluster and event."""
+    found: dict[str, dict[str, list[Interruption]]] = {cluster: defaultdict(list) for cluster in clusters}
+    for run in range(runs):
+        for cluster in in_turn(clusters, run):
+            print(f"failover, run {run + 1}: {cluster}", file=sys.stderr, flush=True)
+            for name, one in measure(clusters[cluster]).items():
+                found[cluster][name].append(one)
     return found
 
 
@@ -167,13 +216,13 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--beside-kafka", action="store_true", help="measure Apache Kafka too (needs Java and Maven)")
     options = parser.parse_args(arguments)
     clusters = CLUSTERS if options.beside_kafka else {BARNABAS: CLUSTERS[BARNABAS]}
-    for cluster, command in clusters.items():
-        print(f"{cluster + ', runs of each: ' + str(options.runs):<40}", end="")
+    for cluster, events in measure_in_turn(clusters, options.runs).items():
+        print(f"{cluster + ', runs of each: ' + str(options.runs):<58}", end="")
         print(f"{'median gap':>12}{'longest':>10}{'refused':>9}{'lost':>6}{'twice':>7}")
-        for name, runs in measure(command, options.runs).items():
+        for name, runs in events.items():
             gaps_s = [one.longest_gap_s for one in runs]
             refused, lost, doubled = (sum(column) for column in zip(*(one[1:] for one in runs), strict=True))
-            print(f"{name:<40}{statistics.median(gaps_s):>10.2f} s{max(gaps_s):>8.2f} s", end="")
+            print(f"{name:<58}{statistics.median(gaps_s):>10.2f} s{max(gaps_s):>8.2f} s", end="")
             print(f"{refused:>9}{lost:>6}{doubled:>7}", flush=True)
 
 

@@ -30,9 +30,11 @@ LARGE_BYTES = 128 * 1024
 SMALL_BYTES = 1024
 
 
-def produce_frames(topic_id: bytes, partitions: int, batch_bytes: int, acks: int = 1) -> list[bytes]:
+def produce_frames(
+    topic_id: bytes, partitions: int, batch_bytes: int, acks: int = 1, key: bytes | None = None
+) -> list[bytes]:
     """Return a request for each partition, with a batch of about that size."""
-    records = build_batch([(None, bytes(min(batch_bytes, 1000) - 80))] * max(1, batch_bytes // 1000))
+    records = build_batch([(key, bytes(min(batch_bytes, 1000) - 80))] * max(1, batch_bytes // 1000))
     return [
         request_frame(
             ApiKey.PRODUCE,

@@ -21,6 +21,12 @@ SETTLING_S = 3.0
 
 Command = Callable[[Path, int], Sequence[str]]
 
+# What Apache Kafka's own start script (kafka-run-class.sh of 4.3) passes to Java, with its default heap.
+KAFKA_JAVA = (
+    *("java", "-Xms1g", "-Xmx1g", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"),
+    *("-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent", "-Djava.awt.headless=true"),
+)
+
 
 class Start(NamedTuple):
     """One start of a process."""
@@ -37,6 +43,11 @@ def barnabas(directory: Path, port: int) -> Sequence[str]:
     )
 
 
+def barnabas_that_validates(directory: Path, port: int) -> Sequence[str]:
+    """Return the command of a broker that checks each record, as Apache Kafka does."""
+    return (*barnabas(directory, port), "-D", "barnabas.validate.records=true")
+
+
 def apache_kafka(directory: Path, port: int) -> Sequence[str]:
     """Format a data directory for Apache Kafka, which is not measured, and return the command that serves."""
     from tests.oracles.apache_kafka import kafka_classpath
@@ -49,8 +60,7 @@ def apache_kafka(directory: Path, port: int) -> Sequence[str]:
         f"controller.listener.names=CONTROLLER\nlog.dirs={directory / 'data'}\n"
         "offsets.topic.replication.factor=1\n"
     )
-    # The heap that Kafka's own start script gives it.
-    java = ("java", "-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-cp", kafka_classpath())
+    java = (*KAFKA_JAVA, "-cp", kafka_classpath())
     cluster_id = "WV5yoIVIQ7q2wIB0pOwZQg"
     formatting = (*java, "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(settings))
     subprocess.run(formatting, check=True, capture_output=True)

@@ -1,7 +1,7 @@
 """The network between brokers, and from clients to them: a TCP proxy in which each directed link can be broken.
 
 A gate stands before each listener and is what the broker advertises. Who connects is known by the client id in its
-first request: brokers say `broker-ID`, everybody else is a client. So one gate serves the links from everybody, and
+first request: brokers send `broker-ID`, everything else is a client. So one gate serves the links from everybody, and
 each connection has two: one for what is asked, one for what is answered.
 
     delayed    what is sent comes later, in its order
@@ -24,7 +24,8 @@ from typing import TypeVar
 CLIENTS = 0
 """Stands for everybody who is no broker."""
 
-BROKER = re.compile(rb"(?:broker|controller)-(\d+)\Z")
+BROKER = re.compile(rb"(?:(?:(?:broker|controller|raft-client)-)?(\d+)(?:-fetcher-\d+)?)\Z")
+"""Client ids of brokers: ours, and those of Apache Kafka's Raft client, fetchers and channel to the controller."""
 CHUNK_BYTES = 1 << 16
 
 T = TypeVar("T")

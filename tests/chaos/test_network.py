@@ -94,7 +94,16 @@ def broker(port: int) -> Iterator[Caller]:
 
 @pytest.mark.parametrize(
     ("name", "expected"),
-    [("broker-1", 1), ("controller-23", 23), ("rdkafka", CLIENTS), ("broker-1x", CLIENTS), ("", CLIENTS)],
+    [
+        ("broker-1", 1),
+        ("controller-23", 23),
+        ("raft-client-2", 2),
+        ("broker-3-fetcher-0", 3),
+        ("3", 3),
+        ("rdkafka", CLIENTS),
+        ("broker-1x", CLIENTS),
+        ("", CLIENTS),
+    ],
 )
 def test_who_connects_is_known_by_the_client_id(name: str, expected: int) -> None:
     assert sender(hello(name)[4:]) == expected
