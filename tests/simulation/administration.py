@@ -23,6 +23,7 @@ from tests.simulation.client import Address, Client, Lost
 from tests.simulation.history import History
 from tests.simulation.violation import Invariant
 from tests.simulation.workload import PATIENCE, Topic
+from tests.typed import present
 
 _TOPIC_RESOURCE = 2
 _UPGRADE, _SAFE_DOWNGRADE = 1, 2
@@ -229,7 +230,7 @@ class TopicAdministrator:
         answer = await client.call(address, ApiKey.FETCH, 13, max_wait_ms=0, min_bytes=0, topics=topics)
         [[one]] = [topic.partitions for topic in answer.responses]
         code = ErrorCode(one.error_code)
-        replica = client.world.host_at(address).broker.replicas.find_named(topic.name, index)
+        replica = present(client.world.host_at(address).broker).replicas.find_named(topic.name, index)
         started = self._starts < client.world.hosts[0].starts
         there = client.world.clustered or (started and replica is not None and replica.log.log_end_offset > 0)
         knows_nothing = code is ErrorCode.NONE and one.high_watermark < 1 and there  # not committed yet, after a start
