@@ -119,8 +119,7 @@ class Admin:
         replica = TopicPartitionReplica(TOPIC, 0, 1)
         result = self._client.alter_replica_log_dirs({replica: to})
         assert result[replica].errno == 0
-        result: str = to
-        return result
+        return to
 
 
 def write_until_moved(writer: Writer, admin: Admin, target: str) -> None:

@@ -267,8 +267,7 @@ class Both:
             for side in self.sides
         )
         assert ours == kafkas, f"{ours} is not {kafkas}"
-        result: list[Any] = ours
-        return result
+        return ours
 
     def delete(self, *groups: str, version: int = 2) -> Any:
         return self.same(ApiKey.DELETE_GROUPS, version, lambda _: {"groups_names": list(groups)})

@@ -21,7 +21,6 @@ from storage.disk import OsDisk
 from tests.broker_process import COMMAND
 from tests.repo.tree import ROOT
 from tests.setups import prepared, require, run
-from tests.typed import present
 
 LOADER = Path(__file__).parent / "compose"
 PROJECT = Callable[..., dict[str, Any]]
@@ -38,8 +37,7 @@ def project() -> PROJECT:
         clean = {name: value for name, value in os.environ.items() if name != "ADVERTISE"}
         command = [built / "load", ROOT / "docker-compose.yml"]
         printed = subprocess.run(command, env=clean | environment, capture_output=True, check=True).stdout
-        result: dict[str, Any] = json.loads(printed)["services"]
-        return result
+        return json.loads(printed)["services"]
 
     return load
 
@@ -51,7 +49,7 @@ def stages() -> dict[str, list[tuple[str, str]]]:
     for line in text.splitlines():
         instruction, _, rest = line.strip().partition(" ")
         if instruction == "FROM":
-            base, name = present(re.fullmatch(r"(\S+) AS (\S+)", rest)).groups()
+            base, name = re.fullmatch(r"(\S+) AS (\S+)", rest).groups()
             current = found[name] = list(found.get(base, []))
         elif instruction and not instruction.startswith("#"):
             current.append((instruction, rest.strip()))
@@ -119,9 +117,7 @@ def test_brokers_started_so_serve_on_both_listeners(project: PROJECT, tmp_path: 
             with open(tmp_path / f"log{number}", "w+b") as log:
                 brokers.append(subprocess.Popen([*COMMAND, *command], stdout=subprocess.PIPE, stderr=log))
         for number, broker in enumerate(brokers, 1):
-            assert present(broker.stdout).readline().startswith(b"ready: localhost:"), (
-                tmp_path / f"log{number}"
-            ).read_text()
+            assert broker.stdout.readline().startswith(b"ready: localhost:"), (tmp_path / f"log{number}").read_text()
         inside, outside = ports["broker-1:29092"], ports["broker-3:9094"]
         run(*COMMAND, "topic", "create", "made-inside", "--brokers", f"localhost:{inside}")
         assert run(*COMMAND, "topic", "list", "-q", "--brokers", f"localhost:{outside}") == "made-inside\n"

@@ -12,7 +12,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--seed", type=int, default=1, help="the first, or the only one")
     parser.add_argument("--seeds", type=int, default=1, help="how many")
-    parser.add_argument("--brokers", type=int, default=1, help="3 for clusters, some of which are larger")
+    parser.add_argument(
+        "--brokers", type=int, default=1, help="3 for clusters, some of which have 5; 5 for clusters of 5"
+    )
     parser.add_argument("--events", type=int, default=20_000)
     parser.add_argument("--failures", type=int, default=5, help="end after so many")
     options = parser.parse_args()

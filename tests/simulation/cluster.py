@@ -310,5 +310,4 @@ def logs_watched(world: World) -> Iterator[None]:
 
 
 def _is_hosts(task: asyncio.Task[Any]) -> bool:
-    result: bool = task.get_coro().__qualname__.startswith("Host.")  # type: ignore[union-attr]
-    return result
+    return task.get_coro().__qualname__.startswith("Host.")  # type: ignore[union-attr]

@@ -87,8 +87,7 @@ class Schedule:
         task = loop.create_task(work)
         while not task.done():
             self._turn()
-        result: T = task.result()
-        return result
+        return task.result()
 
     def add_timer(self, handle: asyncio.TimerHandle, loop: Loop) -> None:
         self._timer_number += 1

@@ -21,7 +21,6 @@ from controller.raft_roles import Member
 from controller.voters import VoterSet
 from protocol.errors import InvariantError
 from tests.simulation.raft_cluster import simulate
-from tests.typed import present
 
 SIMULATED_MS = 12_000
 MOST_SEEDS = 500
@@ -83,9 +82,9 @@ def takes_the_question_for_the_election(planted: pytest.MonkeyPatch) -> None:
     stand = Member._stand
 
     def with_the_answers(self: Member) -> None:
-        granted = present(self._ballot).granted if self.role is Role.PROSPECTIVE else set()
+        granted = self._ballot.granted if self.role is Role.PROSPECTIVE else set()
         stand(self)
-        present(self._ballot).granted |= granted
+        self._ballot.granted |= granted
 
     planted.setattr(Member, "_stand", with_the_answers)
 
@@ -112,7 +111,7 @@ def counts_what_is_not_synced(planted: pytest.MonkeyPatch) -> None:
 
     def stored_at_once(self: Member, records):
         entry = append(self, records)
-        present(self._leadership).count_own(entry.next_offset)
+        self._leadership.count_own(entry.next_offset)
         return entry
 
     planted.setattr(Member, "_append", stored_at_once)

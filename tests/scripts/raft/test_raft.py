@@ -17,7 +17,6 @@ from controller.raft import QuorumState, RaftNode
 from controller.voters import Voter, VoterSet
 from protocol.errors import KafkaError
 from protocol.records.metadata import NoOpRecord
-from tests.scripts.conftest import Script, Step
 
 
 class Machine:
@@ -27,10 +26,10 @@ class Machine:
         self.node = None
         self.ready = None
 
-    def run(self, step: Step) -> str:
+    def run(self, step):
         return getattr(self, "do_" + step.command)(step)
 
-    def do_start(self, step: Step) -> str:
+    def do_start(self, step):
         voters = VoterSet([Voter(int(number), bytes(16)) for number in step.list("voters")])
         self.node = RaftNode(
             1,
@@ -44,18 +43,18 @@ class Machine:
         )
         return self.do_show(step)
 
-    def do_campaign(self, step: Step) -> str:
+    def do_campaign(self, step):
         self.node.campaign()
         return self.do_show(step)
 
-    def do_propose(self, step: Step) -> str:
+    def do_propose(self, step):
         try:
             entry = self.node.propose([NoOpRecord()] * step.int("n"))
         except KafkaError as error:
             return str(error)
         return f"{entry.base_offset} to {entry.next_offset - 1} in epoch {entry.epoch}"
 
-    def do_ready(self, _step: Step) -> str:
+    def do_ready(self, _step):
         self.ready = self.node.ready()
         if self.ready is None:
             return "nothing"
@@ -68,14 +67,14 @@ class Machine:
             lines.append(f"append: {entry.base_offset} in epoch {entry.epoch}: {kinds}")
         return "\n".join([*lines, f"committed: below {self.ready.high_watermark}"])
 
-    def do_done(self, step: Step) -> str:
+    def do_done(self, step):
         self.node.advance(self.ready)
         return self.do_show(step)
 
-    def do_show(self, _step: Step) -> str:
+    def do_show(self, _step) -> str:
         node = self.node
         return f"{node.role.value} in epoch {node.epoch}, committed below {node.high_watermark} of {node.end_offset}"
 
 
-def test_raft(script: Script) -> None:
+def test_raft(script) -> None:
     script.run(Machine().run)

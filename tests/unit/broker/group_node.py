@@ -133,8 +133,7 @@ class GroupNode:
             self.sync(joined.member_id, joined.generation, group, instance=instance, to={joined.member_id: b"all"})
         )
         assert synced.assignment == b"all", synced
-        result: str = joined.member_id
-        return result
+        return joined.member_id
 
     def offset(self, topic: str = "t", partition: int = 0, group: str = "g") -> int | None:
         """Look up a committed offset."""

@@ -51,8 +51,7 @@ def fetch(
 
 
 def newest(three: WholeCluster) -> SnapshotId:
-    result: SnapshotId = three.until(lambda: three.broker(three.active).controller._log.newest_snapshot)
-    return result
+    return three.until(lambda: three.broker(three.active).controller._log.newest_snapshot)
 
 
 def test_a_snapshot_comes_part_by_part(three: WholeCluster) -> None:

@@ -14,8 +14,7 @@ KEY = ApiKey.SYNC_GROUP
 
 @pytest.fixture
 def member(group_node: GroupNode) -> str:
-    result: str = group_node.wait(group_node.host().join()).member_id
-    return result
+    return group_node.wait(group_node.host().join()).member_id
 
 
 def sync(node: GroupNode, version: int, member_id: str, **changes: Any) -> Any:

@@ -18,7 +18,6 @@ from controller.raft_messages import QuorumState
 from controller.voters import Voter, VoterSet
 from protocol.errors import ErrorCode, InvariantError, KafkaError
 from protocol.records.metadata import ConfigRecord, RemoveTopicRecord
-from tests.typed import present
 from tests.unit.broker.node import VirtualLoop
 
 EMPTY = MetadataImage(cluster_id="cluster")
@@ -117,7 +116,7 @@ def test_what_a_command_raises_is_its_answer_and_no_others(controller: Controlle
     refused, taken = controller.queue.submit(refuse), controller.submit(setting("2"))
     controller.decide()
     controller.apply()
-    assert present(refused.exception()).code is ErrorCode.INVALID_REQUEST
+    assert refused.exception().code is ErrorCode.INVALID_REQUEST
     assert taken.exception() is None
 
 
@@ -133,7 +132,7 @@ def test_the_image_after_an_entry_is_the_one_that_it_was_decided_with(controller
     controller.submit()
     controller.decide()
     end = controller.node.end_offset
-    assert values(present(controller.queue.image_after(end))) == ["2"]
+    assert values(controller.queue.image_after(end)) == ["2"]
     assert controller.queue.image_after(end - 1) is None
     controller.apply()
     assert controller.queue.image_after(end) is None
@@ -145,7 +144,7 @@ def test_refused_proposals_take_along_what_was_decided_on_them_and_nothing_that_
     controller.decide()
     waits = controller.queue.submit(lambda image: Decision((), values(image)))
     controller.queue.refuse(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "full"))
-    assert present(first.exception()).code is on_it.exception().code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert first.exception().code is on_it.exception().code is ErrorCode.KAFKA_STORAGE_ERROR
     controller.decide()
     controller.apply()
     assert waits.result() == [], "it is decided on the image without them"
@@ -158,7 +157,7 @@ def test_what_was_stored_before_the_refused_proposals_stays_and_is_decided_on(co
     refused = controller.submit(setting("3"))
     controller.decide()
     controller.queue.refuse(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "full"), end)
-    assert present(refused.exception()).code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert refused.exception().code is ErrorCode.KAFKA_STORAGE_ERROR
     assert not stored.done()
     later = controller.queue.submit(lambda image: Decision((), values(image)))
     controller.decide()
@@ -171,7 +170,7 @@ def test_who_loses_the_lead_answers_everything_with_that(controller: Controller)
     controller.decide()
     queued = controller.submit()
     controller.queue.fail(KafkaError(ErrorCode.NOT_CONTROLLER, "another leads"))
-    assert present(decided.exception()).code is queued.exception().code is ErrorCode.NOT_CONTROLLER
+    assert decided.exception().code is queued.exception().code is ErrorCode.NOT_CONTROLLER
     assert not controller.queue
     controller.image = apply_records(EMPTY, [setting("9")], offset=8, epoch=2)
     again = controller.queue.submit(lambda image: Decision((), values(image)))

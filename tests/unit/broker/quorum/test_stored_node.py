@@ -20,7 +20,6 @@ from protocol.schema import Message
 from storage.checkpoint import MetaProperties
 from storage.disk import OsDisk
 from storage.log_directory import LogDirectory
-from tests.typed import present
 from tests.unit.broker.whole_cluster import CONTROLLER, node_settings
 
 OWN = b"d" * 16
@@ -44,8 +43,8 @@ def start(tmp_path: Path) -> Iterator[Callable[..., StoredNode]]:
         if not records:
             return found
         flush = found.log.append([Entry(found.log.end_offset, epoch, records)], 1)
-        present(flush).sync()
-        present(flush).finish()
+        flush.sync()
+        flush.finish()
         stop()
         return start(settings)
 
