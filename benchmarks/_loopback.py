@@ -141,7 +141,8 @@ class Server(NamedTuple):
 def request_frame(key: ApiKey, version: int, request: Any) -> bytes:
     """Return a request as it goes over the wire."""
     frame = encode_request_header(RequestHeader(key, version, 1, "benchmark")) + request.encode(version)
-    return struct.pack(">i", len(frame)) + frame
+    result: bytes = struct.pack(">i", len(frame)) + frame
+    return result
 
 
 def create_topic(port: int, name: str, partitions: int, configs: Mapping[str, str] | None = None) -> bytes:

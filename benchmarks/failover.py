@@ -34,6 +34,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from benchmarks._cluster import BARNABAS, CLUSTERS, NODES, Cluster, Command, running
 from benchmarks._rows import in_turn
 from tests.chaos.network import CLIENTS, Link, Network
+from tests.typed import present
 
 SILENT = {"log_level": 0}
 DEADLINE_S = 60.0
@@ -127,7 +128,7 @@ def stored(bootstrap: str, topic: str) -> Counter[int]:
         for message in consumer.consume(5000, 0.1):
             if message.error() is None:
                 found[int(message.value())] += 1
-            elif message.error().code() == KafkaError._PARTITION_EOF:
+            elif present(message.error()).code() == KafkaError._PARTITION_EOF:
                 consumer.close()
                 return found
     raise RuntimeError(f"{topic} was not read to its end within {DEADLINE_S:g} s")

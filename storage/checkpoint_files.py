@@ -43,6 +43,11 @@ class Checkpointed(NamedTuple):
         """Return up to where a log that may be compacted is; where nobody knows, none is refused for its gaps later."""
         return (self.files[CLEANED_TO] or {}).get(key, log_start_offset)
 
+    def known_cleaned_to(self, key: TopicPartition) -> int | None:
+        """Return the offset up to which a log is compacted, 0 if it never was; None if the file was lost."""
+        cleaned = self.files[CLEANED_TO]
+        return None if cleaned is None else cleaned.get(key, 0)
+
 
 class _Unopened(NamedTuple):
     """A log that could not be opened: where it is, and its offset in each file that names it."""

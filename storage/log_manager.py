@@ -133,6 +133,7 @@ class LogManager:
                     log_start_offset=checkpointed.offset(LOG_STARTS, key),
                     high_watermark=checkpointed.offset(HIGH_WATERMARKS, key),
                     compacted=compacted,
+                    cleaned_to=checkpointed.known_cleaned_to(key),
                 )
                 if log is None:
                     self._checkpoints.could_not_open(directory, key, checkpointed)
@@ -369,6 +370,7 @@ class LogManager:
         log_start_offset: int = 0,
         high_watermark: int = 0,
         compacted: bool | None = None,
+        cleaned_to: int | None = None,
     ) -> Log | None:
         try:
             log = open_log(
@@ -383,6 +385,7 @@ class LogManager:
                 log_start_offset=log_start_offset,
                 high_watermark=high_watermark,
                 compacted=compacted,
+                cleaned_to=cleaned_to,
             )
         except KafkaError as error:
             self.problems.append(str(error))

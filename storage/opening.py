@@ -36,11 +36,13 @@ def open_log(
     log_start_offset: int = 0,
     high_watermark: int = 0,
     compacted: bool | None = None,
+    cleaned_to: int | None = None,
     name: str = "",
 ) -> Log:
     """Open the log of a partition in `directory`, or make it; recover it unless the last stop was `clean`.
 
-    The offsets are those of the directory's checkpoints, and so is whether it may be `compacted`: None to look there.
+    The offsets are those of the directory's checkpoints, and so is whether it may be `compacted` (None to look there),
+    and up to where (`cleaned_to`, None if not known).
     What recovery did is in `Log.recovery`. A log under another `name` than its partition's is a copy that is being
     made (`log_moves.py`).
     """
@@ -55,6 +57,7 @@ def open_log(
                 log_start_offset=log_start_offset,
                 high_watermark=high_watermark,
                 compacted=compacted,
+                cleaned_to=cleaned_to,
                 index_interval_bytes=config.index_interval_bytes,
                 now_ms=now_ms,
             )
@@ -79,6 +82,7 @@ def _open_parts(
     log_start_offset: int,
     high_watermark: int,
     compacted: bool | None,
+    cleaned_to: int | None,
     index_interval_bytes: int,
     now_ms: int,
 ) -> LogParts:
@@ -108,6 +112,7 @@ def _open_parts(
         recovery_point=recovery_point,
         log_start_offset=log_start_offset,
         compacted=compacted,
+        cleaned_to=cleaned_to,
         index_interval_bytes=index_interval_bytes,
         now_ms=now_ms,
     )

@@ -18,7 +18,7 @@ from protocol.errors import KafkaError
 from storage.disk import Disk
 from storage.leader_epochs import LeaderEpochs
 from storage.producer_snapshot import SNAPSHOT_SUFFIX, snapshot_offsets
-from storage.refusal import end_offset, is_compacted, refuse_log_start, refuse_segments
+from storage.refusal import end_offset, is_compacted, is_loss, refuse_log_start, refuse_segments
 from storage.segment import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
@@ -95,6 +95,7 @@ def recover_segments(
     recovery_point: int,
     log_start_offset: int,
     compacted: bool | None,
+    cleaned_to: int | None,
     index_interval_bytes: int,
     now_ms: int,
 ) -> Recovered:
@@ -102,7 +103,8 @@ def recover_segments(
 
     `names` are those of the files there, in their order, and `epochs` is brought in line with what the log holds.
     `recovery_point` is the offset below which all was synced and `log_start_offset` the one below which records were
-    deleted, as far as is known; `compacted` is as for `refuse_segments`.
+    deleted, as far as is known; `compacted` is as for `refuse_segments`. `cleaned_to` is the offset up to which the log
+    is compacted by the data directory's checkpoint, None if that is not known.
     """
     found = names
     if [name for name in names if name.endswith(_UNFINISHED)]:
@@ -154,7 +156,10 @@ def recover_segments(
                 unflushed
                 and not removed
                 and _ends_early(segment, following)
-                and not is_compacted(disk, directory, names, bases[: number + 1], compacted)
+                and (
+                    is_loss(following, cleaned_to)
+                    or not is_compacted(disk, directory, names, bases[: number + 1], compacted)
+                )
             ):
                 removed = _remove_behind(disk, directory, bases[number:])
             if removed:

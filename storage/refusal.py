@@ -186,6 +186,15 @@ def is_compacted(
     return any(_shows_gaps(disk, directory, base) for base in bases)
 
 
+def is_loss(following: int | None, cleaned_to: int | None) -> bool:
+    """Return whether a gap before the segment that begins at `following` is a loss in a compacted log too.
+
+    Neither compaction nor replication leaves a gap between segments here. Apache Kafka's compaction does, below the
+    offset `cleaned_to` of its checkpoint; None if that is not known.
+    """
+    return following is not None and cleaned_to is not None and following > cleaned_to
+
+
 def cleaned_offsets(disk: Disk, directory: str) -> dict[TopicPartition, int] | None:
     """Return up to where the logs in a data directory are compacted; None if nobody knows which of them are.
 

@@ -6,8 +6,9 @@ that horizon: now and `delete.retention.ms`, kept in the header in the place of 
 reader that begins before has that long to see them.
 
 What is left keeps its base offset, last offset delta, epochs, sequence and codec. An empty batch stays where it has a
-producer's last sequence or marker, and where it is the last that can be compacted, so that the log still says where
-it ends. Source: `MemoryRecords.filterTo` and `Cleaner` of Apache Kafka, as to what they decide.
+producer's last sequence or marker, and where it is the last of its new segment, so that segments still follow on each
+other: after a power cut, a gap between two segments is a loss. Source: `MemoryRecords.filterTo` and `Cleaner` of Apache
+Kafka, as to what they decide; Kafka keeps only the last batch of the cleanable range.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,7 +39,7 @@ class LastBatch(NamedTuple):
 class BatchCleaner:
     """What a pass knows when it rewrites batches."""
 
-    __slots__ = ("_end_offset", "_horizon_ms", "_now_ms", "_offsets", "_producers", "_transactions")
+    __slots__ = ("_horizon_ms", "_now_ms", "_offsets", "_producers", "_transactions", "segment_end_offset")
 
     def __init__(
         self,
@@ -46,15 +47,16 @@ class BatchCleaner:
         transactions: Transactions,
         producers: Mapping[int, LastBatch],
         *,
-        end_offset: int,
+        segment_end_offset: int,
         now_ms: int,
         delete_retention_ms: int,
     ) -> None:
-        """Take the keys, the `producers` as of the pass's begin, and where what can be compacted ends."""
+        """Take the keys, the `producers` as of the pass's begin, and where the first new segment is to end."""
         self._offsets = offsets
         self._transactions = transactions
         self._producers = producers
-        self._end_offset = end_offset
+        self.segment_end_offset = segment_end_offset
+        """The offset at which the segment behind the one being written begins."""
         self._now_ms = now_ms
         self._horizon_ms = now_ms + delete_retention_ms
 
@@ -118,7 +120,7 @@ class BatchCleaner:
             needed = header.is_control and header.producer_epoch == last.epoch
         else:
             needed = header.last_offset == last.last_offset
-        if not needed and header.next_offset != self._end_offset:
+        if not needed and header.next_offset != self.segment_end_offset:
             return None
         bare = header._replace(
             attributes=header.attributes & ~DELETE_HORIZON_BIT, base_timestamp=NO_TIMESTAMP, record_count=0

@@ -163,7 +163,7 @@ class Compaction:
             self._offsets,
             transactions,
             producers,
-            end_offset=end_offset,
+            segment_end_offset=end_offset,
             now_ms=self._now_ms(),
             delete_retention_ms=self._config.delete_retention_ms,
         )
@@ -172,7 +172,9 @@ class Compaction:
         if log.cleaned_to is None:
             self._announce()
         following = next((one.base_offset for one in segments[len(known) :]), end_offset)
-        for group in group_segments(known, following, self._config):
+        groups = list(group_segments(known, following, self._config))
+        for number, group in enumerate(groups, 1):
+            cleaner.segment_end_offset = groups[number][0].base_offset if number < len(groups) else following
             yield from self._rewrite(group, cleaner, transactions)
         log.cleaned_to = self.cleaned_to = cleaned_to
 

@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
 
+from tests.typed import present
+
 # librdkafka writes to standard error without end while a broker is gone.
 SILENT = {"log_level": 0}
 KEYS = 7
@@ -137,13 +139,13 @@ def read_all(bootstrap: str, partitions: Iterable[Partition]) -> Stored:
     while unread:
         assert time.monotonic() < deadline, f"{unread} were not read to their ends"
         for message in consumer.consume(5000, 0.5):
-            partition = Partition(message.topic(), message.partition())
+            partition = Partition(present(message.topic()), present(message.partition()))
             error = message.error()
             if error is not None:
                 assert error.code() == KafkaError._PARTITION_EOF, error
                 unread.discard(partition)
                 continue
-            number = int(message.value().split(b" ", 1)[0])
+            number = int(present(message.value()).split(b" ", 1)[0])
             assert message.key() == key_of(number)
             assert message.offset() not in numbers[partition]
             numbers[partition][message.offset()] = number

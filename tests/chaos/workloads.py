@@ -31,6 +31,7 @@ from tests.chaos.history.events import (
 )
 from tests.chaos.history.events import Producer as ProducerEvent
 from tests.oracles.apache_kafka import kafka_tool
+from tests.typed import present
 
 TOPIC = "proof"
 PARTITIONS = 6
@@ -145,7 +146,7 @@ class LibrdkafkaProducer:
     def _accepted(self, partition: int, value: str) -> bool:
         def delivered(error: KafkaError | None, message: Message) -> None:
             if error is None:
-                self._tell(Acknowledged(self._name, name_of(partition), value, message.offset()))
+                self._tell(Acknowledged(self._name, name_of(partition), value, present(message.offset())))
             else:
                 self._tell.failed(self._name, error)
                 never = error.code() in NEVER_SENT
@@ -198,7 +199,9 @@ def by_partition(messages: list[Message]) -> Iterator[tuple[str, Records]]:
     found: dict[str, Records] = {}
     for message in messages:
         if message.error() is None:
-            found.setdefault(name_of(message.partition()), []).append((message.offset(), message.value().decode()))
+            found.setdefault(name_of(present(message.partition())), []).append(
+                (message.offset(), present(message.value()).decode())
+            )
     yield from found.items()
 
 
@@ -299,7 +302,7 @@ def read_back(bootstrap: str, tell: Tell, timeout_s: float) -> None:
         for message in consumer.consume(5000, 0.2):
             error = message.error()
             if error is None:
-                records[message.partition()].append((message.offset(), message.value().decode()))
+                records[message.partition()].append((message.offset(), present(message.value()).decode()))
             elif error.code() == KafkaError._PARTITION_EOF:
                 unread.discard(message.partition())
     consumer.close()

@@ -119,7 +119,8 @@ class Admin:
         replica = TopicPartitionReplica(TOPIC, 0, 1)
         result = self._client.alter_replica_log_dirs({replica: to})
         assert result[replica].errno == 0
-        return to
+        result: str = to
+        return result
 
 
 def write_until_moved(writer: Writer, admin: Admin, target: str) -> None:

@@ -267,7 +267,8 @@ class Both:
             for side in self.sides
         )
         assert ours == kafkas, f"{ours} is not {kafkas}"
-        return ours
+        result: list[Any] = ours
+        return result
 
     def delete(self, *groups: str, version: int = 2) -> Any:
         return self.same(ApiKey.DELETE_GROUPS, version, lambda _: {"groups_names": list(groups)})

@@ -1,5 +1,7 @@
 """Every declared message and stored record, field by field, against Apache Kafka's own definition of it."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import pytest
@@ -20,7 +22,9 @@ def definitions() -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("message", declared_messages(), ids=lambda message: message.__name__)
-def test_a_message_is_declared_as_kafka_defines_it(message, definitions) -> None:
+def test_a_message_is_declared_as_kafka_defines_it(
+    message: type[Message], definitions: dict[str, dict[str, Any]]
+) -> None:
     kafka = definitions[message.__name__]
     assert versions_of(message) == versions(kafka["validVersions"])
     assert kafka.get("apiKey") == message.API_KEY
@@ -30,7 +34,7 @@ def test_a_message_is_declared_as_kafka_defines_it(message, definitions) -> None
     assert ours(message, message) == theirs(kafka["fields"], versions_of(message), commons)
 
 
-def test_the_api_table_is_kafkas(definitions) -> None:
+def test_the_api_table_is_kafkas(definitions: dict[str, dict[str, Any]]) -> None:
     requests = {
         definition["apiKey"]: definition
         for definition in definitions.values()

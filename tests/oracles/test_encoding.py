@@ -1,5 +1,7 @@
 """The bytes of every message in every version, and the errors, against what Apache Kafka's own classes say."""
 
+from __future__ import annotations
+
 import base64
 import json
 import subprocess
@@ -66,14 +68,16 @@ def kafka_says(samples: list[tuple[Message, int]]) -> tuple[list[str], list[str]
     return errors.splitlines(), encoded.splitlines()
 
 
-def test_messages_are_written_as_kafka_writes_them(samples, kafka_says) -> None:
+def test_messages_are_written_as_kafka_writes_them(
+    samples: list[tuple[Message, int]], kafka_says: tuple[list[str], list[str]]
+) -> None:
     encoded = kafka_says[1][len(HEADERS) :]
     assert len(encoded) == len(samples)
     for (message, version), theirs in zip(samples, encoded, strict=True):
         assert message.encode(version).hex() == theirs, (version, message)
 
 
-def test_headers_are_written_as_kafka_writes_them(kafka_says) -> None:
+def test_headers_are_written_as_kafka_writes_them(kafka_says: tuple[list[str], list[str]]) -> None:
     ours = [
         encode_request_header(RequestHeader(ApiKey.FETCH, 10 + version, 7, client_id))
         for version in (1, 2)
@@ -82,7 +86,7 @@ def test_headers_are_written_as_kafka_writes_them(kafka_says) -> None:
     assert [header.hex() for header in ours] == kafka_says[1][: len(HEADERS)]
 
 
-def test_the_errors_are_kafkas(kafka_says) -> None:
+def test_the_errors_are_kafkas(kafka_says: tuple[list[str], list[str]]) -> None:
     errors, _ = kafka_says
     ours = [f"{code.value} {code.name} {str(code.retriable).lower()}" for code in ErrorCode]
     assert sorted(ours) == sorted(errors)

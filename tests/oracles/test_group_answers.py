@@ -11,11 +11,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from itertools import count
+from typing import Any
 
 import pytest
 
 from protocol.api import ApiKey
 from tests.oracles.both_groups import MISSING, Both
+from tests.raw_client import RawClient
 
 TOPIC = "topic"
 WIDE = "wide"
@@ -34,7 +36,7 @@ def brokers(bootstraps: tuple[str, str]) -> Iterator[Both]:
         side.begin()
 
 
-def _await_coordinator(client) -> None:
+def _await_coordinator(client: RawClient) -> None:
     deadline = time.monotonic() + 60
     while client.call(ApiKey.FIND_COORDINATOR, 3, key="any", key_type=0).error_code or (
         client.call(ApiKey.OFFSET_FETCH, 7, group_id="any", topics=[]).error_code
@@ -55,7 +57,7 @@ def group() -> str:
     return f"g{next(NAMES)}."
 
 
-def alone(both: Both, group: str, **more) -> None:
+def alone(both: Both, group: str, **more: Any) -> None:
     """Make a stable group of m1, in generation 1."""
     member = ""
     if more.get("group_instance_id") is None:
@@ -64,7 +66,7 @@ def alone(both: Both, group: str, **more) -> None:
     assert both.sync("a", group, "m1", 1, assignments={"m1": b"one"}, **instance(more))["error_code"] == 0
 
 
-def instance(more) -> dict:
+def instance(more: dict[str, Any]) -> dict[str, Any]:
     return {key: more[key] for key in ("group_instance_id",) if key in more}
 
 
@@ -92,7 +94,9 @@ class TestJoin:
         ],
         ids=repr,
     )
-    def test_what_is_refused_where_there_is_no_group(self, both: Both, group: str, version: int, wrong) -> None:
+    def test_what_is_refused_where_there_is_no_group(
+        self, both: Both, group: str, version: int, wrong: dict[str, Any]
+    ) -> None:
         assert both.join("a", group, version=version, **wrong)["error_code"]
 
     @pytest.mark.parametrize("version", range(10))
@@ -113,7 +117,9 @@ class TestJoin:
         ],
         ids=repr,
     )
-    def test_what_is_refused_where_there_is_one(self, both: Both, group: str, version: int, wrong) -> None:
+    def test_what_is_refused_where_there_is_one(
+        self, both: Both, group: str, version: int, wrong: dict[str, Any]
+    ) -> None:
         alone(both, group)
         assert both.join("b", group, version=version, **wrong)["error_code"]
 

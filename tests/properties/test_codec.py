@@ -10,17 +10,24 @@ from hypothesis import strategies as st
 from protocol.errors import DecodeError
 from protocol.fields import fields_of
 from protocol.primitives import put_uvarint
+from protocol.schema import Message
 from tests.declared import all_versions, plain_encode, random_message
 from tests.examples import examples
 
-VERSIONS = [pytest.param(*one, id=f"{one[0].__name__}-{one[1]}") for one in all_versions()]
+FLEXIBLE = [one for one in all_versions() if one[1] >= one[0].FLEXIBLE_FROM]
 few = settings(max_examples=examples(5), deadline=None)
 
 
-@pytest.mark.parametrize(("message", "version"), VERSIONS)
+def named(value: type[Message] | int) -> str:
+    return value.__name__ if isinstance(value, type) else str(value)
+
+
+@pytest.mark.parametrize(("message", "version"), all_versions(), ids=named)
 @few
 @given(random=st.randoms(use_true_random=False))
-def test_a_message_is_written_as_the_plain_codec_writes_it_and_read_back(message, version, random) -> None:
+def test_a_message_is_written_as_the_plain_codec_writes_it_and_read_back(
+    message: type[Message], version: int, random: Random
+) -> None:
     value = random_message(random, message, version)
     data = value.encode(version)
     assert data == plain_encode(value, version)
@@ -28,8 +35,8 @@ def test_a_message_is_written_as_the_plain_codec_writes_it_and_read_back(message
     assert message.decode(memoryview(bytearray(b"head" + data)), version, 4) == value
 
 
-@pytest.mark.parametrize(("message", "version"), VERSIONS)
-def test_a_message_that_ends_early_or_late_is_refused(message, version) -> None:
+@pytest.mark.parametrize(("message", "version"), all_versions(), ids=named)
+def test_a_message_that_ends_early_or_late_is_refused(message: type[Message], version: int) -> None:
     data = random_message(Random(7), message, version).encode(version)
     step = max(1, len(data) // 40)
     for size in [*range(0, len(data), step), len(data) - 1]:
@@ -41,10 +48,10 @@ def test_a_message_that_ends_early_or_late_is_refused(message, version) -> None:
             message.decode(data + b"\0", version)
 
 
-@pytest.mark.parametrize(("message", "version"), VERSIONS)
+@pytest.mark.parametrize(("message", "version"), all_versions(), ids=named)
 @few
 @given(random=st.randoms(use_true_random=False))
-def test_damage_ends_in_a_message_or_a_decode_error(message, version, random) -> None:
+def test_damage_ends_in_a_message_or_a_decode_error(message: type[Message], version: int, random: Random) -> None:
     damaged = bytearray(random_message(random, message, version).encode(version))
     for _ in range(min(4, len(damaged))):
         damaged[random.randrange(len(damaged))] = random.choice((0, 1, 0x7F, 0x80, 0xFF))
@@ -52,10 +59,8 @@ def test_damage_ends_in_a_message_or_a_decode_error(message, version, random) ->
         message.decode(damaged, version)
 
 
-@pytest.mark.parametrize(
-    ("message", "version"), [param for param in VERSIONS if param.values[1] >= param.values[0].FLEXIBLE_FROM]
-)
-def test_tagged_fields_of_the_future_are_passed_over(message, version) -> None:
+@pytest.mark.parametrize(("message", "version"), FLEXIBLE, ids=named)
+def test_tagged_fields_of_the_future_are_passed_over(message: type[Message], version: int) -> None:
     value = random_message(Random(3), message, version)
     for field in fields_of(message):
         if field.is_tagged_at(version):

@@ -7,6 +7,7 @@ one stable generation, and has the assignment that its leader made for it. Nobod
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from random import Random
 
 from hypothesis import given, settings
@@ -26,7 +27,7 @@ REBALANCE_MS = 15_000
 
 
 class Silence:
-    def info(self, message, *args) -> None:
+    def info(self, message: str, *args: object) -> None:
         message % args
 
     debug = info
@@ -146,7 +147,7 @@ class Cluster:
     def turn(self) -> Turn:
         return Turn(self.now, int(self.now * 1000), self.settings, self.timers, self.random, Silence())
 
-    def ask(self, client: Client, rule) -> None:
+    def ask(self, client: Client, rule: Callable[[Shard, Turn, tuple[Client, int]], object]) -> None:
         self.asked += 1
         client.waits_for = self.asked
         turn = self.turn()
@@ -280,7 +281,7 @@ STEPS = st.lists(
 
 @settings(max_examples=examples(150), deadline=None)
 @given(STEPS)
-def test_when_it_is_quiet_everybody_alive_is_in_one_stable_generation(steps) -> None:
+def test_when_it_is_quiet_everybody_alive_is_in_one_stable_generation(steps: list[tuple[str, int, float]]) -> None:
     cluster = Cluster()
     for what, which, seconds in steps:
         act(cluster, what, which)

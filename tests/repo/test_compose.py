@@ -21,6 +21,7 @@ from storage.disk import OsDisk
 from tests.broker_process import COMMAND
 from tests.repo.tree import ROOT
 from tests.setups import prepared, require, run
+from tests.typed import present
 
 LOADER = Path(__file__).parent / "compose"
 PROJECT = Callable[..., dict[str, Any]]
@@ -37,7 +38,8 @@ def project() -> PROJECT:
         clean = {name: value for name, value in os.environ.items() if name != "ADVERTISE"}
         command = [built / "load", ROOT / "docker-compose.yml"]
         printed = subprocess.run(command, env=clean | environment, capture_output=True, check=True).stdout
-        return json.loads(printed)["services"]
+        result: dict[str, Any] = json.loads(printed)["services"]
+        return result
 
     return load
 
@@ -49,7 +51,7 @@ def stages() -> dict[str, list[tuple[str, str]]]:
     for line in text.splitlines():
         instruction, _, rest = line.strip().partition(" ")
         if instruction == "FROM":
-            base, name = re.fullmatch(r"(\S+) AS (\S+)", rest).groups()
+            base, name = present(re.fullmatch(r"(\S+) AS (\S+)", rest)).groups()
             current = found[name] = list(found.get(base, []))
         elif instruction and not instruction.startswith("#"):
             current.append((instruction, rest.strip()))
@@ -117,7 +119,9 @@ def test_brokers_started_so_serve_on_both_listeners(project: PROJECT, tmp_path: 
             with open(tmp_path / f"log{number}", "w+b") as log:
                 brokers.append(subprocess.Popen([*COMMAND, *command], stdout=subprocess.PIPE, stderr=log))
         for number, broker in enumerate(brokers, 1):
-            assert broker.stdout.readline().startswith(b"ready: localhost:"), (tmp_path / f"log{number}").read_text()
+            assert present(broker.stdout).readline().startswith(b"ready: localhost:"), (
+                tmp_path / f"log{number}"
+            ).read_text()
         inside, outside = ports["broker-1:29092"], ports["broker-3:9094"]
         run(*COMMAND, "topic", "create", "made-inside", "--brokers", f"localhost:{inside}")
         assert run(*COMMAND, "topic", "list", "-q", "--brokers", f"localhost:{outside}") == "made-inside\n"

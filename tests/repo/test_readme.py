@@ -19,6 +19,7 @@ from tests.broker_process import COMMAND, free_address
 from tests.repo.readme import INTERRUPT, Block, prints, sections
 from tests.repo.tree import ROOT
 from tests.setups import require
+from tests.typed import present
 
 # How commands begin that other tests run, and which tests those are.
 RUN_ELSEWHERE = {
@@ -95,7 +96,7 @@ class Reader:
                 text=True,
                 start_new_session=True,
             )
-        said = started.stdout.readline()
+        said = present(started.stdout).readline()
         if not said:
             started.communicate()
             pytest.fail(f"{command}: {(self.folder / 'broker.log').read_text().splitlines()[-1]}")

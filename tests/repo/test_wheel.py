@@ -17,6 +17,7 @@ from hatchling.builders.wheel import WheelBuilder
 from barnabas import __version__
 from tests.repo.tree import ROOT, files, modules
 from tests.setups import run
+from tests.typed import present
 
 SERVER = ("broker", "controller", "protocol", "storage")
 HOSTILE = "raise SystemExit('a module of the user reached the broker')"
@@ -101,7 +102,7 @@ def test_a_broker_serves_whatever_modules_its_user_has(installed: Path, tmp_path
     command = [barnabas, "serve", "--listen", "127.0.0.1:0", "--data-dir", "data", "--topic", "letters:2"]
     with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) as broker:
         try:
-            ready = broker.stdout.readline()
+            ready = present(broker.stdout).readline()
             assert ready.startswith("ready: 127.0.0.1:")
             environment["BARNABAS_BROKERS"] = ready.split()[1]
             say(barnabas, "produce", "letters", said="alpha\nbeta\n", cwd=tmp_path, env=environment)
@@ -118,7 +119,7 @@ def test_the_installed_commands_write_and_read_every_codec(installed: Path, tmp_
     serve = [barnabas, "serve", "--listen", "127.0.0.1:0", "--ephemeral"]
     with subprocess.Popen(serve, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as broker:
         try:
-            environment = {**os.environ, "BARNABAS_BROKERS": broker.stdout.readline().split()[1]}
+            environment = {**os.environ, "BARNABAS_BROKERS": present(broker.stdout).readline().split()[1]}
             lines = {codec: f"{codec * 100}\n" for codec in ("gzip", "snappy", "lz4", "zstd")}
             for codec, line in lines.items():
                 say(barnabas, "produce", "words", "-z", codec, said=line, cwd=tmp_path, env=environment)

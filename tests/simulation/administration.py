@@ -23,6 +23,7 @@ from tests.simulation.client import Address, Client, Lost
 from tests.simulation.history import History
 from tests.simulation.violation import Invariant
 from tests.simulation.workload import PATIENCE, Topic
+from tests.typed import present
 
 _TOPIC_RESOURCE = 2
 _UPGRADE, _SAFE_DOWNGRADE = 1, 2
@@ -33,6 +34,7 @@ _HARD = PATIENCE - {ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTI
 
 async def create_topic(client: Client, name: str, partitions: int, replicas: int, config: dict[str, str]) -> Topic:
     """Create a topic, however often it takes; return it once it is known to be there."""
+    compacted = "compact" in config.get("cleanup.policy", "")
     configs = [CreateTopicsRequest.Topic.Config(name=key, value=value) for key, value in config.items()]
     wanted = CreateTopicsRequest.Topic(
         name=name, num_partitions=partitions, replication_factor=replicas, assignments=[], configs=configs
@@ -45,11 +47,11 @@ async def create_topic(client: Client, name: str, partitions: int, replicas: int
             [one] = answer.topics
             code = ErrorCode(one.error_code)
             if code is ErrorCode.NONE:
-                return Topic(name, one.topic_id, partitions)
+                return Topic(name, one.topic_id, partitions, compacted=compacted)
             if code is ErrorCode.TOPIC_ALREADY_EXISTS:
                 found = await describe(client, name)
                 if found is not None:
-                    return Topic(name, found.topic_id, len(found.partitions))
+                    return Topic(name, found.topic_id, len(found.partitions), compacted=compacted)
             else:
                 few = client.world.clustered and code is ErrorCode.INVALID_REPLICATION_FACTOR
                 client.world.check(
@@ -80,6 +82,26 @@ async def keep_eligible_replicas(client: Client, keep: bool) -> None:
                 code in PATIENCE,
                 f"{ELR_VERSION} is refused: {code.name}: {answer.error_message}",
             )
+        except Lost:
+            pass
+        await client.pause(0.3)
+
+
+async def set_config(client: Client, topic: str, name: str, value: str) -> None:
+    """Set a topic's setting, however often it takes."""
+    config = IncrementalAlterConfigsRequest.Resource.Config(name=name, config_operation=0, value=value)
+    resource = IncrementalAlterConfigsRequest.Resource(
+        resource_type=_TOPIC_RESOURCE, resource_name=topic, configs=[config]
+    )
+    while True:
+        try:
+            answer = await client.call(
+                client.any_broker(), ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource], validate_only=False
+            )
+            code = ErrorCode(answer.responses[0].error_code)
+            if code is ErrorCode.NONE:
+                return
+            client.world.check(Invariant.ADMIN_ANSWERS, code in PATIENCE, f"{name} of {topic}: {code.name}")
         except Lost:
             pass
         await client.pause(0.3)
@@ -229,7 +251,7 @@ class TopicAdministrator:
         answer = await client.call(address, ApiKey.FETCH, 13, max_wait_ms=0, min_bytes=0, topics=topics)
         [[one]] = [topic.partitions for topic in answer.responses]
         code = ErrorCode(one.error_code)
-        replica = client.world.host_at(address).broker.replicas.find_named(topic.name, index)
+        replica = present(client.world.host_at(address).broker).replicas.find_named(topic.name, index)
         started = self._starts < client.world.hosts[0].starts
         there = client.world.clustered or (started and replica is not None and replica.log.log_end_offset > 0)
         knows_nothing = code is ErrorCode.NONE and one.high_watermark < 1 and there  # not committed yet, after a start

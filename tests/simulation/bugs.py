@@ -21,10 +21,10 @@ from broker.quorum.metadata_log import MetadataLog
 from broker.replication.partition import Partition
 from broker.replication.replica_manager import ReplicaManager
 from protocol.errors import ErrorCode
-from storage.checkpoint_files import LOG_STARTS, CheckpointFiles
+from storage.checkpoint_files import CheckpointFiles
 from storage.flush import Flush
 from storage.log import Log
-from storage.log_directory import LogDirectory
+from storage.log_directory import LOG_STARTS, LogDirectory
 from storage.log_manager import LogManager
 from storage.producer_state import ProducerState
 from tests.simulation import cluster_bugs

@@ -310,4 +310,5 @@ def logs_watched(world: World) -> Iterator[None]:
 
 
 def _is_hosts(task: asyncio.Task[Any]) -> bool:
-    return task.get_coro().__qualname__.startswith("Host.")  # type: ignore[union-attr]
+    result: bool = task.get_coro().__qualname__.startswith("Host.")  # type: ignore[union-attr]
+    return result

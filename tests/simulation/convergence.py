@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.simulation.invariants import batches_of
+from tests.simulation.committed import batches_of
 
 if TYPE_CHECKING:
     from controller.image import PartitionImage, TopicImage
@@ -45,6 +45,8 @@ def _difference(world: World, topic: TopicImage, state: PartitionImage) -> str:
         return f"high watermarks and log ends are {ends}"
     start = max(log.log_start_offset for log in logs.values())
     [first, *others] = logs
+    if "compact" in logs[first].config.cleanup_policy:
+        return ""  # each is compacted by itself, and held against what was committed
     expected = batches_of(logs[first], start, end)
     for other in others:
         if batches_of(logs[other], start, end) != expected:

@@ -13,8 +13,29 @@ promises nothing. Offsets of groups and topics are told of in the same way.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from tests.simulation.cluster import World
 from tests.simulation.violation import Invariant
+
+ID_HEADER = b"id"
+
+
+class Content(NamedTuple):
+    """A record without its offset, as a producer sent it."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[bytes, bytes | None], ...]
+    timestamp_ms: int
+
+    @property
+    def identity(self) -> bytes:
+        """Return what tells the record from all others: producer/life/number."""
+        return next((value or b"" for name, value in self.headers if name == ID_HEADER), b"?")
+
+    def __str__(self) -> str:
+        return self.identity.decode()
 
 
 class History:
@@ -24,8 +45,8 @@ class History:
         """`always` says that records count only once they are synced."""
         self.world = world
         self.always = always
-        self.attempted: dict[bytes, bool] = {}
-        """Every value that was ever sent, and whether it may be there only once."""
+        self.attempted: dict[Content, bool] = {}
+        """Every record that was ever sent, and whether it may be there only once."""
         self.partitions: dict[tuple[str, int], PartitionHistory] = {}
         self.commits: dict[tuple[str, str, int], CommitHistory] = {}
         self.groups: dict[str, GroupHistory] = {}
@@ -66,10 +87,14 @@ class PartitionHistory:
         self._history = history
         self._name = name
         self._check = history.world.check
-        self.records: dict[int, bytes] = {}
+        self.records: dict[int, Content] = {}
+        self.epochs: dict[int, int] = {}
+        """The leader epochs of the records that were read."""
+        self.tombstones: set[bytes | None] = set()
+        """The keys of which a record without a value was ever sent."""
         self.soft: set[int] = set()
         """The offsets of those that only one replica has promised."""
-        self.repeated: set[bytes] = set()
+        self.repeated: set[Content] = set()
         """Those that were there before, and deleted."""
         self.generation = 0
         """How often some of what was read may have been lost."""
@@ -77,47 +102,53 @@ class PartitionHistory:
         """The offset below which everything has been synced."""
         self.start_floor = 0
         self.start_ceiling = 0
-        self._offsets: dict[bytes, int] = {}
+        self._offsets: dict[Content, int] = {}
 
-    def acknowledged(self, offset: int, value: bytes, *, firm: bool) -> None:
-        self._place(offset, value, "was acknowledged")
+    def acknowledged(self, offset: int, content: Content, *, firm: bool) -> None:
+        self._place(offset, content, "was acknowledged")
         if not firm:
             self.soft.add(offset)
 
-    def read(self, offset: int, value: bytes) -> None:
+    def read(self, offset: int, content: Content, leader_epoch: int) -> None:
+        known = content in self._history.attempted
         self._check(
-            Invariant.RECORDS_ARE_SENT,
-            value in self._history.attempted,
-            f"{self._name} has {value[:40]!r} at {offset}, of nobody",
+            Invariant.RECORDS_ARE_SENT, known, f"{self._name} has at {offset} what was never sent: {content!r:.200}"
         )
-        self._place(offset, value, "was read")
+        self._place(offset, content, "was read")
+        epoch = self.epochs.setdefault(offset, leader_epoch)
+        self._check(
+            Invariant.RECORDS_STAY,
+            epoch == leader_epoch,
+            f"{self._name} has {offset} in leader epoch {leader_epoch}, not {epoch}",
+        )
         self.soft.discard(offset)
 
-    def _place(self, offset: int, value: bytes, how: str) -> None:
+    def _place(self, offset: int, content: Content, how: str) -> None:
         known = self.records.get(offset)
         self._check(
             Invariant.RECORDS_STAY,
-            known in (None, value),
-            f"{self._name}: {value[:40]!r} {how} at {offset}, where {(known or b'')[:40]!r} was",
+            known in (None, content),
+            f"{self._name}: {content} {how} at {offset}, where {known} was",
         )
-        if self._history.attempted.get(value):
-            at = self._offsets.setdefault(value, offset)
+        if self._history.attempted.get(content):
+            at = self._offsets.setdefault(content, offset)
             if at < offset and at < self.start_ceiling and self._history.world.clustered:
                 # A replica that was refilled knows nothing of a producer whose records were deleted by then.
-                self.repeated.add(value)
-                at = self._offsets[value] = offset
+                self.repeated.add(content)
+                at = self._offsets[content] = offset
             self._check(
                 Invariant.RECORDS_ARE_UNIQUE,
                 at == offset,
-                f"{self._name}: {value[:40]!r} {how} at {offset}, and is at {at} too",
+                f"{self._name}: {content} {how} at {offset}, and is at {at} too",
             )
-        self.records[offset] = value
+        self.records[offset] = content
 
     def lose(self, *, always: bool) -> None:
         self.start_floor = 0  # deletions last when the process dies, and are not synced
         lost = [offset for offset in self.records if offset >= self.durable_end and (not always or offset in self.soft)]
         for offset in lost:
             self._offsets.pop(self.records.pop(offset), None)
+            self.epochs.pop(offset, None)
             self.soft.discard(offset)
         if not always:
             self.generation += 1
@@ -130,14 +161,17 @@ class PartitionHistory:
             f"{self._name} starts at {log_start_offset}, not from {floor} to {self.start_ceiling}",
         )
 
-    def complete(self, found: dict[int, bytes], log_start_offset: int) -> None:
+    def complete(self, found: dict[int, Content], log_start_offset: int, *, compacted: bool) -> None:
         """Hold all that is there against all that was promised."""
-        for offset, value in self.records.items():
-            if offset >= log_start_offset:
+        last = {content.key: offset for offset, content in sorted(found.items())} if compacted else {}
+        for offset, content in self.records.items():
+            superseded = compacted and (last.get(content.key, -1) > offset or content.key in self.tombstones)
+            if offset >= log_start_offset and not (superseded and offset not in found):
+                known = found.get(offset)
                 self._check(
                     Invariant.RECORDS_STAY,
-                    found.get(offset) == value,
-                    f"{self._name} has lost {value[:40]!r} at {offset}, of {len(found)}",
+                    known == content,
+                    f"{self._name} has lost {content} at {offset}, of {len(found)}",
                 )
 
 

@@ -12,17 +12,15 @@ Only what the host of the event has is looked at, and of its partitions only wha
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from zlib import crc32
 
-from protocol.record_batch import iter_batches
 from storage.log_config import FSYNC_ALWAYS
 from tests.simulation.cluster import Host, World
+from tests.simulation.committed import Committed, Compacted
 from tests.simulation.quorum_invariants import QuorumInvariants
 from tests.simulation.violation import Invariant
 
 if TYPE_CHECKING:
     from broker.replication.partition import Partition
-    from storage.log import Log
     from tests.simulation.history import History
     from tests.simulation.loop import Loop
 
@@ -33,7 +31,9 @@ class Seen:
     """A replica as it was after the last event of its process."""
 
     __slots__ = (
+        "cleaned_to",
         "high_watermark",
+        "known",
         "leader_epoch",
         "log_end",
         "log_start",
@@ -44,8 +44,10 @@ class Seen:
 
     def __init__(self, starts: int) -> None:
         self.starts = starts
+        self.known = False
         self.high_watermark = self.log_start = self.log_end = 0
         self.leader_epoch = self.partition_epoch = self.recovery_point = -1
+        self.cleaned_to: int | None = None
 
 
 class Invariants:
@@ -57,7 +59,7 @@ class Invariants:
         self._hosts = {host.name: host for host in world.hosts}
         self._seen: dict[tuple[str, bytes, int], Seen] = {}
         self._leaders: dict[tuple[int, bytes, int, int], str] = {}
-        self._committed: dict[tuple[int, bytes, int], list[tuple[int, int, int]]] = {}
+        self._committed: dict[tuple[int, bytes, int], Committed] = {}
         self._synced: dict[tuple[str, bytes, int], int] = {}
         self._quorum = QuorumInvariants(world)
         self.checks = 0
@@ -89,6 +91,7 @@ class Invariants:
             and log.recovery_point == seen.recovery_point
             and partition.leader_epoch == seen.leader_epoch
             and partition.partition_epoch == seen.partition_epoch
+            and log.cleaned_to == seen.cleaned_to
         ):
             return
         check, name = self._world.check, f"{partition} on {host.name}"
@@ -118,10 +121,16 @@ class Invariants:
             self._check_leader(host, partition, name, high_watermark > seen.high_watermark)
         elif log.log_end_offset < seen.log_end:
             self._check_cut(host, partition, name)
-        if high_watermark > seen.high_watermark and not log.offline:
+        if not log.offline:
             host.disk.observed = True
-            self._check_committed(host, partition, name, high_watermark)
+            if high_watermark > seen.high_watermark:
+                self._check_committed(host, partition, name, high_watermark)
+            if log.cleaned_to != seen.cleaned_to:
+                self._world.count("compactions" if seen.known else "starts of compacted logs")
+                self._committed_of(host, partition).compacted(log, check, name)
             host.disk.observed = False
+        seen.known = True
+        seen.cleaned_to = log.cleaned_to
         seen.high_watermark = high_watermark
         seen.log_end, seen.log_start = log.log_end_offset, log.log_start_offset
         seen.leader_epoch, seen.partition_epoch = partition.leader_epoch, partition.partition_epoch
@@ -143,12 +152,12 @@ class Invariants:
 
     def _check_cut(self, host: Host, partition: Partition, name: str) -> None:
         known = self._committed.get((id_of(host), partition.topic_id, partition.index))
-        if known and self._in_sync(host, partition):
+        if known is not None and self._in_sync(host, partition):
             end = partition.log.log_end_offset
             self._world.check(
                 Invariant.ISR_KEEPS_COMMITTED,
-                end >= known[-1][1],
-                f"{name} is in sync, and cut to {end}, before {known[-1][1]}",
+                end >= known.end,
+                f"{name} is in sync, and cut to {end}, before {known.end}",
             )
 
     def _check_leader(self, host: Host, partition: Partition, name: str, commits: bool) -> None:
@@ -205,21 +214,16 @@ class Invariants:
     def _check_committed(self, host: Host, partition: Partition, name: str, high_watermark: int) -> None:
         """Compare what is committed now with what anybody had committed there before; keep what is new."""
         log = partition.log
-        known = self._committed.setdefault((id_of(host), partition.topic_id, partition.index), [])
-        end = known[-1][1] if known else 0
         begin = max(log.log_start_offset, self._seen[host.name, partition.topic_id, partition.index].high_watermark)
-        batches = batches_of(log, begin, high_watermark)
-        compacted = "compact" in log.config.cleanup_policy
-        for batch in batches:
-            if batch[0] >= end:
-                known.append(batch)
-            elif not compacted:
-                at = next((one for one in reversed(known) if one[0] <= batch[0]), None)
-                self._world.check(
-                    Invariant.COMMITTED_IS_THE_SAME,
-                    at in (None, batch),
-                    f"{name}: {batch[:2]} was committed as something else, {at}",
-                )
+        self._committed_of(host, partition).advance(log, begin, high_watermark, self._world.check, name)
+
+    def _committed_of(self, host: Host, partition: Partition) -> Committed:
+        key = (id_of(host), partition.topic_id, partition.index)
+        known = self._committed.get(key)
+        if known is None:
+            compacted = "compact" in partition.log.config.cleanup_policy
+            known = self._committed[key] = Compacted() if compacted else Committed()
+        return known
 
     def power_cut(self, host: Host) -> None:
         """Forget of a broker that is alone what it may lose."""
@@ -230,23 +234,7 @@ class Invariants:
             seen = self._seen.get((host.name, topic_id, index))
             durable = seen.recovery_point if seen is not None else 0
             if partition is None or partition.log.config.barnabas_fsync != FSYNC_ALWAYS:
-                known[:] = [batch for batch in known if batch[1] <= durable]
-
-
-def batches_of(log: Log, begin: int, end: int) -> list[tuple[int, int, int]]:
-    """Return the batches from an offset to another: their first and next offset, and a sum of their bytes."""
-    batches: list[tuple[int, int, int]] = []
-    while begin < end:
-        slices = log.read(begin, 1 << 20, limit_offset=end).slices
-        if not slices:
-            break
-        for part in slices:
-            data = part.read(0, part.size_bytes)
-            for at, header in iter_batches(data):
-                batch = crc32(memoryview(data)[at : at + header.size_bytes])
-                batches.append((header.base_offset, header.next_offset, batch))
-                begin = header.next_offset
-    return batches
+                known.lose(durable)
 
 
 def id_of(host: Host) -> int:

@@ -87,7 +87,8 @@ class Schedule:
         task = loop.create_task(work)
         while not task.done():
             self._turn()
-        return task.result()
+        result: T = task.result()
+        return result
 
     def add_timer(self, handle: asyncio.TimerHandle, loop: Loop) -> None:
         self._timer_number += 1

@@ -21,6 +21,7 @@ from controller.raft_roles import Member
 from controller.voters import VoterSet
 from protocol.errors import InvariantError
 from tests.simulation.raft_cluster import simulate
+from tests.typed import present
 
 SIMULATED_MS = 12_000
 MOST_SEEDS = 500
@@ -82,9 +83,9 @@ def takes_the_question_for_the_election(planted: pytest.MonkeyPatch) -> None:
     stand = Member._stand
 
     def with_the_answers(self: Member) -> None:
-        granted = self._ballot.granted if self.role is Role.PROSPECTIVE else set()
+        granted = present(self._ballot).granted if self.role is Role.PROSPECTIVE else set()
         stand(self)
-        self._ballot.granted |= granted
+        present(self._ballot).granted |= granted
 
     planted.setattr(Member, "_stand", with_the_answers)
 
@@ -111,7 +112,7 @@ def counts_what_is_not_synced(planted: pytest.MonkeyPatch) -> None:
 
     def stored_at_once(self: Member, records):
         entry = append(self, records)
-        self._leadership.count_own(entry.next_offset)
+        present(self._leadership).count_own(entry.next_offset)
         return entry
 
     planted.setattr(Member, "_append", stored_at_once)

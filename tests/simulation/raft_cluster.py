@@ -21,6 +21,7 @@ from protocol.records.metadata import ProducerIdsRecord
 from protocol.schema import Message
 from tests.simulation.raft_disk import RaftDisk
 from tests.simulation.raft_promises import Promises
+from tests.typed import present
 
 CLUSTER_ID = "simulated"
 GRACE_MS = 300
@@ -162,16 +163,16 @@ class RaftCluster:
     def _go_on(self, member: Member) -> None:
         raft = member.raft
         self.promises.saw(member)
-        if member.performing is None and (ready := raft.ready()) is not None:
+        if member.performing is None and (ready := present(raft).ready()) is not None:
             member.performing = ready
             slow = ready.quorum_state is not None
             self.at(self.random.randrange(1, 8) if slow else 0, lambda: self._store_state(member, ready), member)
-        if (due_ms := raft.due_ms) is not None:
+        if (due_ms := present(raft).due_ms) is not None:
             delay_ms = max(1, due_ms - self.now_ms - member.clock_ahead_ms)
             self.at(delay_ms, lambda: self._tick(member), member)
 
     def _tick(self, member: Member) -> None:
-        due_ms = member.raft.due_ms
+        due_ms = present(member.raft).due_ms
         if due_ms is not None and due_ms <= self.now_ms + member.clock_ahead_ms:
             self.step(member, Tick())
 
@@ -218,7 +219,7 @@ class RaftCluster:
             self._answer(member, answer)
         self.promises.applies(member, ready.high_watermark)
         member.performing = None
-        member.raft.advance(ready, self.now_ms + member.clock_ahead_ms)
+        present(member.raft).advance(ready, self.now_ms + member.clock_ahead_ms)
         self._go_on(member)
 
     # The network.

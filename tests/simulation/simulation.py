@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from random import Random
 from typing import NamedTuple
 
+from controller.topic_names import CONSUMER_OFFSETS
 from tests.simulation.administration import (
     RecordsAdministrator,
     TopicAdministrator,
     create_topic,
     keep_eligible_replicas,
+    set_config,
 )
 from tests.simulation.client import Client
 from tests.simulation.cluster import Host, World, cluster_settings, logs_watched
@@ -26,8 +29,9 @@ from tests.simulation.history import History
 from tests.simulation.invariants import Invariants
 from tests.simulation.loop import Loop, Schedule, Trace
 from tests.simulation.network import Network
+from tests.simulation.producers import Producer
 from tests.simulation.violation import Invariant, Violation
-from tests.simulation.workload import Consumer, Producer, Topic, within
+from tests.simulation.workload import Consumer, Topic, within
 
 _HEALED_S = 90.0
 _EVENTS_TO_END = 100_000
@@ -77,6 +81,10 @@ class Simulation:
             "socket.request.max.bytes": 1 << 20,
             "connections.max.idle.ms": random.choice((5_000, 600_000)),
             "offsets.retention.check.interval.ms": 5_000,
+            "log.segment.delete.delay.ms": random.choice((500, 60_000)),
+            "log.cleaner.backoff.ms": random.choice((100, 2_000)),
+            "log.cleaner.min.cleanable.ratio": random.choice((0.01, 0.3)),
+            "log.cleaner.delete.retention.ms": random.choice((0, 500, 86_400_000)),
         }
         controllers = 0
         if brokers > 1:
@@ -136,7 +144,7 @@ class Simulation:
 
     def _client(self, name: str) -> Client:
         """Return a client in a process of its own, on a machine that it may share."""
-        host = f"c{self._random.randint(1, 2)}"
+        host = f"c{self.world.random(f'host of {name}').randint(1, 2)}"
         self.world.network.resolve(host)
         loop = self.schedule.loop(host)
         self._clients.append(loop)
@@ -167,20 +175,27 @@ class Simulation:
         replicas = min(3, len(self._names))
         if world.clustered:
             await keep_eligible_replicas(setup, random.random() < 0.8)
-        for number in range(2):
-            config = {"internal.segment.bytes": str(random.choice((8_000, 30_000, 1 << 20)))}
-            self.topics.append(await create_topic(setup, f"steady{number}", random.randint(1, 3), replicas, config))
+        for name in ("steady0", "steady1", "compacted"):
+            partitions, config = _topic(world.random(f"topic {name}"), name)
+            self.topics.append(await create_topic(setup, name, partitions, replicas, config))
         first = Committer(setup, history, self.topics[0])  # a group without any offset may begin anew when it is empty
         first.group = "members"
         while not await first.commit(0):
             await asyncio.sleep(0.1)
         history.commits.clear()  # its members commit there, too
+        bytes_of = world.random(CONSUMER_OFFSETS).choice((1_500, 4_000, 1 << 20))
+        await set_config(setup, CONSUMER_OFFSETS, "internal.segment.bytes", str(bytes_of))
+        steady, compacted = self.topics[:2], self.topics[2]
         producers = [
-            Producer(
-                self._client(f"producer{number}"), history, random.choice(self.topics), idempotent=idempotent, acks=acks
-            )
-            for number, (idempotent, acks) in enumerate(
-                ((True, -1), (True, -1), (False, -1), random.choice(((False, 1), (True, 1), (False, 0))))
+            Producer(self._client(f"producer{number}"), history, topic, idempotent=idempotent, acks=acks)
+            for number, (topic, idempotent, acks) in enumerate(
+                (
+                    (random.choice(steady), True, -1),
+                    (random.choice(steady), True, -1),
+                    (random.choice(steady), False, -1),
+                    (random.choice(self.topics), *random.choice(((False, 1), (True, 1), (False, 0)))),
+                    (compacted, True, -1),
+                )
             )
         ]
         consumers = [
@@ -189,7 +204,7 @@ class Simulation:
         committers = [Committer(self._client(f"committer{number}"), history, self.topics[0]) for number in range(2)]
         members = [Member(self._client(f"member{number}"), history, self.topics[0], "members") for number in range(2)]
         administrators = [TopicAdministrator(self._client("admin"), replicas)]
-        deleters = [RecordsAdministrator(self._client("deleter"), history, random.choice(self.topics))]
+        deleters = [RecordsAdministrator(self._client("deleter"), history, random.choice(steady))]
         actors = (*producers, *consumers, *committers, *members, *administrators, *deleters)
         working = [self._begin(actor.client, actor) for actor in actors]
         usual_pause_s = random.choice((0.2, 0.5, 1.5) if world.clustered else (0.3, 1.0, 3.0))
@@ -243,10 +258,23 @@ class Simulation:
             ends = await reader.ends()
             await within(self.world, _HEALED_S, f"{topic.name} is read", reader.read_all(ends))
             for index, found in reader.found.items():
-                self.history.partition(topic.name, index).complete(found, reader.starts[index])
+                known = self.history.partition(topic.name, index)
+                known.complete(found, reader.starts[index], compacted=topic.compacted)
         for (group, topic_name, index), _ in list(self.history.commits.items()):
             topic = next(topic for topic in self.topics if topic.name == topic_name)
             committer = Committer(Client(self.world, self._fate, "reader", self._names), self.history, topic)
             committer.group = group
             while not await committer.read(index):
                 await asyncio.sleep(0.1)
+
+
+def _topic(random: Random, name: str) -> tuple[int, dict[str, str]]:
+    """Return how many partitions a topic has, and its settings."""
+    if name == "compacted":
+        config = {
+            "cleanup.policy": "compact",
+            "internal.segment.bytes": str(random.choice((1_500, 6_000))),
+            "min.compaction.lag.ms": str(random.choice((0, 0, 500))),
+        }
+        return random.randint(1, 2), config
+    return random.randint(1, 3), {"internal.segment.bytes": str(random.choice((8_000, 30_000, 1 << 20)))}

@@ -17,6 +17,7 @@ from protocol.messages.end_quorum_epoch import EndQuorumEpochRequest
 from protocol.messages.vote import VoteRequest
 from protocol.records.metadata import NoOpRecord
 from tests.simulation.raft_nodes import Nodes
+from tests.typed import present
 from tests.unit.controller.lone_voter import LoneVoter, begin, end, fetch, granted, only, vote
 
 
@@ -218,7 +219,7 @@ def test_thesis_section_10_2_1_a_leader_may_count_others_before_itself() -> None
     leader = LoneVoter(1).lead()
     leader.node.propose([NoOpRecord()])
     ready = leader.node.ready()
-    assert ready.entries == (Entry(2, 2, (NoOpRecord(),)),)
+    assert present(ready).entries == (Entry(2, 2, (NoOpRecord(),)),)
     leader.node.step(asked_by(2), 0)
     leader.node.step(asked_by(3), 0)
     assert leader.node.high_watermark == 3

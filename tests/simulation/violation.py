@@ -19,6 +19,8 @@ class Invariant(Enum):
     # Of all replicas of a partition
     ONE_LEADER = "one leader in a leader epoch"
     COMMITTED_IS_THE_SAME = "committed batches are the same on every replica, for ever"
+    COMPACTED_KEEPS_LAST = "a compacted log keeps the last record of each key"
+    COMPACTED_KEEPS_OFFSETS = "what a compacted log has was committed there, at that offset"
     ISR_HAS_COMMITTED = "members of the ISR have everything below the high watermark"
     ISR_KEEPS_COMMITTED = "members of the ISR truncate nothing that is committed"
     COMMITTED_BY_MIN_ISR = "at least `min.insync.replicas` replicas have what is committed"

@@ -1,4 +1,4 @@
-"""Producers and consumers, as tasks of simulated client processes that hold what they are told against the history."""
+"""Consumers, as tasks of simulated client processes that hold what they read against the history."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from protocol.api import ApiKey
-from protocol.compression import Compression
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.list_offsets import ListOffsetsRequest
-from protocol.messages.produce import ProduceRequest
-from protocol.record_batch import build_batch, iter_batches, iter_records
+from protocol.record_batch import iter_batches, iter_records
 from tests.simulation.client import Address, Client, Lost
-from tests.simulation.history import History
+from tests.simulation.history import Content, History
 from tests.simulation.violation import Invariant
 
 PATIENCE = frozenset(
@@ -38,166 +36,17 @@ PATIENCE = frozenset(
 )
 """What a client waits out."""
 
-_FORGOTTEN = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID)
 _SESSION_ERRORS = (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH)
 
 
 class Topic:
     """A topic that is there all the time."""
 
-    def __init__(self, name: str, topic_id: bytes, partitions: int) -> None:
+    def __init__(self, name: str, topic_id: bytes, partitions: int, *, compacted: bool = False) -> None:
         self.name = name
         self.topic_id = topic_id
         self.partitions = partitions
-
-
-class Batch:
-    """What a producer sends to a partition in one piece, as often as it takes."""
-
-    def __init__(self, values: list[bytes], records: bytes) -> None:
-        self.values = values
-        self.records = records
-
-
-class Producer:
-    """Sends records, and again until they are acknowledged."""
-
-    def __init__(self, client: Client, history: History, topic: Topic, *, idempotent: bool, acks: int) -> None:
-        self.client = client
-        self.history = history
-        self.topic = topic
-        self.idempotent = idempotent
-        self.acks = acks
-        random = client.random
-        self._version = random.choice((9, 11, 13))
-        self._in_flight = random.choice((1, 3, 5)) if idempotent else 1
-        self._producer_id, self._epoch, self._life = -1, -1, 0
-        self._sequences: dict[int, int] = {}
-        self._generations: dict[int, int] = {}
-        self._acknowledged: set[int] = set()
-        self._numbers = 0
-
-    async def run(self) -> None:
-        world = self.client.world
-        while not world.stopping:
-            await self.send(self.client.random.randrange(self.topic.partitions))
-            await self.client.pause()
-
-    async def send(self, partition: int) -> None:
-        """Send some batches to a partition, in order, until all are acknowledged or the producer's life ends."""
-        if self.idempotent and self._producer_id < 0:
-            await self._begin_life()
-        count = self.client.random.randint(1, self._in_flight)
-        unsent = [self._batch(partition) for _ in range(count)]
-        while unsent:
-            try:
-                address = await self.client.leader(self.topic.name, partition)
-                link = await self.client.link(address)
-                answers = [
-                    link.send(self.client.loop, ApiKey.PRODUCE, self._version, self._request(partition, batch))
-                    for batch in unsent
-                ]
-                if self.acks == 0:
-                    return
-                for answer in answers:
-                    response = await self.client.answer(link, answer)
-                    if not self._answered(partition, unsent[0], response):
-                        break
-                    del unsent[0]
-                else:
-                    continue
-                if self._producer_id < 0:
-                    return
-            except Lost:
-                self.client.world.count("lost produces")
-            self.client.forget()
-            await self.client.pause(0.3)
-
-    def _answered(self, partition: int, batch: Batch, response: Any) -> bool:
-        """Take an answer; False if the batch has to be sent again, or the producer has no life any more."""
-        [[answer]] = [topic.partition_responses for topic in response.responses]
-        code = ErrorCode(answer.error_code)
-        known = self.history.partition(self.topic.name, partition)
-        check = self.client.world.check
-        if code is ErrorCode.NONE:
-            self._acknowledged.add(partition)
-            if self.acks == 1 and self.client.world.clustered:
-                return True  # the next leader may not have it
-            for offset, value in enumerate(batch.values, answer.base_offset):
-                known.acknowledged(offset, value, firm=self.acks != 1)
-            self.client.world.count("acknowledged records", len(batch.values))
-            return True
-        if self.idempotent and code in _FORGOTTEN:
-            # Where nothing is known of a producer, its second batch is taken though its first was refused just before.
-            begins = self.client.world.clustered and partition not in self._acknowledged
-            lost = begins or self.acks == 1 or known.generation > self._generations.get(partition, known.generation)
-            check(
-                Invariant.SEQUENCES_ARE_KEPT,
-                lost,
-                f"{self.client.name} lost nothing and got {code.name}: {answer.error_message}",
-            )
-            self._producer_id = -1
-            return False
-        check(
-            Invariant.PRODUCE_ANSWERS,
-            code in PATIENCE,
-            f"{self.client.name} got {code.name} for a Produce: {answer.error_message}",
-        )
-        return False
-
-    async def _begin_life(self) -> None:
-        while self._producer_id < 0:
-            try:
-                answer = await self.client.call(
-                    self.client.any_broker(),
-                    ApiKey.INIT_PRODUCER_ID,
-                    4,
-                    transactional_id=None,
-                    transaction_timeout_ms=1000,
-                )
-            except Lost:
-                await self.client.pause()
-                continue
-            code = ErrorCode(answer.error_code)
-            if code is ErrorCode.NONE:
-                self.client.world.producer_id(answer.producer_id, self.client.name)
-                self._producer_id, self._epoch = answer.producer_id, answer.producer_epoch
-                self._life += 1
-                self._sequences.clear()
-                self._acknowledged.clear()
-                self._generations.clear()
-            else:
-                self.client.world.check(
-                    Invariant.PRODUCE_ANSWERS, code in PATIENCE, f"{self.client.name} got no id: {code.name}"
-                )
-                await self.client.pause()
-
-    def _batch(self, partition: int) -> Batch:
-        random = self.client.random
-        values = []
-        for _ in range(random.choice((1, 1, 2, 3))):
-            self._numbers += 1
-            padding = b"." * random.choice((0, 10, 200, 2000))
-            values.append(b"%s/%d/%d %s" % (self.client.name.encode(), self._life, self._numbers, padding))
-        self.history.attempted.update(dict.fromkeys(values, self.idempotent))
-        sequence = self._sequences.get(partition, 0)
-        self._sequences[partition] = sequence + len(values)
-        known = self.history.partition(self.topic.name, partition)
-        self._generations.setdefault(partition, known.generation)
-        batch = build_batch(
-            [(None, value) for value in values],
-            timestamp_ms=self.client.world.hosts[0].now_ms(),
-            compression=random.choice((Compression.NONE, Compression.NONE, Compression.LZ4)),
-            producer_id=self._producer_id,
-            producer_epoch=self._epoch,
-            base_sequence=sequence if self.idempotent else -1,
-        )
-        return Batch(values, bytes(batch))
-
-    def _request(self, partition: int, batch: Batch) -> dict[str, Any]:
-        part = ProduceRequest.Topic.Partition(index=partition, records=memoryview(batch.records))
-        topic = ProduceRequest.Topic(name=self.topic.name, topic_id=self.topic.topic_id, partition_data=[part])
-        return {"acks": self.acks, "timeout_ms": 2000, "topic_data": [topic]}
+        self.compacted = compacted
 
 
 class Session:
@@ -223,7 +72,7 @@ class Consumer:
         self._high_watermarks: dict[int, tuple[int, object]] = {}
         self._generations = {index: self._known(index).generation for index in range(topic.partitions)}
         self.positions = dict.fromkeys(range(topic.partitions), 0)
-        self.found: dict[int, dict[int, bytes]] = {index: {} for index in self.positions}
+        self.found: dict[int, dict[int, Content]] = {index: {} for index in self.positions}
         self._last: dict[tuple[int, bytes], int] = {}
         self.starts = dict.fromkeys(self.positions, 0)
 
@@ -446,29 +295,28 @@ class Consumer:
                 offset = record.offset
                 if offset < self.positions[index]:
                     continue
-                check(
-                    Invariant.READS_HAVE_NO_GAPS,
-                    offset == self.positions[index],
-                    f"{name}: {offset} follows on {self.positions[index] - 1}",
-                )
+                follows = offset == self.positions[index] or self.topic.compacted
+                check(Invariant.READS_HAVE_NO_GAPS, follows, f"{name}: {offset} follows on {self.positions[index] - 1}")
                 check(
                     Invariant.READS_ARE_COMMITTED,
                     offset < high_watermark,
                     f"{name}: read {offset} at the high watermark {high_watermark}",
                 )
-                value = bytes(record.value or b"")
-                known.read(offset, value)
-                self.found[index][offset] = value
+                content = Content(record.key, record.value, record.headers, record.timestamp)
+                known.read(offset, content, header.partition_leader_epoch)
+                self.found[index][offset] = content
                 self.positions[index] = offset + 1
                 self.client.world.count("read records")
-                if self.history.attempted.get(value) and value not in known.repeated:
-                    self._in_order(index, name, value)
+                if self.history.attempted.get(content) and content not in known.repeated:
+                    self._in_order(index, name, content)
+            if self.topic.compacted:  # the last records of the batch may be gone
+                self.positions[index] = max(self.positions[index], header.next_offset)
 
-    def _in_order(self, index: int, name: str, value: bytes) -> None:
-        producer, _, number = value.split(b" ", 1)[0].rpartition(b"/")
+    def _in_order(self, index: int, name: str, content: Content) -> None:
+        producer, _, number = content.identity.rpartition(b"/")
         last = self._last.get((index, producer), 0)
         self.client.world.check(
-            Invariant.RECORDS_ARE_IN_ORDER, int(number) > last, f"{name}: {value[:40]!r} comes after number {last}"
+            Invariant.RECORDS_ARE_IN_ORDER, int(number) > last, f"{name}: {content} comes after number {last}"
         )
         self._last[index, producer] = int(number)
 

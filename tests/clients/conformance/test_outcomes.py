@@ -1,9 +1,14 @@
 """How outcomes and expectations are compared, and that the lists can be read."""
 
+from __future__ import annotations
+
+from pathlib import Path
+
 import pytest
 
 from tests.clients.conformance.outcomes import Expectation, Outcome, expectations, from_junit, judge
 from tests.clients.conformance.registry import SUITES
+from tests.clients.conformance.suite import Suite
 
 FAILS = Expectation("waits", "failed", "transactions", "no transactions yet")
 SKIPS = Expectation("skips*", "skipped", "nothing", "wants something else")
@@ -11,11 +16,13 @@ SKIPS = Expectation("skips*", "skipped", "nothing", "wants something else")
 
 @pytest.mark.parametrize("brokers", [1, 3])
 @pytest.mark.parametrize("suite", SUITES, ids=lambda suite: suite.name)
-def test_the_list_of_a_suite_names_a_reason_for_each_test(suite, brokers) -> None:
+def test_the_list_of_a_suite_names_a_reason_for_each_test(suite: Suite, brokers: int) -> None:
     assert all(line.why and line.waits_for for line in expectations(suite.name, brokers))
 
 
-def test_several_brokers_have_lines_of_their_own_and_wait_for_no_others(tmp_path, monkeypatch) -> None:
+def test_several_brokers_have_lines_of_their_own_and_wait_for_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "suite.txt").write_text("one  fails  several brokers  moves\nboth  fails  transactions  because\n")
     (tmp_path / "suite-cluster.txt").write_text("several  fails  transactions  because\n")
     (tmp_path / "other.txt").write_text("both  fails  transactions  because\n")
@@ -49,7 +56,7 @@ def test_what_part_of_a_suite_leaves_out_is_not_told() -> None:
     assert not judge([Outcome("other", "passed")], [FAILS], whole=False).obsolete
 
 
-def test_brackets_in_a_name_are_no_pattern(tmp_path, monkeypatch) -> None:
+def test_brackets_in_a_name_are_no_pattern(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "suite.txt").write_text("# A comment\ntest[a?b]*  fails  transactions  because\n")
     monkeypatch.setattr("tests.clients.conformance.outcomes.EXPECTED", tmp_path)
     (line,) = expectations("suite")
@@ -57,14 +64,14 @@ def test_brackets_in_a_name_are_no_pattern(tmp_path, monkeypatch) -> None:
     assert not line.fits("testa")
 
 
-def test_a_line_that_is_not_four_columns_is_refused(tmp_path, monkeypatch) -> None:
+def test_a_line_that_is_not_four_columns_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "suite.txt").write_text("test  fails  because\n")
     monkeypatch.setattr("tests.clients.conformance.outcomes.EXPECTED", tmp_path)
     with pytest.raises(ValueError, match="four columns"):
         expectations("suite")
 
 
-def test_reports_of_junit_are_read(tmp_path) -> None:
+def test_reports_of_junit_are_read(tmp_path: Path) -> None:
     report = tmp_path / "report.xml"
     report.write_text(
         '<testsuites><testsuite><testcase name="a" time="0.5"/>'

@@ -33,13 +33,14 @@ from broker.groups.shard import Commit, Offset, Shard
 from broker.groups.timers import Timers
 from broker.groups.turn import Answer, Append, GroupSettings, Join, Joined, Leaving, Left, Sync, Synced, Turn
 from protocol.errors import ErrorCode, KafkaError
+from tests.scripts.conftest import Script, Step
 
 TOPIC_ID = b"t" * 16
 MEMBER_ID = re.compile(r"[\w.-]*[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 
 
 class SilentLog:
-    def info(self, message, *args) -> None:
+    def info(self, message: str, *args: object) -> None:
         message % args
 
     debug = info
@@ -60,7 +61,7 @@ class Machine:
         self.names = {}
         self.said = []
 
-    def run(self, step):
+    def run(self, step: Step) -> str:
         self.said = []
         try:
             getattr(self, "do_" + step.command.replace("-", "_"))(step)
@@ -69,16 +70,16 @@ class Machine:
         text = "\n".join(self.said)
         return MEMBER_ID.sub(lambda match: self.name(match.group()), text)
 
-    def name(self, member_id):
+    def name(self, member_id: str) -> str:
         return self.names.setdefault(member_id, f"m{len(self.names) + 1}")
 
-    def member(self, name):
+    def member(self, name: str) -> str:
         return next((known for known, alias in self.names.items() if alias == name), name)
 
-    def turn(self):
+    def turn(self) -> Turn:
         return Turn(self.now, int(self.now * 1000), self.settings, self.timers, self.random, SilentLog())
 
-    def perform(self, turn) -> None:
+    def perform(self, turn: Turn) -> None:
         while turn.effects:
             effect = turn.effects.pop(0)
             if isinstance(effect, Answer):
@@ -92,10 +93,10 @@ class Machine:
                 self.log += effect.records
                 effect.then(turn, ErrorCode.NONE)
 
-    def do_set(self, step) -> None:
+    def do_set(self, step: Step) -> None:
         self.settings = self.settings._replace(**{name: int(value) for name, value in step.arguments.items()})
 
-    def do_join(self, step) -> None:
+    def do_join(self, step: Step) -> None:
         protocols = step.list("protocols") or ["range:x"]
         request = Join(
             group_id=step.get("group", "g"),
@@ -115,7 +116,7 @@ class Machine:
         self.shard.join(turn, request, step.required("as"))
         self.perform(turn)
 
-    def do_sync(self, step) -> None:
+    def do_sync(self, step: Step) -> None:
         assignments = (one.partition(":") for one in step.list("assignments"))
         request = Sync(
             group_id=step.get("group", "g"),
@@ -130,7 +131,7 @@ class Machine:
         self.shard.sync(turn, request, step.required("as"))
         self.perform(turn)
 
-    def do_heartbeat(self, step) -> None:
+    def do_heartbeat(self, step: Step) -> None:
         error = self.shard.heartbeat(
             self.timers,
             self.now,
@@ -141,14 +142,14 @@ class Machine:
         )
         self.said.append(error.name)
 
-    def do_leave(self, step) -> None:
+    def do_leave(self, step: Step) -> None:
         leaving = [Leaving(self.member(member), step.get("instance") or None, "") for member in step.list("members")]
         leaving += [Leaving("", instance, "") for instance in step.list("instances")]
         turn = self.turn()
         self.shard.leave(turn, step.get("group", "g"), leaving, step.required("as"))
         self.perform(turn)
 
-    def do_commit(self, step) -> None:
+    def do_commit(self, step: Step) -> None:
         who = Commit(
             step.get("group", "g"),
             self.member(step.get("member")),
@@ -166,29 +167,29 @@ class Machine:
         self.write(records)
         self.said += [error.name for error in errors]
 
-    def do_delete_offsets(self, step) -> None:
+    def do_delete_offsets(self, step: Step) -> None:
         partitions = [(step.get("topic", "t"), int(partition)) for partition in step.list("partitions")]
         records, errors = self.shard.delete_offsets(step.get("group", "g"), partitions)
         self.write(records)
         self.said += [error.name for error in errors]
 
-    def do_delete_group(self, step) -> None:
+    def do_delete_group(self, step: Step) -> None:
         self.write(self.shard.delete_group(step.get("group", "g")))
 
-    def do_expire(self, step) -> None:
+    def do_expire(self, step: Step) -> None:
         for group in list(self.shard.groups.values()):
             self.write(self.shard.expire(self.turn(), group))
 
-    def do_forget_topic(self, step) -> None:
+    def do_forget_topic(self, step: Step) -> None:
         self.write(self.shard.forget_topic(step.get("topic", "t"), TOPIC_ID))
 
-    def write(self, records) -> None:
+    def write(self, records: list[tuple[bytes, bytes | None]]) -> None:
         for key, value in records:
             self.said.append(f"append {describe_record(key, value)}")
             self.shard.replay(int(self.now * 1000), len(self.log), key, value)
             self.log.append((key, value))
 
-    def do_wait(self, step) -> None:
+    def do_wait(self, step: Step) -> None:
         until = self.now + step.int("ms") / 1000
         fired = 0
         while self.timers.next_at is not None and self.timers.next_at <= until:
@@ -203,16 +204,16 @@ class Machine:
                 self.perform(turn)
         self.now = until
 
-    def do_hold(self, step) -> None:
+    def do_hold(self, step: Step) -> None:
         self.holding = True
 
-    def do_stored(self, step) -> None:
+    def do_stored(self, step: Step) -> None:
         self.settle(ErrorCode.NONE)
 
-    def do_failed(self, step) -> None:
+    def do_failed(self, step: Step) -> None:
         self.settle(ErrorCode[step.required("error")])
 
-    def settle(self, error) -> None:
+    def settle(self, error: ErrorCode) -> None:
         self.holding = False
         held, self.held = self.held, []
         for append in held:
@@ -222,7 +223,7 @@ class Machine:
             append.then(turn, error)
             self.perform(turn)
 
-    def do_reload(self, step) -> None:
+    def do_reload(self, step: Step) -> None:
         self.timers = Timers()
         self.shard = Shard(0)
         for offset, (key, value) in enumerate(self.log):
@@ -231,12 +232,12 @@ class Machine:
         self.shard.loaded(turn)
         self.perform(turn)
 
-    def do_unload(self, step) -> None:
+    def do_unload(self, step: Step) -> None:
         turn = self.turn()
         self.shard.unloaded(turn)
         self.perform(turn)
 
-    def do_show(self, step) -> None:
+    def do_show(self, step: Step) -> None:
         for group in self.shard.groups.values():
             self.said.append(
                 f"{group.group_id}: {group.state} generation={group.generation} type={group.protocol_type} "
@@ -252,19 +253,19 @@ class Machine:
                 self.said += [f"  {topic}-{index} at {offset.offset}" for index, offset in partitions.items()]
 
 
-def metadata(text):
+def metadata(text: str) -> bytes:
     if not text.startswith("@"):
         return text.encode()
     topic = text.removeprefix("@").encode()
     return b"\0\0" + (1).to_bytes(4, "big") + len(topic).to_bytes(2, "big") + topic
 
 
-def readable(metadata):
+def readable(metadata: bytes) -> str:
     topics = read_subscription(metadata)
     return metadata.decode() if topics is None else f"@{','.join(topics)}"
 
 
-def describe(result):
+def describe(result: Joined | Left | Synced) -> str:
     words = [result.error.name]
     if isinstance(result, Joined):
         words += [f"member={result.member_id}"] if result.member_id else []
@@ -280,7 +281,7 @@ def describe(result):
     return " ".join(words)
 
 
-def describe_record(key, value) -> str:
+def describe_record(key: bytes, value: bytes | None) -> str:
     if kind_of(key) == 1:
         group_id, topic, partition = read_offset_key(key)
         committed = "deleted" if value is None else read_offset(value, -1).offset
@@ -293,5 +294,5 @@ def describe_record(key, value) -> str:
     return f"group {group_id} generation={group.generation} protocol={group.protocol} members=({members})"
 
 
-def test_transcript(script) -> None:
+def test_transcript(script: Script) -> None:
     script.run(Machine().run)

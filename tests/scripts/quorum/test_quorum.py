@@ -22,6 +22,7 @@ Messages take no time. Where chance decides how long to wait, the smaller id is 
 from __future__ import annotations
 
 from protocol.errors import KafkaError
+from tests.scripts.conftest import Script, Step
 from tests.simulation.raft_nodes import Nodes
 
 
@@ -32,60 +33,60 @@ class Machine:
         self.nodes = None
         self.logs = {}
 
-    def run(self, step):
+    def run(self, step: Step) -> str:
         told = getattr(self, f"do_{step.command}")(step)
         if told is None:
             told, self.nodes.told = "\n".join(self.nodes.told) or "nothing happens", []
         return told
 
-    def do_log(self, step) -> str:
+    def do_log(self, step: Step) -> str:
         self.logs[step.int("node")] = [int(epoch) for epoch in step.list("epochs")]
         return "ok"
 
-    def do_start(self, step) -> None:
+    def do_start(self, step: Step) -> None:
         self.nodes = Nodes(numbers(step, "voters"), numbers(step, "observers"))
         for node_id, epochs in self.logs.items():
             self.nodes.log(node_id, *epochs)
         self.nodes.start(*(node_id for node_id in self.nodes.disks if node_id not in numbers(step, "new")))
 
-    def do_wait(self, step) -> None:
+    def do_wait(self, step: Step) -> None:
         self.nodes.wait(step.int("ms"))
 
-    def do_lead(self, step) -> None:
+    def do_lead(self, step: Step) -> None:
         self.nodes.lead(step.int("node"))
 
-    def do_propose(self, step):
+    def do_propose(self, step: Step) -> str | None:
         try:
             self.nodes.propose(step.int("node"), step.int("n", 1))
         except KafkaError as error:
             return str(error)
         return None
 
-    def do_cut(self, step) -> str:
+    def do_cut(self, step: Step) -> str:
         links = {(source, target) for source in numbers(step, "from") for target in numbers(step, "to")}
         self.nodes.cut |= links | ({(target, source) for source, target in links} if step.flag("both") else set())
         return "ok"
 
-    def do_heal(self, _step) -> str:
+    def do_heal(self, _step: Step) -> str:
         self.nodes.heal()
         return "ok"
 
-    def do_crash(self, step) -> None:
+    def do_crash(self, step: Step) -> None:
         self.nodes.crash(step.int("node"))
 
-    def do_restart(self, step) -> None:
+    def do_restart(self, step: Step) -> None:
         self.nodes.start(step.int("node"))
 
-    def do_disconnected(self, step) -> None:
+    def do_disconnected(self, step: Step) -> None:
         self.nodes.disconnected(step.int("node"), step.int("from"))
 
-    def do_resign(self, step) -> None:
+    def do_resign(self, step: Step) -> None:
         self.nodes.resign(step.int("node"))
 
-    def do_snapshot(self, step) -> None:
+    def do_snapshot(self, step: Step) -> None:
         self.nodes.snapshot(step.int("node"))
 
-    def do_describe(self, step):
+    def do_describe(self, step: Step) -> str:
         quorum = self.nodes.nodes[step.int("node")].quorum(self.nodes.now_ms)
         lines = [f"leader {quorum.leader_id} in epoch {quorum.epoch}, committed below {quorum.high_watermark}"]
         for kind, replicas in (("voter", quorum.voters), ("observer", quorum.observers)):
@@ -96,17 +97,17 @@ class Machine:
             ]
         return "\n".join(lines)
 
-    def do_show(self, _step):
+    def do_show(self, _step: Step) -> str:
         return "\n".join(self.nodes.state(node_id) for node_id in self.nodes.disks)
 
 
-def numbers(step, name):
+def numbers(step: Step, name: str) -> list[int]:
     return [int(number) for number in step.list(name)]
 
 
-def ago(age_ms) -> str:
+def ago(age_ms: int) -> str:
     return "never" if age_ms is None else f"{age_ms} ms ago"
 
 
-def test_quorum(script) -> None:
+def test_quorum(script: Script) -> None:
     script.run(Machine().run)

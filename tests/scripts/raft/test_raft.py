@@ -17,6 +17,7 @@ from controller.raft import QuorumState, RaftNode
 from controller.voters import Voter, VoterSet
 from protocol.errors import KafkaError
 from protocol.records.metadata import NoOpRecord
+from tests.scripts.conftest import Script, Step
 
 
 class Machine:
@@ -26,10 +27,10 @@ class Machine:
         self.node = None
         self.ready = None
 
-    def run(self, step):
+    def run(self, step: Step) -> str:
         return getattr(self, "do_" + step.command)(step)
 
-    def do_start(self, step):
+    def do_start(self, step: Step) -> str:
         voters = VoterSet([Voter(int(number), bytes(16)) for number in step.list("voters")])
         self.node = RaftNode(
             1,
@@ -43,18 +44,18 @@ class Machine:
         )
         return self.do_show(step)
 
-    def do_campaign(self, step):
+    def do_campaign(self, step: Step) -> str:
         self.node.campaign()
         return self.do_show(step)
 
-    def do_propose(self, step):
+    def do_propose(self, step: Step) -> str:
         try:
             entry = self.node.propose([NoOpRecord()] * step.int("n"))
         except KafkaError as error:
             return str(error)
         return f"{entry.base_offset} to {entry.next_offset - 1} in epoch {entry.epoch}"
 
-    def do_ready(self, _step):
+    def do_ready(self, _step: Step) -> str:
         self.ready = self.node.ready()
         if self.ready is None:
             return "nothing"
@@ -67,14 +68,14 @@ class Machine:
             lines.append(f"append: {entry.base_offset} in epoch {entry.epoch}: {kinds}")
         return "\n".join([*lines, f"committed: below {self.ready.high_watermark}"])
 
-    def do_done(self, step):
+    def do_done(self, step: Step) -> str:
         self.node.advance(self.ready)
         return self.do_show(step)
 
-    def do_show(self, _step) -> str:
+    def do_show(self, _step: Step) -> str:
         node = self.node
         return f"{node.role.value} in epoch {node.epoch}, committed below {node.high_watermark} of {node.end_offset}"
 
 
-def test_raft(script) -> None:
+def test_raft(script: Script) -> None:
     script.run(Machine().run)

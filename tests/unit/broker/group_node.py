@@ -133,7 +133,8 @@ class GroupNode:
             self.sync(joined.member_id, joined.generation, group, instance=instance, to={joined.member_id: b"all"})
         )
         assert synced.assignment == b"all", synced
-        return joined.member_id
+        result: str = joined.member_id
+        return result
 
     def offset(self, topic: str = "t", partition: int = 0, group: str = "g") -> int | None:
         """Look up a committed offset."""

@@ -37,6 +37,7 @@ from protocol.records.metadata import (
 )
 from protocol.schema import Message
 from storage.log_config import LogConfig
+from tests.typed import present
 from tests.unit.broker.node import LISTENER, Node, VirtualLoop
 
 LINK_S = 0.001
@@ -128,7 +129,7 @@ class Link:
         version = max(min_version, 1) if request.API_KEY != ApiKey.FETCH else FETCH_VERSION
         self._cluster.members[self._ends[0]].sent.append(request)
         frame = memoryview(bytearray(request.encode(version)))
-        loop.call_later(LINK_S, self._arrive, ApiKey(request.API_KEY), version, frame, answer)
+        loop.call_later(LINK_S, self._arrive, ApiKey(present(request.API_KEY)), version, frame, answer)
         return answer
 
     def close(self) -> None:

@@ -16,6 +16,7 @@ from broker.data_directories import (
 from storage.disk import OsDisk
 from storage.log_config import LogConfig
 from storage.log_manager import LogManager
+from tests.typed import present
 
 
 def manager(*paths: Path) -> LogManager:
@@ -36,7 +37,7 @@ def test_new_directories_are_made_one_nodes_with_ids_of_their_own(tmp_path: Path
     logs = manager(tmp_path / "a", tmp_path / "b")
     identity = claimed_and_marked(logs, 5, Random(1))
     assert identity.is_new
-    assert {directory.meta.cluster_id for directory in logs.directories} == {identity.cluster_id}
+    assert {present(directory.meta).cluster_id for directory in logs.directories} == {identity.cluster_id}
     assert len({directory.directory_id for directory in logs.directories}) == 2
     leave_directories(logs.directories)
 

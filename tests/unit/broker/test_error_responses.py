@@ -109,4 +109,5 @@ def _smallest(cls, version: int) -> Message:
     request = object.__new__(cls)
     for field in fields_of(cls):
         setattr(request, field.name, [] if field.is_list else field.default)
-    return request
+    result: Message = request
+    return result

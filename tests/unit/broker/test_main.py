@@ -18,13 +18,19 @@ from signal import Signals
 
 import pytest
 
+from tests.typed import present
+
 ROOT = Path(__file__).parents[3]
 
 
 @contextmanager
 def serve(
-    *arguments: str, by: tuple[str, ...] = (), stdin: int | None = None, pass_fds=(), **environment: str
-) -> Iterator[subprocess.Popen]:
+    *arguments: str,
+    by: tuple[str, ...] = (),
+    stdin: int | None = None,
+    pass_fds: tuple[int, ...] = (),
+    **environment: str,
+) -> Iterator[subprocess.Popen[str]]:
     """Run the program, started `by` another one or at once; it is killed if the test leaves it running."""
     process = subprocess.Popen(
         [*by, sys.executable, "-m", "broker", *arguments],
@@ -44,8 +50,8 @@ def serve(
 
 
 def ready_port(process: subprocess.Popen) -> int:
-    line = process.stdout.readline()
-    assert line.startswith("ready: 127.0.0.1:"), process.stderr.read()
+    line = present(process.stdout).readline()
+    assert line.startswith("ready: 127.0.0.1:"), present(process.stderr).read()
     return int(line.removeprefix("ready: 127.0.0.1:"))
 
 
@@ -93,13 +99,13 @@ def test_one_line_says_what_started(place: tuple[str, str, str, str]) -> None:
         assert part in line
 
 
-def test_a_broker_that_is_started_in_a_group_is_ready_once_it_knows_the_group(place) -> None:
+def test_a_broker_that_is_started_in_a_group_is_ready_once_it_knows_the_group(place: tuple[str, str, str, str]) -> None:
     with serve(*place, "--start-group=00112233445566aa:1") as process:
         ready_port(process)
         assert stopped(process)[0] == 0
 
 
-def test_a_group_without_a_tag_is_refused(place) -> None:
+def test_a_group_without_a_tag_is_refused(place: tuple[str, str, str, str]) -> None:
     status, output, log = run_to_its_end(*place, "--start-group=3")
     assert (status, output) == (2, "")
     assert "--start-group 3: it has to be of the form TAG:BROKERS, the tag of 16 hexadecimal digits" in log
@@ -114,8 +120,8 @@ def test_it_stops_with_status_0_at_the_end_of_input_if_that_is_its_parent(
 ) -> None:
     with serve(*place, "--exit-with-parent", "--loop", loop, stdin=subprocess.PIPE) as process:
         ready_port(process)
-        process.stdin.write("this is not looked at")
-        process.stdin.flush()
+        present(process.stdin).write("this is not looked at")
+        present(process.stdin).flush()
         _, log = process.communicate(timeout=30)
         assert process.returncode == 0
         assert "Stopped: " in log
@@ -192,7 +198,7 @@ def test_a_clean_stop_leaves_nothing_to_recover_and_a_kill_does(place: tuple[str
     with serve(*place) as process:
         ready_port(process)
         process.kill()
-        assert "unclean" not in process.stderr.read()
+        assert "unclean" not in present(process.stderr).read()
     with serve(*place) as process:
         ready_port(process)
         assert "The last stop was unclean" in stopped(process)[2]
@@ -392,7 +398,7 @@ def test_more_replicas_than_brokers_by_default_are_warned_of(place: tuple[str, s
 
 def test_the_first_line_says_where_it_listens_and_not_what_it_advertises(place: tuple[str, str, str, str]) -> None:
     with serve(*place, "--advertise", "broker.example.org:1234") as process:
-        process.stdout.readline()
+        present(process.stdout).readline()
         line = stopped(process)[2].splitlines()[0]
     assert "listens on PLAINTEXT://127.0.0.1:" in line
     assert "broker.example.org" not in line
@@ -400,7 +406,7 @@ def test_the_first_line_says_where_it_listens_and_not_what_it_advertises(place: 
 
 def test_what_is_advertised_may_differ_from_where_it_listens(place: tuple[str, str, str, str]) -> None:
     with serve(*place, "--advertise", "broker.example.org:1234") as process:
-        assert process.stdout.readline() == "ready: broker.example.org:1234\n"
+        assert present(process.stdout).readline() == "ready: broker.example.org:1234\n"
         assert stopped(process)[0] == 0
 
 
@@ -460,7 +466,7 @@ def test_a_start_on_an_empty_directory_imports_no_groups_and_no_more_messages_th
 def test_metrics_and_probes_are_served_where_asked_for(place: tuple[str, str, str, str]) -> None:
     with serve(*place, "--metrics", "127.0.0.1:0") as process:
         ready_port(process)
-        address = re.search(r"http://127\.0\.0\.1:\d+", process.stderr.readline())[0]
+        address = re.search(r"http://127\.0\.0\.1:\d+", present(process.stderr).readline())[0]
         with urllib.request.urlopen(f"{address}/readyz", timeout=30) as answer:
             assert answer.read() == b"ready\n"
         with urllib.request.urlopen(f"{address}/metrics", timeout=30) as answer:

@@ -19,6 +19,7 @@ from protocol.primitives import uuid_text
 from protocol.record_batch import build_batch, iter_records
 from storage.checkpoint_files import CHECKPOINTS
 from tests.disks import FaultyDisk
+from tests.typed import present
 from tests.unit.broker.whole_broker import WholeBroker
 
 
@@ -64,8 +65,8 @@ def filled(made: WholeBroker) -> WholeBroker:
             break
         made.wait(made.broker.create_topic(f"candidate-{number}", 1))
         log = made.broker.logs.get(f"candidate-{number}", 0)
-        if made.broker.logs.directory_of(log) in wanted:
-            del wanted[made.broker.logs.directory_of(log)]
+        if made.broker.logs.directory_of(present(log)) in wanted:
+            del wanted[made.broker.logs.directory_of(present(log))]
     return made
 
 
@@ -113,7 +114,7 @@ def test_a_failed_fsync_takes_its_directory_offline_and_no_other(
     assert read(whole, healthy) == [b"kept", b"kept too"]
     for _ in range(3):
         whole.wait(whole.broker._chores.watch_space())
-    leaders = [whole.broker.image.partition(topic, 0).leader for topic in (broken, healthy)]
+    leaders = [present(whole.broker.image.partition(topic, 0)).leader for topic in (broken, healthy)]
     assert leaders == [NO_LEADER, whole.broker.node_id]
     failures = [record.getMessage() for record in caplog.records if "second failed" in record.getMessage()]
     assert len(failures) == 1

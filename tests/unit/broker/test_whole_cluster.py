@@ -9,6 +9,7 @@ import pytest
 
 from protocol.api import ApiKey, request_class
 from protocol.errors import ErrorCode
+from tests.typed import present
 from tests.unit.broker.whole_cluster import BROKER, CONTROLLER, WholeCluster
 
 NONE = ErrorCode.NONE
@@ -116,7 +117,7 @@ def test_a_new_topic_can_be_produced_to_at_once_through_any_broker(three: WholeC
             for index in range(6):
                 assert three.partition(node_id, name, index) is not None
                 assert three.broker(node_id).replicas.find_named(name, index) is not None
-        for index, state in three.broker(1).image.topic(name).partitions.items():
+        for index, state in present(three.broker(1).image.topic(name)).partitions.items():
             assert three.produce(state.leader, name, b"x", index) == NONE
     assert three.schedule.now < 20, "nobody waited for the next heartbeat"
 
@@ -207,7 +208,9 @@ def asked_after_a_kill(three: WholeCluster) -> Callable[[int], Any]:
 
     def ask(killed: int) -> Any:
         other = next(node_id for node_id in three.running if node_id != killed)
-        assert any(state.leader == killed for state in three.broker(other).image.topic("t").partitions.values())
+        assert any(
+            state.leader == killed for state in present(three.broker(other).image.topic("t")).partitions.values()
+        )
         three.kill(killed)
         three.let_pass(0.003)
         begun = three.schedule.now

@@ -13,6 +13,7 @@ from protocol.messages.fetch import FetchRequest
 from protocol.messages.metadata import MetadataRequest
 from tests.simulation.client import Lost
 from tests.simulation.cluster import CONTROLLER_PORT, PORT, Host
+from tests.typed import present
 from tests.unit.broker.controllers import ask, epoch
 from tests.unit.broker.whole_cluster import BOTH, BROKER, CONTROLLER, WholeCluster, node_settings
 
@@ -169,7 +170,7 @@ def test_a_client_that_says_it_is_a_replica_moves_no_high_watermark(
     partition = FetchRequest.Topic.Partition(
         partition=0, current_leader_epoch=state.leader_epoch, fetch_offset=0, partition_max_bytes=1 << 20
     )
-    topic_id = cluster.broker(1).image.topic("t").topic_id
+    topic_id = present(cluster.broker(1).image.topic("t")).topic_id
     answer = cluster.ask(
         state.leader,
         ApiKey.FETCH,

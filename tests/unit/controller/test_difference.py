@@ -6,6 +6,7 @@ from controller.difference import difference
 from controller.image import MetadataImage
 from controller.image_builder import apply_records
 from protocol.records.metadata import ConfigRecord, PartitionRecord, RemoveTopicRecord, UnregisterBrokerRecord
+from tests.typed import present
 from tests.unit.controller.cluster import Cluster
 from tests.unit.controller.test_snapshot import busy_cluster, contents, quota
 
@@ -26,7 +27,7 @@ def test_what_is_gone_is_undone() -> None:
     gone = before.topic("a")
     cluster.replay(
         [
-            RemoveTopicRecord(topic_id=gone.topic_id),
+            RemoveTopicRecord(topic_id=present(gone).topic_id),
             UnregisterBrokerRecord(broker_id=3, broker_epoch=before.brokers[3].epoch),
             removed_quota(),
         ]
@@ -44,7 +45,7 @@ def test_a_topic_that_was_made_anew_loses_its_old_self_first() -> None:
     cluster = Cluster(brokers=1)
     cluster.create("a", configs={"retention.ms": "5"})
     before = cluster.image
-    cluster.replay([RemoveTopicRecord(topic_id=before.topic("a").topic_id)])
+    cluster.replay([RemoveTopicRecord(topic_id=present(before.topic("a")).topic_id)])
     cluster.create("a")
     records = list(difference(before, cluster.image))
     assert isinstance(records[0], RemoveTopicRecord)

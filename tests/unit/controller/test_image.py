@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from controller.image import BrokerImage, MetadataImage, ResourceType
+from tests.typed import present
 from tests.unit.controller.cluster import Cluster
 
 
@@ -23,7 +24,7 @@ def test_topics_are_found_by_name_by_id_and_in_the_order_of_their_creation() -> 
     image = cluster.image
     assert [topic.name for topic in image.topics()] == ["b", "a"] == list(image.topics_by_name())
     assert [image.topic_by_id(topic.topic_id) for topic in image.topics()] == list(image.topics())
-    assert image.partition("a", 0) is image.topic("a").partitions[0]
+    assert image.partition("a", 0) is present(image.topic("a")).partitions[0]
     assert image.partition("a", 1) is None
 
 

@@ -23,6 +23,7 @@ from protocol.records.metadata import (
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
 )
+from tests.typed import present
 from tests.unit.controller.cluster import Cluster, directory
 
 ID = b"i" * 16
@@ -37,7 +38,7 @@ def cluster() -> Cluster:
 
 def change(cluster: Cluster, **changes: object) -> None:
     topic = cluster.image.topic("t")
-    cluster.replay([PartitionChangeRecord(partition_id=0, topic_id=topic.topic_id, **changes)])
+    cluster.replay([PartitionChangeRecord(partition_id=0, topic_id=present(topic).topic_id, **changes)])
 
 
 def test_an_image_never_changes(cluster: Cluster) -> None:
@@ -47,7 +48,7 @@ def test_an_image_never_changes(cluster: Cluster) -> None:
     cluster.replay([ConfigRecord(resource_type=2, resource_name="t", name="retention.ms", value="1")])
     cluster.create("u")
     assert old.topic("t") is topic
-    assert topic.partitions[0].leader == 1
+    assert present(topic).partitions[0].leader == 1
     assert old.topic("u") is None
     assert (old.configured(), dict(configs)) == (configs, {})
     assert cluster.partition("t").leader == 2
@@ -59,7 +60,7 @@ def test_what_a_batch_does_not_touch_is_shared(cluster: Cluster) -> None:
     change(cluster, leader=2)
     assert cluster.image.topic("u") is old.topic("u")
     assert cluster.image.brokers is old.brokers
-    assert cluster.image.topic("t").partitions[1] is old.topic("t").partitions[1]
+    assert present(cluster.image.topic("t")).partitions[1] is old.topic("t").partitions[1]
 
 
 def test_a_leader_change_begins_a_leader_epoch(cluster: Cluster) -> None:
@@ -191,7 +192,7 @@ def test_a_record_that_cannot_follow_or_is_not_understood_stops_the_broker(clust
 def test_a_change_of_a_partition_that_does_not_exist_stops_the_broker(cluster: Cluster) -> None:
     topic = cluster.image.topic("t")
     with pytest.raises(InvariantError):
-        cluster.replay([PartitionChangeRecord(partition_id=7, topic_id=topic.topic_id, leader=1)])
+        cluster.replay([PartitionChangeRecord(partition_id=7, topic_id=present(topic).topic_id, leader=1)])
 
 
 def test_an_image_knows_how_far_it_goes() -> None:

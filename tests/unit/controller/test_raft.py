@@ -13,6 +13,7 @@ from controller.voters import NO_DIRECTORY, Voter, VoterSet
 from protocol.errors import ErrorCode, InvariantError, KafkaError
 from protocol.messages.vote import VoteRequest
 from protocol.records.metadata import NoOpRecord
+from tests.typed import present
 
 
 def voter(node_id: int = 1) -> RaftNode:
@@ -24,7 +25,7 @@ def voter(node_id: int = 1) -> RaftNode:
 def leader() -> RaftNode:
     node = voter()
     node.campaign()
-    node.advance(node.ready())
+    node.advance(present(node.ready()))
     return node
 
 
@@ -48,7 +49,7 @@ def test_a_node_is_a_stranger_while_most_voters_say_that_they_are_of_another_clu
     assert not answered(1, ErrorCode.INCONSISTENT_CLUSTER_ID)
     assert answered(3, ErrorCode.INCONSISTENT_CLUSTER_ID)
     assert not answered(1, ErrorCode.NONE)
-    warnings = node.ready().warnings
+    warnings = present(node.ready()).warnings
     assert [warning.partition(":")[0] for warning in warnings] == [
         "Node 1 is not in cluster c, in which this one is",
         "Node 3 is not in cluster c, in which this one is",
@@ -72,14 +73,14 @@ def test_a_vote_of_an_epoch_that_has_passed_does_not_count() -> None:
     node.campaign()
     first = node.ready()
     node.campaign()
-    node.advance(first)
+    node.advance(present(first))
     assert node.role.value == "candidate"
 
 
 def working_leader(voters: int = 1) -> RaftNode:
     node = leader()
     for _ in range(2):
-        node.advance(node.ready())
+        node.advance(present(node.ready()))
     node.voters = VoterSet([Voter(number + 1) for number in range(voters)])
     return node
 
@@ -88,7 +89,7 @@ def test_the_last_proposals_can_be_taken_back() -> None:
     node = working_leader()
     node.propose([NoOpRecord()])
     again = node.propose([NoOpRecord()])
-    assert node.withdraw(node.ready().entries)
+    assert node.withdraw(present(node.ready()).entries)
     assert node.end_offset == again.base_offset - 1
     assert node.propose([NoOpRecord()]).base_offset == again.base_offset - 1
 
@@ -96,18 +97,18 @@ def test_the_last_proposals_can_be_taken_back() -> None:
 def test_what_others_may_have_stored_cannot_be_taken_back() -> None:
     node = working_leader(voters=3)
     node.propose([NoOpRecord()])
-    assert not node.withdraw(node.ready().entries)
+    assert not node.withdraw(present(node.ready()).entries)
 
 
 def test_the_first_entry_of_an_epoch_cannot_be_taken_back() -> None:
     node = leader()
-    assert not node.withdraw(node.ready().entries)
+    assert not node.withdraw(present(node.ready()).entries)
 
 
 def test_what_newer_proposals_follow_cannot_be_taken_back() -> None:
     node = working_leader()
     node.propose([NoOpRecord()])
-    given = node.ready().entries
+    given = present(node.ready()).entries
     node.propose([NoOpRecord()])
     assert not node.withdraw(given)
 
@@ -115,7 +116,7 @@ def test_what_newer_proposals_follow_cannot_be_taken_back() -> None:
 def test_the_leader_knows_how_far_each_voter_is() -> None:
     node = working_leader()
     node.propose([NoOpRecord()])
-    node.advance(node.ready())
+    node.advance(present(node.ready()))
     quorum = node.quorum()
     assert (quorum.leader_id, quorum.epoch, quorum.high_watermark) == (1, 1, node.end_offset)
     assert quorum.voters == (Replica(1, NO_DIRECTORY, node.end_offset, 0, 0),)

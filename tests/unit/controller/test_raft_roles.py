@@ -13,6 +13,7 @@ from controller.voters import Voter, VoterSet
 from protocol.errors import InvariantError
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.vote import VoteRequest
+from tests.typed import present
 from tests.unit.controller.lone_voter import LoneVoter, vote
 
 
@@ -20,7 +21,7 @@ def test_the_only_voter_leads_with_its_first_tick() -> None:
     node = RaftNode(1, VoterSet([Voter(1)]), QuorumState(), kraft_version=1, end_offset=0, end_epoch=0, now_ms=70)
     assert node.due_ms == 70
     node.step(Tick(), 70)
-    node.advance(node.ready())
+    node.advance(present(node.ready()))
     assert node.role is Role.LEADER
 
 

@@ -20,6 +20,7 @@ from protocol.records.metadata import (
     PartitionChangeRecord,
     ProducerIdsRecord,
 )
+from tests.typed import present
 from tests.unit.controller.cluster import Cluster
 
 
@@ -49,7 +50,7 @@ def busy_cluster() -> Cluster:
             quota({"ip": None}, "connection_creation_rate", 7.0),
             PartitionChangeRecord(
                 partition_id=0,
-                topic_id=topic.topic_id,
+                topic_id=present(topic).topic_id,
                 leader=2,
                 isr=[2],
                 adding_replicas=[3],

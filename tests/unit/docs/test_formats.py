@@ -13,6 +13,7 @@ from storage.leader_epochs import EpochEntry
 from tests import formats
 from tests.all_files import CONFIG, NOW_MS, opened, write_all_files
 from tests.formats import PAGE, ByteField
+from tests.typed import present
 
 BINARY = {
     "a batch": (formats.BATCH, layouts.BATCH),
@@ -71,8 +72,8 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     names = {path.name for path in folder.rglob("*")}
     manager = opened(folder)
     log = manager.get("t0", 0)
-    log.config = CONFIG._replace(retention_bytes=0)
-    log.delete_old_segments(NOW_MS)
+    present(log).config = CONFIG._replace(retention_bytes=0)
+    present(log).delete_old_segments(NOW_MS)
     manager.delete("t1", 0)
     manager.set_aside("t2", 0)
     manager.checkpoint()

@@ -7,6 +7,7 @@ import pytest
 
 from protocol.errors import DecodeError, ErrorCode, KafkaError
 from protocol.schema import maker
+from tests.typed import present
 from tests.unit.protocol.conftest import Order
 
 
@@ -34,7 +35,7 @@ def test_a_message_has_slots_and_defaults(order: type[Order], small: Order) -> N
 
 
 def test_a_default_list_is_a_new_one_each_time(order: type[Order], small: Order) -> None:
-    small.marks.append(bytes(16))
+    present(small.marks).append(bytes(16))
     assert order(number=5, buyer=small.buyer, lines=[]).marks == []
 
 

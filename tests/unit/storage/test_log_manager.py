@@ -14,6 +14,7 @@ from storage.log_directory import CLEANED_TO, RECOVERY_POINTS
 from storage.log_manager import LogManager
 from tests.disks import FaultyDisk
 from tests.logs import NOW_MS, TOPIC_ID, batch, fill, headers
+from tests.typed import present
 
 SIZE = len(batch())
 CONFIG = LogConfig(file_delete_delay_ms=60)
@@ -422,8 +423,8 @@ def test_due_flushes_are_of_logs_that_rolled(manager: Manager) -> None:
     fill(logs[0], 1)
     fill(logs[1], 5)
     for flush in manager.due_flushes(NOW_MS):
-        flush.sync()
-        flush.finish()
+        present(flush).sync()
+        present(flush).finish()
     assert [log.recovery_point for log in logs] == [0, 4, 0]
     manager.checkpoint()
     again = restarted(manager, clean=False).get("topic", 1)

@@ -9,7 +9,7 @@ def test_a_buffer_is_not_given_out_twice_while_any_view_of_it_lives() -> None:
     del first
     second = buffers.take(BUFFER_BYTES)
     second[:] = bytes(BUFFER_BYTES)
-    assert part == b"0123456789"
+    assert bytes(part) == b"0123456789"
     assert part.obj is not second.obj
 
 

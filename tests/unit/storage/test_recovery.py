@@ -364,3 +364,15 @@ def test_a_directory_of_apache_kafka_is_read_as_it_is(tmp_path: Path) -> None:
         key: value.txn_first_offset for key, value in clean.producers.producers.items()
     }
     assert clean.topic_id != bytes(16)
+
+
+@pytest.mark.parametrize(("cleaned_to", "end"), [(0, 6), (4, 6), (8, 10), (None, 10)])
+def test_a_segment_that_lost_its_end_ends_a_compacted_log_unless_kafka_compacted_it(
+    tmp_path: Path, cleaned_to: int | None, end: int
+) -> None:
+    """Neither compaction nor replication leaves such a gap; Apache Kafka's compaction does, up to its checkpoint."""
+    killed(tmp_path)
+    log_file = file(tmp_path, 4, ".log")
+    log_file.write_bytes(log_file.read_bytes()[: 2 * SIZE])
+    log = open_log(tmp_path, CONFIG, clean=False, compacted=True, cleaned_to=cleaned_to)
+    assert log.log_end_offset == end

@@ -13,6 +13,7 @@ from broker.settings import Option, check_settings
 from controller.commands.decision import Command
 from controller.image import MetadataImage
 from protocol.schema import Message
+from tests.typed import present
 from tests.unit.broker.node import VirtualLoop
 from tests.unit.broker.whole_cluster import BOTH, BROKER, CONTROLLER, WholeCluster
 
@@ -152,11 +153,11 @@ def test_leaders_give_way_to_those_that_are_preferred(make: Callable[..., WholeC
     cluster.create(stays, "t", partitions=6)
     other = cluster.follower()
     cluster.stop(other)
-    assert all(state.leader != other for state in cluster.broker(stays).image.topic("t").partitions.values())
+    assert all(state.leader != other for state in present(cluster.broker(stays).image.topic("t")).partitions.values())
     cluster.start(other)
 
     def all_are_preferred() -> bool:
-        states = cluster.broker(stays).image.topic("t").partitions.values()
+        states = present(cluster.broker(stays).image.topic("t")).partitions.values()
         return all(state.leader == state.replicas[0] for state in states)
 
     assert not all_are_preferred()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,11 +20,12 @@ from protocol.headers import decode_request_header
 from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from protocol.messages.delete_topics import DeleteTopicsRequest
-from protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from protocol.messages.envelope import EnvelopeResponse
 from protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 from protocol.primitives import read_parts
 from protocol.records.principal import decode_principal
 from protocol.schema import Message
+from tests.typed import instance
 from tests.unit.broker.peer_node import Network
 
 HEARTBEAT = BrokerHeartbeatRequest(
@@ -42,9 +43,9 @@ class Quorum:
         self.leads = False
         self.leader_id = -1
         self.is_stranger = False
-        self._changed = loop.create_future()
+        self._changed: asyncio.Future[None] = loop.create_future()
 
-    def leader_change(self) -> asyncio.Future[object]:
+    def leader_change(self) -> asyncio.Future[None]:
         return self._changed
 
     def elect(self, leader_id: int, *, leads: bool = False) -> None:
@@ -59,9 +60,9 @@ class Broker:
     def __init__(self) -> None:
         self.network = Network()
         self.quorum = Quorum(self.network)
-        self.connected = []
-        self.refusals = []
-        self.answering = None  # an event that answers from here wait for
+        self.connected: list[int] = []
+        self.refusals: list[Exception] = []
+        self.answering: asyncio.Event | None = None  # an event that answers from here wait for
         self.channel = ControllerChannel(self.quorum, self.connect, self.answer_here, self.network)
         self.network.node.reply = lambda *_: BrokerHeartbeatResponse(is_caught_up=True)
 
@@ -69,22 +70,20 @@ class Broker:
         self.connected.append(node_id)
         return self.network.peer()
 
-    async def answer_here(self, _request: BrokerHeartbeatRequest | None = None) -> str:
+    async def answer_here(self, _request: Message | None = None) -> Any:
         if self.answering is not None:
             await self.answering.wait()
         if self.refusals:
             raise self.refusals.pop(0)
         return HERE
 
-    def run(
-        self, awaitable: asyncio.Task[object] | Awaitable[object]
-    ) -> list[bytes] | str | BrokerHeartbeatResponse | None:
+    def run(self, awaitable: Awaitable[Any]) -> Any:
         return self.network.run_until_complete(awaitable)
 
     def let_pass(self, seconds: float) -> None:
         self.run(asyncio.sleep(seconds))
 
-    def start(self, coroutine: Awaitable[object]) -> asyncio.Task[object]:
+    def start(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         return self.network.create_task(coroutine)
 
     def forward(
@@ -93,11 +92,11 @@ class Broker:
         request: CreateTopicsRequest | DeleteTopicsRequest = CREATE,
         key: ApiKey = ApiKey.CREATE_TOPICS,
         version: int = 7,
-    ) -> Awaitable[Any]:
+    ) -> Coroutine[Any, Any, Any]:
         context = RequestContext(key, version, 99, "an app", 1, "PLAINTEXT", "10.1.2.3", "User:alice")
         return self.channel.forward(context, request, self.answer_here, timeout_s)
 
-    def crowd(self) -> list[asyncio.Task[object]]:
+    def crowd(self) -> list[asyncio.Task[Any]]:
         """Have many more clients ask at the same time than there are turns, and nobody answer."""
         self.network.node.reply = lambda *_: []
         several = [self.start(self.forward()) for _ in range(3 * MOST_FORWARDED)]
@@ -105,7 +104,7 @@ class Broker:
         return several
 
     @property
-    def asked(self) -> list[BrokerHeartbeatRequest | EnvelopeRequest]:
+    def asked(self) -> list[Any]:
         return self.network.node.asked
 
 
@@ -118,7 +117,11 @@ def broker() -> Iterator[Broker]:
     made.network.close()
 
 
-def not_controller():
+def failure(asked: asyncio.Task[Any]) -> KafkaError:
+    return instance(KafkaError, asked.exception())
+
+
+def not_controller() -> KafkaError:
     return KafkaError(ErrorCode.NOT_CONTROLLER, "another leads")
 
 
@@ -319,7 +322,9 @@ def test_so_does_what_this_node_asks_since_clients_have_it_do_so(broker: Broker,
     broker.network.node.reply = lambda *_: []
     several = [broker.start(ask(node)) for _ in range(3 * MOST_FORWARDED)]
     broker.let_pass(2)
-    assert [asked.exception().code for asked in several] == [ErrorCode.REQUEST_TIMED_OUT] * len(several)
+    assert [instance(KafkaError, asked.exception()).code for asked in several] == [ErrorCode.REQUEST_TIMED_OUT] * len(
+        several
+    )
     assert len(broker.connected) == MOST_FORWARDED
 
 
@@ -361,7 +366,9 @@ def test_nobody_gets_his_turn_any_more_when_it_is_closed(broker: Broker) -> None
     several = broker.crowd()
     broker.channel.close()
     broker.let_pass(0.1)
-    assert [asked.exception().code for asked in several] == [ErrorCode.REQUEST_TIMED_OUT] * len(several)
+    assert [instance(KafkaError, asked.exception()).code for asked in several] == [ErrorCode.REQUEST_TIMED_OUT] * len(
+        several
+    )
     assert len(broker.connected) == MOST_FORWARDED
 
 

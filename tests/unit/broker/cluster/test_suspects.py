@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -26,7 +26,7 @@ def suspects(loop: VirtualLoop) -> Suspects:
     return Suspects(loop, PATIENCE_S)
 
 
-def waited_s(loop: VirtualLoop, suspects: Suspects, node_ids: set[int], event) -> float:
+def waited_s(loop: VirtualLoop, suspects: Suspects, node_ids: set[int], event: Callable[[], object]) -> float:
     """Return how long somebody waits for these to be settled, if `event` happens after 0.1 s."""
 
     async def wait() -> float:

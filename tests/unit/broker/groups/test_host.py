@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from broker.groups.host import coordinator_error
@@ -9,7 +12,8 @@ from broker.groups.offsets import Committed
 from broker.groups.records import offset_record
 from broker.groups.shard import Commit, Offset
 from protocol.errors import ErrorCode, KafkaError
-from protocol.record_batch import ControlType, Record, assign, build_batch, control_record_key
+from protocol.record import Record
+from protocol.record_batch import ControlType, assign, build_batch, control_record_key
 from storage.log import Log
 from tests.unit.broker.group_node import GroupNode, pending
 
@@ -125,7 +129,8 @@ class TestRule29:
         syncing = node.sync(joined.member_id, 1, instance=instance, to={joined.member_id: b"all"})
         node.replicate()
         assert node.wait(syncing).assignment == b"all"
-        return joined.member_id
+        result: str = joined.member_id
+        return result
 
     def commit(self, node: GroupNode, offset: int) -> None:
         outcome = node.commit(offset)
@@ -211,7 +216,9 @@ class TestLoading:
         ],
         ids=["join", "sync", "leave", "commit", "read", "delete the group", "delete offsets"],
     )
-    def test_who_comes_too_early_is_told_to_come_again(self, group_node: GroupNode, ask) -> None:
+    def test_who_comes_too_early_is_told_to_come_again(
+        self, group_node: GroupNode, ask: Callable[[GroupNode, str], Any]
+    ) -> None:
         group_node.host()
         member = group_node.stable_member()
         group_node.restart()

@@ -22,7 +22,7 @@ MEMBER = Commit("g", "m", None, 4)
 
 
 class Silence:
-    def info(self, message, *args) -> None:
+    def info(self, message: str, *args: object) -> None:
         pass
 
     debug = info
@@ -50,7 +50,7 @@ def shard_with(state: str, protocol_type: str = "consumer", topics: frozenset[st
     return shard
 
 
-def written(shard: Shard, turn: Turn, who: Commit, offsets: list[Offset] = ONE, **options) -> Shard:
+def written(shard: Shard, turn: Turn, who: Commit, offsets: list[Offset] = ONE, **options: bool) -> Shard:
     records, _ = shard.commit(turn, who, offsets, **options)
     for at, (key, value) in enumerate(records):
         shard.replay(NOW_MS, at, key, value)

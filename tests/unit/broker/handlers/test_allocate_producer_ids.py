@@ -12,7 +12,10 @@ from tests.unit.broker.whole_cluster import WholeCluster
 def allocate(
     three: WholeCluster, broker_id: int, broker_epoch: int, node: int | None = None
 ) -> AllocateProducerIdsResponse:
-    return ask(three, ApiKey.ALLOCATE_PRODUCER_IDS, 0, node=node, broker_id=broker_id, broker_epoch=broker_epoch)
+    result: AllocateProducerIdsResponse = ask(
+        three, ApiKey.ALLOCATE_PRODUCER_IDS, 0, node=node, broker_id=broker_id, broker_epoch=broker_epoch
+    )
+    return result
 
 
 def test_no_id_is_in_two_blocks(three: WholeCluster) -> None:

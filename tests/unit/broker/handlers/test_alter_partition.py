@@ -30,7 +30,7 @@ def alter(
         new_isr_with_epochs=[Partition.BrokerState(broker_id=one, broker_epoch=epoch(three, one)) for one in isr],
         partition_epoch=state.partition_epoch,
     )
-    return ask(
+    result: AlterPartitionResponse = ask(
         three,
         ApiKey.ALTER_PARTITION,
         3,
@@ -39,6 +39,7 @@ def alter(
         broker_epoch=epoch(three, state.leader) if broker_epoch is None else broker_epoch,
         topics=[AlterPartitionRequest.Topic(topic_id=topic.topic_id, partitions=[partition])],
     )
+    return result
 
 
 def test_the_leader_changes_who_is_in_sync(three: WholeCluster, topic: TopicImage) -> None:

@@ -30,7 +30,7 @@ def assign(
 ) -> AssignReplicasToDirsResponse:
     partitions = [Directory.Topic.Partition(partition_index=0)]
     topics = [Directory.Topic(topic_id=topic.topic_id, partitions=partitions)]
-    return ask(
+    result: AssignReplicasToDirsResponse = ask(
         three,
         ApiKey.ASSIGN_REPLICAS_TO_DIRS,
         0,
@@ -39,6 +39,7 @@ def assign(
         broker_epoch=epoch(three, 1) if broker_epoch is None else broker_epoch,
         directories=[Directory(id=directory, topics=topics)],
     )
+    return result
 
 
 def test_a_replica_is_where_its_broker_says(three: WholeCluster, topic: TopicImage) -> None:

@@ -19,7 +19,7 @@ def beat(
     **fields: bool,
 ) -> BrokerHeartbeatResponse:
     said = {"want_fence": False, "want_shut_down": False, "offline_log_dirs": [], "cordoned_log_dirs": []}
-    return ask(
+    result: BrokerHeartbeatResponse = ask(
         three,
         ApiKey.BROKER_HEARTBEAT,
         2,
@@ -29,6 +29,7 @@ def beat(
         current_metadata_offset=offset,
         **{**said, **fields},
     )
+    return result
 
 
 def test_a_broker_that_lives_is_told_that_it_may_serve(three: WholeCluster) -> None:

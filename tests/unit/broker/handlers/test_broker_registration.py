@@ -15,7 +15,8 @@ def register(three: WholeCluster, broker_id: int, node: int | None = None, **fie
     said = {"cluster_id": cluster_id(three), "incarnation_id": b"n" * 16, "endpoints": {}, "directories": [b"f" * 16]}
     request = new_registration(broker_id, **{**said, **fields})
     values = {field.name: getattr(request, field.name) for field in fields_of(type(request))}
-    return ask(three, ApiKey.BROKER_REGISTRATION, 4, node=node, **values)
+    result: BrokerRegistrationResponse = ask(three, ApiKey.BROKER_REGISTRATION, 4, node=node, **values)
+    return result
 
 
 def test_a_broker_becomes_known_fenced_under_a_new_epoch(three: WholeCluster) -> None:

@@ -11,7 +11,7 @@ from tests.unit.broker.whole_cluster import WholeCluster
 
 def register(three: WholeCluster, node: int | None = None) -> ControllerRegistrationResponse:
     listener = ControllerRegistrationRequest.Listener(name="CONTROLLER", host="b9", port=9, security_protocol=0)
-    return ask(
+    result: ControllerRegistrationResponse = ask(
         three,
         ApiKey.CONTROLLER_REGISTRATION,
         0,
@@ -22,6 +22,7 @@ def register(three: WholeCluster, node: int | None = None) -> ControllerRegistra
         listeners=[listener],
         features=[],
     )
+    return result
 
 
 def test_a_controller_becomes_known_with_where_it_listens(three: WholeCluster) -> None:

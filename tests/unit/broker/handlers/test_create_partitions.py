@@ -10,6 +10,7 @@ from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.create_partitions import CreatePartitionsRequest
 from tests.disks import FaultyDisk
+from tests.typed import present
 from tests.unit.broker.controller_node import ControllerNode
 from tests.unit.broker.topics import create
 
@@ -26,7 +27,7 @@ def test_partitions_are_added(controlled: ControllerNode, version: int) -> None:
         "t": ErrorCode.NONE,
         "nope": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
-    assert len(controlled.image.topic("t").partitions) == 4
+    assert len(present(controlled.image.topic("t")).partitions) == 4
 
 
 def test_a_full_disk_refuses_partitions(tmp_path: Path) -> None:
@@ -38,6 +39,6 @@ def test_a_full_disk_refuses_partitions(tmp_path: Path) -> None:
     topics = [CreatePartitionsRequest.Topic(name="t", count=4, assignments=None)]
     response = node.ask(ApiKey.CREATE_PARTITIONS, 3, topics=topics, timeout_ms=5000, validate_only=False)
     assert [result.error_code for result in response.results] == [ErrorCode.KAFKA_STORAGE_ERROR]
-    assert len(node.image.topic("t").partitions) == 1
+    assert len(present(node.image.topic("t")).partitions) == 1
     disk.full = False
     node.close()

@@ -9,6 +9,7 @@ import pytest
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode, KafkaError
 from tests.disks import FaultyDisk
+from tests.typed import present
 from tests.unit.broker.controller_node import ControllerNode
 from tests.unit.controller.cluster import new_topic
 
@@ -22,12 +23,12 @@ def test_topics_are_created(controlled: ControllerNode, version: int) -> None:
     assert (refused.name, refused.error_code) == ("a b", ErrorCode.INVALID_TOPIC_EXCEPTION)
     assert "ASCII" in refused.error_message
     topic = controlled.image.topic("t")
-    assert len(topic.partitions) == 3
+    assert len(present(topic).partitions) == 3
     if version >= 5:
         assert (created.num_partitions, created.replication_factor) == (3, 1)
         assert {config.name: config.value for config in created.configs}["retention.ms"] == "5"
     if version >= 7:
-        assert created.topic_id == topic.topic_id
+        assert created.topic_id == present(topic).topic_id
 
 
 def test_validation_alone_creates_nothing(controlled: ControllerNode) -> None:

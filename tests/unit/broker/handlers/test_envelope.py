@@ -41,7 +41,7 @@ def send(
     address: bytes = bytes([10, 0, 0, 9]),
     node: int | None = None,
 ) -> EnvelopeResponse:
-    return ask(
+    result: EnvelopeResponse = ask(
         three,
         ApiKey.ENVELOPE,
         0,
@@ -50,6 +50,7 @@ def send(
         request_principal=principal,
         client_host_address=address,
     )
+    return result
 
 
 def test_the_request_inside_is_answered_with_its_own_header(three: WholeCluster) -> None:

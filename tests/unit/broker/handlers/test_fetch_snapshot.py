@@ -51,7 +51,8 @@ def fetch(
 
 
 def newest(three: WholeCluster) -> SnapshotId:
-    return three.until(lambda: three.broker(three.active).controller._log.newest_snapshot)
+    result: SnapshotId = three.until(lambda: three.broker(three.active).controller._log.newest_snapshot)
+    return result
 
 
 def test_a_snapshot_comes_part_by_part(three: WholeCluster) -> None:

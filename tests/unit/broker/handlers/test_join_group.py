@@ -67,7 +67,9 @@ def test_a_protocol_that_is_named_twice_counts_once(hosting: GroupNode, version:
 
 @pytest.mark.parametrize("changes", [{"protocols": []}, {"protocol_type": ""}])
 @pytest.mark.parametrize("version", range(10))
-def test_a_member_without_a_protocol_is_refused_and_makes_no_group(hosting: GroupNode, version: int, changes) -> None:
+def test_a_member_without_a_protocol_is_refused_and_makes_no_group(
+    hosting: GroupNode, version: int, changes: dict[str, Any]
+) -> None:
     assert join(hosting, version, **changes).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert hosting.state() is None
 

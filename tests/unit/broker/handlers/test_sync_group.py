@@ -14,7 +14,8 @@ KEY = ApiKey.SYNC_GROUP
 
 @pytest.fixture
 def member(group_node: GroupNode) -> str:
-    return group_node.wait(group_node.host().join()).member_id
+    result: str = group_node.wait(group_node.host().join()).member_id
+    return result
 
 
 def sync(node: GroupNode, version: int, member_id: str, **changes: Any) -> Any:

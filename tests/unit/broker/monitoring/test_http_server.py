@@ -15,7 +15,7 @@ from broker.monitoring.http_server import MAX_CONNECTIONS, REQUEST_BYTES, HttpSe
 def asking() -> Callable[..., list[bytes]]:
     """Serve pages, send bytes, and return what comes back until the server closes."""
 
-    def asking(pages, *requests: bytes, clock: Callable[..., object] = time.perf_counter) -> list[bytes]:
+    def asking(pages: dict[str, Page], *requests: bytes, clock: Callable[[], float] = time.perf_counter) -> list[bytes]:
         async def ask(port: int, request: bytes) -> bytes:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(request)
@@ -104,7 +104,8 @@ def test_a_long_page_lets_others_have_the_loop(asking: Callable[..., list[bytes]
 
     def clock() -> float:
         clock.now += 0.001
-        return clock.now
+        result: float = clock.now
+        return result
 
     clock.now = 0.0
 

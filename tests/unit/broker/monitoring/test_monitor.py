@@ -15,6 +15,7 @@ from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.messages.produce import ProduceRequest, ProduceResponse
 from protocol.record_batch import build_batch
 from tests.repo.tree import ROOT
+from tests.typed import present
 from tests.unit.broker.monitoring.conftest import Monitored
 
 TOPIC = "orders"
@@ -40,7 +41,8 @@ def fetch_request(offset: int, wait_ms: int) -> dict[str, list[FetchRequest.Topi
 
 
 def fetch(monitored: Monitored, offset: int = 0) -> FetchResponse:
-    return monitored.call(ApiKey.FETCH, 11, **fetch_request(offset, 0))
+    result: FetchResponse = monitored.call(ApiKey.FETCH, 11, **fetch_request(offset, 0))
+    return result
 
 
 def join(monitored: Monitored, group: str) -> None:
@@ -219,4 +221,4 @@ def test_probes_say_whether_it_serves(stopped: Monitored) -> None:
     assert status == 200
     assert "process_cpu_seconds_total" in body
     assert "kafka_" not in body
-    stopped.wait(broker.monitor.stop())
+    stopped.wait(present(broker.monitor).stop())

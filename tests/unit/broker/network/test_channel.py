@@ -4,6 +4,7 @@ import asyncio
 import logging
 import socket
 import tracemalloc
+from collections.abc import Callable
 
 import pytest
 
@@ -34,7 +35,7 @@ class Later:
         self.pending.pop(body).set_result([framed(body)])
 
 
-async def until(condition) -> None:
+async def until(condition: Callable[[], object]) -> None:
     """Let the loop run until something is so; the time-out of `run` bounds it."""
     while not condition():  # noqa: ASYNC110 - what is waited for has no event
         await asyncio.sleep(0)

@@ -9,6 +9,7 @@ import os
 import socket
 import threading
 from asyncio.selector_events import _SelectorSocketTransport
+from collections.abc import Callable
 from pathlib import Path
 from typing import Never
 
@@ -74,7 +75,7 @@ def framed_parts(
     return [size.to_bytes(4, "big"), *parts]
 
 
-async def until(condition) -> None:
+async def until(condition: Callable[[], object]) -> None:
     while not condition():  # noqa: ASYNC110 - what is waited for has no event
         await asyncio.sleep(0)
 

@@ -23,6 +23,7 @@ from protocol.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshot
 from protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from protocol.messages.vote import VoteRequest, VoteResponse
 from protocol.schema import Message
+from tests.typed import present
 from tests.unit.broker.conftest import Run, Served, Serving
 from tests.unit.broker.peer_node import Node, vote, warnings
 
@@ -183,7 +184,7 @@ def test_requests_follow_each_other_without_waiting_and_answers_find_theirs(talk
         node.reply = reply
         peer = peer_of(served)
         answers = await asyncio.gather(*(peer.call(vote(voter_id)) for voter_id in (5, 6, 7)))
-        assert [answer.error_code for answer in answers] == [5, 6, 7]
+        assert [present(answer).error_code for answer in answers] == [5, 6, 7]
         peer.close()
 
     talk(body)
@@ -200,7 +201,7 @@ def test_a_response_stays_what_it_was_while_others_come(talk: Callable[..., None
         answers = await asyncio.gather(
             *(peer.call(FetchSnapshotRequest(replica_id=replica_id, topics=[])) for replica_id in range(50))
         )
-        found = [bytes(answer.topics[0].partitions[0].unaligned_records) for answer in answers]
+        found = [bytes(present(answer).topics[0].partitions[0].unaligned_records) for answer in answers]
         assert found == [bytes([replica_id]) * 1000 for replica_id in range(50)]
         peer.close()
 
@@ -230,7 +231,7 @@ def test_a_large_response_comes_whole(talk: Callable[..., None]) -> None:
         node.reply = lambda *_: FetchSnapshotResponse(topics=[snapshot_topic(data)])
         peer = peer_of(served)
         answer = await peer.call(FetchSnapshotRequest(topics=[]))
-        assert bytes(answer.topics[0].partitions[0].unaligned_records) == data
+        assert bytes(present(answer).topics[0].partitions[0].unaligned_records) == data
         peer.close()
 
     talk(body)

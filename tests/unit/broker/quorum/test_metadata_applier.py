@@ -24,6 +24,7 @@ from protocol.records.metadata import ConfigRecord
 from storage.disk import OsDisk
 from storage.log_config import LogConfig
 from storage.log_directory import LogDirectory
+from tests.typed import present
 from tests.unit.broker.node import VirtualLoop
 
 BROKER = 4
@@ -174,8 +175,8 @@ def test_after_the_leaders_snapshot_everybody_is_told_of_the_difference_at_once(
     assert (applied.applier.next_offset, applied.applier.image.epoch) == (9, 4)
     batch = bytes(encode_entry(Entry(9, 4, (setting(8),)), 1000))
     entries, flush = applied.log.receive(Received(9, 10, 4, batch), 1000)
-    flush.sync()
-    flush.finish()
+    present(flush).sync()
+    present(flush).finish()
     applied.applier.note(entries)
     applied.commit(10)
     assert applied.value == "8"

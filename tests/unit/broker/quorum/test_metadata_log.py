@@ -20,6 +20,7 @@ from storage.disk import OsDisk
 from storage.log_config import LogConfig
 from storage.log_directory import LogDirectory
 from storage.refusal import LogRefused
+from tests.typed import present
 
 VOTERS = VoterSet([Voter(1, b"directory-number")])
 CONFIG = LogConfig(cleanup_policy=frozenset(), file_delete_delay_ms=0)
@@ -57,7 +58,7 @@ def test_a_new_log_has_its_bootstrap_records_and_first_voters(tmp_path: Path, pa
     assert log.newest_snapshot == (0, 0)
     first = log.read_snapshot(SnapshotId(0, 0))
     assert (first.kraft_version, first.records) == (1, ())
-    assert first.voters.by_id == VOTERS.by_id
+    assert present(first.voters).by_id == VOTERS.by_id
     assert log.bootstrap_records() == bootstrap_records()
     assert f"topic_id: {uuid_text(METADATA_TOPIC_ID)}" in (path / "partition.metadata").read_text()
 

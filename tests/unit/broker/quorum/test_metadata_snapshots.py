@@ -19,6 +19,7 @@ from protocol.records.metadata import ConfigRecord
 from storage.log_config import LogConfig
 from storage.log_directory import LogDirectory
 from tests.disks import FaultyDisk
+from tests.typed import present
 from tests.unit.broker.node import VirtualLoop
 from tests.unit.controller.cluster import Settings
 
@@ -47,8 +48,8 @@ class Snapshots:
     def append(self, value: str = "1") -> None:
         record = ConfigRecord(resource_type=4, resource_name="", name="log.cleaner.threads", value=value)
         flush = self.log.append([Entry(self.log.end_offset, 1, (record,))], 1000)
-        flush.sync()
-        flush.finish()
+        present(flush).sync()
+        present(flush).finish()
         self.log.committed(self.log.end_offset)
 
     def take_if_due(self) -> list[SnapshotId]:
@@ -98,7 +99,7 @@ def test_it_holds_what_the_image_does(make: Callable[..., Snapshots]) -> None:
     one = make()
     one.append("7")
     one.take_if_due()
-    snapshot = one.log.read_snapshot(one.log.newest_snapshot)
+    snapshot = one.log.read_snapshot(present(one.log.newest_snapshot))
     assert [record.value for record in snapshot.records if isinstance(record, ConfigRecord)] == ["7"]
 
 

@@ -20,6 +20,7 @@ from protocol.records.metadata import NoOpRecord
 from storage.disk import OsDisk
 from storage.log_config import LogConfig
 from storage.log_directory import LogDirectory
+from tests.typed import present
 
 SNAPSHOT = SnapshotId(3, 1)
 
@@ -30,8 +31,8 @@ def log(tmp_path: Path) -> Iterator[MetadataLog]:
     config = LogConfig(cleanup_policy=frozenset(), file_delete_delay_ms=0)
     log = MetadataLog.open(OsDisk(), LogDirectory(OsDisk(), str(tmp_path)), None, config=config, now_ms=1)
     flush = log.append([Entry(offset, 1, (NoOpRecord(),)) for offset in range(3)], 1000)
-    flush.sync()
-    flush.finish()
+    present(flush).sync()
+    present(flush).finish()
     log.committed(3)
     log.write_snapshot(SNAPSHOT, snapshot_bytes())
     log.added_snapshot(SNAPSHOT, Retention(-1, -1), 1000)

@@ -23,6 +23,7 @@ from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.primitives import ZERO_UUID
 from protocol.records.metadata import NoOpRecord, RemoveTopicRecord
 from tests.disks import FaultyDisk
+from tests.typed import present
 from tests.unit.broker.controller_node import CLUSTER_ID, ControllerNode
 from tests.unit.controller.cluster import new_topic
 
@@ -80,7 +81,7 @@ def test_everything_is_there_again_after_a_restart(controlled: ControllerNode, c
     assert [topic.name for topic in controlled.image.topics()] == ["a"]
     assert controlled.image.epoch == before.epoch + 1
     assert controlled.image.brokers[1].epoch > epoch
-    assert all(partition.leader == 1 for partition in controlled.image.topic("a").partitions.values())
+    assert all(partition.leader == 1 for partition in present(controlled.image.topic("a")).partitions.values())
 
 
 def test_voters_that_cannot_change_are_kept_as_kafka_keeps_them(stopped_controller: ControllerNode) -> None:
@@ -278,7 +279,7 @@ def test_a_start_reads_the_newest_snapshot_and_only_the_log_after_it(stopped_con
         create(node, f"t{number}", partitions=5)
     node.stop()
     [name] = snapshots(node)
-    assert parse_snapshot_name(name).end_offset > 10
+    assert present(parse_snapshot_name(name)).end_offset > 10
     first_segment = min(Path(node.path, "__cluster_metadata-0").glob("*.log")).stem
     assert int(first_segment) > 10
     before = node.image

@@ -11,6 +11,7 @@ from controller.commands.decision import Decision
 from controller.image import MetadataImage, ResourceType
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.metadata import ConfigRecord
+from tests.typed import present
 from tests.unit.broker.whole_cluster import CONTROLLER, WholeCluster
 
 THREE = dict.fromkeys((1, 2, 3), CONTROLLER)
@@ -173,7 +174,7 @@ def test_who_missed_what_is_only_in_a_snapshot_by_now_begins_with_that(
     number = leave_behind(three)
     three.start(behind)
     controller, loop = three.broker(behind).controller, three.hosts[behind].loop
-    applied = loop.create_task(controller.until_applied(three.broker(leader).controller.applied_offset))
+    applied = present(loop).create_task(controller.until_applied(three.broker(leader).controller.applied_offset))
     three.until(applied.done)
     assert values(three) == {str(number)}
     assert controller._log.start_offset > 0
@@ -188,13 +189,13 @@ def test_who_takes_a_snapshot_itself_begins_behind_the_leaders_when_that_is_done
         three.cut(behind, other)
     number = leave_behind(three)
     controller, loop = three.broker(behind).controller, three.hosts[behind].loop
-    written = loop.create_future()
+    written = present(loop).create_future()
 
     async def take() -> None:
         await written
         controller._snapshots._task = None
 
-    controller._snapshots._task = loop.create_task(take())
+    controller._snapshots._task = present(loop).create_task(take())
     for other in {1, 2, 3} - {behind}:
         three.cut(behind, other, up=True)
     three.let_pass(5)

@@ -25,6 +25,7 @@ from protocol.messages.vote import VoteResponse
 from protocol.records.metadata import NoOpRecord
 from storage.log_directory import LogDirectory
 from tests.disks import FaultyDisk
+from tests.typed import present
 from tests.unit.broker.node import VirtualLoop
 from tests.unit.broker.whole_cluster import CONTROLLER, node_settings
 from tests.unit.controller.lone_voter import fetch, vote
@@ -181,5 +182,5 @@ def test_where_there_is_no_space_the_command_is_refused_and_its_records_never_we
     alone.commands.decide(alone.node, alone.metadata.image)
     alone.perform()
     alone.disk.full = False
-    assert answer.exception().code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert present(answer.exception()).code is ErrorCode.KAFKA_STORAGE_ERROR
     assert alone.node.end_offset == alone.log.end_offset == end_offset

@@ -21,6 +21,7 @@ from protocol.schema import Message
 from storage.disk import OsDisk
 from storage.log_config import LogConfig
 from storage.log_directory import LogDirectory
+from tests.typed import present
 
 BROKER = 4
 VOTERS = VoterSet([Voter(1, b"d" * 16), Voter(2, b"e" * 16)])
@@ -41,8 +42,8 @@ def log(tmp_path: Path) -> Iterator[MetadataLog]:
 
 def append(log: MetadataLog, *records: Message, epoch: int = 1) -> None:
     flush = log.append([Entry(log.end_offset, epoch, records)], 1000)
-    flush.sync()
-    flush.finish()
+    present(flush).sync()
+    present(flush).finish()
 
 
 def value(stored: StoredMetadata) -> str:
@@ -78,7 +79,7 @@ def test_the_log_goes_on_from_the_newest_snapshot(log: MetadataLog) -> None:
     log.added_snapshot(snapshot, Retention(-1, -1), 1000)
     stored = read_stored(log, EMPTY)
     assert (value(stored), stored.image.offset) == ("8", 0)
-    assert stored.voters.by_id == VOTERS.by_id
+    assert present(stored.voters).by_id == VOTERS.by_id
     append(log, setting(9))
     assert value(read_stored(log, EMPTY)) == "9"
 
@@ -88,7 +89,7 @@ def test_what_is_said_of_the_quorum_is_found_among_the_records(log: MetadataLog)
     version = KRaftVersionRecord(version=0, kraft_version=1)
     append(log, change, version, VOTERS.to_record())
     stored = read_stored(log, EMPTY)
-    assert stored.voters.by_id == VOTERS.by_id
+    assert present(stored.voters).by_id == VOTERS.by_id
     assert (stored.kraft_version, stored.image.offset) == (1, 2)
 
 

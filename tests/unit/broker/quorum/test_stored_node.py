@@ -20,6 +20,7 @@ from protocol.schema import Message
 from storage.checkpoint import MetaProperties
 from storage.disk import OsDisk
 from storage.log_directory import LogDirectory
+from tests.typed import present
 from tests.unit.broker.whole_cluster import CONTROLLER, node_settings
 
 OWN = b"d" * 16
@@ -43,8 +44,8 @@ def start(tmp_path: Path) -> Iterator[Callable[..., StoredNode]]:
         if not records:
             return found
         flush = found.log.append([Entry(found.log.end_offset, epoch, records)], 1)
-        flush.sync()
-        flush.finish()
+        present(flush).sync()
+        present(flush).finish()
         stop()
         return start(settings)
 

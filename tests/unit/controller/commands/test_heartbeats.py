@@ -13,6 +13,7 @@ from controller.image import NO_LEADER
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from protocol.records.metadata import BrokerRegistrationChangeRecord, PartitionChangeRecord
+from tests.typed import present
 from tests.unit.controller.cluster import Cluster, directory
 
 ACTIVE, FENCED, STOPPED = (False, False), (True, False), (True, True)
@@ -131,7 +132,7 @@ def test_it_stops_when_all_know_what_moved(cluster: Cluster) -> None:
 def test_it_does_not_stop_while_it_leads(cluster: Cluster) -> None:
     beat(cluster, **STOP)
     topic = cluster.image.topic("t")
-    cluster.replay([PartitionChangeRecord(partition_id=0, topic_id=topic.topic_id, leader=1)])
+    cluster.replay([PartitionChangeRecord(partition_id=0, topic_id=present(topic).topic_id, leader=1)])
     assert beat(cluster, may_stop=True, **STOP) == ACTIVE
 
 

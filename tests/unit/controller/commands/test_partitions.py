@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from protocol.errors import ErrorCode
+from tests.typed import present
 from tests.unit.controller.cluster import Cluster
 
 
@@ -16,9 +17,9 @@ def cluster() -> Cluster:
 
 
 def test_new_partitions_have_as_many_replicas_as_the_old(cluster: Cluster) -> None:
-    before = dict(cluster.image.topic("t").partitions)
+    before = dict(present(cluster.image.topic("t")).partitions)
     assert cluster.grow("t", 5).error_code == ErrorCode.NONE
-    partitions = cluster.image.topic("t").partitions
+    partitions = present(cluster.image.topic("t")).partitions
     assert list(partitions) == [0, 1, 2, 3, 4]
     assert {index: partitions[index] for index in before} == before
     assert {len(set(partition.replicas)) for partition in partitions.values()} == {2}
@@ -32,7 +33,7 @@ def test_assignments_are_taken_as_they_are(cluster: Cluster) -> None:
 
 def test_validation_alone_writes_nothing(cluster: Cluster) -> None:
     assert cluster.grow("t", 5, validate_only=True).error_code == ErrorCode.NONE
-    assert len(cluster.image.topic("t").partitions) == 2
+    assert len(present(cluster.image.topic("t")).partitions) == 2
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def clean(
         offsets,
         Transactions(aborted),
         producers or {},
-        end_offset=end_offset,
+        segment_end_offset=end_offset,
         now_ms=now_ms,
         delete_retention_ms=500,
     )
@@ -50,7 +50,7 @@ def test_one_with_nothing_left_goes() -> None:
     assert clean(build_batch([(b"a", b"1")]), {b"a": 50}) is None
 
 
-def test_the_last_that_can_be_compacted_stays_empty() -> None:
+def test_the_last_batch_of_a_segment_stays_empty() -> None:
     left = clean(build_batch([(b"a", b"1")] * 3, base_offset=7), {b"a": 50}, end_offset=10)
     assert left is not None
     header = read_header(left)

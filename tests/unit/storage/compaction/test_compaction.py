@@ -368,3 +368,15 @@ def test_what_is_said_of_other_logs_may_be_damaged(tmp_path: Path) -> None:
     put(log, (b"a", b"2"))
     assert compact(log) == 2
     assert log._directory.read_offsets(CLEANED_TO) == {("topic", 0): 0}
+
+
+def test_segments_follow_on_each_other_though_all_of_their_last_records_are_replaced(tmp_path: Path) -> None:
+    log = open_log(tmp_path, COMPACTED._replace(segment_bytes=150))
+    for number in range(6):
+        put(log, (b"%d" % number, b"1" * 40))
+    for number in range(6):
+        put(log, (b"%d" % number, b"2" * 40))
+    compact(log)
+    ends = [header.next_offset for header in headers(log)]
+    assert {segment.base_offset for segment in log.segments[1:]} <= set(ends)
+    assert offsets(log) == list(range(6, 12))

@@ -1,0 +1,161 @@
+"""What was ever below the high watermark of a partition, on any replica: no replica may have anything else there.
+
+    Committed     of a log that is not compacted: its batches, by base offset
+    Compacted     of a compacted log: its records. A record may go once a later one of its key is committed; the last of
+                  a key stays, with the offset that it had, unless it is a tombstone whose time is over (KIP-534)
+
+Each replica compacts by itself, so their bytes differ; what remains on each has to be what was there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+from zlib import crc32
+
+from protocol.record_batch import iter_batches, iter_records
+from tests.simulation.violation import Invariant
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from protocol.record_batch import BatchHeader
+    from storage.log import Log
+
+Check = Callable[[Invariant, object, str], None]
+
+_LONG_MS = 60 * 60 * 1000
+"""The clocks of two hosts never differ by more than this."""
+
+
+class Batch(NamedTuple):
+    """A batch: its first and next offset, and a sum of its bytes."""
+
+    base_offset: int
+    next_offset: int
+    sum: int
+
+
+class Committed:
+    """The committed batches of a partition that is not compacted."""
+
+    def __init__(self) -> None:
+        self.end = 0
+        self._batches: list[Batch] = []
+
+    def advance(self, log: Log, begin: int, end: int, check: Check, name: str) -> None:
+        """Compare what `log` has from `begin` to `end` with what is known; keep what is new."""
+        for batch in batches_of(log, begin, end):
+            if batch.base_offset >= self.end:
+                self._batches.append(batch)
+                self.end = batch.next_offset
+            else:
+                at = next((one for one in reversed(self._batches) if one.base_offset <= batch.base_offset), None)
+                check(
+                    Invariant.COMMITTED_IS_THE_SAME,
+                    at in (None, batch),
+                    f"{name}: {batch[:2]} was committed as something else, {at}",
+                )
+
+    def compacted(self, log: Log, check: Check, name: str) -> None:
+        """Do nothing: nothing is compacted here."""
+
+    def lose(self, end: int) -> None:
+        """Forget what is not below `end`."""
+        self._batches = [batch for batch in self._batches if batch.next_offset <= end]
+        self.end = self._batches[-1].next_offset if self._batches else 0
+
+
+class _Kept(NamedTuple):
+    """A record of a compacted log."""
+
+    key: bytes | None
+    has_value: bool
+    sum: int
+
+
+class Compacted(Committed):
+    """The committed records of a compacted partition."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._records: dict[int, _Kept] = {}
+        self._last: dict[bytes | None, int] = {}
+
+    def advance(self, log: Log, begin: int, end: int, check: Check, name: str) -> None:
+        found = self._compare(log, begin, end, check, name)
+        for offset, kept in found.items():
+            if offset >= self.end:
+                self._records[offset] = kept
+                self._last[kept.key] = offset
+        # A high watermark may lie within a batch, which is not read then.
+        self.end = max(self.end, 1 + max(found, default=-1))
+        self._check_missing(found, log, begin, end, check, name)
+
+    def compacted(self, log: Log, check: Check, name: str) -> None:
+        """Compare the whole of `log` below its high watermark, after a pass or a start."""
+        begin, end = log.log_start_offset, min(log.high_watermark, self.end)
+        self._check_missing(self._compare(log, begin, end, check, name), log, begin, end, check, name)
+
+    def lose(self, end: int) -> None:
+        self._records = {offset: kept for offset, kept in self._records.items() if offset < end}
+        self._last = {kept.key: offset for offset, kept in sorted(self._records.items())}
+        self.end = min(self.end, end)
+
+    def _compare(self, log: Log, begin: int, end: int, check: Check, name: str) -> dict[int, _Kept]:
+        found: dict[int, _Kept] = {}
+        for offset, kept in records_of(log, begin, end):
+            check(Invariant.COMPACTED_KEEPS_OFFSETS, offset not in found, f"{name} has {offset} twice")
+            found[offset] = kept
+            if offset < self.end:
+                known = self._records.get(offset)
+                check(
+                    Invariant.COMPACTED_KEEPS_OFFSETS,
+                    known == kept,
+                    f"{name} has {kept} at {offset}, where {known} was committed",
+                )
+        return found
+
+    def _check_missing(
+        self,
+        found: dict[int, _Kept],
+        log: Log,
+        begin: int,
+        end: int,
+        check: Check,
+        name: str,
+    ) -> None:
+        tombstones_go = log.config.delete_retention_ms < _LONG_MS
+        for offset in range(max(begin, log.log_start_offset), end):
+            kept = self._records.get(offset)
+            if kept is None or offset in found:
+                continue
+            superseded = self._last[kept.key] > offset or (tombstones_go and not kept.has_value)
+            check(
+                Invariant.COMPACTED_KEEPS_LAST, superseded, f"{name} has lost {offset}, the last record of {kept.key!r}"
+            )
+
+
+def records_of(log: Log, begin: int, end: int) -> Iterator[tuple[int, _Kept]]:
+    """Yield the offset and content of each record of the batches of a log from an offset to another."""
+    for _, data in _headed(log, begin, end):
+        for record in iter_records(data):
+            content = crc32(repr((record.timestamp, record.value, record.headers)).encode())
+            yield record.offset, _Kept(record.key, record.value is not None, content)
+
+
+def batches_of(log: Log, begin: int, end: int) -> list[Batch]:
+    """Return the batches of a log from an offset to another."""
+    return [Batch(header.base_offset, header.next_offset, crc32(data)) for header, data in _headed(log, begin, end)]
+
+
+def _headed(log: Log, begin: int, end: int) -> Iterator[tuple[BatchHeader, memoryview]]:
+    while begin < end:
+        slices = log.read(begin, 1 << 20, limit_offset=end).slices
+        if not slices:
+            return
+        for part in slices:
+            data = memoryview(part.read(0, part.size_bytes))
+            for at, header in iter_batches(data):
+                yield header, data[at : at + header.size_bytes]
+                begin = header.next_offset
