@@ -8,7 +8,8 @@ replicas) is listed under every key that could let it finish. Nobody polls:
     wake(key, size_bytes)   something happened; remembered, and told to the key's watchers by the next `run`
     expire_at(operation, t) `operation.expire()` unless it is done by loop time `t`
     tell()                  tell the watchers all that happened
-    run(now)                tell, let each who was told act once, then expire what is due
+    run(now)                tell, let each who was told act once, then expire some of what is due; if more is,
+                            `next_deadline` has passed
 
 What is read by replicas, the records of a log, and what is read by clients, those of a partition that are committed,
 are two keys: an append would wake clients in vain, and a high watermark that moves would wake replicas.
@@ -30,6 +31,9 @@ from typing import Protocol
 
 CHANGED = 1 << 62
 """The `size_bytes` of a wake-up that is not about bytes alone: whoever watches looks anew at everything."""
+
+EXPIRED_A_RUN = 64
+"""How many operations one `run` expires: thousands of fetches may have begun to wait together."""
 
 _SWEEP_FROM = 64
 
@@ -123,13 +127,14 @@ class Purgatory:
                 self._told[watcher] = None
 
     def run(self, now: float) -> None:
-        """Tell the watchers of the keys woken so far, then expire the operations that are due."""
+        """Tell the watchers of the keys woken so far, then expire operations that are due, `EXPIRED_A_RUN` at most."""
         self.tell()
         told, self._told = self._told, {}
         for watcher in told:
             watcher.act()
-        deadlines = self._deadlines
-        while deadlines and (deadlines[0][0] <= now or deadlines[0][2].done):
+        deadlines, left = self._deadlines, EXPIRED_A_RUN
+        while left and deadlines and (deadlines[0][0] <= now or deadlines[0][2].done):
             operation = heappop(deadlines)[2]
             if not operation.done:
                 operation.expire()
+                left -= 1

@@ -1,6 +1,7 @@
 """Runs a `Purgatory` on the event loop: woken watchers at the end of the turn, deadlines by one timer.
 
-A timer may fire early (uvloop's do, by up to a millisecond): it looks at the clock and arms itself again.
+A timer may fire early (uvloop's do, by up to a millisecond): it looks at the clock and arms itself again. It fires
+at once where the last run has left operations that are due.
 """
 
 from __future__ import annotations

@@ -5,8 +5,9 @@ answered COORDINATOR_LOAD_IN_PROGRESS; those of other brokers' partitions, NOT_C
 because its log is damaged, they are answered UNKNOWN_SERVER_ERROR: clients show that to their users, while on
 NOT_COORDINATOR, which is Kafka's answer, they would look for another coordinator for ever.
 
-There is one timer for all groups, at the earliest deadline; it looks at the clock when it fires. How a
-shard's decisions are written and answered is `host`'s, including the meaning of `Outcome`.
+There is one timer for all groups, at the earliest deadline. When it fires it looks at the clock, handles a limited
+number of events, and fires again at once if more are due. How a shard's decisions are written and answered is `host`'s,
+including the meaning of `Outcome`.
 """
 
 from __future__ import annotations
@@ -21,14 +22,19 @@ from broker.groups.journal import Journal
 from broker.groups.partitioning import partition_for
 from broker.groups.timers import Timers
 from broker.groups.turn import GroupSettings, Join, Joined, Leaving, Left, Sync, Synced, Turn
+from broker.turns import in_turns
 from protocol.errors import DecodeError, ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from random import Random
 
     from broker.groups.shard import Commit, Offset, Shard
+    from storage.search import Search
 
 OFFSETS_TOPIC = "__consumer_offsets"
+
+# Sessions that end together, as after the loss of a rack, must not stop the loop.
+_EVENTS_A_TURN = 100
 
 _log = logging.getLogger("broker.groups")
 
@@ -59,14 +65,14 @@ class GroupCoordinator:
         self._timers = Timers(self._set_timer)
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
-        self._loads: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Future[None]] = set()
 
     def stop(self) -> None:
         """Answer everyone who waits with NOT_COORDINATOR, and host nothing any more."""
         for index in list(self._hosts):
             self.leadership_changed(index, None)
-        for load in self._loads:
-            load.cancel()
+        for task in self._tasks:
+            task.cancel()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -180,9 +186,21 @@ class GroupCoordinator:
             host.leader_epoch = leader_epoch
 
     def topics_deleted(self, topics: list[tuple[str, bytes]]) -> None:
-        """Forget the offsets of topics that no longer exist, each given by name and id."""
-        for host in self._hosts.values():
-            host.topics_deleted(topics)
+        """Forget the offsets of topics that no longer exist, each given by name and id; many not in this turn."""
+        forgetting = in_turns(self._forget_topics(topics), self._loop)
+        if forgetting is not None:
+            task = asyncio.ensure_future(forgetting, loop=self._loop)
+            self._tasks.add(task)
+            task.add_done_callback(self._forgotten)
+
+    def _forget_topics(self, topics: list[tuple[str, bytes]]) -> Search[None]:
+        for host in list(self._hosts.values()):
+            yield from host.forget_topics(topics)
+
+    def _forgotten(self, task: asyncio.Future[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("The offsets of deleted topics were not all forgotten", exc_info=error)
 
     def _host(self, index: int, leader_epoch: int) -> None:
         # The rules are not paid for by the start of a broker that has no groups.
@@ -194,8 +212,8 @@ class GroupCoordinator:
             host.serve()
             return
         load = self._loop.create_task(self._load(host))
-        self._loads.add(load)
-        load.add_done_callback(self._loads.discard)
+        self._tasks.add(load)
+        load.add_done_callback(self._tasks.discard)
 
     async def _load(self, host: ShardHost) -> None:
         try:
@@ -224,7 +242,11 @@ class GroupCoordinator:
 
     def _ring(self) -> None:
         self._timer = None
-        while (event := self._timers.pop_due(self._loop.time())) is not None:
+        now = self._loop.time()
+        for _ in range(_EVENTS_A_TURN):
+            event = self._timers.pop_due(now)
+            if event is None:
+                break
             host = self._hosts.get(self.partition_of(event[1]))
             if host is not None and host.ready:
                 turn = self._turn()

@@ -54,7 +54,7 @@ class Member:
     """One member of a group. `protocols` is in the member's order of preference."""
 
     __slots__ = (
-        "assignment", "awaiting_join", "awaiting_sync", "client_host", "client_id", "instance_id", "is_new",
+        "_awaiting_join", "assignment", "awaiting_sync", "client_host", "client_id", "instance_id", "is_new", "joining",
         "member_id", "protocol_type", "protocols", "rebalance_timeout_ms", "session", "session_timeout_ms",
     )  # fmt: skip
 
@@ -81,10 +81,25 @@ class Member:
         self.protocol_type = protocol_type
         self.protocols = protocols
         self.assignment = assignment
-        self.awaiting_join: object | None = None
+        self.joining: set[str] = set()
+        """The ids of the members that wait with a join; the group's, once this is a member."""
+        self._awaiting_join: object | None = None
         self.awaiting_sync: object | None = None
         self.is_new = False
         self.session = Timer(("session", group_id, member_id))
+
+    @property
+    def awaiting_join(self) -> object | None:
+        """Return where the member's join is to be answered, None if it has none."""
+        return self._awaiting_join
+
+    @awaiting_join.setter
+    def awaiting_join(self, to: object | None) -> None:
+        self._awaiting_join = to
+        if to is None:
+            self.joining.discard(self.member_id)
+        else:
+            self.joining.add(self.member_id)
 
     @property
     def keeps_session(self) -> bool:
@@ -100,8 +115,8 @@ class Group:
     """A classic group. Without a protocol type it is *simple*: somebody just commits offsets under its name."""
 
     __slots__ = (
-        "first_joins_until", "generation", "group_id", "joins", "leader", "member_added", "members", "pending",
-        "pending_sync", "previous_state", "protocol", "protocol_type", "state", "state_timestamp_ms",
+        "first_joins_until", "generation", "group_id", "joining", "joins", "leader", "member_added", "members",
+        "pending", "pending_sync", "previous_state", "protocol", "protocol_type", "state", "state_timestamp_ms",
         "static_members", "subscribed_topics", "supported", "syncs",
     )  # fmt: skip
 
@@ -115,6 +130,7 @@ class Group:
         self.protocol: str | None = None
         self.leader: str | None = None
         self.members: dict[str, Member] = {}
+        self.joining: set[str] = set()
         self.static_members: dict[str, str] = {}
         self.pending: dict[str, Timer] = {}
         self.pending_sync: set[str] = set()
@@ -133,12 +149,12 @@ class Group:
     @property
     def joined(self) -> int:
         """How many members wait for the next generation."""
-        return sum(member.awaiting_join is not None for member in self.members.values())
+        return len(self.joining)
 
     @property
     def all_joined(self) -> bool:
         """Whether nobody is waited for: neither a member nor one that was just given its id."""
-        return not self.pending and all(member.awaiting_join is not None for member in self.members.values())
+        return not self.pending and len(self.joining) == len(self.members)
 
     def move_to(self, state: str, now_ms: int) -> None:
         """Change state along the table above."""
@@ -177,7 +193,7 @@ class Group:
             self.protocol_type = member.protocol_type
         if self.leader is None:
             self.leader = member.member_id
-        self.members[member.member_id] = member
+        self._enter(member)
         self._count_protocols(member, 1)
         pending = self.pending.pop(member.member_id, None)
         if pending is not None:
@@ -189,9 +205,10 @@ class Group:
         if pending is not None:
             pending.cancel()
         self.pending_sync.discard(member_id)
-        member = self.members.pop(member_id, None)
+        member = self.members.get(member_id)
         if member is None:
             return
+        self._exit(member)
         member.session.cancel()
         self._count_protocols(member, -1)
         if member.instance_id is not None:
@@ -223,10 +240,10 @@ class Group:
             protocols=old.protocols,
             assignment=old.assignment,
         )
-        del self.members[old.member_id]
+        self._exit(old)
         old.session.cancel()
         self.pending_sync.discard(old.member_id)
-        self.members[member_id] = new
+        self._enter(new)
         self.static_members[old.instance_id] = member_id
         if self.leader == old.member_id:
             self.leader = member_id
@@ -237,13 +254,23 @@ class Group:
         if old.instance_id is None:
             raise InvariantError(f"member {old.member_id} of group {self.group_id} is not static")
         self._count_protocols(new, -1)
-        del self.members[new.member_id]
+        self._exit(new)
         new.session.cancel()
         self._count_protocols(old, 1)
-        self.members[old.member_id] = old
+        self._enter(old)
         self.static_members[old.instance_id] = old.member_id
         if self.leader == new.member_id:
             self.leader = old.member_id
+
+    def _enter(self, member: Member) -> None:
+        self.members[member.member_id] = member
+        member.joining = self.joining
+        member.awaiting_join = member.awaiting_join
+
+    def _exit(self, member: Member) -> None:
+        del self.members[member.member_id]
+        self.joining.discard(member.member_id)
+        member.joining = set()
 
     def elect_joined_leader(self) -> bool:
         """Keep the leader if it has joined, else make the first joined member the leader; False if there is none."""

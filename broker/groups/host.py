@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from broker.groups.journal import Journal, Marker, Stored
 from broker.groups.turn import Answer, Record, Turn
+from broker.turns import in_turns
 from protocol.errors import DecodeError, ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from broker.groups.shard import Shard
+    from storage.search import Search
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -31,6 +33,9 @@ _log = logging.getLogger("broker.groups")
 
 _RECORDS_A_TURN = 200
 _GROUPS_A_TURN = 200
+# A step is one of several in a turn (`broker.turns`).
+_RECORDS_A_STEP = 50
+_GROUPS_A_STEP = 500
 
 # What is written aside at a time: well below the default of max.message.bytes, with what a batch adds to each record.
 _PIECE_BYTES = 256 * 1024
@@ -111,6 +116,9 @@ class ShardHost:
                 return
         if self.open:
             self.serve()
+            forgetting = in_turns(self.forget_topics(self._deleted_topics), self._loop)
+            if forgetting is not None:
+                await forgetting
 
     def _replay(self, stored: Stored, now_ms: int) -> None:
         try:
@@ -127,7 +135,6 @@ class ShardHost:
         self.perform(turn)
         if self.shard.groups:
             _log.info("Loaded %d groups of offsets partition %d", len(self.shard.groups), self.shard.partition)
-        self.topics_deleted(self._deleted_topics)
 
     def close(self) -> None:
         """Answer everyone who waits with NOT_COORDINATOR."""
@@ -234,13 +241,24 @@ class ShardHost:
                 await asyncio.sleep(0)
         self.write_aside(expired)
 
-    def topics_deleted(self, topics: list[tuple[str, bytes]]) -> None:
-        """Forget the offsets of topics that are no more, each given by name and id, now or when all is loaded."""
+    def forget_topics(self, topics: list[tuple[str, bytes]]) -> Search[None]:
+        """Forget the offsets of deleted topics, each given by name and id: some groups a step, or all once loaded."""
         if not self.ready:
             self._deleted_topics += topics
             return
         for topic, topic_id in topics:
-            self.write_aside(self.shard.forget_topic(topic, topic_id))
+            found: list[Record] = []
+            for looked_at, group_id in enumerate(self.shard.offsets.group_ids(), 1):
+                if not self.open:
+                    return
+                found += self.shard.forget_topic(topic, topic_id, (group_id,))
+                if looked_at % _GROUPS_A_STEP == 0 or len(found) >= _RECORDS_A_STEP:
+                    self.write_aside(found)
+                    found = []
+                    yield None
+            if found:
+                self.write_aside(found)
+                yield None
 
     def after(self, result: T) -> Outcome[T]:
         """Give `result` once everything that was written so far is committed."""

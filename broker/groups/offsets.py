@@ -14,7 +14,7 @@ version 4) goes by that instead.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from broker.groups.group import EMPTY, STABLE, Group
@@ -44,11 +44,13 @@ Key = tuple[str, str, int]
 class Offsets:
     """Committed offsets by group, topic and partition."""
 
-    __slots__ = ("_groups", "_pending")
+    __slots__ = ("_groups", "_pending", "_producers")
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[str, dict[int, Committed]]] = {}
         self._pending: dict[int, dict[Key, Committed]] = {}
+        # The producers of pending offsets, by group and key; the values are ordered sets.
+        self._producers: dict[str, dict[Key, dict[int, None]]] = {}
 
     def get(self, group_id: str, topic: str, partition: int) -> Committed | None:
         """Give what the group committed for one partition."""
@@ -58,29 +60,38 @@ class Offsets:
         """Give all that the group committed, by topic and partition."""
         return self._groups.get(group_id, {})
 
-    def of_topic(self, topic: str, topic_id: bytes) -> list[Key]:
-        """List the keys of the offsets for the topic with this id, pending or not, of all groups."""
-        everything = {
-            (group_id, topic, partition): committed
-            for group_id, topics in self._groups.items()
-            for partition, committed in topics.get(topic, {}).items()
-        }
-        for pending in self._pending.values():
-            everything |= {key: committed for key, committed in pending.items() if key[1] == topic}
-        return [key for key, committed in everything.items() if committed.is_of(topic_id)]
+    def group_ids(self) -> list[str]:
+        """Return the groups with offsets, pending or not."""
+        return list(dict.fromkeys((*self._groups, *self._producers)))
+
+    def of_topic(self, topic: str, topic_id: bytes, group_ids: Iterable[str]) -> list[Key]:
+        """Return the keys of these groups' offsets for the topic with this id, pending or not."""
+        found = []
+        for group_id in group_ids:
+            everything = {
+                (group_id, topic, partition): committed
+                for partition, committed in self._groups.get(group_id, {}).get(topic, {}).items()
+            }
+            for key, producers in self._producers.get(group_id, {}).items():
+                if key[1] == topic:
+                    everything[key] = self._pending[next(reversed(producers))][key]
+            found += [key for key, committed in everything.items() if committed.is_of(topic_id)]
+        return found
 
     def put(self, key: Key, committed: Committed, producer_id: int = -1) -> None:
         """Remember a commit; with a producer id it waits for the end of that producer's transaction."""
         if producer_id >= 0:
             self._pending.setdefault(producer_id, {})[key] = committed
+            self._producers.setdefault(key[0], {}).setdefault(key, {})[producer_id] = None
             return
         group_id, topic, partition = key
         self._groups.setdefault(group_id, {}).setdefault(topic, {})[partition] = committed
 
     def remove(self, key: Key) -> None:
         """Forget what was committed under `key`, pending or not."""
-        for pending in self._pending.values():
-            pending.pop(key, None)
+        for producer_id in tuple(self._producers.get(key[0], {}).get(key, ())):
+            self._forget_pending(key, producer_id)
+            del self._pending[producer_id][key]
         group_id, topic, partition = key
         topics = self._groups.get(group_id, {})
         partitions = topics.get(topic, {})
@@ -94,18 +105,27 @@ class Offsets:
     def end_transaction(self, producer_id: int, committed: bool) -> None:
         """Make a producer's pending offsets visible, where nothing newer was committed since, or drop them."""
         for key, offset in self._pending.pop(producer_id, {}).items():
+            self._forget_pending(key, producer_id)
             if committed:
                 current = self.get(*key)
                 if current is None or current.record_offset < offset.record_offset:
                     self.put(key, offset)
 
+    def _forget_pending(self, key: Key, producer_id: int) -> None:
+        keys = self._producers[key[0]]
+        del keys[key][producer_id]
+        if not keys[key]:
+            del keys[key]
+        if not keys:
+            del self._producers[key[0]]
+
     def is_pending(self, key: Key) -> bool:
         """Tell whether an open transaction commits an offset under `key`."""
-        return any(key in pending for pending in self._pending.values())
+        return key in self._producers.get(key[0], ())
 
     def pending_of_group(self, group_id: str) -> set[Key]:
         """List the keys of a group that open transactions commit."""
-        return {key for pending in self._pending.values() for key in pending if key[0] == group_id}
+        return set(self._producers.get(group_id, ()))
 
     def expired(self, group: Group, now_ms: int, retention_ms: int) -> tuple[list[Key], bool]:
         """List the offsets of `group` that are past their retention, and whether none remains after them."""

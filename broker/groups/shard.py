@@ -14,6 +14,7 @@ with their heartbeats as if nothing had happened, each with a fresh session.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from broker.groups import joining, leaving, records, syncing
@@ -207,9 +208,9 @@ class Shard:
             written.append(records.group_tombstone(group.group_id))
         return written
 
-    def forget_topic(self, topic: str, topic_id: bytes) -> list[Record]:
-        """Decide on the offsets of a deleted topic: tombstones for those not committed to a namesake."""
-        return [records.offset_tombstone(*key) for key in self.offsets.of_topic(topic, topic_id)]
+    def forget_topic(self, topic: str, topic_id: bytes, group_ids: Iterable[str]) -> list[Record]:
+        """Return tombstones for these groups' offsets of a deleted topic, but for those committed to a namesake."""
+        return [records.offset_tombstone(*key) for key in self.offsets.of_topic(topic, topic_id, group_ids)]
 
     def fetch(self, group_id: str, topic: str, topic_id: bytes, partition: int) -> Committed | None:
         """Give what a group committed for a partition of the topic with this id, if it is known."""

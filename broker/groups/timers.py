@@ -16,6 +16,7 @@ from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from typing import Any
 
+LOOKS_A_CALL = 500
 _SWEEP_FROM = 1_000
 
 
@@ -65,10 +66,13 @@ class Timers:
     def pop_due(self, now: float) -> tuple[Any, ...] | None:
         """Take the event of the earliest deadline that has passed, if any.
 
-        One at a time, because what an event does may cancel or move the deadlines behind it.
+        One at a time, because what an event does may cancel or move the deadlines behind it. None also after
+        `LOOKS_A_CALL` entries without an event; `next_at` has passed then.
         """
         heap = self._heap
-        while heap and heap[0][0] <= now:
+        for _ in range(LOOKS_A_CALL):
+            if not heap or heap[0][0] > now:
+                break
             at, _, timer = heappop(heap)
             if at != timer.queued:
                 continue

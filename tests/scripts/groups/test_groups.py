@@ -181,7 +181,7 @@ class Machine:
             self.write(self.shard.expire(self.turn(), group))
 
     def do_forget_topic(self, step: Step) -> None:
-        self.write(self.shard.forget_topic(step.get("topic", "t"), TOPIC_ID))
+        self.write(self.shard.forget_topic(step.get("topic", "t"), TOPIC_ID, self.shard.offsets.group_ids()))
 
     def write(self, records: list[tuple[bytes, bytes | None]]) -> None:
         for key, value in records:

@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterator
 
 import pytest
 
+from broker.purgatory import EXPIRED_A_RUN
 from broker.purgatory_driver import PurgatoryDriver
 from tests.unit.broker.node import VirtualLoop
 
@@ -118,3 +119,21 @@ def test_a_stopped_driver_runs_nothing(loop: VirtualLoop) -> None:
     driver.stop()
     until(loop, 2.0)
     assert not operation.done
+
+
+def test_operations_that_are_due_together_expire_in_several_turns_at_once(loop: VirtualLoop) -> None:
+    purgatory = PurgatoryDriver(loop).purgatory
+    operations = [Operation(loop) for _ in range(3 * EXPIRED_A_RUN - 1)]
+    for operation in operations:
+        purgatory.expire_at(operation, 1.0)
+    done: list[int] = []
+
+    async def watch() -> None:
+        await asyncio.sleep(1.0)
+        while not done or done[-1] < len(operations):
+            done.append(sum(operation.done for operation in operations))
+            await asyncio.sleep(0)
+
+    loop.run_until_complete(watch())
+    assert list(dict.fromkeys(done))[-3:] == [EXPIRED_A_RUN, 2 * EXPIRED_A_RUN, len(operations)]
+    assert loop.time() == pytest.approx(1.0, abs=0.01)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,23 @@ class TestTime:
         group_node.node.pass_time(0.2)
         assert group_node.state() == "Empty"
         assert group_node.groups.heartbeat("g", member, None, 1) == ErrorCode.UNKNOWN_MEMBER_ID
+
+    def test_sessions_that_end_together_are_handled_in_several_turns_of_the_loop(self, group_node: GroupNode) -> None:
+        group_node.host()
+        total = 350
+        for number in range(total):
+            group_node.stable_member(f"g{number}")
+        left: list[int] = []
+
+        async def watch() -> None:
+            await asyncio.sleep(10.0)
+            while not left or left[-1]:
+                groups = [group for shard in group_node.groups.shards() for group in shard.groups.values()]
+                left.append(sum(group.state == "Stable" for group in groups))
+                await asyncio.sleep(0)
+
+        group_node.node.loop.run_until_complete(watch())
+        assert [one for one in dict.fromkeys(left) if one < total] == [250, 150, 50, 0]
 
     def test_heartbeats_and_commits_keep_a_member(self, group_node: GroupNode) -> None:
         group_node.host()

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Never
+
 import pytest
 
 from broker.groups.group import COMPLETING, DEAD, EMPTY, PREPARING, STABLE, Group, Member, read_subscription
@@ -65,6 +67,40 @@ class TestStates:
         group.remove("a")
         group.begin_generation(3)
         assert (group.state, group.generation, group.protocol, group.leader) == (EMPTY, 2, None, None)
+
+
+class TestJoins:
+    def test_whoever_waits_with_a_join_is_counted_until_answered_or_gone(self) -> None:
+        group = group_of(member("a"), member("b"), member("c", instance_id="i"))
+        assert (group.joined, group.all_joined) == (0, False)
+        for one in group.members.values():
+            one.awaiting_join = object()
+        assert (group.joined, group.all_joined) == (3, True)
+        group.members["a"].awaiting_join = None
+        assert (group.joined, group.all_joined) == (2, False)
+        group.remove("a")
+        assert (group.joined, group.all_joined) == (2, True)
+        old = group.members["c"]
+        new = group.replace_static(old, "d")
+        assert (group.joined, group.all_joined) == (1, False)
+        new.awaiting_join = object()
+        old.awaiting_join = None  # it is no member any more
+        assert (group.joined, group.all_joined) == (2, True)
+        group.restore_static(new, old)
+        assert (group.joined, group.all_joined) == (1, False)
+        group.expect("e")
+        group.remove("c")
+        assert (group.joined, group.all_joined) == (1, False)
+
+    def test_counting_them_looks_at_no_member(self) -> None:
+        class Unseen(dict[str, Member]):
+            def values(self) -> Never:
+                raise AssertionError("every join would look at all members")
+
+        group = group_of(member("a"))
+        group.members = Unseen(group.members)
+        group.members["a"].awaiting_join = object()
+        assert (group.joined, group.all_joined) == (1, True)
 
 
 class TestLeader:

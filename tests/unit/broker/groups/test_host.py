@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +13,7 @@ from broker.groups.host import coordinator_error
 from broker.groups.offsets import Committed
 from broker.groups.records import offset_record
 from broker.groups.shard import Commit, Offset
+from broker.turns import STEPS_A_TURN
 from protocol.errors import ErrorCode, KafkaError
 from protocol.record import Record
 from protocol.record_batch import ControlType, assign, build_batch, control_record_key
@@ -318,6 +321,33 @@ class TestLoading:
         assert 0 < sum(len(shard.groups) for shard in group_node.groups.shards()) < 1_000
         group_node.wait(expiry)
         assert not any(shard.groups for shard in group_node.groups.shards())
+
+    def test_a_deleted_topics_offsets_of_many_groups_are_forgotten_in_several_turns_of_the_loop(
+        self, group_node: GroupNode
+    ) -> None:
+        group_node.host()
+        for number in range(1_000):
+            group_node.wait(group_node.commit(5, group=f"g{number}"))
+        left = [1_000]
+
+        async def delete() -> None:
+            group_node.groups.topics_deleted([("t", b"t" * 16)])
+            while left[-1]:
+                left.append(sum(len(shard.offsets.group_ids()) for shard in group_node.groups.shards()))
+                await asyncio.sleep(0)
+
+        group_node.node.loop.run_until_complete(delete())
+        forgotten = [before - after for before, after in itertools.pairwise(left)]
+        assert max(forgotten) <= STEPS_A_TURN * 50
+
+    def test_what_is_forgotten_ends_with_the_leadership(self, group_node: GroupNode) -> None:
+        group_node.host()
+        for number in range(1_000):
+            group_node.wait(group_node.commit(5, group=f"g{number}"))
+        group_node.groups.topics_deleted([("t", b"t" * 16)])
+        group_node.groups.stop()
+        group_node.node.pass_time(0)
+        assert not asyncio.all_tasks(group_node.node.loop)
 
     def test_topics_deleted_meanwhile_are_forgotten_afterwards(self, group_node: GroupNode) -> None:
         group_node.host()

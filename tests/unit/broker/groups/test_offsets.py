@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from typing import Never
+
 import pytest
 
 from broker.groups.group import COMPLETING, EMPTY, PREPARING, STABLE, Group
-from broker.groups.offsets import Committed, Offsets
+from broker.groups.offsets import Committed, Key, Offsets
 
 DAY_MS = 86_400_000
 TOPIC_ID = b"t" * 16
@@ -164,3 +166,23 @@ class TestExpiry:
 
     def test_a_group_without_offsets_has_none_left(self) -> None:
         assert expired(Offsets(), group(), 1) == ([], True)
+
+
+def test_pending_offsets_are_found_by_their_key_among_any_number_of_transactions() -> None:
+    class Unseen(dict[int, dict[Key, Committed]]):
+        def values(self) -> Never:
+            raise AssertionError("every look-up would go through all transactions")
+
+    offsets = Offsets()
+    offsets._pending = Unseen()
+    for producer_id in (7, 8):
+        offsets.put(KEY, committed(producer_id), producer_id)
+    assert offsets.is_pending(KEY)
+    assert offsets.pending_of_group("g") == {KEY}
+    offsets.end_transaction(7, False)
+    assert offsets.is_pending(KEY)
+    offsets.remove(KEY)
+    assert not offsets.is_pending(KEY)
+    offsets.end_transaction(8, True)
+    assert offsets.get(*KEY) is None
+    assert offsets.group_ids() == []

@@ -185,14 +185,17 @@ class TestDeletedTopics:
     def test_every_groups_offsets_of_the_topic_go(self, turn: Turn) -> None:
         shard = written(Shard(0), turn, OUTSIDER)
         written(shard, turn, OUTSIDER._replace(group_id="h"))
-        assert shard.forget_topic("t", TOPIC_ID) == [offset_tombstone("g", "t", 0), offset_tombstone("h", "t", 0)]
+        assert shard.forget_topic("t", TOPIC_ID, shard.offsets.group_ids()) == [
+            offset_tombstone("g", "t", 0),
+            offset_tombstone("h", "t", 0),
+        ]
 
     def test_those_that_an_open_transaction_commits_go_too(self) -> None:
         shard = Shard(0)
         key, value = offset_record("g", "t", 3, Committed(5, -1, "", 0, topic_id=TOPIC_ID))
         shard.replay(0, 0, key, value, producer_id=7)
-        assert shard.forget_topic("t", TOPIC_ID) == [offset_tombstone("g", "t", 3)]
+        assert shard.forget_topic("t", TOPIC_ID, shard.offsets.group_ids()) == [offset_tombstone("g", "t", 3)]
 
     def test_those_of_a_topic_created_again_by_the_name_stay(self, turn: Turn) -> None:
         shard = written(Shard(0), turn, OUTSIDER)
-        assert shard.forget_topic("t", b"u" * 16) == []
+        assert shard.forget_topic("t", b"u" * 16, shard.offsets.group_ids()) == []

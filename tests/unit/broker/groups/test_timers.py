@@ -1,4 +1,4 @@
-from broker.groups.timers import Timer, Timers
+from broker.groups.timers import LOOKS_A_CALL, Timer, Timers
 
 
 def due(timers: Timers, now: float) -> list[str]:
@@ -107,3 +107,16 @@ def test_timers_that_were_cancelled_do_not_pile_up_and_can_be_used_again() -> No
     timers.schedule(cancelled[-1], 1_100.0)
     fired = [timers.pop_due(2_000.0) for _ in range(4)]
     assert fired == [("cancelled", 9_999), ("cancelled", 0), ("lasting",), None]
+
+
+def test_one_call_looks_at_a_limited_number_of_renewed_timers() -> None:
+    timers = Timers()
+    renewed = [Timer((str(number),)) for number in range(LOOKS_A_CALL + 1)]
+    for timer in renewed:
+        timers.schedule(timer, 1.0)
+        timers.schedule(timer, 9.0)
+    timers.schedule(Timer(("last",)), 2.0)
+    assert timers.pop_due(3.0) is None
+    assert timers.next_at == 1.0
+    assert timers.pop_due(3.0) == ("last",)
+    assert timers.next_at == 9.0
