@@ -39,8 +39,8 @@ demo: $(VENV)/.dev ## A year of flights through a broker and PySpark (RESET=1 be
 bench: $(VENV)/.dev ## Measure beside Apache Kafka, in one table
 	$(BIN)/python -m benchmarks $(ARGS)
 
-crash: $(VENV)/.dev ## Check states that a power cut may leave (STATES=5000 SEED=1 METADATA=1; STATE=7 replays one)
-	$(BIN)/python -m tests.crash --states $(or $(STATES),5000) --seed $(or $(SEED),1) $(if $(STATE),--state $(STATE)) $(if $(METADATA),--metadata)
+crash: $(VENV)/.dev ## Check states that a power cut may leave (STATES=5000 SEED=1 METADATA=1 PAIRS=1; STATE=7 replays one)
+	$(BIN)/python -m tests.crash --states $(or $(STATES),5000) --seed $(or $(SEED),1) $(if $(STATE),--state $(STATE)) $(if $(METADATA),--metadata) $(if $(PAIRS),--pairs)
 
 sim: $(VENV)/.dev ## Simulate brokers and their faults (SEED=1 SEEDS=20 EVENTS=20000 BROKERS=1)
 	$(BIN)/python -m tests.simulation --brokers $(or $(BROKERS),1) --seed $(or $(SEED),1) --seeds $(or $(SEEDS),20) --events $(or $(EVENTS),20000)

@@ -61,6 +61,12 @@ class Synced(NamedTuple):
     node: Node
 
 
+class SyncFailed(NamedTuple):
+    """A sync of a file that failed: whatever was on its way to the platter may never get there."""
+
+    node: FileNode
+
+
 class Linked(NamedTuple):
     """A file or directory created."""
 
@@ -91,7 +97,7 @@ class Mark(NamedTuple):
     known: Any
 
 
-Effect: TypeAlias = "Write | Truncate | Synced | Linked | Unlinked | Renamed | Mark"
+Effect: TypeAlias = "Write | Truncate | Synced | SyncFailed | Linked | Unlinked | Renamed | Mark"
 
 
 class MemoryFile:
@@ -137,7 +143,11 @@ class MemoryFile:
 
     def sync(self) -> None:
         self._check_open()
-        self._disk.before("sync", self.path)
+        try:
+            self._disk.before("sync", self.path)
+        except OSError:
+            self._disk.did(SyncFailed(self._node))
+            raise
         self._disk.did(Synced(self._node))
 
     def size(self) -> int:

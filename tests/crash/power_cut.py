@@ -5,8 +5,15 @@ A cut falls after any prefix of the effects. What a sync has covered is there. O
     pages   each 4-KiB page of the file is as it was after any of the writes to it, or before all of them, regardless
             of the others: a subset of the writes in any order. It may also be torn: each of its 512-byte sectors as it
             was after one of them.
-    size    any that the file has had since, also between the pages of one write: sizes come before or after the data,
-            and data that was never written reads as zeros.
+    size    any that the file has had since, also between the pages of one write: sizes come before or after the data.
+            A page that the size covers and that was never written reads as zeros, or as what the blocks held before.
+
+A sync that failed makes nothing durable, and the kernel drops what it could not write: the pages stay in memory, are
+taken for clean, and a later sync that succeeds does not write them ("fsyncgate"). Such a page is on the platter as it
+was before or as it was to be, until it is written again.
+
+Assumed is powersafe overwrite, in SQLite's terms: a write that a power cut interrupts changes no byte outside of the
+sectors that it covers. A disk that garbles neighbouring sectors breaks what was promised, and nothing here finds that.
 
 Of a directory's names since its last sync, a prefix of the changes is there, as journaling file systems leave them, or
 any subset (btrfs, when it syncs single files): creations and renames that did not happen, and files that were not
@@ -18,8 +25,10 @@ How wild a state is differs from state to state, because bugs do: some need all 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Container, Iterable, Sequence
 from random import Random
+from typing import TypeAlias
+from zlib import crc32
 
 from tests.crash.memory_disk import (
     DirNode,
@@ -31,6 +40,7 @@ from tests.crash.memory_disk import (
     Node,
     Renamed,
     Synced,
+    SyncFailed,
     Truncate,
     Unlinked,
     Write,
@@ -40,17 +50,24 @@ from tests.crash.memory_disk import (
 PAGE_BYTES = 4096
 SECTOR_BYTES = 512
 
+NameChange: TypeAlias = Linked | Unlinked | Renamed
+Change: TypeAlias = Write | Truncate | NameChange
+
 _FATES = ("lost", "kept", "some")
 
 
 class _File:
     """A file on the platter, and the writes that are on their way there."""
 
-    __slots__ = ("data", "pending")
+    __slots__ = ("_failed", "_stale", "data", "pending")
 
     def __init__(self, data: bytes = b"") -> None:
         self.data = data
         self.pending: list[Write | Truncate] = []
+        self._failed = 0
+        """How many of the pending changes a sync has failed to write."""
+        self._stale: dict[int, list[bytes]] = {}
+        """Of each page that was dropped then, and counts as written, what the platter may have instead."""
 
     def content(self, count: int | None = None) -> bytes:
         """Return the content with the first `count` of the pending changes, or all."""
@@ -62,8 +79,39 @@ class _File:
         return bytes(data)
 
     def sync(self) -> None:
-        self.data = self.content()
+        """Make the pending changes durable, but for the pages that a failed sync has dropped."""
+        former, data = self.data, bytearray(self.data)
+        dropped: set[int] = set()
+        for number, change in enumerate(self.pending):
+            touched = _touched(change, len(data))
+            _apply(data, change)
+            if number < self._failed:
+                dropped.update(touched)
+            else:
+                dropped.difference_update(touched)
+                for page in touched:
+                    self._stale.pop(page, None)
+        for page in dropped:
+            self._stale.setdefault(page, []).append(former[page * PAGE_BYTES : (page + 1) * PAGE_BYTES])
+        self.data = bytes(data)
         self.pending.clear()
+        self._failed = 0
+
+    def sync_failed(self) -> None:
+        """Let the pages of all pending changes be dropped."""
+        self._failed = len(self.pending)
+
+    def without_dropped(self, content: bytes, random: Random) -> bytes:
+        """Return `content` with some of the dropped pages as they were, unless they were written again since."""
+        if not self._stale:
+            return content
+        made = bytearray(content)
+        for page, versions in self._stale.items():
+            place = slice(page * PAGE_BYTES, (page + 1) * PAGE_BYTES)
+            now = content[place]
+            if now == self.data[place] and random.random() < 0.5:
+                made[place] = random.choice(versions)[: len(now)].ljust(len(now), b"\0")
+        return bytes(made)
 
     def torn(self, random: Random) -> bytes:
         """Return each page as of another moment, cut at a size of yet another."""
@@ -73,9 +121,7 @@ class _File:
         for change in self.pending:
             before = len(data)
             _apply(data, change)
-            first = (change.offset if isinstance(change, Write) else min(change.size, before)) // PAGE_BYTES
-            last = (change.offset + len(change.data) if isinstance(change, Write) else max(change.size, before)) - 1
-            for number in range(first, last // PAGE_BYTES + 1):
+            for number in _touched(change, before):
                 while number >= len(pages):
                     pages.append([b""])
                 pages[number].append(bytes(data[number * PAGE_BYTES : (number + 1) * PAGE_BYTES]))
@@ -83,12 +129,28 @@ class _File:
             sizes.append(len(data))
         size = random.choice(sizes)
         tearing = random.random() < 0.3
+        blocks = _unwritten_blocks(data)
         kept = bytearray()
         for versions in pages:
-            kept += _page(versions, tearing, random)
+            kept += _page([version or blocks for version in versions], tearing, random)
         if random.random() < 0.1:
             size = max(size - size % SECTOR_BYTES, min(sizes))
         return bytes(kept[:size]) + bytes(max(0, size - len(kept)))
+
+    def with_changes(self, kept: Container[int]) -> bytes:
+        """Return the content if of the pending changes those with these `id`s got to the platter, page by page."""
+        made, now = bytearray(self.data), bytearray(self.data)
+        size = len(made)
+        for change in self.pending:
+            touched = _touched(change, len(now))
+            _apply(now, change)
+            if id(change) in kept:
+                size = len(now)
+                for page in touched:
+                    place = slice(page * PAGE_BYTES, (page + 1) * PAGE_BYTES)
+                    made += bytes(max(0, place.start - len(made)))
+                    made[place] = now[place]
+        return bytes(made[:size]) + bytes(max(0, size - len(made)))
 
 
 class _Directory:
@@ -98,9 +160,9 @@ class _Directory:
 
     def __init__(self) -> None:
         self.entries: dict[str, Node] = {}
-        self.pending: list[Linked | Unlinked | Renamed] = []
+        self.pending: list[NameChange] = []
 
-    def names(self, chosen: Iterable[Linked | Unlinked | Renamed]) -> dict[str, Node]:
+    def names(self, chosen: Iterable[NameChange]) -> dict[str, Node]:
         entries = dict(self.entries)
         for change in chosen:
             if isinstance(change, Linked):
@@ -138,6 +200,8 @@ class Platter:
                 self._files[effect.node].sync()
             else:
                 self._directories[effect.node].sync()
+        elif isinstance(effect, SyncFailed):
+            self._files[effect.node].sync_failed()
         elif not isinstance(effect, Mark):
             if isinstance(effect, Linked):
                 self._new(effect.node)
@@ -147,17 +211,37 @@ class Platter:
         """Return a disk as a power cut now may leave it."""
         fate = random.choices(_FATES, (1, 1, 8))[0]
         subset = random.random() < 0.4
-        return MemoryDisk(self._directory(self._root, fate, subset, random))
+        return self._disk(
+            lambda directory: _chosen(directory.pending, fate, subset, random),
+            lambda file: _content(file, fate, random),
+        )
 
-    def _directory(self, node: DirNode, fate: str, subset: bool, random: Random) -> DirNode:
-        state = self._directories[node]
-        made = DirNode()
-        for name, child in state.names(_chosen(state.pending, fate, subset, random)).items():
-            if isinstance(child, DirNode):
-                made.entries[name] = self._directory(child, fate, subset, random)
-            else:
-                made.entries[name] = FileNode(_content(self._files[child], fate, random))
-        return made
+    def unsynced(self) -> set[int]:
+        """Return the `id`s of the changes that are on their way to the platter."""
+        pending = {id(change) for file in self._files.values() for change in file.pending}
+        return pending | {id(change) for directory in self._directories.values() for change in directory.pending}
+
+    def cut_with(self, kept: Sequence[Change]) -> MemoryDisk:
+        """Return a disk as a power cut now leaves it if of the unsynced changes these got to the platter."""
+        ids = {id(change) for change in kept}
+        return self._disk(
+            lambda directory: [change for change in directory.pending if id(change) in ids],
+            lambda file: file.with_changes(ids),
+        )
+
+    def _disk(
+        self, names: Callable[[_Directory], Iterable[NameChange]], content: Callable[[_File], bytes]
+    ) -> MemoryDisk:
+        def made_of(node: DirNode) -> DirNode:
+            made = DirNode()
+            state = self._directories[node]
+            for name, child in state.names(names(state)).items():
+                made.entries[name] = (
+                    made_of(child) if isinstance(child, DirNode) else FileNode(content(self._files[child]))
+                )
+            return made
+
+        return MemoryDisk(made_of(self._root))
 
     def _known(self, node: Node) -> None:
         if isinstance(node, FileNode):
@@ -173,28 +257,30 @@ class Platter:
             self._directories[node] = _Directory()
 
 
-def _chosen(
-    pending: list[Linked | Unlinked | Renamed], fate: str, subset: bool, random: Random
-) -> list[Linked | Unlinked | Renamed]:
+def _chosen(pending: list[NameChange], fate: str, subset: bool, random: Random) -> list[NameChange]:
     if not pending or fate == "kept":
         return pending
     if fate == "lost":
         return []
     kept = random.choice((0, 1, random.random()))
     if subset:
-        deleted = [change for change in pending if _is_deletion(change)]
+        deleted = [change for change in pending if is_deletion(change)]
         happened = deleted[: round(kept * len(deleted))]
-        return [
-            change for change in pending if (change in happened if _is_deletion(change) else random.random() < kept)
-        ]
+        return [change for change in pending if (change in happened if is_deletion(change) else random.random() < kept)]
     return pending[: round(kept * len(pending))]
 
 
-def _is_deletion(change: Linked | Unlinked | Renamed) -> bool:
+def is_deletion(change: Change) -> bool:
+    """Return whether a name is taken away, or becomes that of a file that is about to be deleted."""
     return isinstance(change, Unlinked) or (isinstance(change, Renamed) and change.target.endswith(".deleted"))
 
 
 def _content(file: _File, fate: str, random: Random) -> bytes:
+    return file.without_dropped(_as_if_synced(file, fate, random), random)
+
+
+def _as_if_synced(file: _File, fate: str, random: Random) -> bytes:
+    """Return the content as it would be if every sync had written all that it was to."""
     if not file.pending or fate == "lost":
         return file.data
     if fate == "kept":
@@ -217,6 +303,22 @@ def _apply(data: bytearray, change: Write | Truncate) -> None:
     else:
         del data[change.size :]
         data += bytes(change.size - len(data))
+
+
+def _touched(change: Write | Truncate, size: int) -> range:
+    """Return the numbers of the pages that a change of a file of `size` bytes changes."""
+    first = (change.offset if isinstance(change, Write) else min(change.size, size)) // PAGE_BYTES
+    last = (change.offset + len(change.data) if isinstance(change, Write) else max(change.size, size)) - 1
+    return range(first, last // PAGE_BYTES + 1)
+
+
+def _unwritten_blocks(data: bytearray) -> bytes:
+    """Return what a page of a file holds that was never written: zeros, or bytes of anything that was deleted.
+
+    Never whole batches: a file system that shows another file's data breaks every log of Kafka's format.
+    """
+    blocks = Random(crc32(data))  # drawn for this content, so that no other choice of a cut depends on it
+    return blocks.randbytes(PAGE_BYTES) if blocks.random() < 0.5 else bytes(PAGE_BYTES)
 
 
 def _pages(data: bytearray) -> list[bytes]:

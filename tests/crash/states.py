@@ -59,21 +59,28 @@ def check_states(seed: int, numbers: Iterable[int]) -> Iterator[Failure]:
 
 def _check_workload(seed: int, workload: int, states: list[int]) -> Iterator[Failure]:
     try:
-        disk = MemoryDisk(trace=[])
-        for directory in DIRECTORIES:
-            disk.make_dirs(directory)
-        platter = Platter(disk)
-        life = Workload(disk, Random(f"{seed} workload {workload}"))
-        life.run(ACTIONS)
+        platter, trace, lives = lived(Random(f"{seed} workload {workload}"), ACTIONS)
     except Exception as error:
         yield Failure(seed, states[0], f"in its workload: {type(error).__name__}: {error}", error)
         return
     randoms = [Random(f"{seed} state {state}") for state in states]
-    for cut in cuts(platter, disk.trace or [], randoms, states):
+    for cut in cuts(platter, trace, randoms, states):
         try:
-            _check_state(cut, life.lives, again=cut.state % 8 == 0)
+            check_state(cut, lives, again=cut.state % 8 == 0)
         except Exception as error:
             yield Failure(seed, cut.state, f"{type(error).__name__}: {error}", error)
+
+
+def lived(random: Random, actions: int) -> tuple[Platter, list[Effect], dict[str, Life]]:
+    """Run a workload on an empty disk; return the platter as of its beginning, the trace, and what it leaves."""
+    trace: list[Effect] = []
+    disk = MemoryDisk(trace=trace)
+    for directory in DIRECTORIES:
+        disk.make_dirs(directory)
+    platter = Platter(disk)
+    life = Workload(disk, random)
+    life.run(actions)
+    return platter, trace, life.lives
 
 
 def cuts(platter: Platter, trace: list[Effect], randoms: list[Random], states: list[int]) -> Iterator[Cut]:
@@ -95,7 +102,8 @@ def cuts(platter: Platter, trace: list[Effect], randoms: list[Random], states: l
         yield Cut(platter.cut(random), before, after, random, state)
 
 
-def _check_state(cut: Cut, lives: dict[str, Life], *, again: bool) -> None:
+def check_state(cut: Cut, lives: dict[str, Life], *, again: bool) -> None:
+    """Recover a disk twice, and with `again` live on and cut it once more; `Broken` if a promise is not kept."""
     disk, random = cut.disk, cut.random
     promises = promised(cut.before or {}, cut.after or {})
     if again:
@@ -116,7 +124,7 @@ def _check_state(cut: Cut, lives: dict[str, Life], *, again: bool) -> None:
         second = Workload(disk, random, lives)
         second.run(ACTIONS_AFTER)
         for last in cuts(platter, trace, [random], [0]):
-            _check_state(last, lives, again=False)
+            check_state(last, lives, again=False)
 
 
 def recover(disk: MemoryDisk, random: Random) -> LogManager:

@@ -1,0 +1,114 @@
+"""What `Platter` has a power cut leave: all that is durable, and of the rest what real disks leave."""
+
+from __future__ import annotations
+
+from errno import EIO
+from random import Random
+
+import pytest
+
+from tests.crash.memory_disk import Effect, MemoryDisk, MemoryFile
+from tests.crash.power_cut import PAGE_BYTES, Platter
+
+OLD, NEW, NEWER = (bytes([mark]) * PAGE_BYTES for mark in b"onN")
+
+
+class Disk(MemoryDisk):
+    """A disk whose syncs fail while they are to, with what a power cut now leaves."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.failing = False
+        self.effects: list[Effect] = []
+        self.trace = self.effects
+        self.platter = Platter(self)
+        self.file: MemoryFile = self.open_file("/file", create=True)
+        self.sync_dir("/")
+
+    def before(self, kind: str, path: str) -> None:
+        if self.failing and kind == "sync":
+            raise OSError(EIO, "sync", path)
+
+    def fail_sync(self) -> None:
+        self.failing = True
+        with pytest.raises(OSError, match="sync"):
+            self.file.sync()
+        self.failing = False
+
+    def left(self) -> set[bytes]:
+        """Return every content of the file that many power cuts leave."""
+        for effect in self.effects:
+            self.platter.follow(effect)
+        self.effects.clear()
+        return {self.platter.cut(Random(seed)).files()["/file"] for seed in range(400)}
+
+
+@pytest.fixture
+def disk() -> Disk:
+    disk = Disk()
+    disk.file.pwrite(OLD, 0)
+    disk.file.sync()
+    return disk
+
+
+def test_what_is_synced_stays(disk: Disk) -> None:
+    assert disk.left() == {OLD}
+
+
+def test_what_is_not_synced_may_be_there_or_not(disk: Disk) -> None:
+    disk.file.pwrite(NEW, 0)
+    assert {OLD, NEW} <= disk.left()
+
+
+def test_a_sync_that_fails_makes_nothing_durable_and_the_next_one_does_not_write_what_it_dropped(disk: Disk) -> None:
+    disk.file.pwrite(NEW, 0)
+    disk.fail_sync()
+    disk.file.sync()
+    assert disk.file.pread(PAGE_BYTES, 0) == NEW
+    assert disk.left() == {OLD, NEW}
+
+
+def test_a_dropped_page_that_is_written_again_is_durable_with_the_next_sync(disk: Disk) -> None:
+    disk.file.pwrite(NEW, 0)
+    disk.fail_sync()
+    disk.file.pwrite(NEWER[:1], 0)
+    disk.file.sync()
+    assert disk.left() == {NEWER[:1] + NEW[1:]}
+
+
+def test_only_the_pages_that_were_dropped_are_in_doubt(disk: Disk) -> None:
+    disk.file.pwrite(NEW, 0)
+    disk.fail_sync()
+    disk.file.pwrite(NEWER, PAGE_BYTES)
+    disk.file.sync()
+    assert disk.left() == {OLD + NEWER, NEW + NEWER}
+
+
+def test_a_dropped_page_stays_in_doubt_through_further_syncs(disk: Disk) -> None:
+    disk.file.pwrite(NEW, 0)
+    disk.fail_sync()
+    disk.file.sync()
+    disk.file.pwrite(NEWER, PAGE_BYTES)
+    disk.file.sync()
+    assert disk.left() == {OLD + NEWER, NEW + NEWER}
+
+
+def test_blocks_that_were_never_written_hold_zeros_or_what_was_there_before() -> None:
+    zeros, others = False, False
+    for mark in range(65, 73):
+        disk, data = Disk(), bytes([mark]) * PAGE_BYTES
+        disk.file.pwrite(data, 0)
+        disk.file.pwrite(data, PAGE_BYTES)
+        for content in disk.left():
+            page = content[:PAGE_BYTES]
+            if page and not data.startswith(page) and not set(page) - {0, mark}:
+                zeros = True
+            others |= len(set(page)) > 10
+    assert zeros
+    assert others
+
+
+def test_the_same_cut_leaves_the_same_again(disk: Disk) -> None:
+    disk.file.pwrite(NEW * 3, 100)
+    disk.left()
+    assert disk.platter.cut(Random(5)).files() == disk.platter.cut(Random(5)).files()
