@@ -113,15 +113,17 @@ class ReplicaCopy:
 
         `epoch` is the leader's last up to the one that this log ends in. If it is unknown here too, this log's last
         one before it ends may still be in doubt: the next fetch, which names that, tells. If nothing but records below
-        `leader_start` would be left, drop them too, and begin anew there.
+        `leader_start` would be left, drop them too, and begin anew there; but not those of a member of the ISR, which
+        has all that is committed, and so the same records below the leader's start, and producers to remember.
         """
-        log = self.partition.log
+        partition = self.partition
+        log, in_sync = partition.log, partition.node_id in partition.isr
         known, end = log.end_offset_for_epoch(epoch)
         if known == NO_EPOCH:
             end = end_offset
         elif known == epoch:
             end = min(end, end_offset)
-        if end <= leader_start and log.log_start_offset < leader_start:
+        if log.log_start_offset < leader_start and (end < leader_start or (end == leader_start and not in_sync)):
             self.restart(leader_start)
         else:
             self.cut(min(end, log.log_end_offset))

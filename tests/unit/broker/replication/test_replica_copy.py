@@ -68,9 +68,15 @@ def test_what_the_leader_does_not_have_goes(copy: ReplicaCopy, epoch: int, end_o
 
 def test_rule_1_a_log_that_parts_before_its_leaders_begins_keeps_nothing(copy: ReplicaCopy, node: Node) -> None:
     """The leader has deleted what it had up to 6, with the epochs: what is here before 6 may be something else."""
+    node.shrink("t", [2])
     assert copy.part(2, 6, 6) == 6
     assert (copy.start_offset, copy.end_offset, copy.last_epoch, partition(node).high_watermark) == (6, 6, -1, 6)
     assert partition(node).log.producers.end_offset == 6
+
+
+def test_a_member_of_the_isr_keeps_what_it_has_up_to_its_leaders_start(copy: ReplicaCopy, node: Node) -> None:
+    assert copy.part(2, 6, 6) == 6
+    assert (copy.start_offset, copy.end_offset, copy.last_epoch) == (0, 6, 2)
 
 
 def test_a_log_that_begins_where_its_leaders_does_is_cut(copy: ReplicaCopy) -> None:
