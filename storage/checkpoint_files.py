@@ -64,8 +64,8 @@ class CheckpointFiles:
         self._logs_in = logs_in
         self._problems = problems
         self._unopened: dict[TopicPartition, _Unopened] = {}
-        # Directories whose file of log starts is behind.
-        self._unsaved: set[LogDirectory] = set()
+        # The logs of each directory whose starts have moved since the file of log starts was written.
+        self._unsaved: dict[LogDirectory, dict[TopicPartition, Log]] = {}
         self.stale: set[TopicPartition] = set()
 
     # Reading
@@ -131,9 +131,9 @@ class CheckpointFiles:
             if directory.may_say_more(name, key, _offset(name, log)):
                 self._write(directory, name, self._offsets(directory, name), sync=True)
 
-    def log_start_moved(self, directory: LogDirectory) -> None:
+    def log_start_moved(self, log: Log, directory: LogDirectory) -> None:
         """Take note that `save_log_starts` has something to tell."""
-        self._unsaved.add(directory)
+        self._unsaved.setdefault(directory, {})[log.topic, log.partition] = log
 
     def save_log_starts(self, directories: Iterable[LogDirectory]) -> None:
         """Write where logs begin, once for many, where that has moved; KafkaError if some cannot be."""
@@ -141,13 +141,38 @@ class CheckpointFiles:
         for directory in directories:
             if directory in self._unsaved:
                 try:
-                    self._write(directory, LOG_STARTS, self._offsets(directory, LOG_STARTS))
+                    self._write(directory, LOG_STARTS, self._log_starts(directory))
                 except KafkaError as error:
                     failed = error
                 else:
-                    self._unsaved.discard(directory)
+                    del self._unsaved[directory]
         if failed is not None:
             raise failed
+
+    def left(self, key: TopicPartition, directory: LogDirectory) -> None:
+        """Say no more of a log that is not in `directory` any more; its lines stay until the next `write`."""
+        unsaved = self._unsaved.get(directory)
+        if unsaved is not None:
+            unsaved.pop(key, None)
+            if not unsaved:
+                del self._unsaved[directory]
+
+    def _log_starts(self, directory: LogDirectory) -> Mapping[TopicPartition, int]:
+        """Return what the file of log starts has to say, without a look at the logs whose starts have not moved.
+
+        A line that is not needed any more, as that of a deleted log, stays until all logs are looked at.
+        """
+        written = directory.written(LOG_STARTS)
+        if written is None:
+            return self._offsets(directory, LOG_STARTS)
+        offsets = dict(written)
+        for key, log in self._unsaved[directory].items():
+            offset = _offset(LOG_STARTS, log)
+            if offset is None:
+                offsets.pop(key, None)
+            else:
+                offsets[key] = offset
+        return offsets
 
     def log_starts_are_saved(self, directory: LogDirectory) -> bool:
         """Tell whether `save_log_starts` has told all that there is of a directory."""

@@ -178,6 +178,10 @@ class LogDirectory:
                 more = {key: offset for key, offset in offsets.items() if offset > claimed.get(key, -1)}
                 self._claimed[name] = {**claimed, **more}
 
+    def written(self, name: str) -> Mapping[TopicPartition, int] | None:
+        """Return what this process wrote to a checkpoint file last, None if it has not written it."""
+        return self._written.get(name)
+
     def may_say_more(self, name: str, key: TopicPartition, offset: int | None) -> bool:
         """Tell whether a checkpoint file, or what a power cut may bring back of it, says more of a log than `offset`.
 

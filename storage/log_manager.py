@@ -13,6 +13,7 @@ is full. The metadata log in `__cluster_metadata-0` is its raft driver's, not ke
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -57,6 +58,7 @@ class LogManager:
         self._random = random
         self._logs: dict[TopicPartition, Log] = {}
         self._homes: dict[TopicPartition, LogDirectory] = {}
+        self._count: Counter[LogDirectory] = Counter()
         self.directories = [LogDirectory(disk, path.rstrip("/")) for path in directories]
         # For the caller to log: what was found wrong and put up with, and what retention has deleted.
         self.problems: list[str] = []
@@ -190,6 +192,7 @@ class LogManager:
                 directory.close(clean=False)
         self._logs.clear()
         self._homes.clear()
+        self._count.clear()
         return not unclean and len(self.online) == len(self.directories)
 
     # Logs
@@ -250,11 +253,18 @@ class LogManager:
         log = self._logs.pop(key)
         log.disown()
         self._checkpoints.stale.add(key)
-        return self._homes.pop(key), log
+        home = self._homes.pop(key)
+        self._count[home] -= 1
+        self._checkpoints.left(key, home)
+        return home, log
 
     def rehome(self, log: Log, directory: LogDirectory) -> None:
         """Take note that a log is in `directory` now, as `checkpoint_one` has said already."""
-        self._homes[log.topic, log.partition] = directory
+        key = (log.topic, log.partition)
+        before, self._homes[key] = self._homes[key], directory
+        self._count[before] -= 1
+        self._count[directory] += 1
+        self._checkpoints.left(key, before)
 
     def checkpoint_one(self, log: Log, directory: LogDirectory, copy: Log) -> None:
         """Let the checkpoint files of `directory` tell of a log that is about to be in it, as `copy` is."""
@@ -277,7 +287,7 @@ class LogManager:
     def delete_records(self, log: Log, offset: int) -> None:
         """Let `log` begin at `offset`, through a crash only from `save_log_starts` on; as `Log.advance_log_start`."""
         if log.advance_log_start(offset):
-            self._checkpoints.log_start_moved(self.directory_of(log))
+            self._checkpoints.log_start_moved(log, self.directory_of(log))
 
     def save_log_starts(self) -> None:
         """Make what `delete_records` did last; once for many logs, since a file tells of all. KafkaError if not."""
@@ -392,6 +402,7 @@ class LogManager:
             return None
         self._logs[key] = log
         self._homes[key] = directory
+        self._count[directory] += 1
         return log
 
     def _directory_for(self, directory_id: bytes) -> LogDirectory:
@@ -403,8 +414,7 @@ class LogManager:
         if not online or (offline and directory_id != ZERO_UUID):
             # The replica may have records there: an empty log elsewhere would pass for all of it.
             raise offline[0].offline()
-        homes = list(self._homes.values())
-        return min(online, key=lambda directory: (directory.full, homes.count(directory)))
+        return min(online, key=lambda directory: (directory.full, self._count[directory]))
 
     def _logs_in(self, directory: LogDirectory) -> dict[TopicPartition, Log]:
         return {key: log for key, log in self._logs.items() if self._homes[key] is directory}

@@ -112,19 +112,56 @@ def test_log_starts_are_written_only_where_one_has_moved(checkpointing: Checkpoi
     log.advance_log_start(2)
     checkpointing.files.save_log_starts([checkpointing.directory])
     assert not (checkpointing.folder / LOG_STARTS).exists()
-    checkpointing.files.log_start_moved(checkpointing.directory)
+    checkpointing.files.log_start_moved(log, checkpointing.directory)
     assert not checkpointing.files.log_starts_are_saved(checkpointing.directory)
     checkpointing.files.save_log_starts([checkpointing.directory])
     assert checkpointing.files.log_starts_are_saved(checkpointing.directory)
     assert checkpointing.text(LOG_STARTS) == "0\n1\ntopic 0 2\n"
 
 
-def test_a_directory_that_fails_keeps_no_other_from_being_told_of(tmp_path: Path) -> None:
+def test_to_save_where_one_log_starts_no_other_is_looked_at(tmp_path: Path, log: Log) -> None:
+    looks: list[LogDirectory] = []
+    others = {("other", number): log for number in range(3)}
+
+    def logs_in(directory: LogDirectory) -> dict[tuple[str, int], Log]:
+        looks.append(directory)
+        return {KEY: log, **others}
+
+    directory = LogDirectory(OsDisk(), str(tmp_path))
+    files = CheckpointFiles(logs_in, [])
+    log.update_high_watermark(5)
+    files.write([directory], [LOG_STARTS])
+    for offset in (2, 3):
+        log.advance_log_start(offset)
+        files.log_start_moved(log, directory)
+        files.save_log_starts([directory])
+        assert (tmp_path / LOG_STARTS).read_text() == f"0\n1\ntopic 0 {offset}\n"
+    log.truncate_fully_and_start_at(5)  # the first segment tells
+    files.log_start_moved(log, directory)
+    files.save_log_starts([directory])
+    assert (tmp_path / LOG_STARTS).read_text() == "0\n0\n"
+    assert looks == [directory]
+
+
+def test_where_a_log_started_that_has_left_is_not_saved(tmp_path: Path, log: Log) -> None:
+    directory = LogDirectory(OsDisk(), str(tmp_path))
+    files = CheckpointFiles(lambda _: {}, [])
+    files.write([directory], [LOG_STARTS])
+    log.update_high_watermark(5)
+    log.advance_log_start(2)
+    files.log_start_moved(log, directory)
+    files.left(KEY, directory)
+    assert files.log_starts_are_saved(directory)
+    files.save_log_starts([directory])
+    assert (tmp_path / LOG_STARTS).read_text() == "0\n0\n"
+
+
+def test_a_directory_that_fails_keeps_no_other_from_being_told_of(tmp_path: Path, log: Log) -> None:
     first, second = (LogDirectory(OsDisk(), str(tmp_path / name)) for name in ("a", "b"))
     (tmp_path / "b").mkdir()
     files = CheckpointFiles(lambda _: {}, [])
     for directory in (first, second):
-        files.log_start_moved(directory)
+        files.log_start_moved(log, directory)
     first.give_up(OSError("no luck"))
     with pytest.raises(KafkaError):
         files.save_log_starts([first, second])

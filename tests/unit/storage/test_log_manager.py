@@ -116,6 +116,18 @@ def test_logs_are_made_where_the_fewest_are(manager: Manager) -> None:
     assert len(manager) == 4
 
 
+def test_logs_that_were_deleted_or_moved_count_where_they_are(manager: Manager) -> None:
+    first, second = manager.directories
+    logs = [manager.create("topic", TOPIC_ID, number, CONFIG, first.directory_id) for number in range(4)]
+    manager.delete("topic", 0)
+    for log in logs[1:3]:
+        manager.rehome(log, second)
+    assert manager.directory_of(create(manager, partition=4)) is first
+    manager.delete("topic", 1)
+    manager.delete("topic", 2)
+    assert manager.directory_of(create(manager, partition=5)) is second
+
+
 def test_a_log_is_made_in_the_directory_asked_for(manager: Manager) -> None:
     wanted = manager.directories[1]
     for number in range(3):
