@@ -151,13 +151,16 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def running(command: Command, gate: Gate | None = None) -> Iterator[Cluster]:
-    """Run a cluster on empty directories for as long as the block takes; each node reaches the others by `gate`."""
-    with tempfile.TemporaryDirectory() as directory, contextlib.ExitStack() as stack:
+def running(command: Command, gate: Gate | None = None, directory: str | None = None) -> Iterator[Cluster]:
+    """Run a cluster for as long as the block takes, with its data below `directory` (default: temporary files).
+
+    Each node is reached through `gate`, if there is one.
+    """
+    with tempfile.TemporaryDirectory(dir=directory) as folder, contextlib.ExitStack() as stack:
         ports = {node: _ports(node, gate) for node in NODES}
         lines = {}
         for node in NODES:
-            own = Path(directory) / str(node)
+            own = Path(folder) / str(node)
             own.mkdir()
             lines[node] = command(own, node, ports)
         yield Cluster(lines, ports, stack)
