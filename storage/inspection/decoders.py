@@ -11,9 +11,15 @@ from typing import Any
 
 from protocol.errors import DecodeError
 from protocol.fields import fields_of
-from protocol.primitives import uuid_text
+from protocol.primitives import Buffer, uuid_text
 from protocol.record import Record
 from protocol.record_batch import ControlType, control_type
+from protocol.records.consumer_protocol import (
+    PROTOCOL_TYPE,
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    decode_versioned,
+)
 from protocol.records.control import (
     KRaftVersionRecord,
     LeaderChangeMessage,
@@ -103,10 +109,29 @@ def _offsets(record: Record) -> Decoded:
     if record.value is not None:
         data = record.value
         if isinstance(key, GroupMetadataKey):
-            value = _versioned(data, decode_value(GroupMetadataValue, data))
+            value = _group(data, decode_value(GroupMetadataValue, data))
         else:
             value = _versioned(data, decode_value(OffsetCommitValue, data))
     return {"key": {"type": key.API_KEY, "data": plain(key, 0)}, "value": value}
+
+
+def _group(data: bytes, value: GroupMetadataValue) -> Decoded:
+    """Return a generation of a classic group; of consumers, with what each subscribes to and is assigned."""
+    decoded = _versioned(data, value)
+    if value.protocol_type == PROTOCOL_TYPE:
+        for shown, member in zip(decoded["data"]["members"], value.members, strict=True):
+            shown["subscription"] = _member_part(ConsumerProtocolSubscription, member.subscription)
+            shown["assignment"] = _member_part(ConsumerProtocolAssignment, member.assignment)
+    return decoded
+
+
+def _member_part(kind: type[ConsumerProtocolSubscription] | type[ConsumerProtocolAssignment], data: Buffer) -> Any:
+    """Return a member's subscription or assignment, or its bytes where a client wrote something else there."""
+    try:
+        version, found = decode_versioned(kind, data)
+    except DecodeError:
+        return plain(data, 0)
+    return {"version": version, **plain(found, version)}
 
 
 def _transactions(record: Record) -> Decoded:
@@ -134,7 +159,13 @@ def plain(value: Any, version: int) -> Any:
         }
     if isinstance(value, list):
         return [plain(item, version) for item in value]
-    return text_of(bytes(value)) if isinstance(value, bytes | bytearray | memoryview) else value
+    return _bytes_of(bytes(value)) if isinstance(value, bytes | bytearray | memoryview) else value
+
+
+def _bytes_of(data: bytes) -> Any:
+    """Return the bytes of a field as text if it is printable, in base64 otherwise."""
+    text = text_of(data)
+    return text if not isinstance(text, str) or text.isprintable() else {"base64": b64encode(data).decode()}
 
 
 def _uuid_or_plain(kind: str | None, value: Any, version: int) -> Any:

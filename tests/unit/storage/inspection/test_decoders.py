@@ -1,9 +1,12 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from protocol.errors import DecodeError
 from protocol.record import Record
+from protocol.records.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from protocol.records.offsets import GroupMetadataKey, GroupMetadataValue, encode_key, encode_value
 from storage.disk import OsDisk
 from storage.inspection.decoders import decode, decoder_of, text_of
 from storage.inspection.rows import Row, Wanted, rows
@@ -31,6 +34,50 @@ def test_a_record_that_is_none_of_its_topic_s_is_refused(name: str) -> None:
 def test_a_kind_of_a_later_kafka_is_shown_as_it_is() -> None:
     record = Record(0, 0, b"\0\x21key", b"value")
     assert decode("offsets", record, is_control=False) == {"key": "\0!key", "value": "value"}
+
+
+def group_value(subscription: bytes, assignment: bytes, protocol_type: str = "consumer") -> Record:
+    member = GroupMetadataValue.MemberMetadata(
+        member_id="m",
+        client_id="c",
+        client_host="/h",
+        session_timeout=1,
+        subscription=subscription,
+        assignment=assignment,
+    )
+    value = GroupMetadataValue(
+        protocol_type=protocol_type, generation=1, protocol="range", leader="m", members=[member]
+    )
+    return Record(0, 0, encode_key(GroupMetadataKey(group="g")), encode_value(value, 3))
+
+
+def member_of(record: Record) -> dict[str, Any]:
+    (member,) = decode("offsets", record, is_control=False)["value"]["data"]["members"]
+    return member
+
+
+def test_a_consumer_s_subscription_and_assignment_are_decoded() -> None:
+    wanted = ConsumerProtocolSubscription(topics=["t"], user_data=b"\0\1")
+    given = ConsumerProtocolAssignment.TopicPartition(topic="t", partitions=[0, 2])
+    assignment = ConsumerProtocolAssignment(assigned_partitions=[given])
+    member = member_of(group_value(b"\0\1" + wanted.encode(1), b"\0\0" + assignment.encode(0)))
+    assert member["subscription"] == {
+        "version": 1,
+        "topics": ["t"],
+        "userData": {"base64": "AAE="},
+        "ownedPartitions": [],
+    }
+    assert member["assignment"] == {
+        "version": 0,
+        "assignedPartitions": [{"topic": "t", "partitions": [0, 2]}],
+        "userData": None,
+    }
+
+
+def test_what_is_no_subscription_is_shown_as_it_is() -> None:
+    assert member_of(group_value(b"", b"\xff"))["subscription"] == ""
+    assert member_of(group_value(b"", b"\xff"))["assignment"] == {"base64": "/w=="}
+    assert member_of(group_value(b"\0\1text", b"", "connect"))["subscription"] == {"base64": "AAF0ZXh0"}
 
 
 def test_what_brokers_write_is_decoded_under_kafka_s_names(tmp_path: Path) -> None:

@@ -1,0 +1,57 @@
+"""The consumer protocol: subscriptions and assignments of a classic group's members (KIP-429, KIP-792, KIP-881).
+
+Members exchange them inside JoinGroup and SyncGroup. The bytes start with the version that they are in (int16).
+The coordinator stores them in GroupMetadataValue as they came; `barnabas log dump` decodes them.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TypeVar
+
+from protocol.errors import DecodeError
+from protocol.primitives import Buffer
+from protocol.schema import Bytes, Int32, Message, String, message, struct, wire
+
+PROTOCOL_TYPE = "consumer"
+"""The protocol type of groups whose members exchange these."""
+
+V = TypeVar("V", bound=Message)
+_INT16 = Struct(">h")
+
+
+@message(versions=(0, 3))
+class ConsumerProtocolSubscription(Message):
+    """What a member wants to read, and what it owns since the last generation."""
+
+    topics: list[String]
+    user_data: Bytes | None = wire(default=None)
+    owned_partitions: list[TopicPartition] = wire("1+", default=[], ignorable=True)
+    generation_id: Int32 = wire("2+", default=-1, ignorable=True)
+    rack_id: String | None = wire("3+", default=None, ignorable=True)
+
+    @struct
+    class TopicPartition:
+        topic: String
+        partitions: list[Int32]
+
+
+@message(versions=(0, 3))
+class ConsumerProtocolAssignment(Message):
+    """What a member is to read."""
+
+    assigned_partitions: list[TopicPartition]
+    user_data: Bytes | None = wire(default=None)
+
+    @struct
+    class TopicPartition:
+        topic: String
+        partitions: list[Int32]
+
+
+def decode_versioned(kind: type[V], data: Buffer) -> tuple[int, V]:
+    """Return the version and the message; DecodeError if `data` is damaged or of an unknown version."""
+    if len(data) < _INT16.size:
+        raise DecodeError(f"{kind.__name__} ends before its version")
+    version: int = _INT16.unpack_from(data)[0]
+    return version, kind.decode(data, version, _INT16.size)
