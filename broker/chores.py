@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from broker import housekeeping
 from broker.housekeeping import Housekeeping, SpaceWatch
 from protocol.errors import InvariantError
+from storage.disk import reason
 from storage.log_directory import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class Chores:
             broker.replicas.retry()
         failure = broker.metadata_directory.failure
         if failure is not None and broker.phase != "stopping":
-            error = InvariantError(f"the metadata cannot be written any more: {failure}")
+            error = InvariantError(f"the metadata cannot be written any more: {reason(failure)}")
             broker.loop.call_exception_handler({"message": "The metadata's directory failed", "exception": error})
         if failure is None and broker.phase == "serving":
             await self._tell_of_failed()

@@ -17,7 +17,7 @@ from protocol.errors import InvariantError, KafkaError
 from protocol.primitives import uuid_text
 from storage.checkpoint import CheckpointError
 from storage.checkpoint_files import CHECKPOINTS
-from storage.disk import AlreadyLocked
+from storage.disk import AlreadyLocked, reason
 from storage.inspection.kinds import is_foreign, is_log_directory
 
 if TYPE_CHECKING:
@@ -152,8 +152,7 @@ def mark_directories(logs: LogManager, cluster_id: str, node_id: int) -> None:
 
 
 def _unusable(error: OSError) -> CannotStart:
-    reason = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
-    return CannotStart(f"the data directory cannot be used: {reason}; mend that, or choose another directory")
+    return CannotStart(f"the data directory cannot be used: {reason(error)}; mend that, or choose another directory")
 
 
 @contextmanager

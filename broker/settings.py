@@ -120,8 +120,10 @@ def check_settings(options: Mapping[str, Option]) -> Settings:
         key = error.key
         if key == "advertised.listeners" and key not in options:
             key = "listeners"  # which is what is advertised then
+        if key == "listener.security.protocol.map" and key not in options:
+            key = "listeners"  # the listener's name is its protocol
         typed = options[key].origin.startswith("--") if key in options else False
-        raise _wrong(options, key, str(error) if typed else f"Invalid value of {error.key}: {error}") from None
+        raise _wrong(options, key, str(error) if typed else f"Invalid value of {key}: {error}") from None
     try:
         split_host_port(values["barnabas.metrics.listener"] or ":0")
     except ValueError as error:

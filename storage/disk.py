@@ -155,6 +155,12 @@ class Disk(Protocol):
         ...
 
 
+def reason(error: OSError) -> str:
+    """Return an error's text behind the path that it is about, without its number."""
+    text = error.strerror or str(error)
+    return f"{error.filename}: {text}" if error.filename else text
+
+
 def out_of_space(error: OSError) -> bool:
     """Tell whether a write failed for want of room, which harms nothing that was written before."""
     return error.errno in _OUT_OF_SPACE

@@ -27,7 +27,7 @@ from storage.checkpoint import (
     parse_meta_properties,
     parse_offsets,
 )
-from storage.disk import Disk, Lock, out_of_files, out_of_space
+from storage.disk import Disk, Lock, out_of_files, out_of_space, reason
 
 if TYPE_CHECKING:
     from random import Random
@@ -198,9 +198,9 @@ class LogDirectory:
         if out_of_space(error):
             self.full = True
             self.refused_writes += 1
-            return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"log directory {self.path} is full: {error}")
+            return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"log directory {self.path} is full: {reason(error)}")
         if out_of_files(error):
-            return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"no file can be opened in {self.path}: {error}")
+            return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"no file can be opened in {self.path}: {reason(error)}")
         return self.give_up(error)
 
     def has_room(self) -> bool:
@@ -230,7 +230,8 @@ class LogDirectory:
 
     def offline(self) -> KafkaError:
         """Return what an operation on a failed directory raises."""
-        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"log directory {self.path} failed: {self.failure}")
+        why = reason(self.failure) if self.failure is not None else "unknown"
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"log directory {self.path} failed: {why}")
 
     @contextmanager
     def storage_errors(self) -> Iterator[None]:

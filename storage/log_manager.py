@@ -21,7 +21,7 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.primitives import ZERO_UUID
 from storage.checkpoint import MetaProperties, TopicPartition
 from storage.checkpoint_files import CheckpointFiles
-from storage.disk import Disk
+from storage.disk import Disk, reason
 from storage.flush import Flush
 from storage.log import Log
 from storage.log_config import LogConfig
@@ -89,7 +89,7 @@ class LogManager:
                 directory.open()
             except OSError as error:
                 directory.give_up(error)
-                self.problems.append(f"log directory {directory.path} cannot be opened: {error}")
+                self.problems.append(f"log directory {directory.path} cannot be opened: {reason(error)}")
         if not self.online and self.directories[0].failure is not None:
             raise self.directories[0].failure
 

@@ -23,7 +23,7 @@ SOURCES = {
     1: "topic",
     2: "broker",
     3: "brokers",
-    4: "server.properties",
+    4: "static",  # set at the start, in a file, by an option or in the environment
     5: "default",
     6: "broker-logger",
     7: "client-metrics",

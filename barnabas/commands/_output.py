@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
 # kafka-python puts this before what the broker says: "[Error 37] InvalidPartitionsError: ".
@@ -19,6 +20,8 @@ _PREFIX = re.compile(
 )
 
 SHOWN = 5
+NO_LEADER = -1
+UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 Row = Mapping[str, Any]
 
@@ -77,12 +80,17 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON, for programs")
 
 
-def show(options: argparse.Namespace, columns: Sequence[str], rows: Sequence[Row]) -> None:
-    """Print rows: a table of these columns, or JSON of everything that is in them."""
+def show(
+    options: argparse.Namespace,
+    columns: Sequence[str],
+    rows: Sequence[Row],
+    wrong: Callable[[Row], bool] = lambda _: False,
+) -> None:
+    """Print rows: a table of these columns, with those that are `wrong` in red, or JSON of everything in them."""
     if options.json:
         show_json(list(rows))
     else:
-        print_table(columns, rows)
+        print_table(columns, rows, wrong=wrong)
 
 
 def show_json(data: Any) -> None:
@@ -91,25 +99,56 @@ def show_json(data: Any) -> None:
     sys.stdout.write("\n")
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Row], indent: str = "") -> None:
-    """Print rows in aligned columns under an upper-case header, as `kubectl` and `rpk` do; numbers to the right."""
-    cells = [[cell(row.get(column)) for column in columns] for row in rows]
+def print_table(
+    columns: Sequence[str], rows: Sequence[Row], indent: str = "", wrong: Callable[[Row], bool] = lambda _: False
+) -> None:
+    """Print rows in aligned columns under an upper-case header, as `kubectl` and `rpk` do; numbers to the right.
+
+    On a terminal, rows that are `wrong` are red.
+    """
+    cells = [[_cell_of(column, row.get(column)) for column in columns] for row in rows]
     titles = [column.upper().replace("_", "-") for column in columns]
     widths = [max(map(len, column)) for column in zip(titles, *cells, strict=True)]
     rights = [_all_numbers([row.get(column) for row in rows]) for column in columns]
-    for line in (titles, *cells):
+    for line, row in ((titles, None), *zip(cells, rows, strict=True)):
         padded = (
             text.rjust(width) if right else text.ljust(width)
             for text, width, right in zip(line, widths, rights, strict=True)
         )
-        sys.stdout.write((indent + "  ".join(padded)).rstrip() + "\n")
+        text = (indent + "  ".join(padded)).rstrip()
+        sys.stdout.write((red(text) if row is not None and wrong(row) else text) + "\n")
 
 
-def print_facts(facts: Mapping[str, Any], indent: str = "") -> None:
-    """Print named values below each other, the values aligned."""
+def print_facts(facts: Mapping[str, Any], indent: str = "", wrong: Container[str] = ()) -> None:
+    """Print named values below each other, the values aligned; on a terminal, those that are `wrong` in red."""
     width = max(map(len, facts), default=0)
     for name, value in facts.items():
-        sys.stdout.write(f"{indent}{name.upper().replace('_', '-').ljust(width)}  {cell(value)}".rstrip() + "\n")
+        text = f"{indent}{name.upper().replace('_', '-').ljust(width)}  {_cell_of(name, value)}".rstrip()
+        sys.stdout.write((red(text) if name in wrong else text) + "\n")
+
+
+def red(text: str) -> str:
+    """Return the text in red if standard output is a terminal and NO_COLOR (no-color.org) is not set."""
+    coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return f"\x1b[31m{text}\x1b[0m" if coloured else text
+
+
+def _cell_of(column: str, value: Any) -> str:
+    """Return a value as a table shows it in a column: sizes with a unit, and "none" where nobody leads."""
+    if column == "leader" and value == NO_LEADER:
+        return "none"
+    if column.endswith("bytes") and isinstance(value, int):
+        return size_text(value)
+    return cell(value)
+
+
+def size_text(size_bytes: int) -> str:
+    """Return a size with a unit, to three digits: "512 B", "1.5 KiB", "20 GiB"."""
+    size, unit = float(size_bytes), 0
+    while size >= 999.5 and unit < len(UNITS) - 1:
+        size /= 1024
+        unit += 1
+    return f"{size:.3g} {UNITS[unit]}"
 
 
 def cell(value: Any) -> str:

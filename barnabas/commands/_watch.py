@@ -11,6 +11,7 @@ from barnabas.commands._client import seconds
 from barnabas.commands._output import CommandError, WrongCall, complain, explain
 
 CLEAR = "\x1b[H\x1b[2J"
+TIMESTAMP = "%Y-%m-%d %H:%M:%S\n"
 
 
 def add_watch(parser: argparse.ArgumentParser, interval_s: float = 2.0) -> None:
@@ -36,7 +37,7 @@ def repeat(options: argparse.Namespace, once: Callable[[], int]) -> int:
             if sys.stdout.isatty():
                 sys.stdout.write(CLEAR)
             if not getattr(options, "json", False):
-                sys.stdout.write(time.strftime("%H:%M:%S\n"))
+                sys.stdout.write(time.strftime(TIMESTAMP))
             status = _tell_errors(options, once)
             sys.stdout.flush()
             time.sleep(options.watch)

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.commands._client import LOOK_MS, add_broker_options, admin, seconds
 from barnabas.commands._groups import list_groups
-from barnabas.commands._output import CommandError, add_json, count_of, explain, print_table, show_json, some
+from barnabas.commands._output import CommandError, add_json, count_of, explain, print_table, red, show_json, some
 from barnabas.commands._partitions import under_replicated, without_leader, without_log
 from barnabas.commands._topics import choose
+from barnabas.commands._watch import TIMESTAMP
 from barnabas.commands.cluster.quorum import describe as describe_quorum
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ EXAMPLES = """
   barnabas health --json | jq .healthy
 """
 INTERVAL_S = 1.0
+SENTENCES = ("reachable", "controller", "coordinator")
+"""The checks of which each problem is a sentence; those of the others are names."""
 
 Check = dict[str, Any]
 
@@ -73,53 +76,61 @@ def examine(options: argparse.Namespace) -> list[Check]:
     """Return every check with its outcome; those that need a broker are left out if none answers."""
     try:
         with admin(options, request_timeout_ms=LOOK_MS) as client:
-            return [{"check": name, "ok": not wrong, "detail": wrong or fine} for name, wrong, fine in _checks(client)]
+            return [_check(name, found, fine) for name, found, fine in _checks(client)]
     except CommandError as error:
         if error.status != 1:
             raise
-        return [{"check": "reachable", "ok": False, "detail": str(error)}]
+        return [_check("reachable", [str(error)], "")]
     except Exception as error:
         explained = explain(error)
         if explained is None:
             raise
-        return [{"check": "reachable", "ok": False, "detail": explained}]
+        return [_check("reachable", [explained], "")]
 
 
-def _checks(client: Admin) -> Iterator[tuple[str, str, str]]:
-    """Yield each check's name, what is wrong if anything is, and what to say if nothing is."""
+def _check(name: str, found: list[str], fine: str) -> Check:
+    """Return a check: `problems` has all that was found, `detail` a few of them, for people."""
+    detail = "; ".join(found) if name in SENTENCES else some(found)
+    return {"check": name, "ok": not found, "detail": detail or fine, "problems": found}
+
+
+def _checks(client: Admin) -> Iterator[tuple[str, list[str], str]]:
+    """Yield each check's name, what is wrong, and what to print if nothing is."""
     cluster = client.describe_cluster()
     brokers = {broker["broker_id"]: broker for broker in cluster["brokers"]}
     away = client.away()
-    yield "reachable", "; ".join(away.values()), f"cluster {cluster['cluster_id']}, {count_of(len(brokers), 'broker')}"
+    yield "reachable", list(away.values()), f"cluster {cluster['cluster_id']}, {count_of(len(brokers), 'broker')}"
     answering = client.answering(away)
     try:
         quorum = describe_quorum(client)
     except CommandError as error:
-        yield "controller", str(error), ""
+        yield "controller", [str(error)], ""
     else:
-        yield "controller", "", f"node {quorum['leader']}"
+        yield "controller", [], f"node {quorum['leader']}"
     fenced = [f"broker {number}" for number, broker in brokers.items() if broker.get("is_fenced")]
-    yield "fenced", some(fenced), "none"
+    yield "fenced", fenced, "none"
     topics = choose(client, [])
     count = count_of(sum(len(topic["partitions"]) for topic in topics), "partition")
-    yield "leaders", some(without_leader(topics)), f"{count} of {count_of(len(topics), 'topic')}, each has one"
-    yield "in sync", some(under_replicated(topics)), "all replicas"
+    yield "leaders", without_leader(topics), f"{count} of {count_of(len(topics), 'topic')}, each has one"
+    yield "in sync", under_replicated(topics), "all replicas"
     described = client.describe_log_dirs(brokers=answering)
     failed = [one["log_dir"] for broker in described for one in broker["log_dirs"] if one["error_code"]]
-    yield "log dirs", some(failed), "none has failed"
-    yield "served", some(without_log(topics, described)), "all replicas"
+    yield "log dirs", failed, "none has failed"
+    yield "served", without_log(topics, described), "all replicas"
     try:
         groups = list_groups(client, [number for number in answering if f"broker {number}" not in fenced])
     except CommandError as error:
-        yield "coordinator", str(error), ""
+        yield "coordinator", [str(error)], ""
     else:
-        yield "coordinator", "", count_of(len(groups), "group")
+        yield "coordinator", [], count_of(len(groups), "group")
 
 
 def _print(checks: list[Check], healthy: bool, options: argparse.Namespace) -> None:
     if options.json:
         show_json({"healthy": healthy, "checks": checks})
     else:
-        sys.stdout.write(f"healthy: {'yes' if healthy else 'no'}\n")
-        print_table(("check", "ok", "detail"), checks)
+        if options.watch or options.exit_when_healthy:
+            sys.stdout.write(time.strftime(TIMESTAMP))
+        sys.stdout.write("healthy: yes\n" if healthy else red("healthy: no") + "\n")
+        print_table(("check", "ok", "detail"), checks, wrong=lambda check: not check["ok"])
     sys.stdout.flush()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from storage.disk import reason
+
 if TYPE_CHECKING:
     from broker.broker import Broker
 
@@ -26,7 +28,7 @@ def missing(broker: Broker) -> list[str]:
 def impaired(broker: Broker) -> list[str]:
     """Return what a broker that may serve all the same does not serve: the data directories that failed."""
     return [
-        f"the data directory {directory.path} failed: {directory.failure}"
+        f"the data directory {directory.path} failed: {reason(directory.failure)}"
         for directory in broker.logs.directories
         if directory.failure is not None
     ]

@@ -36,6 +36,7 @@ from controller.image import MetadataImage
 from controller.raft_messages import NOBODY, Answered, Asked, Disconnected, Event, Quorum, Role, Tick
 from protocol.errors import InvariantError, KafkaError
 from protocol.schema import Message
+from storage.disk import reason
 
 if TYPE_CHECKING:
     from random import Random
@@ -156,9 +157,11 @@ class RaftDriver:
         try:
             yield
         except (OSError, KafkaError) as error:
+            why = str(error)
             if isinstance(error, OSError):
                 self._directory.fail(error)
-            raise InvariantError(f"the metadata log in {self._directory.path} cannot be used: {error}") from error
+                why = reason(error)
+            raise InvariantError(f"the metadata log in {self._directory.path} cannot be used: {why}") from error
 
     def _read(self) -> None:
         self._log, stored, self._node = open_stored_node(

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from controller.snapshot import Snapshot, SnapshotId, decode_snapshot, parse_snapshot_name
 from protocol.errors import DecodeError, ErrorCode, InvariantError, KafkaError
-from storage.disk import Buffer, Disk
+from storage.disk import Buffer, Disk, reason
 
 _PART = ".part"
 
@@ -144,4 +144,5 @@ def read_checkpoint(disk: Disk, path: str) -> Snapshot:
     try:
         return decode_snapshot(disk.read_file(path))
     except (DecodeError, KafkaError, OSError) as error:
-        raise InvariantError(f"{path} cannot be read: {error}") from error
+        why = reason(error) if isinstance(error, OSError) else str(error)
+        raise InvariantError(f"{path} cannot be read: {why}") from error

@@ -8,23 +8,25 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Container
+from collections.abc import Callable, Container
 from typing import TYPE_CHECKING, Any
 
 from barnabas.commands._client import LOOK_MS, add_broker_options, admin
 from barnabas.commands._configs import topics_values
-from barnabas.commands._output import CommandError, add_json, complain, print_facts, print_table, show_json
+from barnabas.commands._output import CommandError, Row, add_json, complain, print_facts, print_table, show_json
 from barnabas.commands._partitions import under_min_isr, under_replicated, without_leader
 from barnabas.commands._topics import choose
 from barnabas.commands._watch import add_watch, repeat
 from barnabas.commands.cluster.quorum import describe as describe_quorum
+from barnabas.commands.cluster.quorum import with_age
 
 if TYPE_CHECKING:
     from barnabas.commands._admin import Admin
 
 EXAMPLES = """
   barnabas cluster
-  barnabas cluster --watch
+  barnabas cluster --verbose            with features and their levels
+  barnabas cluster --watch              every 2 seconds
   barnabas cluster --json | jq -r .id
 """
 CONTROLLERS = ("controller", "status", "log_end", "lag", "caught_up")
@@ -32,10 +34,12 @@ BROKERS = ("broker", "host", "port", "rack", "controller", "fenced", "answers")
 PARTITIONS = ("partition", "problem")
 FEATURES = ("feature", "finalized", "supported")
 TABLES = {"controllers": CONTROLLERS, "brokers": BROKERS, "problems": PARTITIONS, "features": FEATURES}
+COUNTED_PROBLEMS = ("without_leader", "under_min_isr", "under_replicated")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
+    parser.add_argument("-v", "--verbose", action="store_true", help="show the features and their levels too")
     add_watch(parser)
     add_json(parser)
     add_broker_options(parser)
@@ -60,19 +64,23 @@ def _show(client: Admin, options: argparse.Namespace) -> int:
     if options.json:
         show_json(cluster)
     else:
-        _print(cluster, watched=options.watch is not None)
+        _print(cluster, verbose=options.verbose)
     for why in wrong:
         complain(options.command, why)
     return 1 if wrong else 0
 
 
-def _print(cluster: dict[str, Any], watched: bool) -> None:
-    print_facts({name: value for name, value in cluster.items() if not isinstance(value, list)})
+def _print(cluster: dict[str, Any], verbose: bool) -> None:
+    facts = {name: value for name, value in cluster.items() if not isinstance(value, list)}
+    wrong = {name for name in COUNTED_PROBLEMS if facts[name]} | (
+        {"controller"} if facts["controller"] is None else set()
+    )
+    print_facts(facts, wrong=wrong)
     for name, columns in TABLES.items():
-        rows = _ranges(cluster[name]) if name == "problems" else cluster[name]
-        if rows and not (watched and name == "features"):  # which do not change
+        rows = SHOWN_AS[name](cluster[name]) if name in SHOWN_AS else cluster[name]
+        if rows and (verbose or name != "features"):
             sys.stdout.write("\n")
-            print_table(columns, rows)
+            print_table(columns, rows, wrong=WRONG.get(name, lambda _: False))
 
 
 def _ranges(problems: list[dict[str, str]]) -> list[dict[str, str]]:
@@ -88,6 +96,13 @@ def _ranges(problems: list[dict[str, str]]) -> list[dict[str, str]]:
             rows.append(one)
         last = (topic, int(index), one["problem"])
     return rows
+
+
+WRONG: dict[str, Callable[[Row], bool]] = {
+    "brokers": lambda broker: broker["fenced"] or broker["answers"] is False,
+    "problems": lambda _: True,
+}
+SHOWN_AS = {"controllers": lambda nodes: list(map(with_age, nodes)), "problems": _ranges}
 
 
 def _describe(client: Admin, quorum: dict[str, Any], away: Container[int]) -> dict[str, Any]:

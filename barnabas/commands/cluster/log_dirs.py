@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
     rows = [row for broker, one in dirs for row in _ROWS[options.by](broker, one)]
     if options.by != "dir":
         rows.sort(key=lambda row: -int(row["bytes"]))
-    show(options, COLUMNS[options.by], rows)
+    show(options, COLUMNS[options.by], rows, wrong=lambda row: bool(row.get("error")))
     for why in away.values():
         complain(options.command, why)
     return 1 if away or any(one["error_code"] for _, one in dirs) else 0

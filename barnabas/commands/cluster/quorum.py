@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
         return 0
     print_facts({name: value for name, value in quorum.items() if not isinstance(value, list)})
     sys.stdout.write("\n")
-    print_table(COLUMNS, quorum["nodes"])
+    print_table(COLUMNS, [with_age(node) for node in quorum["nodes"]])
     return 0
 
 
@@ -53,7 +53,6 @@ def describe(client: Admin) -> dict[str, Any]:
         raise CommandError(partition["error"])
     leader = partition["leader_id"]
     end = max((one["log_end_offset"] for one in partition["current_voters"]), default=0)
-    now_ms = time.time() * 1000
     rows = [
         {
             "node": one["replica_id"],
@@ -61,7 +60,7 @@ def describe(client: Admin) -> dict[str, Any]:
             "directory": _directory(one),
             "log_end": one["log_end_offset"] if one["log_end_offset"] >= 0 else None,  # the leader has not heard of it
             "lag": max(end - one["log_end_offset"], 0) if one["log_end_offset"] >= 0 else None,
-            "caught_up": _ago(one.get("last_caught_up_timestamp", -1), now_ms),
+            "caught_up_timestamp": _known(one.get("last_caught_up_timestamp", -1)),
         }
         for status, kind in (("voter", "current_voters"), ("observer", "observers"))
         for one in partition[kind]
@@ -94,5 +93,12 @@ def _directory(node: dict[str, Any]) -> str | None:
     return uuid_text(directory) if directory else None
 
 
-def _ago(timestamp_ms: int, now_ms: float) -> str | None:
-    return None if timestamp_ms < 0 else f"{max(now_ms - timestamp_ms, 0) / 1000:.1f} s ago"
+def with_age(node: dict[str, Any]) -> dict[str, Any]:
+    """Return a node for people: how long ago it was caught up, in place of the time when."""
+    timestamp_ms = node["caught_up_timestamp"]
+    age_s = None if timestamp_ms is None else max(time.time() - timestamp_ms / 1000, 0)
+    return {**node, "caught_up": None if age_s is None else f"{age_s:.1f} s ago"}
+
+
+def _known(timestamp_ms: int) -> int | None:
+    return None if timestamp_ms < 0 else timestamp_ms

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from barnabas.commands._client import add_broker_options, admin
@@ -83,4 +84,8 @@ def _print(topic: dict[str, Any]) -> None:
     print_facts({"topic": topic["topic"], "id": topic["id"], "partitions": len(topic["partitions"])})
     for name, value in topic["configs"].items():
         sys.stdout.write(f"  {name}={'' if value is None else value}\n")
-    print_table(COLUMNS, topic["partitions"])
+    print_table(COLUMNS, topic["partitions"], wrong=_is_wrong)
+
+
+def _is_wrong(partition: Mapping[str, Any]) -> bool:
+    return partition["leader"] < 0 or len(partition["in_sync"]) < len(partition["replicas"])

@@ -1,4 +1,5 @@
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -32,10 +33,14 @@ def test_a_log_directory_that_has_failed_and_what_was_in_it_are_named(call, half
     assert checks["log dirs"][0] is False
     assert checks["log dirs"][1].endswith("/second")
     assert checks["served"] == (False, ", ".join(f"t/{index}" for index in half.lost))
+    problems = {check["check"]: check["problems"] for check in json.loads(said.out)["checks"]}
+    assert problems["served"] == [f"t/{index}" for index in half.lost]
+    assert problems["reachable"] == []
     with urllib.request.urlopen(f"http://{half.metrics}/readyz") as page:
         ready, failed = page.read().decode().splitlines()
     assert ready == "ready"
     assert "/second failed: " in failed
+    assert "[Errno" not in failed
 
 
 def test_groups_that_cannot_be_loaded_are_told_of_and_nobody_waits_for_them(tmp_path, call) -> None:
@@ -120,7 +125,7 @@ def test_the_last_check_is_at_the_end_of_the_time_to_wait(
         slept.append(seconds)
         now[0] += seconds
 
-    monkeypatch.setattr(health, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
+    monkeypatch.setattr(health, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep, strftime=time.strftime))
     assert call("health", "-b", free, "-e", "--interval", "4", "--give-up", "10").status == 1
     assert slept == [4, 4, 2]
 
@@ -128,6 +133,7 @@ def test_the_last_check_is_at_the_end_of_the_time_to_wait(
 def test_it_ends_once_the_broker_is_there(tmp_path, free) -> None:
     command = [sys.executable, "-m", "barnabas", "health", "-b", free, "--watch", "--exit-when-healthy"]
     waiting = subprocess.Popen([*command, "--interval", "0.05"], stdout=subprocess.PIPE, text=True)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\n", waiting.stdout.readline())
     assert waiting.stdout.readline() == "healthy: no\n"
     broker = BrokerProcess(tmp_path)
     broker.bootstrap = free

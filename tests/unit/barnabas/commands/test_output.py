@@ -1,5 +1,7 @@
 import argparse
+import io
 import json
+import sys
 
 import pytest
 from kafka import errors
@@ -14,6 +16,7 @@ from barnabas.commands._output import (
     print_facts,
     print_table,
     show,
+    size_text,
 )
 
 
@@ -37,6 +40,50 @@ def test_facts_stand_below_each_other(capsys) -> None:
 )
 def test_a_value_is_shown_to_people(value, shown) -> None:
     assert cell(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "shown"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "0.977 KiB"),
+        (1536, "1.5 KiB"),
+        (20 << 30, "20 GiB"),
+        (3 << 60, "3.07e+03 PiB"),
+    ],
+)
+def test_a_size_has_a_unit(size_bytes: int, shown: str) -> None:
+    assert size_text(size_bytes) == shown
+
+
+def test_a_partition_without_a_leader_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(("partition", "leader"), [{"partition": 0, "leader": -1}])
+    assert capsys.readouterr().out.splitlines()[1].split() == ["0", "none"]
+
+
+@pytest.mark.parametrize(
+    ("terminal", "environment", "coloured"),
+    [(True, {}, True), (False, {}, False), (True, {"NO_COLOR": "1"}, False), (True, {"TERM": "dumb"}, False)],
+)
+def test_what_is_wrong_is_red_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, terminal: bool, environment: dict[str, str], coloured: bool
+) -> None:
+    class Output(io.StringIO):
+        def isatty(self) -> bool:
+            return terminal
+
+    for name in ("NO_COLOR", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "stdout", output := Output())
+    print_table(("n",), [{"n": 1}, {"n": 2}], wrong=lambda row: row["n"] == 2)
+    print_facts({"good": 1, "bad": 2}, wrong={"bad"})
+    red = ["\x1b[31m2\x1b[0m", "\x1b[31mBAD   2\x1b[0m"]
+    plain_text = ["2", "BAD   2"]
+    assert output.getvalue().splitlines()[2::2] == (red if coloured else plain_text)
+    assert output.getvalue().splitlines()[1::2] == ["1", "GOOD  1"]
 
 
 def test_programs_get_all_of_the_rows(capsys) -> None:

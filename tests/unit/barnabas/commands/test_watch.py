@@ -38,7 +38,7 @@ def test_without_watch_it_is_done_once(capsys) -> None:
 def test_with_watch_it_is_done_until_an_interrupt(monkeypatch, capsys) -> None:
     monkeypatch.setattr(_watch.time, "sleep", until(3))
     assert repeat(options("--watch"), lambda: print("x") or 0) == 0
-    assert re.fullmatch("\n".join([r"\d\d:\d\d:\d\d\nx\n"] * 3), capsys.readouterr().out)
+    assert re.fullmatch("\n".join([r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\nx\n"] * 3), capsys.readouterr().out)
 
 
 def test_an_error_is_told_and_the_watch_goes_on(monkeypatch, capsys) -> None:
@@ -74,7 +74,7 @@ def test_on_a_terminal_the_screen_is_cleared_each_time(monkeypatch) -> None:
     monkeypatch.setattr(sys, "stdout", terminal := Terminal())
     monkeypatch.setattr(_watch.time, "sleep", until(2))
     repeat(options("--watch"), lambda: print("x") or 0)
-    assert re.fullmatch(rf"({re.escape(CLEAR)}\d\d:\d\d:\d\d\nx\n){{2}}", terminal.getvalue())
+    assert re.fullmatch(rf"({re.escape(CLEAR)}\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d\nx\n){{2}}", terminal.getvalue())
 
 
 @pytest.mark.parametrize(("arguments", "seconds"), [([], None), (["--watch"], 2.0), (["-w", "0.5"], 0.5)])

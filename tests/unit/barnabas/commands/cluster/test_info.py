@@ -4,6 +4,7 @@ import subprocess
 
 from barnabas.commands.cluster.info import _ranges
 from tests.broker_process import COMMAND, BrokerProcess
+from tests.unit.barnabas.conftest import Command
 
 
 def test_the_cluster_is_shown(barnabas, topic, shared_broker) -> None:
@@ -64,14 +65,9 @@ def test_a_broker_that_is_away_and_a_lost_controller_are_named_below_what_is_kno
     )
 
 
-def test_what_does_not_change_is_not_watched(shared_broker) -> None:
-    command = [*COMMAND, "cluster", "--watch", "0.01", "-b", shared_broker.bootstrap]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
-        assert watching.stdout.readline()[2] == ":"
-        while (line := watching.stdout.readline())[2:3] != ":":
-            assert "FEATURE" not in line
-        watching.send_signal(signal.SIGINT)
-        watching.stdout.read()
+def test_features_are_shown_if_asked_for(barnabas: Command) -> None:
+    assert "FEATURE" not in barnabas("cluster").out
+    assert "metadata.version" in barnabas("cluster", "--verbose").out
 
 
 def test_it_is_shown_again_and_again(shared_broker) -> None:

@@ -1,4 +1,7 @@
 import json
+import re
+
+from tests.unit.barnabas.conftest import Command
 
 
 def test_bytes_are_counted_by_directory_topic_and_partition(barnabas, topic, shared_broker) -> None:
@@ -22,3 +25,8 @@ def test_a_broker_that_is_away_is_named_below_those_that_answer(call, halved) ->
         1,
         f"barnabas cluster log-dirs: broker 1 cannot be reached at {halved.dead} (connection refused)\n",
     )
+
+
+def test_people_read_sizes_with_units(barnabas: Command, topic: str) -> None:
+    barnabas("produce", topic, stdin=b"x" * 3000 + b"\n")
+    assert re.search(rf" {topic} +[\d.]+ KiB ", barnabas("cluster", "log-dirs", "--by", "topic").out)

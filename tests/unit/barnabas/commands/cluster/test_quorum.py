@@ -19,7 +19,11 @@ def test_what_the_leader_has_not_heard_of_a_node_is_not_known() -> None:
     partition = {"error": None, "leader_id": 1, "leader_epoch": 4, "high_watermark": 299}
     partition |= {"current_voters": [heard, unheard], "observers": []}
     quorum = describe(SimpleNamespace(describe_metadata_quorum=lambda: {"topics": [{"partitions": [partition]}]}))
-    assert [(node["log_end"], node["lag"], node["caught_up"]) for node in quorum["nodes"]][1] == (None, None, None)
+    assert [(node["log_end"], node["lag"], node["caught_up_timestamp"]) for node in quorum["nodes"]][1] == (
+        None,
+        None,
+        None,
+    )
 
 
 def test_a_lost_quorum_is_told_of(call, halved) -> None:
