@@ -46,7 +46,7 @@ sim: $(VENV)/.dev ## Simulate brokers and their faults (SEED=1 SEEDS=20 EVENTS=2
 	$(BIN)/python -m tests.simulation --brokers $(or $(BROKERS),1) --seed $(or $(SEED),1) --seeds $(or $(SEEDS),20) --events $(or $(EVENTS),20000)
 
 sim-bugs: $(VENV)/.dev ## Look for the bugs that are planted for the simulator (SEEDS=100)
-	$(BIN)/python -m tests.simulation.bugs --seeds $(or $(SEEDS),100)
+	$(BIN)/python -m tests.simulation.find_bugs --seeds $(or $(SEEDS),100)
 
 fuzz: $(VENV)/.dev ## Send a broker damaged requests (MINUTES=1)
 	$(BIN)/python -m tests.fuzz --minutes $(or $(MINUTES),1)

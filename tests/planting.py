@@ -7,7 +7,8 @@ calls, and a patch without a call is `NeverCalledError`: the product no longer r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from enum import Enum
 from functools import wraps
@@ -76,12 +77,19 @@ class Bug(NamedTuple):
     invariant: Enum
     """The only one whose violation counts as finding the bug."""
     seed: int
+    """The one to try first; of the crash checker's bugs, the number of a state."""
     neighbours: int
-    """How many of `NEARBY_SEEDS` seeds, from `seed` on, found it when that was recorded."""
+    """How many of the seeds `nearby` found it when that was recorded."""
 
     @property
     def name(self) -> str:
         return self.plant.__name__
+
+    @property
+    def nearby(self) -> range:
+        """Return the block of seeds that `seed` is one of."""
+        first = self.seed - self.seed % NEARBY_SEEDS
+        return range(first, first + NEARBY_SEEDS)
 
     @property
     def mistake(self) -> str:
@@ -90,6 +98,17 @@ class Bug(NamedTuple):
 
 
 NEARBY_SEEDS = 25
+
+
+OutcomeOf: TypeAlias = Callable[[Bug, int], BaseException | None]
+
+
+class Outcome(NamedTuple):
+    """What a seed came to with a bug planted."""
+
+    seed: int
+    found: bool
+    what: str
 
 
 @contextmanager
@@ -111,7 +130,34 @@ def name_of(error: BaseException | None) -> str:
     return error.invariant.name if isinstance(error, Finding) else type(error).__name__
 
 
-def best(found: list[int]) -> tuple[int, int]:
-    """Return the seed after which most of `NEARBY_SEEDS` find a bug, of all that did, and how many do."""
-    counts = {seed: sum(seed <= other < seed + NEARBY_SEEDS for other in found) for seed in found}
-    return max(counts.items(), key=lambda count: (count[1], -count[0]))
+def outcomes(bug: Bug, outcome_of: OutcomeOf, seeds: Iterable[int]) -> Iterator[Outcome]:
+    """Yield what each seed comes to with a bug; a run that does not reach what is patched finds nothing."""
+    for seed in seeds:
+        try:
+            error = outcome_of(bug, seed)
+        except NeverCalledError as never:
+            yield Outcome(seed, False, str(never))
+        else:
+            yield Outcome(seed, breaks(error, bug.invariant), "nothing" if error is None else name_of(error))
+
+
+def replay(bug: Bug, outcome_of: OutcomeOf) -> str:
+    """Return why neither the recorded seed of a bug nor one nearby finds it; nothing if one does."""
+    came_to = Counter[str]()
+    for outcome in outcomes(bug, outcome_of, [bug.seed, *(seed for seed in bug.nearby if seed != bug.seed)]):
+        if outcome.found:
+            return ""
+        came_to[outcome.what] += 1
+    return f"{bug.name}: {bug.invariant.name} is not broken, but {dict(came_to)}"
+
+
+def survey(bug: Bug, outcome_of: OutcomeOf, seeds: Iterable[int], most: int) -> str:
+    """Return a line on which of the seeds find a bug, of which `most` are enough, and what the others come to."""
+    found, came_to = list[int](), Counter[str]()
+    for outcome in outcomes(bug, outcome_of, seeds):
+        came_to[outcome.what] += 1
+        if outcome.found:
+            found.append(outcome.seed)
+            if len(found) == most:
+                break
+    return f"{bug.name}: found by {len(found)}, {found}: {dict(came_to.most_common())}"

@@ -1,41 +1,33 @@
 """Mistakes that a broker could make, planted to see whether the simulator finds them: a test of the tests.
 
-Each is a patch of the product for the length of a run; nothing of them is in the product. `FOUND` records by which seed
-each is found; `make sim-bugs` looks for them anew, among as many seeds as it is told to.
+Each is a patch of the product for the length of a run; nothing of them is in the product. `BUGS` records by which
+invariant and which seed each is found; `python -m tests.simulation.find_bugs` looks for the seeds.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
-import time
-from collections.abc import Callable
 from typing import Any
-
-import pytest
 
 from broker.fetch_sessions import FetchSessions
 from broker.groups import shard
 from broker.producer_ids import ProducerIds
-from broker.quorum.metadata_log import MetadataLog
 from broker.replication.partition import Partition
 from broker.replication.replica_manager import ReplicaManager
-from protocol.errors import ErrorCode
+from storage import opening
+from storage.admission import AppendInfo
 from storage.checkpoint_files import CheckpointFiles
 from storage.flush import Flush
 from storage.log import Log
 from storage.log_directory import LOG_STARTS, LogDirectory
 from storage.log_manager import LogManager
 from storage.producer_state import ProducerState
-from tests.simulation import cluster_bugs
-from tests.simulation.simulation import run
-
-Plant = Callable[[pytest.MonkeyPatch], None]
-EVENTS = 6_000
-EVENTS_OF_CLUSTERS = 20_000
+from tests.planting import Bug, Planter
+from tests.simulation.violation import Invariant
 
 
-def commits_before_the_sync(plant: pytest.MonkeyPatch) -> None:
+def commits_before_the_sync(plant: Planter) -> None:
+    """With `fsync=always`, the high watermark passes records that are not synced."""
+
     def advance(self: Partition) -> bool:
         before = self.log.high_watermark
         return self.log.update_high_watermark(self.log.log_end_offset) > before
@@ -43,14 +35,8 @@ def commits_before_the_sync(plant: pytest.MonkeyPatch) -> None:
     plant.setattr(Partition, "advance_high_watermark", advance)
 
 
-def acknowledges_before_the_sync(plant: pytest.MonkeyPatch) -> None:
-    def committed(self: Partition, end_offset: int) -> ErrorCode:
-        return self.unavailable or ErrorCode.NONE
-
-    plant.setattr(Partition, "committed", committed)
-
-
-def counts_what_came_during_the_sync(plant: pytest.MonkeyPatch) -> None:
+def counts_what_came_during_the_sync(plant: Planter) -> None:
+    """Records that are appended during a sync count as synced."""
     finish = Log._finish_flush
 
     def finish_flush(self: Log, home: LogDirectory, flush: Flush) -> None:
@@ -60,24 +46,18 @@ def counts_what_came_during_the_sync(plant: pytest.MonkeyPatch) -> None:
     plant.setattr(Log, "_finish_flush", finish_flush)
 
 
-def syncs_nothing(plant: pytest.MonkeyPatch) -> None:
+def syncs_nothing(plant: Planter) -> None:
+    """No log is ever synced."""
     plant.setattr(Flush, "sync", lambda self: setattr(self, "error", None))
 
 
-def syncs_no_metadata(plant: pytest.MonkeyPatch) -> None:
-    append = MetadataLog.append
-
-    def appended(self: MetadataLog, *args: Any) -> None:
-        append(self, *args)
-
-    plant.setattr(MetadataLog, "append", appended)
-
-
-def forgets_sequences(plant: pytest.MonkeyPatch) -> None:
+def forgets_sequences(plant: Planter) -> None:
+    """The sequences of producers are not checked."""
     plant.setattr(ProducerState, "check", lambda self, header: None)
 
 
-def remembers_only_the_last_batch(plant: pytest.MonkeyPatch) -> None:
+def remembers_only_the_last_batch(plant: Planter) -> None:
+    """One batch of each producer is remembered, not five."""
     check = ProducerState.check
 
     def checked(self: ProducerState, header: Any) -> Any:
@@ -89,7 +69,8 @@ def remembers_only_the_last_batch(plant: pytest.MonkeyPatch) -> None:
     plant.setattr(ProducerState, "check", checked)
 
 
-def takes_any_epoch_of_a_session(plant: pytest.MonkeyPatch) -> None:
+def takes_any_epoch_of_a_session(plant: Planter) -> None:
+    """A fetch session takes every epoch."""
     opened = FetchSessions.open
 
     def open_session(self: FetchSessions, request: Any, *args: Any) -> Any:
@@ -101,11 +82,13 @@ def takes_any_epoch_of_a_session(plant: pytest.MonkeyPatch) -> None:
     plant.setattr(FetchSessions, "open", open_session)
 
 
-def takes_commits_of_any_generation(plant: pytest.MonkeyPatch) -> None:
+def takes_commits_of_any_generation(plant: Planter) -> None:
+    """OffsetCommit does not check member and generation."""
     plant.setattr(shard, "_check_committer", lambda group, who: None)
 
 
-def keeps_no_log_start_through_a_crash(plant: pytest.MonkeyPatch) -> None:
+def keeps_no_log_start_through_a_crash(plant: Planter) -> None:
+    """The log start that DeleteRecords moved is not stored."""
     offsets = CheckpointFiles._offsets
 
     def but_starts(self: CheckpointFiles, directory: LogDirectory, name: str) -> Any:
@@ -114,7 +97,8 @@ def keeps_no_log_start_through_a_crash(plant: pytest.MonkeyPatch) -> None:
     plant.setattr(CheckpointFiles, "_offsets", but_starts)
 
 
-def believes_that_every_stop_was_clean(plant: pytest.MonkeyPatch) -> None:
+def believes_that_every_stop_was_clean(plant: Planter) -> None:
+    """Logs are not recovered after a crash."""
     opened = LogDirectory.open
 
     def open_directory(self: LogDirectory) -> None:
@@ -124,7 +108,8 @@ def believes_that_every_stop_was_clean(plant: pytest.MonkeyPatch) -> None:
     plant.setattr(LogDirectory, "open", open_directory)
 
 
-def reads_past_the_high_watermark(plant: pytest.MonkeyPatch) -> None:
+def reads_past_the_high_watermark(plant: Planter) -> None:
+    """A consumer reads up to the log end."""
     read = Log.read
 
     def read_all(self: Log, offset: int, max_bytes: int, *, limit_offset: int, min_one: bool = True) -> Any:
@@ -133,14 +118,18 @@ def reads_past_the_high_watermark(plant: pytest.MonkeyPatch) -> None:
     plant.setattr(Log, "read", read_all)
 
 
-def gives_producer_ids_twice(plant: pytest.MonkeyPatch) -> None:
+def gives_producer_ids_twice(plant: Planter) -> None:
+    """Every producer gets the same id."""
+
     async def next_id(self: ProducerIds) -> int:
         return 7
 
     plant.setattr(ProducerIds, "next", next_id)
 
 
-def takes_over_the_log_of_a_namesake(plant: pytest.MonkeyPatch) -> None:
+def takes_over_the_log_of_a_namesake(plant: Planter) -> None:
+    """The log of a deleted topic stays, and becomes that of the next topic of its name."""
+
     def stays(self: LogManager, topic: str, partition: int) -> None:
         """It is neither renamed nor forgotten."""
 
@@ -164,81 +153,36 @@ def takes_over_the_log_of_a_namesake(plant: pytest.MonkeyPatch) -> None:
     plant.setattr(ReplicaManager, "_host", hosted)
 
 
-FOUND: dict[Plant, int] = {
-    commits_before_the_sync: 4,
-    acknowledges_before_the_sync: 4,
-    counts_what_came_during_the_sync: 5,
-    syncs_nothing: 3,
-    syncs_no_metadata: 2,
-    forgets_sequences: 1,
-    remembers_only_the_last_batch: 1,
-    takes_any_epoch_of_a_session: 1,
-    takes_commits_of_any_generation: 2,
-    keeps_no_log_start_through_a_crash: 2,
-    believes_that_every_stop_was_clean: 3,
-    reads_past_the_high_watermark: 4,
-    gives_producer_ids_twice: 1,
-    takes_over_the_log_of_a_namesake: 1,
-}
-"""Every bug of a broker alone, and the first seed that finds it."""
+def answers_repetitions_with_the_log_end(plant: Planter) -> None:
+    """A repeated batch is not appended, and answered with the log end, not with its offset (rule 9)."""
+    append = Log.append_as_leader
 
-FOUND_IN_CLUSTERS: dict[Plant, int] = {
-    cluster_bugs.cuts_to_its_own_high_watermark: 1,
-    cluster_bugs.counts_only_who_is_surely_in_sync: 4,
-    cluster_bugs.commits_with_too_few_in_sync: 4,
-    cluster_bugs.commits_what_only_the_leader_has: 1,
-    cluster_bugs.says_where_it_ends_before_it_knows: 6,
-    cluster_bugs.takes_any_broker_epoch_into_sync: 10,
-    cluster_bugs.keeps_in_sync_who_may_have_lost_records: 40,
-    cluster_bugs.takes_into_sync_who_is_behind: 10,
-    cluster_bugs.remembers_the_farthest_that_a_follower_was: 10,
-    cluster_bugs.takes_fetches_of_any_leader_epoch: 1,
-    cluster_bugs.never_parts_from_another_log: 28,
-    cluster_bugs.takes_who_is_in_sync_for_as_far_as_itself: 1,
-    cluster_bugs.keeps_epochs_that_begin_where_it_cuts: 2,
-    cluster_bugs.acknowledges_what_only_the_leader_has: 1,
-    cluster_bugs.deletes_records_on_the_leader_alone: 16,
-    cluster_bugs.remembers_no_producers_as_a_follower: 1,
-    cluster_bugs.knows_former_topics_by_their_name: 1,
-    cluster_bugs.goes_on_with_the_replica_of_a_namesake: 9,
-    cluster_bugs.answers_who_creates_topics_at_once: 2,
-    cluster_bugs.coordinates_before_it_has_loaded: 4,
-    cluster_bugs.answers_groups_before_it_is_committed: 14,
-    cluster_bugs.votes_before_that_is_synced: 1,
-    cluster_bugs.commits_metadata_before_it_is_synced: 7,
-    cluster_bugs.commits_metadata_of_earlier_epochs_by_counting: 1,
-}
-"""Every bug of several, and the first seed that finds it in a cluster."""
+    def appended(self: Log, *args: Any) -> AppendInfo:
+        info = append(self, *args)
+        return info._replace(base_offset=self.log_end_offset) if info.duplicate else info
+
+    plant.setattr(Log, "append_as_leader", appended)
 
 
-def finds(bug: Plant, seed: int) -> BaseException | None:
-    """Return what a seed finds of a bug."""
-    with pytest.MonkeyPatch.context() as plant:
-        bug(plant)
-        return (run(seed, EVENTS_OF_CLUSTERS, 3) if bug in FOUND_IN_CLUSTERS else run(seed, EVENTS)).error
+def forgets_producers_at_a_restart(plant: Planter) -> None:
+    """Producer state is not recovered at a start (rule 10)."""
+    plant.setattr(opening, "recover_producers", lambda *_, **__: ProducerState())
 
 
-def main() -> int:
-    """Look for every bug; the status is 1 if one was not found."""
-    parser = argparse.ArgumentParser(prog="make sim-bugs", description=main.__doc__)
-    parser.add_argument("bug", nargs="*", help="only these")
-    parser.add_argument("--seeds", type=int, default=100)
-    options = parser.parse_args()
-    missed = 0
-    for bug in (*FOUND, *FOUND_IN_CLUSTERS):
-        if options.bug and bug.__name__ not in options.bug:
-            continue
-        started = time.monotonic()
-        for seed in range(1, options.seeds + 1):
-            error = finds(bug, seed)
-            if error is not None:
-                print(f"{bug.__name__}: seed {seed}, {time.monotonic() - started:.1f} s: {error!s:.160}", flush=True)
-                break
-        else:
-            missed += 1
-            print(f"{bug.__name__}: not found by {options.seeds} seeds", flush=True)
-    return 1 if missed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+BUGS = (
+    Bug(commits_before_the_sync, Invariant.COMMITTED_IS_SYNCED, 4, 0),
+    Bug(counts_what_came_during_the_sync, Invariant.COMMITTED_IS_THE_SAME, 5, 0),
+    Bug(syncs_nothing, Invariant.STARTS, 3, 0),
+    Bug(forgets_sequences, Invariant.RECORDS_ARE_UNIQUE, 1, 0),
+    Bug(remembers_only_the_last_batch, Invariant.SEQUENCES_ARE_KEPT, 1, 0),
+    Bug(answers_repetitions_with_the_log_end, Invariant.RECORDS_STAY, 1, 0),
+    Bug(forgets_producers_at_a_restart, Invariant.RECORDS_ARE_UNIQUE, 1, 0),
+    Bug(takes_any_epoch_of_a_session, Invariant.FETCH_SESSION_EPOCHS, 1, 0),
+    Bug(takes_commits_of_any_generation, Invariant.GENERATIONS_ARE_FENCED, 2, 0),
+    Bug(keeps_no_log_start_through_a_crash, Invariant.DELETED_RECORDS_STAY_DELETED, 2, 0),
+    Bug(believes_that_every_stop_was_clean, Invariant.STARTS, 3, 0),
+    Bug(reads_past_the_high_watermark, Invariant.READS_ARE_COMMITTED, 4, 0),
+    Bug(gives_producer_ids_twice, Invariant.PRODUCER_IDS_ARE_UNIQUE, 1, 0),
+    Bug(takes_over_the_log_of_a_namesake, Invariant.NEW_TOPICS_ARE_EMPTY, 1, 0),
+)
+"""Every bug of a broker alone."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-import pytest
-
 from broker import topic_creation
 from broker.groups.host import ShardHost
+from broker.quorum import metadata_snapshots
 from broker.quorum.metadata_log import MetadataLog
 from broker.replication import isr
 from broker.replication.follower import NO_EPOCH, Follower
@@ -18,14 +18,19 @@ from broker.replication.replica_copy import ReplicaCopy
 from broker.replication.replica_manager import ReplicaManager
 from controller.commands import alter_partition, registration
 from controller.image import MetadataImage
-from controller.raft_leader import Leadership
-from controller.voters import VoterSet
+from controller.partition_change import Election, _Target
+from controller.snapshot import image_records
 from protocol.errors import ErrorCode
+from protocol.records.metadata import ConfigRecord
+from protocol.schema import Message
 from storage.log import Log
 from storage.producer_state import ProducerState
+from tests.planting import Bug, Planter
+from tests.simulation.violation import Invariant
 
 
-def cuts_to_its_own_high_watermark(plant: pytest.MonkeyPatch) -> None:
+def cuts_to_its_own_high_watermark(plant: Planter) -> None:
+    """A follower truncates to its high watermark, not by leader epoch (rule 1)."""
     copy_of = ReplicaManager.copy_of
 
     def cut(self: ReplicaManager, partition: Partition) -> ReplicaCopy:
@@ -36,11 +41,13 @@ def cuts_to_its_own_high_watermark(plant: pytest.MonkeyPatch) -> None:
     plant.setattr(ReplicaManager, "copy_of", cut)
 
 
-def counts_only_who_is_surely_in_sync(plant: pytest.MonkeyPatch) -> None:
+def counts_only_who_is_surely_in_sync(plant: Planter) -> None:
+    """The high watermark does not wait for a replica whose ISR change is pending (rule 7)."""
     plant.setattr(Partition, "maximal_isr", property(lambda self: self.isr & (self.proposed_isr or self.isr)))
 
 
-def commits_with_too_few_in_sync(plant: pytest.MonkeyPatch) -> None:
+def commits_with_too_few_in_sync(plant: Planter) -> None:
+    """`min.insync.replicas` is not checked (rule 5)."""
     advance = Partition.advance_high_watermark
 
     def advance_with_anybody(self: Partition) -> bool:
@@ -54,16 +61,8 @@ def commits_with_too_few_in_sync(plant: pytest.MonkeyPatch) -> None:
     plant.setattr(Partition, "min_isr", property(lambda self: 1))
 
 
-def commits_what_only_the_leader_has(plant: pytest.MonkeyPatch) -> None:
-    def advance(self: Partition) -> bool:
-        before = self.log.high_watermark
-        self.log.update_high_watermark(self.log.log_end_offset)
-        return self.log.high_watermark > before
-
-    plant.setattr(Partition, "advance_high_watermark", advance)
-
-
-def says_where_it_ends_before_it_knows(plant: pytest.MonkeyPatch) -> None:
+def says_where_it_ends_before_it_knows(plant: Planter) -> None:
+    """A new leader answers ListOffsets before its high watermark reaches its epoch (rule 4)."""
     lead = Partition.lead
 
     def lead_at_once(self: Partition, *args: Any) -> None:
@@ -73,20 +72,24 @@ def says_where_it_ends_before_it_knows(plant: pytest.MonkeyPatch) -> None:
     plant.setattr(Partition, "lead", lead_at_once)
 
 
-def takes_any_broker_epoch_into_sync(plant: pytest.MonkeyPatch) -> None:
+def takes_any_broker_epoch_into_sync(plant: Planter) -> None:
+    """A restarted broker joins the ISR by what its former incarnation fetched (rule 8)."""
     plant.setattr(alter_partition, "_is_eligible", lambda image, replica, epoch: image.is_active(replica))
     plant.setattr(isr, "is_eligible", lambda follower, brokers: follower.log_end_offset >= 0)
 
 
-def keeps_in_sync_who_may_have_lost_records(plant: pytest.MonkeyPatch) -> None:
+def keeps_in_sync_who_may_have_lost_records(plant: Planter) -> None:
+    """A broker stays in ISR and ELR through an unclean restart (rule 8)."""
     plant.setattr(registration, "on_unclean_restart", lambda *_: [])
 
 
-def takes_into_sync_who_is_behind(plant: pytest.MonkeyPatch) -> None:
+def takes_into_sync_who_is_behind(plant: Planter) -> None:
+    """A replica that lacks committed records joins the ISR."""
     plant.setattr(isr, "_has_all", lambda *_: True)
 
 
-def remembers_the_farthest_that_a_follower_was(plant: pytest.MonkeyPatch) -> None:
+def remembers_the_farthest_that_a_follower_was(plant: Planter) -> None:
+    """A follower that comes back with less counts with its former log end."""
     fetched = Follower.fetched
 
     def fetched_before(self: Follower, log_end_offset: int, *args: int) -> None:
@@ -95,7 +98,8 @@ def remembers_the_farthest_that_a_follower_was(plant: pytest.MonkeyPatch) -> Non
     plant.setattr(Follower, "fetched", fetched_before)
 
 
-def takes_fetches_of_any_leader_epoch(plant: pytest.MonkeyPatch) -> None:
+def takes_fetches_of_any_leader_epoch(plant: Planter) -> None:
+    """The leader epoch of a request is not checked."""
     check = Partition.check
 
     def checked(self: Partition, _epoch: int = NO_EPOCH, leader_only: bool = True) -> None:
@@ -104,11 +108,13 @@ def takes_fetches_of_any_leader_epoch(plant: pytest.MonkeyPatch) -> None:
     plant.setattr(Partition, "check", checked)
 
 
-def never_parts_from_another_log(plant: pytest.MonkeyPatch) -> None:
+def never_parts_from_another_log(plant: Planter) -> None:
+    """A leader does not compare the log of a follower with its own."""
     plant.setattr(Partition, "_diverging", lambda *_: None)
 
 
-def takes_who_is_in_sync_for_as_far_as_itself(plant: pytest.MonkeyPatch) -> None:
+def takes_who_is_in_sync_for_as_far_as_itself(plant: Planter) -> None:
+    """A new leader takes its log end for that of the whole ISR (rule 4)."""
     lead = Partition.lead
 
     def lead_at_once(self: Partition, image: Any, elapsed_ms: int) -> None:
@@ -122,7 +128,8 @@ def takes_who_is_in_sync_for_as_far_as_itself(plant: pytest.MonkeyPatch) -> None
     plant.setattr(Partition, "lead", lead_at_once)
 
 
-def keeps_epochs_that_begin_where_it_cuts(plant: pytest.MonkeyPatch) -> None:
+def keeps_epochs_that_begin_where_it_cuts(plant: Planter) -> None:
+    """A truncation that drops no record keeps the leader epochs (rule 2)."""
     cut = ReplicaCopy.cut
 
     def cut_records(self: ReplicaCopy, end_offset: int) -> None:
@@ -132,15 +139,18 @@ def keeps_epochs_that_begin_where_it_cuts(plant: pytest.MonkeyPatch) -> None:
     plant.setattr(ReplicaCopy, "cut", cut_records)
 
 
-def acknowledges_what_only_the_leader_has(plant: pytest.MonkeyPatch) -> None:
+def acknowledges_what_only_the_leader_has(plant: Planter) -> None:
+    """A Produce with acks=all is answered at once (rule 6)."""
     plant.setattr(Partition, "committed", lambda self, _end_offset: self.unavailable or ErrorCode.NONE)
 
 
-def deletes_records_on_the_leader_alone(plant: pytest.MonkeyPatch) -> None:
+def deletes_records_on_the_leader_alone(plant: Planter) -> None:
+    """DeleteRecords waits for no follower (rule 23)."""
     plant.setattr(Partition, "low_watermark", property(lambda self: self.log.log_start_offset))
 
 
-def remembers_no_producers_as_a_follower(plant: pytest.MonkeyPatch) -> None:
+def remembers_no_producers_as_a_follower(plant: Planter) -> None:
+    """Followers keep no producer state (rule 10)."""
     append = Log.append_as_follower
 
     def append_records(self: Log, *args: Any) -> Any:
@@ -153,7 +163,8 @@ def remembers_no_producers_as_a_follower(plant: pytest.MonkeyPatch) -> None:
     plant.setattr(Log, "append_as_follower", append_records)
 
 
-def knows_former_topics_by_their_name(plant: pytest.MonkeyPatch) -> None:
+def knows_former_topics_by_their_name(plant: Planter) -> None:
+    """A request by the id of a deleted topic reaches the next topic of its name (rule 24)."""
     topic_name = ReplicaManager.topic_name
     names: dict[bytes, str] = {}
 
@@ -166,7 +177,8 @@ def knows_former_topics_by_their_name(plant: pytest.MonkeyPatch) -> None:
     plant.setattr(ReplicaManager, "topic_name", name_for_ever)
 
 
-def goes_on_with_the_replica_of_a_namesake(plant: pytest.MonkeyPatch) -> None:
+def goes_on_with_the_replica_of_a_namesake(plant: Planter) -> None:
+    """A replica of a deleted topic becomes one of the next topic of its name (rule 24)."""
     load = ReplicaManager.load
 
     def load_by_name(self: ReplicaManager, image: MetadataImage) -> None:
@@ -178,14 +190,17 @@ def goes_on_with_the_replica_of_a_namesake(plant: pytest.MonkeyPatch) -> None:
     plant.setattr(ReplicaManager, "load", load_by_name)
 
 
-def answers_who_creates_topics_at_once(plant: pytest.MonkeyPatch) -> None:
+def answers_who_creates_topics_at_once(plant: Planter) -> None:
+    """CreateTopics waits for no broker (rule 26)."""
+
     async def wait_for_nobody(*_: Any) -> None:
         """Whoever does not know of it yet learns of it later."""
 
     plant.setattr(topic_creation, "until_served", wait_for_nobody)
 
 
-def coordinates_before_it_has_loaded(plant: pytest.MonkeyPatch) -> None:
+def coordinates_before_it_has_loaded(plant: Planter) -> None:
+    """A group coordinator answers while it loads (rule 17)."""
     load = ShardHost.load
 
     async def load_while_serving(self: ShardHost) -> None:
@@ -196,11 +211,13 @@ def coordinates_before_it_has_loaded(plant: pytest.MonkeyPatch) -> None:
     plant.setattr(ShardHost, "load", load_while_serving)
 
 
-def answers_groups_before_it_is_committed(plant: pytest.MonkeyPatch) -> None:
+def answers_groups_before_it_is_committed(plant: Planter) -> None:
+    """A group coordinator answers before its records are committed (rule 29)."""
     plant.setattr(ShardHost, "after", lambda self, result: result)
 
 
-def votes_before_that_is_synced(plant: pytest.MonkeyPatch) -> None:
+def votes_before_that_is_synced(plant: Planter) -> None:
+    """A vote is answered before it is synced."""
     write = MetadataLog.write_quorum_state
 
     def write_without_sync(self: MetadataLog, *args: Any) -> None:
@@ -214,7 +231,8 @@ def votes_before_that_is_synced(plant: pytest.MonkeyPatch) -> None:
     plant.setattr(MetadataLog, "write_quorum_state", write_without_sync)
 
 
-def commits_metadata_before_it_is_synced(plant: pytest.MonkeyPatch) -> None:
+def commits_metadata_before_it_is_synced(plant: Planter) -> None:
+    """Metadata counts as stored before it is synced."""
     append, receive = MetadataLog.append, MetadataLog.receive
 
     def append_without_flush(self: MetadataLog, *args: Any) -> None:
@@ -227,14 +245,52 @@ def commits_metadata_before_it_is_synced(plant: pytest.MonkeyPatch) -> None:
     plant.setattr(MetadataLog, "receive", receive_without_flush)
 
 
-def commits_metadata_of_earlier_epochs_by_counting(plant: pytest.MonkeyPatch) -> None:
-    commit = Leadership.commit
+def elects_preferred_replicas_that_are_not_in_sync(plant: Planter) -> None:
+    """The preferred replica is elected as soon as it lives, in sync or not."""
+    elect = _Target._elect
 
-    def commit_anything(self: Leadership, voters: VoterSet) -> bool:
-        begun, self.epoch_start = self.epoch_start, -1
-        try:
-            return commit(self, voters)
-        finally:
-            self.epoch_start = begun
+    def elect_preferred(self: _Target) -> tuple[int, bool]:
+        preferred = self.replicas[0]
+        if self.election is Election.PREFERRED and preferred not in self.isr and self._lives(preferred):
+            self.isr = (preferred, *self.isr)
+        return elect(self)
 
-    plant.setattr(Leadership, "commit", commit_anything)
+    plant.setattr(_Target, "_elect", elect_preferred)
+
+
+def leaves_settings_out_of_snapshots(plant: Planter) -> None:
+    """A metadata snapshot lacks the settings of topics."""
+
+    def records(image: MetadataImage) -> Iterator[Message]:
+        return (record for record in image_records(image) if not isinstance(record, ConfigRecord))
+
+    plant.setattr(metadata_snapshots, "image_records", records)
+
+
+BUGS = (
+    Bug(cuts_to_its_own_high_watermark, Invariant.ISR_KEEPS_COMMITTED, 1, 0),
+    Bug(counts_only_who_is_surely_in_sync, Invariant.COMMITTED_BY_MIN_ISR, 4, 0),
+    Bug(commits_with_too_few_in_sync, Invariant.COMMITTED_BY_MIN_ISR, 4, 0),
+    Bug(elects_preferred_replicas_that_are_not_in_sync, Invariant.HIGH_WATERMARK_RISES, 1, 0),
+    Bug(leaves_settings_out_of_snapshots, Invariant.METADATA_IS_THE_SAME, 2, 0),
+    Bug(says_where_it_ends_before_it_knows, Invariant.LATEST_IS_NOT_BEHIND, 6, 0),
+    Bug(takes_any_broker_epoch_into_sync, Invariant.ISR_HAS_COMMITTED, 10, 0),
+    Bug(keeps_in_sync_who_may_have_lost_records, Invariant.LATEST_IS_NOT_BEHIND, 40, 0),
+    Bug(takes_into_sync_who_is_behind, Invariant.ISR_HAS_COMMITTED, 11, 0),
+    Bug(remembers_the_farthest_that_a_follower_was, Invariant.ISR_HAS_COMMITTED, 11, 0),
+    Bug(takes_fetches_of_any_leader_epoch, Invariant.LEADER_EPOCHS_ARE_FENCED, 1, 0),
+    Bug(never_parts_from_another_log, Invariant.REPLICAS_CONVERGE, 28, 0),
+    Bug(takes_who_is_in_sync_for_as_far_as_itself, Invariant.ISR_HAS_COMMITTED, 1, 0),
+    Bug(keeps_epochs_that_begin_where_it_cuts, Invariant.REPLICAS_CONVERGE, 2, 0),
+    Bug(acknowledges_what_only_the_leader_has, Invariant.LATEST_IS_NOT_BEHIND, 1, 0),
+    Bug(deletes_records_on_the_leader_alone, Invariant.DELETED_RECORDS_STAY_DELETED, 16, 0),
+    Bug(remembers_no_producers_as_a_follower, Invariant.RECORDS_ARE_UNIQUE, 1, 0),
+    Bug(knows_former_topics_by_their_name, Invariant.FORMER_TOPIC_IDS_ARE_REFUSED, 1, 0),
+    Bug(goes_on_with_the_replica_of_a_namesake, Invariant.COMMITTED_IS_THE_SAME, 9, 0),
+    Bug(answers_who_creates_topics_at_once, Invariant.NEW_TOPICS_ARE_WRITABLE, 2, 0),
+    Bug(coordinates_before_it_has_loaded, Invariant.OFFSETS_STAY, 4, 0),
+    Bug(answers_groups_before_it_is_committed, Invariant.OFFSETS_STAY, 14, 0),
+    Bug(votes_before_that_is_synced, Invariant.STARTS, 2, 0),
+    Bug(commits_metadata_before_it_is_synced, Invariant.METADATA_IS_THE_SAME, 7, 0),
+)
+"""Every bug of several brokers."""

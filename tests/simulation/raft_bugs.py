@@ -1,15 +1,12 @@
 """Bugs that are planted in Raft to see whether the simulation finds them: each is a rule of it that is switched off.
 
-`python -m tests.simulation.raft_bugs [NAME ...]` looks for the seeds that find them; the first of each is recorded in
-`FOUND_BY`, and replayed by `test_raft_cluster.py`.
+`python -m tests.simulation.raft_bugs [NAME ...]` looks for the seeds that find them; one of each is recorded in `BUGS`,
+and replayed by `test_raft_cluster.py`.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-
-import pytest
 
 from controller import raft_answering
 from controller.raft import RaftNode
@@ -20,26 +17,31 @@ from controller.raft_messages import NOBODY, QuorumState, Role
 from controller.raft_roles import Member
 from controller.voters import VoterSet
 from protocol.errors import InvariantError
+from tests.planting import Bug, Finding, Planter, planted, survey
 from tests.simulation.raft_cluster import simulate
+from tests.simulation.raft_promises import Promise
 from tests.typed import present
 
 SIMULATED_MS = 12_000
-MOST_SEEDS = 500
 
 
-def votes_for_all_who_ask(planted: pytest.MonkeyPatch) -> None:
-    planted.setattr(raft_answering, "may_vote", lambda state, *_: state.leader_id == NOBODY)
+def votes_for_all_who_ask(plant: Planter) -> None:
+    """A node votes again in an epoch in which it has voted."""
+    plant.setattr(raft_answering, "may_vote", lambda state, *_: state.leader_id == NOBODY)
 
 
-def votes_for_logs_that_lack_entries(planted: pytest.MonkeyPatch) -> None:
-    planted.setattr(RaftLog, "may_be_led_by", lambda *_: True)
+def votes_for_logs_that_lack_entries(plant: Planter) -> None:
+    """A node votes for a candidate whose log is behind its own."""
+    plant.setattr(RaftLog, "may_be_led_by", lambda *_: True)
 
 
-def votes_for_the_longer_log(planted: pytest.MonkeyPatch) -> None:
-    planted.setattr(RaftLog, "may_be_led_by", lambda log, end: end.end_offset >= log.end_offset)
+def votes_for_the_longer_log(plant: Planter) -> None:
+    """A node compares the offsets of logs for a vote, and not their epochs."""
+    plant.setattr(RaftLog, "may_be_led_by", lambda log, end: end.end_offset >= log.end_offset)
 
 
-def forgets_votes(planted: pytest.MonkeyPatch) -> None:
+def forgets_votes(plant: Planter) -> None:
+    """Votes are not stored."""
     set_state = Member._set_state
 
     def unstored(self: Member, state: QuorumState) -> None:
@@ -47,19 +49,21 @@ def forgets_votes(planted: pytest.MonkeyPatch) -> None:
         if state.voted_id != NOBODY:
             self._outbox.quorum_state = None
 
-    planted.setattr(Member, "_set_state", unstored)
+    plant.setattr(Member, "_set_state", unstored)
 
 
-def forgets_epochs(planted: pytest.MonkeyPatch) -> None:
+def forgets_epochs(plant: Planter) -> None:
+    """The epoch is not loaded after a restart."""
     begin = RaftNode.__init__
 
     def forgetful(self, node_id, voters, _state, **others) -> None:
         begin(self, node_id, voters, QuorumState(), **others)
 
-    planted.setattr(RaftNode, "__init__", forgetful)
+    plant.setattr(RaftNode, "__init__", forgetful)
 
 
-def stands_in_an_epoch_that_was(planted: pytest.MonkeyPatch) -> None:
+def stands_in_an_epoch_that_was(plant: Planter) -> None:
+    """A candidate does not raise its epoch."""
     stand = Member._stand
 
     def in_this_epoch(self: Member) -> None:
@@ -68,18 +72,21 @@ def stands_in_an_epoch_that_was(planted: pytest.MonkeyPatch) -> None:
         if epoch:
             self._set_state(self.quorum_state._replace(epoch=epoch))
 
-    planted.setattr(Member, "_stand", in_this_epoch)
+    plant.setattr(Member, "_stand", in_this_epoch)
 
 
-def half_is_a_majority(planted: pytest.MonkeyPatch) -> None:
-    planted.setattr(VoterSet, "majority", property(lambda voters: max(1, len(voters.by_id) // 2)))
+def half_is_a_majority(plant: Planter) -> None:
+    """Half of the voters is a majority."""
+    plant.setattr(VoterSet, "majority", property(lambda voters: max(1, len(voters.by_id) // 2)))
 
 
-def counts_answers_to_earlier_questions(planted: pytest.MonkeyPatch) -> None:
-    planted.setattr(Calls, "ended", lambda calls, request: [calls._sent.pop(request.to, None)] != [])
+def counts_answers_to_earlier_questions(plant: Planter) -> None:
+    """Responses to former requests count."""
+    plant.setattr(Calls, "ended", lambda calls, request: [calls._sent.pop(request.to, None)] != [])
 
 
-def takes_the_question_for_the_election(planted: pytest.MonkeyPatch) -> None:
+def takes_the_question_for_the_election(plant: Planter) -> None:
+    """Granted pre-votes count as votes."""
     stand = Member._stand
 
     def with_the_answers(self: Member) -> None:
@@ -87,14 +94,16 @@ def takes_the_question_for_the_election(planted: pytest.MonkeyPatch) -> None:
         stand(self)
         present(self._ballot).granted |= granted
 
-    planted.setattr(Member, "_stand", with_the_answers)
+    plant.setattr(Member, "_stand", with_the_answers)
 
 
-def would_never_vote(planted: pytest.MonkeyPatch) -> None:
-    planted.setattr(raft_answering, "would_vote", lambda *_, **__: False)
+def would_never_vote(plant: Planter) -> None:
+    """A node grants no pre-vote."""
+    plant.setattr(raft_answering, "would_vote", lambda *_, **__: False)
 
 
-def commits_earlier_epochs_by_counting(planted: pytest.MonkeyPatch) -> None:
+def commits_earlier_epochs_by_counting(plant: Planter) -> None:
+    """A new leader commits entries of former epochs by counting (Raft 5.4.2)."""
     commit = Leadership.commit
 
     def at_once(self: Leadership, voters: VoterSet) -> bool:
@@ -104,10 +113,11 @@ def commits_earlier_epochs_by_counting(planted: pytest.MonkeyPatch) -> None:
         finally:
             self.epoch_start = begun
 
-    planted.setattr(Leadership, "commit", at_once)
+    plant.setattr(Leadership, "commit", at_once)
 
 
-def counts_what_is_not_synced(planted: pytest.MonkeyPatch) -> None:
+def counts_what_is_not_synced(plant: Planter) -> None:
+    """A leader counts its own entries before they are synced."""
     append = Member._append
 
     def stored_at_once(self: Member, records):
@@ -115,31 +125,37 @@ def counts_what_is_not_synced(planted: pytest.MonkeyPatch) -> None:
         present(self._leadership).count_own(entry.next_offset)
         return entry
 
-    planted.setattr(Member, "_append", stored_at_once)
+    plant.setattr(Member, "_append", stored_at_once)
 
 
-def counts_observers(planted: pytest.MonkeyPatch) -> None:
+def counts_observers(plant: Planter) -> None:
+    """Observers count for the majority."""
+
     def commit(self: Leadership, voters: VoterSet) -> bool:
         ends = sorted([self._stored, *(each.end_offset for each in self._progress.values()), *[0] * 5], reverse=True)
         return ends[voters.majority - 1] > self.epoch_start and self._log.commit(ends[voters.majority - 1])
 
-    planted.setattr(Leadership, "commit", commit)
+    plant.setattr(Leadership, "commit", commit)
 
 
-def takes_all_logs_for_the_same(planted: pytest.MonkeyPatch) -> None:
-    planted.setattr(RaftLog, "compare", lambda *_: None)
+def takes_all_logs_for_the_same(plant: Planter) -> None:
+    """A leader does not compare the log of a follower with its own."""
+    plant.setattr(RaftLog, "compare", lambda *_: None)
 
 
-def commits_what_it_has_not(planted: pytest.MonkeyPatch) -> None:
+def commits_what_it_has_not(plant: Planter) -> None:
+    """The high watermark of a follower passes its log end."""
+
     def commit(self: RaftLog, end_offset: int) -> bool:
         more = end_offset > self.high_watermark
         self.high_watermark = max(self.high_watermark, end_offset)
         return more
 
-    planted.setattr(RaftLog, "commit", commit)
+    plant.setattr(RaftLog, "commit", commit)
 
 
-def cuts_to_the_high_watermark(planted: pytest.MonkeyPatch) -> None:
+def cuts_to_the_high_watermark(plant: Planter) -> None:
+    """A follower truncates to its high watermark."""
     follow = Member._follow
 
     def cut(self: Member, epoch: int, leader_id: int) -> None:
@@ -148,29 +164,33 @@ def cuts_to_the_high_watermark(planted: pytest.MonkeyPatch) -> None:
             self._log.cut(self._log.high_watermark)
             self._outbox.truncate_to = self._log.high_watermark
 
-    planted.setattr(Member, "_follow", cut)
+    plant.setattr(Member, "_follow", cut)
 
 
-def cuts_by_offset_alone(planted: pytest.MonkeyPatch) -> None:
+def cuts_by_offset_alone(plant: Planter) -> None:
+    """A follower truncates by offset, not by epoch."""
+
     def truncate(self: RaftLog, leaders: EpochEnd) -> int:
         end_offset = min(self.end_offset, leaders.end_offset)
         self.cut(end_offset)
         return end_offset
 
-    planted.setattr(RaftLog, "truncate", truncate)
+    plant.setattr(RaftLog, "truncate", truncate)
 
 
-def compares_offsets_alone(planted: pytest.MonkeyPatch) -> None:
+def compares_offsets_alone(plant: Planter) -> None:
+    """A leader compares the offsets of a follower, and not the epochs."""
     compare = RaftLog.compare
 
     def without_epochs(self: RaftLog, end_offset: int, end_epoch: int):
         different = compare(self, end_offset, end_epoch)
         return None if isinstance(different, EpochEnd) and end_offset <= self.end_offset else different
 
-    planted.setattr(RaftLog, "compare", without_epochs)
+    plant.setattr(RaftLog, "compare", without_epochs)
 
 
-def keeps_epochs_behind_a_snapshot(planted: pytest.MonkeyPatch) -> None:
+def keeps_epochs_behind_a_snapshot(plant: Planter) -> None:
+    """A log that begins behind a snapshot keeps the epochs of its former entries."""
     begin_behind = RaftLog.begin_behind
 
     def with_epochs(self: RaftLog, snapshot) -> None:
@@ -178,64 +198,62 @@ def keeps_epochs_behind_a_snapshot(planted: pytest.MonkeyPatch) -> None:
         begin_behind(self, snapshot)
         self._epochs, self._starts = epochs, starts
 
-    planted.setattr(RaftLog, "begin_behind", with_epochs)
+    plant.setattr(RaftLog, "begin_behind", with_epochs)
 
 
-def leads_on_without_a_quorum(planted: pytest.MonkeyPatch) -> None:
-    """What a later epoch does not end: nobody would tell it."""
-    planted.setattr(Leadership, "quorum_until_ms", lambda *_: None)
-    planted.setattr(RaftNode, "_learn", lambda *_: None)
+def leads_on_without_a_quorum(plant: Planter) -> None:
+    """A leader that reaches no majority goes on to lead, and hears of no later epoch."""
+    plant.setattr(Leadership, "quorum_until_ms", lambda *_: None)
+    plant.setattr(RaftNode, "_learn", lambda *_: None)
 
 
-# Bug -> the first seed that finds it.
-FOUND_BY: dict[Callable[[pytest.MonkeyPatch], None], int] = {
-    votes_for_all_who_ask: 1,
-    votes_for_logs_that_lack_entries: 1,
-    votes_for_the_longer_log: 8,
-    forgets_votes: 0,
-    forgets_epochs: 0,
-    stands_in_an_epoch_that_was: 0,
-    half_is_a_majority: 0,
-    counts_answers_to_earlier_questions: 11,
-    takes_the_question_for_the_election: 0,
-    would_never_vote: 0,
-    commits_earlier_epochs_by_counting: 0,
-    counts_what_is_not_synced: 0,
-    counts_observers: 1,
-    takes_all_logs_for_the_same: 0,
-    commits_what_it_has_not: 0,
-    cuts_to_the_high_watermark: 1,
-    cuts_by_offset_alone: 19,
-    compares_offsets_alone: 0,
-    keeps_epochs_behind_a_snapshot: 0,
-    leads_on_without_a_quorum: 1,
-}
+BUGS = (
+    Bug(votes_for_all_who_ask, Promise.ELECTION_SAFETY, 1, 0),
+    Bug(votes_for_logs_that_lack_entries, Promise.LEADER_COMPLETENESS, 1, 0),
+    Bug(votes_for_the_longer_log, Promise.LEADER_COMPLETENESS, 8, 0),
+    Bug(forgets_votes, Promise.ELECTION_SAFETY, 0, 0),
+    Bug(forgets_epochs, Promise.MONOTONE, 0, 0),
+    Bug(stands_in_an_epoch_that_was, Promise.PROGRESS, 0, 0),
+    Bug(half_is_a_majority, Promise.DURABILITY, 0, 0),
+    Bug(counts_answers_to_earlier_questions, Promise.ELECTION_SAFETY, 11, 0),
+    Bug(takes_the_question_for_the_election, Promise.ELECTION_SAFETY, 0, 0),
+    Bug(would_never_vote, Promise.PROGRESS, 0, 0),
+    Bug(commits_earlier_epochs_by_counting, Promise.OWN_EPOCH, 0, 0),
+    Bug(counts_what_is_not_synced, Promise.DURABILITY, 0, 0),
+    Bug(counts_observers, Promise.DURABILITY, 1, 0),
+    Bug(takes_all_logs_for_the_same, Promise.DURABILITY, 0, 0),
+    Bug(commits_what_it_has_not, Promise.STATE_MACHINE_SAFETY, 0, 0),
+    Bug(cuts_to_the_high_watermark, Promise.PROGRESS, 1, 0),
+    Bug(cuts_by_offset_alone, Promise.PROGRESS, 19, 0),
+    Bug(compares_offsets_alone, Promise.PROGRESS, 0, 0),
+    Bug(keeps_epochs_behind_a_snapshot, Promise.PROGRESS, 0, 0),
+    Bug(leads_on_without_a_quorum, Promise.PROGRESS, 1, 0),
+)
+"""Every bug, and the promise and the seed that find it."""
 
 
-def find(bug: Callable[[pytest.MonkeyPatch], None], seed: int) -> str:
-    """Return what a run with the bug in it is found to break; nothing if it is not found."""
-    with pytest.MonkeyPatch.context() as planted:
-        bug(planted)
+def outcome_of(bug: Bug, seed: int) -> BaseException | None:
+    """Return what a run with a bug ends with; `NeverCalledError` if the run does not reach what is patched."""
+    error: BaseException | None = None
+    with planted(bug.plant) as planter:
         try:
             simulate(seed, SIMULATED_MS)
-        except (AssertionError, InvariantError) as error:
-            return str(error) or "assertion"
-    return ""
+        except InvariantError as found:
+            error = Finding(Promise.SELF_CHECKS, str(found))
+        except Exception as found:
+            error = found
+    planter.require_calls()
+    return error
 
 
 def main(names: list[str]) -> int:
-    """Search for the first seed of each bug."""
-    bugs = [value for name, value in globals().items() if name in names or (not names and _is_bug(value))]
-    missed = 0
-    for bug in bugs:
-        found = next(((seed, what) for seed in range(MOST_SEEDS) if (what := find(bug, seed))), None)
-        missed += found is None
-        print(f"{bug.__name__}: {found}", flush=True)
-    return missed
-
-
-def _is_bug(value: object) -> bool:
-    return callable(value) and getattr(value, "__annotations__", {}).get("planted") == "pytest.MonkeyPatch"
+    """Try the seeds near the recorded one of each bug; print which find it, return how many bugs are not found."""
+    lines = []
+    for bug in BUGS:
+        if not names or bug.name in names:
+            lines.append(survey(bug, outcome_of, bug.nearby, most=0))
+            print(lines[-1], flush=True)
+    return sum("found by 0" in line for line in lines)
 
 
 if __name__ == "__main__":

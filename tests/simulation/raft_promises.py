@@ -1,28 +1,37 @@
 """What Raft promises (figure 3 of the paper), held against everything that simulated nodes do.
 
-    election safety       at most one leader an epoch; a voter votes once an epoch, and has stored it before it says so
-    leader append-only    a leader cuts nothing off
-    log matching          batches of the same offset and epoch are the same, and so is the batch before each
-    leader completeness   a new leader has every committed batch
-    state machine safety  everybody applies the same batches in the same order, each once
-    durability            what a leader takes for committed is synced by a majority
-    progress              once nothing is broken any more, there is one leader, and all apply what is new
-
-Epochs and high watermarks never go back in a node's life, and epochs not in its next one either.
+`Promise` lists it. Epochs and high watermarks never go back in a node's life, and epochs not in its next one either.
 """
 
 from __future__ import annotations
 
 import hashlib
+from enum import Enum
 from typing import Any
 
 from controller.raft import NOBODY, QuorumState
 from controller.raft_messages import Role
 from controller.snapshot import SnapshotId
 from protocol.messages.vote import VoteRequest, VoteResponse
+from tests.planting import Finding
 
 _FILLING = b"." * 100
 _BEHIND_A_SNAPSHOT = -2
+
+
+class Promise(Enum):
+    """What is promised; the values are the words of `docs/SIMULATION.md`."""
+
+    ELECTION_SAFETY = "at most one leader an epoch; a voter votes once an epoch, and stores it before it answers"
+    LEADER_APPEND_ONLY = "a leader truncates nothing"
+    LOG_MATCHING = "batches of the same offset and epoch are the same, and so is the batch before each"
+    LEADER_COMPLETENESS = "a new leader has every committed batch"
+    STATE_MACHINE_SAFETY = "every node applies the same batches in the same order, each once"
+    OWN_EPOCH = "a leader commits only up to an entry of its own epoch"
+    DURABILITY = "what a leader takes for committed is synced by a majority"
+    MONOTONE = "epochs and high watermarks never go back"
+    PROGRESS = "once nothing is broken any more, there is one leader, and all apply what is new"
+    SELF_CHECKS = "no node finds that its own state is impossible"
 
 
 class Promises:
@@ -41,9 +50,10 @@ class Promises:
         # The epoch that each node led when it was last seen.
         self._leading: dict[int, int] = {}
 
-    def require(self, promised: bool, what: str) -> None:
-        if not promised:
-            raise AssertionError(f"{what} (at {self._cluster.now_ms} ms, event {self._cluster.events})")
+    def require(self, promise: Promise, kept: bool, what: str) -> None:
+        """Raise `Finding` of `promise` unless it is kept."""
+        if not kept:
+            raise Finding(promise, f"{what} (at {self._cluster.now_ms} ms, event {self._cluster.events})")
 
     def started(self, member: Any) -> None:
         snapshot = member.disk.snapshot
@@ -55,15 +65,19 @@ class Promises:
         """Look at a node after it was told something."""
         raft, node_id = member.raft, member.node_id
         stored = member.disk.quorum_state
-        self.require(stored is None or raft.epoch >= stored.epoch, f"node {node_id} went back in epoch")
+        self.require(
+            Promise.MONOTONE, stored is None or raft.epoch >= stored.epoch, f"node {node_id} went back in epoch"
+        )
         before = self._high_watermarks[node_id]
-        self.require(raft.high_watermark >= before, f"the high watermark of node {node_id} went back")
+        self.require(Promise.MONOTONE, raft.high_watermark >= before, f"the high watermark of node {node_id} went back")
         self._high_watermarks[node_id] = raft.high_watermark
         led = self._leading.get(node_id) == raft.epoch
         self._leading[node_id] = raft.epoch if raft.role is Role.LEADER else NOBODY
         if raft.role is Role.LEADER:
             leader = self.leaders.setdefault(raft.epoch, node_id)
-            self.require(leader == node_id, f"nodes {leader} and {node_id} both lead epoch {raft.epoch}")
+            self.require(
+                Promise.ELECTION_SAFETY, leader == node_id, f"nodes {leader} and {node_id} both lead epoch {raft.epoch}"
+            )
         if raft.high_watermark > self.committed_end:
             # Also one that led when it committed this, and resigned at once.
             self._commits(member, raft.high_watermark, own_epoch=raft.epoch if led else None)
@@ -75,7 +89,9 @@ class Promises:
         for end_offset, (_, epoch) in self.states.items():
             if disk.start_offset < end_offset <= self.committed_end and epoch < leader_epoch:
                 self.require(
-                    has.get(end_offset) == epoch, f"the leader {member.node_id} lacks what ends at {end_offset}"
+                    Promise.LEADER_COMPLETENESS,
+                    has.get(end_offset) == epoch,
+                    f"the leader {member.node_id} lacks what ends at {end_offset}",
                 )
 
     def _commits(self, member: Any, end_offset: int, own_epoch: int | None) -> None:
@@ -86,9 +102,11 @@ class Promises:
         for epoch in known:
             has = [voter_id for voter_id, other in synced.items() if other in (epoch, _BEHIND_A_SNAPSHOT)]
             if len(has) > len(synced) // 2:
-                self.require(own_epoch in (None, epoch), f"{name} of epoch {epoch}, leading {own_epoch}")
+                self.require(
+                    Promise.OWN_EPOCH, own_epoch in (None, epoch), f"{name} of epoch {epoch}, leading {own_epoch}"
+                )
                 return
-        self.require(False, f"{name}, which is synced as {synced}")
+        self.require(Promise.DURABILITY, False, f"{name}, which is synced as {synced}")
 
     def _synced_epoch(self, voter_id: int, end_offset: int) -> int:
         disk = self._cluster.members[voter_id].disk
@@ -100,10 +118,14 @@ class Promises:
     def stores(self, member: Any, state: QuorumState) -> None:
         before = member.disk.quorum_state or QuorumState()
         name = f"node {member.node_id} in epoch {state.epoch}"
-        self.require(state.epoch >= before.epoch, f"{name} had stored {before}")
+        self.require(Promise.MONOTONE, state.epoch >= before.epoch, f"{name} had stored {before}")
         if state.epoch == before.epoch:
             for old, new in ((before.leader_id, state.leader_id), (before.voted_id, state.voted_id)):
-                self.require(NOBODY in (old, new) or old == new, f"{name} had stored {before}, then {state}")
+                self.require(
+                    Promise.ELECTION_SAFETY,
+                    NOBODY in (old, new) or old == new,
+                    f"{name} had stored {before}, then {state}",
+                )
 
     def answers(self, member: Any, request: Any, response: Any) -> None:
         if not isinstance(response, VoteResponse) or not response.topics:
@@ -114,16 +136,30 @@ class Promises:
             key = (member.node_id, asked.replica_epoch)
             voted = self._votes.setdefault(key, asked.replica_id)
             self.require(
-                voted == asked.replica_id, f"node {key[0]} voted for {voted} and {asked.replica_id} in {key[1]}"
+                Promise.ELECTION_SAFETY,
+                voted == asked.replica_id,
+                f"node {key[0]} voted for {voted} and {asked.replica_id} in {key[1]}",
             )
             stored = member.disk.quorum_state or QuorumState()
             told_first = stored.epoch < key[1] or (stored.epoch == key[1] and stored.voted_id not in (NOBODY, voted))
-            self.require(not told_first, f"node {key[0]} voted for {voted} in {key[1]} and stored {stored}")
+            self.require(
+                Promise.ELECTION_SAFETY,
+                not told_first,
+                f"node {key[0]} voted for {voted} in {key[1]} and stored {stored}",
+            )
 
     def truncates(self, member: Any, end_offset: int) -> None:
-        self.require(member.raft.role is not Role.LEADER, f"the leader {member.node_id} cuts its log at {end_offset}")
+        self.require(
+            Promise.LEADER_APPEND_ONLY,
+            member.raft.role is not Role.LEADER,
+            f"the leader {member.node_id} cuts its log at {end_offset}",
+        )
         applied = self._applied[member.node_id]
-        self.require(end_offset >= applied, f"node {member.node_id} cuts at {end_offset}, having applied {applied}")
+        self.require(
+            Promise.STATE_MACHINE_SAFETY,
+            end_offset >= applied,
+            f"node {member.node_id} cuts at {end_offset}, having applied {applied}",
+        )
 
     def wrote(self, member: Any) -> None:
         """Compare the batches that a node has just written with all that there were."""
@@ -133,8 +169,12 @@ class Promises:
             before = (disk.batches[at - 1].base_offset, disk.batches[at - 1].epoch) if at else None
             data, other_before = self._batches.setdefault((batch.base_offset, batch.epoch), (batch.data, before))
             name = f"the batch of epoch {batch.epoch} at {batch.base_offset} of node {member.node_id}"
-            self.require(data == batch.data, f"{name} is another one than elsewhere")
-            self.require(None in (before, other_before) or before == other_before, f"{name} follows another one")
+            self.require(Promise.LOG_MATCHING, data == batch.data, f"{name} is another one than elsewhere")
+            self.require(
+                Promise.LOG_MATCHING,
+                None in (before, other_before) or before == other_before,
+                f"{name} follows another one",
+            )
 
     def applies(self, member: Any, high_watermark: int) -> None:
         """Apply what the node says is committed."""
@@ -143,15 +183,25 @@ class Promises:
         for batch in member.disk.batches:
             if batch.base_offset < applied or batch.next_offset > high_watermark:
                 continue
-            self.require(batch.base_offset == applied, f"{name} applies {batch.base_offset} after {applied}")
+            self.require(
+                Promise.STATE_MACHINE_SAFETY,
+                batch.base_offset == applied,
+                f"{name} applies {batch.base_offset} after {applied}",
+            )
             before, _ = self.states[applied]
             state = hashlib.md5(before.encode() + batch.data).hexdigest(), batch.epoch
             applied = batch.next_offset
             self.require(
-                self.states.setdefault(applied, state) == state, f"{name} applies another batch up to {applied}"
+                Promise.STATE_MACHINE_SAFETY,
+                self.states.setdefault(applied, state) == state,
+                f"{name} applies another batch up to {applied}",
             )
         applied = max(applied, member.disk.start_offset)
-        self.require(applied >= high_watermark, f"{name} has {applied} and should apply up to {high_watermark}")
+        self.require(
+            Promise.STATE_MACHINE_SAFETY,
+            applied >= high_watermark,
+            f"{name} has {applied} and should apply up to {high_watermark}",
+        )
         self._applied[member.node_id] = applied
 
     def snapshot_of(self, member: Any) -> SnapshotId | None:
@@ -163,7 +213,7 @@ class Promises:
     def state_at(self, snapshot: SnapshotId) -> bytes:
         """Return the bytes of a snapshot."""
         state, epoch = self.states[snapshot.end_offset]
-        self.require(epoch == snapshot.epoch, f"a snapshot {snapshot} of epoch {epoch}")
+        self.require(Promise.STATE_MACHINE_SAFETY, epoch == snapshot.epoch, f"a snapshot {snapshot} of epoch {epoch}")
         return state.encode() + _FILLING
 
     def loads(self, member: Any) -> None:
@@ -171,16 +221,22 @@ class Promises:
         snapshot = member.disk.snapshot
         data = member.disk.snapshots[snapshot]
         known = self.states.get(snapshot.end_offset)
-        self.require(known is not None and data == self.state_at(snapshot), f"{snapshot} arrived as {data!r}")
         self.require(
-            snapshot.end_offset >= self._applied[member.node_id], f"node {member.node_id} goes back to {snapshot}"
+            Promise.STATE_MACHINE_SAFETY,
+            known is not None and data == self.state_at(snapshot),
+            f"{snapshot} arrived as {data!r}",
+        )
+        self.require(
+            Promise.STATE_MACHINE_SAFETY,
+            snapshot.end_offset >= self._applied[member.node_id],
+            f"node {member.node_id} goes back to {snapshot}",
         )
         self._applied[member.node_id] = snapshot.end_offset
 
     def goes_on(self, than: int) -> None:
         """Require one leader, and that everybody applied more than `than`."""
         missing = self.missing(than)
-        self.require(not missing, f"nothing is broken any more, but {missing}")
+        self.require(Promise.PROGRESS, not missing, f"nothing is broken any more, but {missing}")
 
     def missing(self, than: int) -> str:
         """Say who does not follow the one leader, or has not applied more than `than`."""

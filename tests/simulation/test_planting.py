@@ -6,7 +6,7 @@ from enum import Enum
 
 import pytest
 
-from tests.planting import Bug, Finding, NeverCalledError, Planter, best, breaks, name_of, planted
+from tests.planting import Bug, Finding, NeverCalledError, Planter, breaks, name_of, planted, replay, survey
 
 
 class Rule(Enum):
@@ -90,9 +90,28 @@ def test_a_patch_of_a_name_that_is_gone_is_an_error() -> None:
         pass
 
 
-def test_the_best_seed_is_the_one_whose_neighbours_find_the_bug_too() -> None:
-    assert best([1, 40, 41, 42]) == (40, 3)
-    assert best([7]) == (7, 1)
+def test_a_bug_is_replayed_by_its_seed_and_then_by_those_nearby() -> None:
+    tried = []
+
+    def outcome_of(bug: Bug, seed: int) -> BaseException | None:
+        tried.append(seed)
+        return Finding(Rule.SUM, "") if seed == 26 else TypeError()
+
+    assert not replay(Bug(adds_one_more, Rule.SUM, 30, 1), outcome_of)
+    assert tried == [30, 25, 26]
+    assert "TypeError" in replay(Bug(adds_one_more, Rule.SUM, 3, 1), outcome_of)
+    assert tried[3:] == [3, 0, 1, 2, *range(4, 25)]
+    assert replay(Bug(adds_one_more, Rule.TEXT, 30, 1), outcome_of)
+
+
+def test_a_run_that_does_not_reach_a_patch_finds_nothing() -> None:
+    def outcome_of(bug: Bug, seed: int) -> BaseException | None:
+        if seed:
+            raise NeverCalledError("never called: Product.add")
+        return Finding(Rule.SUM, "")
+
+    line = survey(Bug(adds_one_more, Rule.SUM, 1, 1), outcome_of, range(3), most=0)
+    assert line == "adds_one_more: found by 1, [0]: {'never called: Product.add': 2, 'SUM': 1}"
 
 
 def test_a_bug_is_described_by_its_plant() -> None:
