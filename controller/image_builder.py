@@ -331,7 +331,7 @@ _REPLAY: dict[type, Callable[[ImageBuilder, Any], None]] = {
     ClientQuotaRecord: ImageBuilder._set_quota,
     FeatureLevelRecord: ImageBuilder._set_feature,
     ProducerIdsRecord: ImageBuilder._set_producer_ids,
-    # A batch of the log is applied as a whole, and this broker never spreads a transaction over several.
+    # What is held back until a transaction ends is `metadata_transaction`'s.
     BeginTransactionRecord: ImageBuilder._ignore,
     EndTransactionRecord: ImageBuilder._ignore,
     AbortTransactionRecord: ImageBuilder._ignore,

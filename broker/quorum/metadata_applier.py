@@ -18,6 +18,7 @@ from controller.batches import is_control
 from controller.difference import difference
 from controller.image import MetadataImage
 from controller.image_builder import apply_records
+from controller.metadata_transaction import MetadataTransaction
 from protocol.schema import Message
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class MetadataApplier:
         self._failed = failed
         self._log: MetadataLog
         self._stored: StoredMetadata | None = None
+        self._transaction = MetadataTransaction()
         self._recent: deque[Entry] = deque()
         self.committed_end = 0
         """The offset after the last record that is known to be committed."""
@@ -69,6 +71,11 @@ class MetadataApplier:
         self._log = log
         self._stored = stored
         self.committed_end = log.newest_snapshot.end_offset if log.newest_snapshot else 0
+
+    @property
+    def in_transaction(self) -> bool:
+        """Return whether a metadata transaction is open: its records are applied when it ends."""
+        return self._transaction.is_open
 
     def subscribe(self, subscriber: Subscriber) -> None:
         """Tell `subscriber` of every batch that is applied from now on."""
@@ -97,6 +104,7 @@ class MetadataApplier:
         await self.finish()
         self._recent.clear()
         self._stored = None
+        self._transaction = MetadataTransaction()
         image = read_stored(self._log, self._empty, snapshot.end_offset).image
         self.committed_end = snapshot.end_offset
         await self._take(image, tuple(difference(self.image, image)), snapshot.end_offset)
@@ -126,7 +134,7 @@ class MetadataApplier:
         try:
             self._take_stored()
             while (entry := self._next()) is not None:
-                records = () if is_control(entry.records[0]) else entry.records
+                records = () if is_control(entry.records[0]) else self._transaction.take(entry.records)
                 image = self._commands.image_after(entry.next_offset) or apply_records(
                     self.image, records, offset=entry.next_offset - 1, epoch=entry.epoch
                 )
@@ -144,7 +152,7 @@ class MetadataApplier:
             return
         if stored.image.offset >= self.committed_end:
             stored = read_stored(self._log, self._empty, self.committed_end)
-        self.image = stored.image
+        self.image, self._transaction = stored.image, stored.transaction
         self._applied(stored.image.offset + 1)
 
     def _next(self) -> Entry | None:

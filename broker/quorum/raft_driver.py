@@ -35,6 +35,7 @@ from controller.commands.decision import Command, Decision
 from controller.image import MetadataImage
 from controller.raft_messages import NOBODY, Answered, Asked, Disconnected, Event, Quorum, Role, Tick
 from protocol.errors import InvariantError, KafkaError
+from protocol.records.metadata import AbortTransactionRecord
 from protocol.schema import Message
 from storage.disk import reason
 
@@ -341,11 +342,16 @@ class RaftDriver:
             self._commands.fail(not_controller())
         began = leads and not self.leads
         self._lead(leads, leader_id)
+        if began and self._metadata.in_transaction:
+            self._submit_alone(_abort_transaction)
         if began and not self.is_only_voter:
-            # Without anybody who waits: it is decided once for a cluster, by its first leader.
-            begun = self._commands.submit(self._bootstrap)
-            begun.add_done_callback(lambda begun: begun.cancelled() or begun.exception())  # the next one does it then
-            self._wake()
+            self._submit_alone(self._bootstrap)
+
+    def _submit_alone(self, command: Command[None]) -> None:
+        """Submit a command whose outcome nobody waits for: if this leader fails, the next one decides it."""
+        outcome = self._commands.submit(command)
+        outcome.add_done_callback(lambda outcome: outcome.cancelled() or outcome.exception())
+        self._wake()
 
     def _bootstrap(self, image: MetadataImage) -> Decision[None]:
         return bootstrap(image, self._log.bootstrap_records(), self._settings)
@@ -358,7 +364,8 @@ class RaftDriver:
     def _applied_all(self) -> None:
         self._note_leadership()
         voters = self._node.voters if self.kraft_version > 0 else None
-        self._snapshots.take_if_due(self._log, self.image, voters, self._effects.appended_ms)
+        if not self._metadata.in_transaction:
+            self._snapshots.take_if_due(self._log, self.image, voters, self._effects.appended_ms)
         if self._commands:
             self._wake()
 
@@ -369,3 +376,8 @@ class RaftDriver:
         self._metadata.fail(failure)
         self._lead(False, NOBODY)
         self._loop.call_exception_handler({"message": "The controller failed", "exception": failure})
+
+
+def _abort_transaction(_image: MetadataImage) -> Decision[None]:
+    """Drop the metadata transaction that an earlier leader left open."""
+    return Decision((AbortTransactionRecord(reason="the controller that began it lost the leadership"),), None)

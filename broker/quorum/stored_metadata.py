@@ -7,12 +7,13 @@ only a quorum of one knows that everything is.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from controller.batches import is_control
 from controller.image import MetadataImage
 from controller.image_builder import ImageBuilder
+from controller.metadata_transaction import MetadataTransaction
 from controller.voters import VoterSet
 from protocol.api import FEATURES, KRAFT_VERSION
 from protocol.errors import InvariantError
@@ -30,6 +31,8 @@ class StoredMetadata:
     voters: VoterSet | None
     """Those in the log, where it has them."""
     kraft_version: int
+    transaction: MetadataTransaction = field(default_factory=MetadataTransaction)
+    """The metadata transaction at the end; its records are not in the image."""
 
 
 def read_stored(log: MetadataLog, empty: MetadataImage, up_to: int | None = None) -> StoredMetadata:
@@ -41,6 +44,7 @@ def read_stored(log: MetadataLog, empty: MetadataImage, up_to: int | None = None
     offset, voters, kraft_version = 0, None, 0
     end_offset = log.end_offset if up_to is None else up_to
     epoch = 0
+    transaction = MetadataTransaction()
     newest = log.newest_snapshot
     if newest is not None:
         snapshot = log.read_snapshot(newest)
@@ -59,9 +63,11 @@ def read_stored(log: MetadataLog, empty: MetadataImage, up_to: int | None = None
                 kraft_version = record.kraft_version
             elif isinstance(record, VotersRecord):
                 voters = VoterSet.from_record(record)
-            elif not is_control(record):
-                builder.replay(record)
-    return StoredMetadata(builder.build(offset=max(end_offset, offset) - 1, epoch=epoch), voters, kraft_version)
+        if not is_control(entry.records[0]):
+            for applicable in transaction.take(entry.records):
+                builder.replay(applicable)
+    image = builder.build(offset=max(end_offset, offset) - 1, epoch=epoch)
+    return StoredMetadata(image, voters, kraft_version, transaction)
 
 
 def check_features(image: MetadataImage, kraft_version: int, directory: str) -> None:

@@ -20,7 +20,12 @@ from controller.snapshot import SnapshotId, encode_snapshot
 from controller.voters import Voter, VoterSet
 from protocol.errors import InvariantError
 from protocol.records.control import LeaderChangeMessage
-from protocol.records.metadata import ConfigRecord
+from protocol.records.metadata import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    ConfigRecord,
+    EndTransactionRecord,
+)
 from storage.disk import OsDisk
 from storage.log_config import LogConfig
 from storage.log_directory import LogDirectory
@@ -127,6 +132,33 @@ def test_control_records_move_the_image_on_and_are_told_to_nobody(applied: Appli
     applied.append(1)
     applied.commit(1)
     assert (applied.applier.image.offset, applied.told) == (0, [])
+
+
+def test_a_transaction_is_told_as_a_whole_when_it_ends(applied: Applied) -> None:
+    applied.append(1)
+    applied.store(Entry(1, 1, (BeginTransactionRecord(), setting(2))))
+    applied.append(3)
+    applied.commit(4)
+    assert (applied.value, applied.applier.image.offset, applied.applier.in_transaction) == ("1", 3, True)
+    applied.store(Entry(4, 1, (EndTransactionRecord(),)))
+    applied.commit(5)
+    assert applied.told == [(None, "1", 1), ("1", "3", 2)]
+    assert not applied.applier.in_transaction
+
+
+def test_a_transaction_goes_on_after_a_restart(applied: Applied) -> None:
+    applied.append(1)
+    applied.store(Entry(1, 1, (BeginTransactionRecord(), setting(2))))
+    applied.append(3)
+    applied.commit(4)
+    applied.log.close(1)
+    applied.open()
+    applied.told.clear()
+    applied.commit(4)
+    assert (applied.value, applied.applier.in_transaction) == ("1", True)
+    applied.store(Entry(4, 1, (AbortTransactionRecord(), setting(5))))
+    applied.commit(6)
+    assert (applied.told, applied.applier.in_transaction) == ([("1", "5", 1)], False)
 
 
 def test_what_was_cut_off_the_log_is_not_applied(applied: Applied) -> None:

@@ -12,16 +12,21 @@ from typing import Any
 
 import pytest
 
+from broker.quorum.metadata_log import MetadataLog
 from controller.commands.decision import Decision
 from controller.commands.producer_ids import allocate_producer_ids
 from controller.commands.topics import create_topics, delete_topics
 from controller.image import MetadataImage, ResourceType
+from controller.raft_messages import Entry
 from controller.snapshot import parse_snapshot_name
 from protocol.errors import ErrorCode, InvariantError, KafkaError
 from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.primitives import ZERO_UUID
-from protocol.records.metadata import NoOpRecord, RemoveTopicRecord
+from protocol.records.metadata import BeginTransactionRecord, ConfigRecord, NoOpRecord, RemoveTopicRecord
+from storage.disk import OsDisk
+from storage.log_config import LogConfig
+from storage.log_directory import LogDirectory
 from tests.disks import FaultyDisk
 from tests.typed import present
 from tests.unit.broker.controller_node import CLUSTER_ID, ControllerNode
@@ -82,6 +87,30 @@ def test_everything_is_there_again_after_a_restart(controlled: ControllerNode, c
     assert controlled.image.epoch == before.epoch + 1
     assert controlled.image.brokers[1].epoch > epoch
     assert all(partition.leader == 1 for partition in present(controlled.image.topic("a")).partitions.values())
+
+
+def leave_transaction_open(node: ControllerNode) -> None:
+    """Let the metadata log of a stopped node end as that of a controller that died within a transaction."""
+    config = LogConfig(cleanup_policy=frozenset(), file_delete_delay_ms=0)
+    log = MetadataLog.open(OsDisk(), LogDirectory(OsDisk(), node.path), None, config=config, now_ms=1)
+    setting = ConfigRecord(resource_type=ResourceType.BROKER, resource_name="", name="log.cleaner.threads", value="4")
+    flush = present(log.append([Entry(log.end_offset, node.image.epoch, (BeginTransactionRecord(), setting))], 1000))
+    flush.sync()
+    flush.finish()
+    log.close(1)
+
+
+def test_a_transaction_that_another_controller_left_open_is_aborted(controlled: ControllerNode) -> None:
+    create(controlled, "a")
+    before = controlled.image.configs(ResourceType.BROKER, "")
+    controlled.stop()
+    leave_transaction_open(controlled)
+    for _ in range(2):
+        controlled.start(SMALL_SNAPSHOTS)
+        assert controlled.image.configs(ResourceType.BROKER, "") == before
+        create(controlled, f"t{controlled.image.epoch}")
+        controlled.stop()
+    assert len(controlled.image.topics()) == 3
 
 
 def test_voters_that_cannot_change_are_kept_as_kafka_keeps_them(stopped_controller: ControllerNode) -> None:

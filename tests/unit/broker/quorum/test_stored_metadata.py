@@ -16,7 +16,14 @@ from controller.snapshot import SnapshotId, encode_snapshot
 from controller.voters import Voter, VoterSet
 from protocol.errors import InvariantError
 from protocol.records.control import KRaftVersionRecord, LeaderChangeMessage
-from protocol.records.metadata import ConfigRecord, FeatureLevelRecord, RemoveTopicRecord
+from protocol.records.metadata import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    ConfigRecord,
+    EndTransactionRecord,
+    FeatureLevelRecord,
+    RemoveTopicRecord,
+)
 from protocol.schema import Message
 from storage.disk import OsDisk
 from storage.log_config import LogConfig
@@ -120,3 +127,17 @@ def test_voters_are_those_that_are_stored_if_any_are() -> None:
     check_voters([1], [], "place")
     with pytest.raises(InvariantError, match=r"place is of a quorum of the voters 1, 2, and this would be one of 1:"):
         check_voters([1], [2, 1], "place")
+
+
+def test_records_of_a_transaction_count_only_once_it_has_ended(log: MetadataLog) -> None:
+    append(log, setting(1))
+    append(log, BeginTransactionRecord(), setting(2))
+    append(log, setting(3))
+    stored = read_stored(log, EMPTY)
+    assert (value(stored), stored.image.offset, stored.transaction.is_open) == ("1", 3, True)
+    append(log, EndTransactionRecord())
+    stored = read_stored(log, EMPTY)
+    assert (value(stored), stored.image.offset, stored.transaction.is_open) == ("3", 4, False)
+    append(log, BeginTransactionRecord(), setting(4))
+    append(log, AbortTransactionRecord())
+    assert value(read_stored(log, EMPTY)) == "3"
