@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from barnabas.commands._codecs import provide_zstd
 from barnabas.commands._output import CommandError, WrongCall, plain
 from barnabas.commands._settings import Settings, parse_setting, read_settings
 
@@ -92,6 +93,7 @@ def connect(kind: Any, options: argparse.Namespace, **own: Any) -> Any:
     from kafka.errors import KafkaConfigurationError, KafkaTimeoutError, UnrecognizedBrokerVersion
 
     logging.getLogger("kafka").setLevel(logging.CRITICAL)  # its log is not what the user asked for
+    provide_zstd()
     from_file = read_settings(options.settings_file) if options.settings_file else []
     settings = Settings(from_file, options.settings)
     failures = []

@@ -2,12 +2,14 @@
 
 import email
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
 import venv
 import zipfile
+from email.message import Message
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -20,6 +22,7 @@ from tests.setups import run
 from tests.typed import present
 
 SERVER = ("broker", "controller", "protocol", "storage")
+INSTALLERS = ("pip", "setuptools")
 HOSTILE = "raise SystemExit('a module of the user reached the broker')"
 
 
@@ -72,6 +75,38 @@ def test_the_wheel_says_what_it_is(wheel: Path) -> None:
     assert (metadata["Name"], metadata["Version"], metadata["Requires-Python"]) == ("barnabas", __version__, ">=3.11")
     assert (metadata["License-Expression"], licence) == ("Apache-2.0", (ROOT / "LICENSE").read_text())
     assert scripts == "[console_scripts]\nbarnabas = barnabas.__main__:main\n"
+
+
+def metadata_of(folder: Path) -> Message:
+    (built,) = WheelBuilder(str(ROOT)).build(directory=str(folder))
+    with zipfile.ZipFile(built) as archive:
+        return email.message_from_bytes(archive.read(f"barnabas-{__version__}.dist-info/METADATA"))
+
+
+def test_no_link_of_the_description_is_dead_on_a_package_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    link = re.compile(r"\]\((?!https?://|#)")
+    assert link.search((ROOT / "README.md").read_text(encoding="utf-8"))
+    monkeypatch.delenv("BARNABAS_PROJECT_URL", raising=False)
+    unpublished = metadata_of(tmp_path / "unpublished")
+    assert not link.search(unpublished.get_payload())
+    assert "docs/OPERATIONS.md has brokers" in unpublished.get_payload()
+    monkeypatch.setenv("BARNABAS_PROJECT_URL", "https://example.org/o/barnabas/")
+    published = metadata_of(tmp_path / "published")
+    assert not link.search(published.get_payload())
+    assert "(https://example.org/o/barnabas/blob/main/docs/OPERATIONS.md)" in published.get_payload()
+    assert published.get_all("Project-URL") == [
+        "Repository, https://example.org/o/barnabas",
+        "Documentation, https://example.org/o/barnabas/blob/main/docs/ARCHITECTURE.md",
+        "Changelog, https://example.org/o/barnabas/blob/main/docs/CHANGELOG.md",
+        "Issues, https://example.org/o/barnabas/issues",
+    ]
+
+
+def test_what_a_broker_needs_takes_less_than_32_mb(installed: Path) -> None:
+    (packages,) = installed.parent.glob("lib/python*/site-packages")
+    sources = (path for path in packages.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    sizes = {path: path.stat().st_size for path in sources if path.relative_to(packages).parts[0] not in INSTALLERS}
+    assert sum(sizes.values()) < 32_000_000
 
 
 def test_the_source_distribution_has_every_file_and_nothing_else(sdist: Path) -> None:
