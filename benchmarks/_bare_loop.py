@@ -82,4 +82,4 @@ async def serve(port: int, path: str, role: str, answer_bytes: int = 0, pieces: 
 
 
 if __name__ == "__main__":
-    uvloop.run(serve(int(sys.argv[1]), *sys.argv[2:4], *map(int, sys.argv[4:])))
+    uvloop.run(serve(int(sys.argv[1]), *sys.argv[2:4], *map(int, sys.argv[4:])))  # type: ignore[arg-type]  # of a type that is known here

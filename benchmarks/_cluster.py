@@ -92,7 +92,7 @@ class Cluster:
         for node in lines:
             self.start(node)
         for server in self.nodes.values():
-            wait_until(lambda at=server: len(metadata(at).brokers) == len(NODES), f"all brokers known to {server.port}")
+            wait_until(lambda at=server: len(metadata(at).brokers) == len(NODES), f"all brokers known to {server.port}")  # type: ignore[misc]  # a lambda with a default has no inferred type
         self.ready_s = time.perf_counter() - begun
         """How long it took them, from nothing, until each of them knew of all three."""
 
@@ -121,13 +121,15 @@ class Cluster:
 
         for server in self.nodes.values():
             wait_until(
-                lambda at=server: in_sync(at), f"{topic} in sync, as {server.port} knows", poll_s=_IN_SYNC_POLL_S
+                lambda at=server: in_sync(at),  # type: ignore[misc]  # a lambda with a default has no inferred type
+                f"{topic} in sync, as {server.port} knows",
+                poll_s=_IN_SYNC_POLL_S,
             )
 
     @property
     def controller(self) -> int:
         """Return the node that is the active controller."""
-        request = request_class(ApiKey.DESCRIBE_QUORUM)
+        request: Any = request_class(ApiKey.DESCRIBE_QUORUM)
         partition = request.Topic.Partition(partition_index=0)
         asked = request(topics=[request.Topic(topic_name="__cluster_metadata", partitions=[partition])])
         client = Client(self.nodes[1].port)
@@ -173,7 +175,7 @@ def _ports(node: int, gate: Gate | None) -> Ports:
 
 def metadata(server: Server, topics: Sequence[str] = ()) -> Any:
     """Return what a broker says of its cluster, and of topics."""
-    request = request_class(ApiKey.METADATA)
+    request: Any = request_class(ApiKey.METADATA)
     wanted = [request.Topic(name=name) for name in topics]
     client = Client(server.port)
     try:
@@ -209,7 +211,7 @@ def create_topics(cluster: Cluster, names: Sequence[str], partitions: int, repli
     By then it knows all partitions led and in sync. With `replicas`, all are where those say, and the first of them
     leads; else they are spread.
     """
-    requests = request_class(ApiKey.CREATE_TOPICS)
+    requests: Any = request_class(ApiKey.CREATE_TOPICS)
     assigned = requests.Topic.Assignment
     topics = [
         requests.Topic(
@@ -240,6 +242,8 @@ def create_topics(cluster: Cluster, names: Sequence[str], partitions: int, repli
 
     for server in cluster.nodes.values():
         wait_until(
-            lambda at=server: complete(at), f"{len(names)} topics known to {server.port}", poll_s=_PARTITIONS_POLL_S
+            lambda at=server: complete(at),  # type: ignore[misc]  # a lambda with a default has no inferred type
+            f"{len(names)} topics known to {server.port}",
+            poll_s=_PARTITIONS_POLL_S,
         )
     return time.perf_counter() - begun

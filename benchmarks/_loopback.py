@@ -147,7 +147,7 @@ def request_frame(key: ApiKey, version: int, request: Any) -> bytes:
 
 def create_topic(port: int, name: str, partitions: int, configs: Mapping[str, str] | None = None) -> bytes:
     """Create a topic and return its id."""
-    requests = request_class(ApiKey.CREATE_TOPICS)
+    requests: Any = request_class(ApiKey.CREATE_TOPICS)
     topic = requests.Topic(
         name=name,
         num_partitions=partitions,

@@ -127,7 +127,7 @@ def stored(bootstrap: str, topic: str) -> Counter[int]:
     while time.monotonic() < deadline:
         for message in consumer.consume(5000, 0.1):
             if message.error() is None:
-                found[int(message.value())] += 1
+                found[int(message.value())] += 1  # type: ignore[arg-type]  # only this comes here
             elif present(message.error()).code() == KafkaError._PARTITION_EOF:
                 consumer.close()
                 return found
@@ -137,7 +137,7 @@ def stored(bootstrap: str, topic: str) -> Counter[int]:
 def interruption(cluster: Cluster, topic: str, leader: int, event: Event) -> Interruption:
     """Let something happen to a cluster while a producer sends to a partition that begins with this leader."""
     replicas = [leader, *(node for node in NODES if node != leader)]
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap} | SILENT)
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap} | SILENT)  # type: ignore[arg-type]  # a dict's values are invariant
     admin.create_topics([NewTopic(topic, 1, replica_assignment=[replicas])])[topic].result(DEADLINE_S)
     cluster.wait_until_in_sync(topic)
     producer = SteadyProducer(cluster.bootstrap, topic)

@@ -72,7 +72,9 @@ def measure(command: Command, of_controller: bool = False, directory: str | None
         for node, server in cluster.nodes.items():
             if node != victim:
                 wait_until(
-                    lambda at=server: moved(at), f"every partition led by another, as {node} knows", poll_s=_POLL_S
+                    lambda at=server: moved(at),  # type: ignore[misc]  # a lambda with a default has no inferred type
+                    f"every partition led by another, as {node} knows",
+                    poll_s=_POLL_S,
                 )
         return Killed(files_s, create_s, leaders.count(victim), time.perf_counter() - begun, memory_mb)
 

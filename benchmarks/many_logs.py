@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from benchmarks._loopback import Client, create_topic, request_frame
 from benchmarks.start import SETTLING_S, barnabas, free_port, resident_mb, started, wait_for_answer
@@ -41,7 +41,7 @@ def descriptors(pid: int) -> int:
 
 def fill(port: int, topics: int, partitions: int) -> None:
     """Create the topics and write to each of their partitions."""
-    requests = request_class(ApiKey.PRODUCE)
+    requests: Any = request_class(ApiKey.PRODUCE)
     batch = build_batch([(None, b"v" * (BATCH_BYTES - 100))], timestamp_ms=time.time_ns() // 1_000_000)
     client = Client(port)
     for number in range(topics):

@@ -31,7 +31,7 @@ def fill(bootstrap: str) -> tuple[float, float]:
 
     settings: dict[str, object] = {"bootstrap.servers": bootstrap, "log_level": 0, "message.timeout.ms": 20_000}
     names = [f"many-{index}" for index in range(TOPICS)]
-    admin, producer = AdminClient(settings), Producer({**settings, "acks": "all"})
+    admin, producer = AdminClient(settings), Producer({**settings, "acks": "all"})  # type: ignore[arg-type]  # a dict's values are invariant
     begun = time.perf_counter()
     created = admin.create_topics(
         [NewTopic(name, num_partitions=PARTITIONS, replication_factor=1) for name in names],

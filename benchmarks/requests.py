@@ -34,7 +34,7 @@ class Bench:
 
     def __init__(self, directory: str, partitions: int) -> None:
         self.node = Node(directory)
-        self.node.metrics = Metrics()  # type: ignore[attr-defined]
+        self.node.metrics = Metrics()
         self.node.start()
         self.node.create(TOPIC, partitions)
         self.partitions = partitions

@@ -30,7 +30,7 @@ class Latencies(NamedTuple):
     median_ms: float
     p999_ms: float
     longest_ms: float
-    count: int
+    samples: int
 
 
 def measure(mb: int = 512, least: int = 10_000) -> tuple[Latencies, Latencies]:
@@ -71,7 +71,8 @@ def _times(client: Client, frames: Sequence[bytes], count: int) -> list[float]:
 def _latencies(times: list[float]) -> Latencies:
     ordered = sorted(times)
     count = len(ordered)
-    return Latencies(*(1000 * ordered[at] for at in (count // 2, count * 999 // 1000, -1)), count)
+    median, p999, longest = (1000 * ordered[at] for at in (count // 2, count * 999 // 1000, -1))
+    return Latencies(median, p999, longest, count)
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -82,7 +83,7 @@ def main(arguments: Sequence[str]) -> None:
     at_rest, busy = measure(options.mb)
     for name, found in (("at rest", at_rest), ("while compacting", busy)):
         print(
-            f"{name}: {found.count} requests, median {found.median_ms:.2f} ms, "
+            f"{name}: {found.samples} requests, median {found.median_ms:.2f} ms, "
             f"p99.9 {found.p999_ms:.2f} ms, longest {found.longest_ms:.2f} ms"
         )
     print(f"p99.9: {busy.p999_ms / at_rest.p999_ms:.1f} times")

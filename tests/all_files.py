@@ -67,9 +67,9 @@ def write_log(log: Log) -> None:
         values = [(b"k%d" % number, b"v" * 30), (b"k", None), (None, b"w")]
         batches.append(build_batch(values, timestamp_ms=at))
         batches.append(
-            build_batch(values[:2], timestamp_ms=at + 1, compression=Compression.LZ4, **_producer(7, number * 2))
+            build_batch(values[:2], timestamp_ms=at + 1, compression=Compression.LZ4, **_producer(7, number * 2))  # type: ignore[arg-type]  # keywords of several types
         )
-        batches.append(build_batch(values, timestamp_ms=at + 2, **_producer(8, number * 3), is_transactional=True))
+        batches.append(build_batch(values, timestamp_ms=at + 2, **_producer(8, number * 3), is_transactional=True))  # type: ignore[arg-type]  # keywords of several types
         batches.append(marker(8, ControlType.ABORT if number % 2 else ControlType.COMMIT, at + 3))
     for number, batch in enumerate(batches):
         append(log, batch, 3 if number >= 6 else 0)

@@ -97,11 +97,11 @@ def _write_struct(value: Any, version: int, flexible: bool) -> Iterator[bytes]:
         if version not in field.tagged:
             yield from _write(getattr(value, field.name), field, version, flexible)
     if flexible:
-        tagged = {}
+        tagged: dict[int, bytes] = {}
         for field in present:
             if version in field.tagged and getattr(value, field.name) != field.default:
                 content = b"".join(_write(getattr(value, field.name), field, version, flexible))
-                tagged[field.tag] = _uvarint(field.tag) + _uvarint(len(content)) + content
+                tagged[field.tag or 0] = _uvarint(field.tag) + _uvarint(len(content)) + content
         yield _uvarint(len(tagged)) + b"".join(tagged[tag] for tag in sorted(tagged))
 
 

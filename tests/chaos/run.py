@@ -113,7 +113,7 @@ class _Clients:
             if not producer.finish(DEADLINE_S):
                 yield f"not every outcome was known {DEADLINE_S:g} s after the last fault"
         for group in self.groups:
-            if not self._progress.wait_for(lambda group=group: not self._progress.unseen(group), DEADLINE_S):
+            if not self._progress.wait_for(lambda group=group: not self._progress.unseen(group), DEADLINE_S):  # type: ignore[misc]  # a lambda with a default has no inferred type
                 missing = sorted(self._progress.unseen(group))
                 yield f"{group} was not given {len(missing)} records within {DEADLINE_S:g} s, such as {missing[:3]}"
 
@@ -166,7 +166,7 @@ def noting(problems: list[str]) -> Iterator[None]:
 
 def create_topic(bootstrap: str) -> None:
     """Create the topic, again and again until a cluster that has just started knows all its brokers."""
-    admin = AdminClient({"bootstrap.servers": bootstrap} | SILENT)
+    admin = AdminClient({"bootstrap.servers": bootstrap} | SILENT)  # type: ignore[arg-type]  # a dict's values are invariant
     wait_until(lambda: len(admin.list_topics(timeout=10).brokers) == len(IDS), "three brokers in the metadata")
     admin.create_topics([NewTopic(TOPIC, PARTITIONS, len(IDS))])[TOPIC].result(DEADLINE_S)
 

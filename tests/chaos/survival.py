@@ -106,7 +106,7 @@ class Workload:
         def delivered(error: KafkaError | None, message: Message) -> None:
             with self._changed:
                 if error is None:
-                    self.acknowledged[partition][message.offset()] = number
+                    self.acknowledged[partition][present(message.offset())] = number
                 else:
                     self.refused.append(error)
                 self._changed.notify_all()
@@ -148,7 +148,7 @@ def read_all(bootstrap: str, partitions: Iterable[Partition]) -> Stored:
             number = int(present(message.value()).split(b" ", 1)[0])
             assert message.key() == key_of(number)
             assert message.offset() not in numbers[partition]
-            numbers[partition][message.offset()] = number
+            numbers[partition][present(message.offset())] = number
     starts = {
         partition: consumer.get_watermark_offsets(TopicPartition(*partition), 30, cached=False)[0]
         for partition in numbers

@@ -36,9 +36,9 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     manager.open()
     for log in manager.load():
         log.config = CONFIG
-    log = manager.get("letters", 0)
-    assert log is not None
-    write_log(log)
+    written = manager.get("letters", 0)
+    assert written is not None
+    write_log(written)
     manager.close()
     assert len(bases(place / "data")) > 3
     return place / "data"
@@ -195,14 +195,14 @@ REFUSED: dict[str, tuple[Break, str, str]] = {
     "a segment that is missing": (lose_a_segment, f"{LOG}/", "a segment is missing; put its files back"),
     "two segments that overlap": (overlap, f"{LOG}/", "two segments have the same offsets; move that one away"),
     "a file in the place of a log": (
-        lambda data: (shutil.rmtree(data / LOG), (data / LOG).write_text("")),
+        lambda data: (shutil.rmtree(data / LOG), (data / LOG).write_text("")),  # type: ignore[func-returns-value]  # called for its effect
         f"{LOG} is a file", "put that back, or move the file away",
     ),
     "a directory in the place of a segment": (
         segment_as_directory, f"{LOG}/", ".log is a directory, and has the name of a log's file: put that back",
     ),
     "a directory in the place of an index": (
-        lambda data: ((data / LOG / f"{0:020d}.index").unlink(), (data / LOG / f"{0:020d}.index").mkdir()),
+        lambda data: ((data / LOG / f"{0:020d}.index").unlink(), (data / LOG / f"{0:020d}.index").mkdir()),  # type: ignore[func-returns-value]  # called for its effect
         f"{LOG}/{0:020d}.index is a directory", "put that back, or move it away",
     ),
     "a log start behind the end": (
@@ -210,7 +210,7 @@ REFUSED: dict[str, tuple[Break, str, str]] = {
         "log-start-offset-checkpoint", "correct that line",
     ),
     "a file in its place": (
-        lambda data: (shutil.rmtree(data), data.write_text("")),
+        lambda data: (shutil.rmtree(data), data.write_text("")),  # type: ignore[func-returns-value]  # called for its effect
         "data is a file", "not a directory",
     ),
 }  # fmt: skip

@@ -4,6 +4,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -107,7 +108,8 @@ def create_topic(bootstrap: str, name: str) -> ErrorCode:
 
 def stored(bootstrap: str) -> dict[int, bytes]:
     """Return the value at each offset."""
-    client, found = RawClient(bootstrap), {}
+    client = RawClient(bootstrap)
+    found: dict[Any, Any] = {}
     while True:
         partition = FetchRequest.Topic.Partition(partition=0, fetch_offset=len(found), partition_max_bytes=1 << 20)
         topics = [FetchRequest.Topic(topic=TOPIC, partitions=[partition])]

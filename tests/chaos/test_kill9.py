@@ -57,7 +57,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Killed]:
     """Kill and restart a broker KILLS times under a workload; let that finish, read all, and stop the broker."""
     amid_passes = 0
     with BrokerProcess(tmp_path_factory.mktemp("kill9"), SETTINGS) as broker:
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap} | SILENT)
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap} | SILENT)  # type: ignore[arg-type]  # a dict's values are invariant
         for created in admin.create_topics(TOPICS).values():
             created.result(30)
         moments = itertools.cycle([amid_a_pass, after_a_pass, at_once])

@@ -39,7 +39,7 @@ def produce_until(group: Group, rounds: Rounds, shown: Callable[[set[str | None]
     """Produce rounds, each after the last was seen or given up, until one is seen as ``shown`` says."""
     for _ in range(int(STEP_TIMEOUT_S / 0.5)):
         values = rounds.produce()
-        if group.wait_for(lambda values=values: shown(values), 0.5):
+        if group.wait_for(lambda values=values: shown(values), 0.5):  # type: ignore[misc]  # a lambda with a default has no inferred type
             return
         if all(member.ended is not None for member in group.members):
             break

@@ -140,7 +140,7 @@ class TestCluster:
         assert outcome(admin.create_acls([rule])) == KafkaError.SECURITY_DISABLED
 
     def test_nobody_has_scram_credentials(self, admin: AdminClient) -> None:
-        assert admin.describe_user_scram_credentials(None).result(30) == {}
+        assert admin.describe_user_scram_credentials(None).result(30) == {}  # type: ignore[union-attr]  # of a type that is known here
 
 
 class TestTopics:

@@ -119,8 +119,8 @@ class Admin:
         replica = TopicPartitionReplica(TOPIC, 0, 1)
         result = self._client.alter_replica_log_dirs({replica: to})
         assert result[replica].errno == 0
-        result: str = to
-        return result
+        moved_to: str = to
+        return moved_to
 
 
 def write_until_moved(writer: Writer, admin: Admin, target: str) -> None:

@@ -34,7 +34,7 @@ def series(log: Path) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
 
 def test_a_scraper_sees_what_a_client_did(broker: BrokerProcess) -> None:
     client = {"bootstrap.servers": broker.bootstrap}
-    admin = AdminClient(client)
+    admin = AdminClient(client)  # type: ignore[arg-type]  # a dict's values are invariant
     admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(30)
     producer = Producer(client)
     for number in range(SENT):

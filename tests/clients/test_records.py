@@ -64,7 +64,7 @@ def mixed(broker: BrokerProcess) -> tuple[str, list[Record]]:
                 record.value,
                 record.key,
                 timestamp=record.timestamp,
-                headers=[*map(tuple, record.headers)],
+                headers=[*map(tuple, record.headers)],  # type: ignore[list-item]  # only this comes here
             )
             sent.append(record)
         assert producer.flush(30) == 0

@@ -4,6 +4,7 @@ import signal
 import time
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from protocol.api import ApiKey
 from protocol.errors import DecodeError, ErrorCode
@@ -22,7 +23,8 @@ ERRORS = {ErrorCode.CORRUPT_MESSAGE, ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.OF
 
 def read(client: RawClient, topic: str) -> tuple[ErrorCode, list[bool]]:
     """Fetch a topic from its start to its end; return the error it ended with, and of each batch if it is whole."""
-    offset, seen = 0, []
+    offset = 0
+    seen: list[Any] = []
     for _ in range(50):
         partition = FetchRequest.Topic.Partition(partition=0, fetch_offset=offset, partition_max_bytes=300)
         topics = [FetchRequest.Topic(topic=topic, partitions=[partition])]

@@ -60,7 +60,7 @@ def replay(seed: int) -> int:
 
 def with_atheris(arguments: list[str]) -> None:
     """Let atheris look for frames, with its own options and corpus."""
-    import atheris  # type: ignore[import-not-found]
+    import atheris
 
     with tempfile.TemporaryDirectory() as directory:
         broker = HostileBroker(directory)

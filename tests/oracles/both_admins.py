@@ -62,7 +62,7 @@ class Both:
         names = [name for cls in type(value).__mro__ for name in getattr(cls, "__slots__", ())]
         return {name: self._plain(getattr(value, name)) for name in names if name not in NOT_COMPARED}
 
-    def create(self, partitions: int = 1, **configs: str) -> str:
+    def create(self, partitions: int = 1, **configs: Any) -> str:
         """Create a topic in both, and wait until Kafka serves it too."""
         name = f"t{next(NAMES)}"
         topics = [counted(name, partitions, **configs)]

@@ -152,7 +152,7 @@ class BothControllers:
         code, answer = self._decide(
             partial(broker_heartbeat, request=request(ours), settings=self._ours.settings, may_stop=may_stop)
         )
-        our_answer = (code, answer.is_caught_up, answer.is_fenced, answer.should_shut_down) if answer else (code,)
+        our_answer: Any = (code, answer.is_caught_up, answer.is_fenced, answer.should_shut_down) if answer else (code,)
 
         def ask() -> tuple[Any, ...]:
             told = self._controller.call(ApiKey.BROKER_HEARTBEAT, 1, **_fields(request(kafkas)))

@@ -97,14 +97,15 @@ class Writer:
             for topic in ("codecs", "stamped", "deleted"):
                 for record in range(number % 3 + 1):
                     key, value = f"key-{number}" if record else None, f"{number}-{record} " * 20
-                    producer.produce(topic, None if record == 2 else value, key, headers=headers)
-            for key in range(number, number + 3):
-                producer.produce("compacted", f"{number}-{key} " * 10 if key % 5 else None, f"key-{key % 20}")
+                    producer.produce(topic, None if record == 2 else value, key, headers=headers)  # type: ignore[arg-type]  # only this comes here
+            for kept in range(number, number + 3):
+                producer.produce("compacted", f"{number}-{kept} " * 10 if kept % 5 else None, f"key-{kept % 20}")
             producer.flush(TIMEOUT_S)
 
     def transactions(self, topic: str, steps: str) -> None:
         """Take steps such as `a+ b+ a! b~`: write in a transaction of that producer, commit it, abort it."""
-        for name, action in steps.split():
+        for step in steps.split():
+            name, action = tuple(step)
             producer = self._transactional.get(topic + name) or self._begin(topic + name)
             if action == "+":
                 for record in range(3):

@@ -161,7 +161,7 @@ class TestCreatePartitions:
                 Topic(
                     name=name,
                     count=total,
-                    assignments=assignments and [Topic.Assignment(broker_ids=brokers) for brokers in assignments],
+                    assignments=assignments and [Topic.Assignment(broker_ids=brokers) for brokers in assignments],  # type: ignore[arg-type]  # only this comes here
                 )
                 for name, total, assignments in topics
             ],
@@ -340,7 +340,7 @@ def test_acls(both: Both, version: int) -> None:
 
 @pytest.mark.parametrize("users", [None, [], ["me"], ["me", "me", "you", ""]], ids=str)
 def test_scram_credentials(both: Both, users: list[str] | None) -> None:
-    asked = users and [DescribeUserScramCredentialsRequest.User(name=user) for user in users]
+    asked = None if users is None else [DescribeUserScramCredentialsRequest.User(name=user) for user in users]
     both.same(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, users=asked)
 
 
@@ -351,7 +351,8 @@ def test_delegation_tokens(both: Both, version: int) -> None:
     owner = {"owner_principal_type": "User", "owner_principal_name": "me"}
     for whose in ({}, owner) if version >= 3 else ({},):
         both.same(ApiKey.CREATE_DELEGATION_TOKEN, version, renewers=renewers, max_lifetime_ms=-1, **whose)
-    for owners in (None, []):
+    neither: tuple[None, list[Any]] = (None, [])
+    for owners in neither:
         both.same(ApiKey.DESCRIBE_DELEGATION_TOKEN, version, owners=owners)
     if version in APIS[ApiKey.RENEW_DELEGATION_TOKEN].versions:
         both.same(ApiKey.RENEW_DELEGATION_TOKEN, version, hmac=b"token", renew_period_ms=1)

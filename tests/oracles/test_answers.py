@@ -192,11 +192,11 @@ class TestProduce:
     def test_every_version(self, both: Both, version: int) -> None:
         topic = both.create()
         for acks in (1, -1):
-            both.produce(topic, batch([(b"k", b"1"), (b"k", b"2")]), version, acks=acks)
-        both.produce(topic, batch(), version, index=5)
-        both.produce(MISSING, batch(), version)
-        both.produce(topic, batch(), version, acks=2)
-        both.produce(topic, batch(compression=Compression.ZSTD), version)
+            both.produce(topic, bytes(batch([(b"k", b"1"), (b"k", b"2")])), version, acks=acks)
+        both.produce(topic, bytes(batch()), version, index=5)
+        both.produce(MISSING, bytes(batch()), version)
+        both.produce(topic, bytes(batch()), version, acks=2)
+        both.produce(topic, bytes(batch(compression=Compression.ZSTD)), version)
 
     @pytest.mark.parametrize(
         "refused",

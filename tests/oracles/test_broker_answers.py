@@ -41,7 +41,7 @@ def both(server: BothControllers) -> Iterator[BothControllers]:
     server.leave_all()
 
 
-OTHER_INCARNATION = {"incarnation_id": b"another" + bytes(9)}
+OTHER_INCARNATION: dict[str, Any] = {"incarnation_id": b"another" + bytes(9)}
 
 
 class TestRegistration:

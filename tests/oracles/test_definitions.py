@@ -74,7 +74,7 @@ def theirs(fields: list[dict[str, Any]], valid: range, commons: dict[str, Any]) 
     """Return the fields of a definition that exist in any of the `valid` versions, in the form of `described`."""
     result = []
     for field in fields:
-        existing = versions(field.get("versions", field.get("taggedVersions")))
+        existing = versions(field.get("versions", field.get("taggedVersions")))  # type: ignore[arg-type]  # only this comes here
         if not both(valid, existing):
             continue
         kind = field["type"]

@@ -135,7 +135,7 @@ class Reader(RuleBasedStateMachine):
                 self.knows_everything(index, read, answered.get(index), take=take)
 
     def ask(self, wanted: list[Wanted], forgotten: list[int], **fields: Any) -> Any:
-        topic = {"topic": "t", "topic_id": self.topic_id}
+        topic: dict[str, Any] = {"topic": "t", "topic_id": self.topic_id}
         return self.node.answer(
             ApiKey.FETCH,
             self.version,

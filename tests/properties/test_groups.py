@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from random import Random
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -132,8 +133,8 @@ class Cluster:
         self.settings = GroupSettings(max_size=5)
         self.timers = Timers()
         self.shard = Shard(0)
-        self.log: list = []
-        self.held: list = []
+        self.log: list[Any] = []
+        self.held: list[Any] = []
         self.holding = False
         self.failing = False
         self.clients: list[Client] = []
@@ -172,7 +173,8 @@ class Cluster:
             self.check()
 
     def give(self, answer: Answer) -> None:
-        client, number = answer.to  # type: ignore[misc]
+        to: Any = answer.to  # what `ask` handed in
+        client, number = to
         self.answers[number] += 1
         assert self.answers[number] == 1, "answered twice"
         if client.alive and client.waits_for == number:

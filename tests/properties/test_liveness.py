@@ -34,7 +34,8 @@ class Model:
 
     def ends_ms(self, broker_id: int) -> int:
         """Return when the session of a broker ends that is heard no more."""
-        ends, connections = 0, set()
+        ends = 0
+        connections: set[Any] = set()
         for at_ms, event in self.log:
             match event:
                 case ("lead",):
@@ -74,13 +75,13 @@ def test_sessions_end_when_the_rules_say(steps: list[tuple[Any, ...]]) -> None:
                 return until_ms
             gone = liveness.expired(due_ms)
             assert set(gone) == {broker_id for broker_id, ends_ms in living.items() if ends_ms == due_ms}
-            cluster.apply(lambda image, gone=gone: fence_brokers(image, gone, cluster.settings))
+            cluster.apply(lambda image, gone=gone: fence_brokers(image, gone, cluster.settings))  # type: ignore[misc]  # a lambda with a default has no inferred type
             liveness.apply(cluster.image, due_ms)
             assert not set(liveness.alive(due_ms)) & set(gone)
             for broker_id in gone:
                 epoch = cluster.add_broker(broker_id, fenced=True)
                 liveness.apply(cluster.image, due_ms)
-                cluster.apply(lambda image, broker_id=broker_id, epoch=epoch: unfence_broker(image, broker_id, epoch))
+                cluster.apply(lambda image, broker_id=broker_id, epoch=epoch: unfence_broker(image, broker_id, epoch))  # type: ignore[misc]  # a lambda with a default has no inferred type
                 liveness.apply(cluster.image, due_ms)
                 model.note(due_ms, "begin", broker_id)
 

@@ -128,8 +128,8 @@ def test_a_snapshot_and_the_log_around_it_equal_a_full_scan(
     full, log = play(actions)
     cut = min(cut, len(log))
     before = ProducerState()
-    for entry in log[:cut]:
-        before.update(*entry)
+    for logged, marker in log[:cut]:
+        before.update(logged, marker)
 
     restored = decode_snapshot(encode_snapshot(before), before.end_offset)
     restored.refill(batch for batch, _ in log[max(0, cut - back) : cut])
@@ -140,8 +140,8 @@ def test_a_snapshot_and_the_log_around_it_equal_a_full_scan(
         ]
 
     restored.refill(batch for batch, _ in log[:cut])
-    for entry in log[cut:]:
-        restored.update(*entry)
+    for logged, marker in log[cut:]:
+        restored.update(logged, marker)
     full.high_watermark_moved(full.end_offset)
     restored.high_watermark_moved(full.end_offset)
     assert contents(restored) == contents(full)

@@ -45,7 +45,7 @@ def test_the_oldest_segments_that_may_go(
     segments = [Aged(number * 10, *shape) for number, shape in enumerate(shapes)]
     ends = [segment.base_offset + 10 for segment in segments]
     found = deletable(
-        segments,
+        segments,  # type: ignore[arg-type]  # stands in for it
         LogConfig(retention_ms=retention_ms, retention_bytes=retention_bytes, cleanup_policy=frozenset(policy)),
         now_ms=NOW_MS,
         log_start_offset=start,

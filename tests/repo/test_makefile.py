@@ -104,7 +104,7 @@ def test_one_command_in_a_fresh_clone_ends_with_a_broker(installer: str, tmp_pat
         name: value for name, value in os.environ.items() if name not in ("VIRTUAL_ENV", "PYTHONPATH", "MAKEFLAGS")
     }
     with subprocess.Popen(make, cwd=clone, env={**clean, "PATH": path}, stdout=subprocess.PIPE, text=True) as broker:
-        said = [present(broker.stdout).readline(), broker.stdout.readline()]
+        said = [present(broker.stdout).readline(), present(broker.stdout).readline()]
         assert said[0] == "installing requirements/run.txt into .venv ...\n"
         assert said[1].startswith("ready: 127.0.0.1:")
         (child,) = (int(pid) for pid in Path(f"/proc/{broker.pid}/task/{broker.pid}/children").read_text().split())

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ class Nodes:
     def __init__(self, folder: Path) -> None:
         (self._settings,) = re.findall(r"```properties\n(.*?)```", PAGE, re.DOTALL)
         self._folder = folder
-        self._ports = {}
+        self._ports: dict[Any, Any] = {}
         with ExitStack() as bound:
             for address in re.findall(r"host-\d:9093", self._settings) + [f"host-{node}:9092" for node in NODES]:
                 one = bound.enter_context(socket.socket())

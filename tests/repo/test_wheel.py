@@ -46,8 +46,8 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     venv.create(environment, with_pip=uv is None)
     python = environment / "bin" / "python"
     install = [uv, "pip", "install", "--python", python] if uv else [python, "-m", "pip", "install"]
-    run(*install, "--quiet", "--require-hashes", "-r", ROOT / "requirements/run.txt", cwd=environment)
-    run(*install, "--quiet", "--no-deps", wheel, cwd=environment)
+    run(*install, "--quiet", "--require-hashes", "-r", ROOT / "requirements/run.txt", cwd=environment)  # type: ignore[arg-type]  # of a type that is known here
+    run(*install, "--quiet", "--no-deps", wheel, cwd=environment)  # type: ignore[arg-type]  # of a type that is known here
     return environment / "bin"
 
 
@@ -88,11 +88,11 @@ def test_no_link_of_the_description_is_dead_on_a_package_index(tmp_path: Path, m
     assert link.search((ROOT / "README.md").read_text(encoding="utf-8"))
     monkeypatch.delenv("BARNABAS_PROJECT_URL", raising=False)
     unpublished = metadata_of(tmp_path / "unpublished")
-    assert not link.search(unpublished.get_payload())
+    assert not link.search(str(unpublished.get_payload()))
     assert "docs/OPERATIONS.md has brokers" in unpublished.get_payload()
     monkeypatch.setenv("BARNABAS_PROJECT_URL", "https://example.org/o/barnabas/")
     published = metadata_of(tmp_path / "published")
-    assert not link.search(published.get_payload())
+    assert not link.search(str(published.get_payload()))
     assert "(https://example.org/o/barnabas/blob/main/docs/OPERATIONS.md)" in published.get_payload()
     assert published.get_all("Project-URL") == [
         "Repository, https://example.org/o/barnabas",
@@ -135,7 +135,7 @@ def test_a_broker_serves_whatever_modules_its_user_has(installed: Path, tmp_path
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     barnabas = installed / "barnabas"
     command = [barnabas, "serve", "--listen", "127.0.0.1:0", "--data-dir", "data", "--topic", "letters:2"]
-    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) as broker:
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) as broker:  # type: ignore[arg-type]  # of a type that is known here
         try:
             ready = present(broker.stdout).readline()
             assert ready.startswith("ready: 127.0.0.1:")
@@ -152,7 +152,7 @@ def test_a_broker_serves_whatever_modules_its_user_has(installed: Path, tmp_path
 def test_the_installed_commands_write_and_read_every_codec(installed: Path, tmp_path: Path) -> None:
     barnabas = installed / "barnabas"
     serve = [barnabas, "serve", "--listen", "127.0.0.1:0", "--ephemeral"]
-    with subprocess.Popen(serve, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as broker:
+    with subprocess.Popen(serve, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as broker:  # type: ignore[arg-type]  # of a type that is known here
         try:
             environment = {**os.environ, "BARNABAS_BROKERS": present(broker.stdout).readline().split()[1]}
             lines = {codec: f"{codec * 100}\n" for codec in ("gzip", "snappy", "lz4", "zstd")}

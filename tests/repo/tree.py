@@ -36,8 +36,8 @@ def runtime_nodes(tree: ast.AST) -> Iterator[ast.AST]:
             yield from runtime_nodes(node)
         return
     yield tree
-    for node in ast.iter_child_nodes(tree):
-        yield from runtime_nodes(node)
+    for child in ast.iter_child_nodes(tree):
+        yield from runtime_nodes(child)
 
 
 @functools.cache

@@ -167,7 +167,7 @@ class TopicAdministrator:
 
     async def serve_at_once(self) -> None:
         """Make a topic, when everything works, that can be used as soon as that is answered (rule 26)."""
-        self.client.loop = asyncio.get_running_loop()
+        self.client.loop = asyncio.get_running_loop()  # type: ignore[assignment]  # a simulated one, as all here
         self.client.drop_links()
         topic = await create_topic(self.client, f"{self._name}-at-once", 3, self._replicas, {})
         for index in range(topic.partitions):

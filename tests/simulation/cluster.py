@@ -81,9 +81,9 @@ class World:
         """Return the newest leader epoch of a partition if a broker leads in it and knows so, -1 if not."""
         host, state = self.host_at(address), self.newest and self.newest.partition(topic, index)
         replica = host.broker.replicas.find_named(topic, index) if host.broker is not None else None
-        if state is None or replica is None or state.leader != host.node_id:
+        if state is None or replica is None or state.leader != host.node_id:  # type: ignore[union-attr]  # of a type that is known here
             return -1
-        return state.leader_epoch if replica.leader_epoch == state.leader_epoch else -1
+        return state.leader_epoch if replica.leader_epoch == state.leader_epoch else -1  # type: ignore[union-attr]  # of a type that is known here
 
     @staticmethod
     def random_of(seed: int, name: str) -> Random:
@@ -292,7 +292,9 @@ class Tracebacks(logging.Handler):
             violation.__cause__ = record.exc_info[1]
             self.world.report(violation)
         elif NO_PROGRESS in record.getMessage():
-            self.world.report(Violation(f"a busy loop between two brokers: {record.getMessage()}"))
+            self.world.report(
+                Violation(Invariant.NO_BUSY_LOOP, f"a busy loop between two brokers: {record.getMessage()}")
+            )
 
 
 @contextmanager

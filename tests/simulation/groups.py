@@ -82,9 +82,9 @@ class Committer:
         code = ErrorCode(answer.topics[0].partitions[0].error_code)
         if code is not ErrorCode.NONE:
             known.lost.add(offset)
-            known = is_waited_out(self.client.world, code)
+            expected = is_waited_out(self.client.world, code)
             self.client.world.check(
-                Invariant.GROUP_ANSWERS, known, f"{self.client.name} got {code.name} for an OffsetCommit"
+                Invariant.GROUP_ANSWERS, expected, f"{self.client.name} got {code.name} for an OffsetCommit"
             )
             self.client.forget()
             return False
@@ -110,9 +110,9 @@ class Committer:
         [group] = answer.groups
         code = ErrorCode(group.error_code)
         if code is not ErrorCode.NONE:
-            known = is_waited_out(self.client.world, code)
+            expected = is_waited_out(self.client.world, code)
             self.client.world.check(
-                Invariant.GROUP_ANSWERS, known, f"{self.client.name} got {code.name} for an OffsetFetch"
+                Invariant.GROUP_ANSWERS, expected, f"{self.client.name} got {code.name} for an OffsetFetch"
             )
             self.client.forget()
             return False
@@ -156,8 +156,8 @@ class Member:
         waited_out = is_waited_out(self.client.world, error)
         if waited_out:
             self.client.forget()
-        known = error is ErrorCode.NONE or error in _REJOIN or waited_out
-        self.client.world.check(Invariant.GROUP_ANSWERS, known, f"{self.client.name} got {error.name} for a {what}")
+        expected = error is ErrorCode.NONE or error in _REJOIN or waited_out
+        self.client.world.check(Invariant.GROUP_ANSWERS, expected, f"{self.client.name} got {error.name} for a {what}")
         return error is ErrorCode.NONE
 
     async def _life(self) -> None:

@@ -144,11 +144,11 @@ class Invariants:
         newest = self._world.newest
         state = newest and newest.partition(partition.topic, partition.index)
         topic = newest and newest.topic(partition.topic)
-        if newest is None or state is None or topic is None or topic.topic_id != partition.topic_id:
+        if newest is None or state is None or topic is None or topic.topic_id != partition.topic_id:  # type: ignore[union-attr]  # of a type that is known here
             return False
         known = newest.brokers.get(host.node_id)
         epoch = -1 if host.broker is None else host.broker.broker_epoch
-        return host.node_id in state.isr and known is not None and known.epoch == epoch
+        return host.node_id in state.isr and known is not None and known.epoch == epoch  # type: ignore[union-attr]  # of a type that is known here
 
     def _check_cut(self, host: Host, partition: Partition, name: str) -> None:
         known = self._committed.get((id_of(host), partition.topic_id, partition.index))
@@ -180,7 +180,7 @@ class Invariants:
                 f"{name} is committed up to {log.high_watermark}, and synced up to {synced}",
             )
         state = self._world.newest and self._world.newest.partition(partition.topic, partition.index)
-        if state is None or state.partition_epoch > partition.partition_epoch:
+        if state is None or state.partition_epoch > partition.partition_epoch:  # type: ignore[union-attr]  # of a type that is known here
             return
         for other in host.cluster:
             if other is host or other.broker is None or other.state in ("off", "failed"):

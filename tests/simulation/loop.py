@@ -78,7 +78,7 @@ class Schedule:
 
     def loop(self, name: str) -> Loop:
         """Return a loop for a new process, whose `name` is its host's."""
-        loop = Loop(self, name, len(self.loops))
+        loop = Loop(self, name, len(self.loops))  # type: ignore[abstract]  # only what brokers and clients use
         self.loops.append(loop)
         return loop
 
@@ -219,14 +219,14 @@ class Loop(asyncio.AbstractEventLoop):
 
     call_soon_threadsafe = call_soon  # type: ignore[assignment]
 
-    def call_later(
+    def call_later(  # type: ignore[override]
         self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
-    ) -> asyncio.TimerHandle:  # type: ignore[override]
+    ) -> asyncio.TimerHandle:
         return self.call_at(self.schedule.now + delay, callback, *args, context=context)
 
-    def call_at(
+    def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
-    ) -> asyncio.TimerHandle:  # type: ignore[override]
+    ) -> asyncio.TimerHandle:
         handle = asyncio.TimerHandle(when, callback, args, self, context or copy_context())
         if not self.dead:
             self.schedule.add_timer(handle, self)

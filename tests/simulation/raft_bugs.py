@@ -7,6 +7,7 @@ and replayed by `test_raft_cluster.py`.
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 from controller import raft_answering
 from controller.raft import RaftNode
@@ -56,7 +57,7 @@ def forgets_epochs(plant: Planter) -> None:
     """The epoch is not loaded after a restart."""
     begin = RaftNode.__init__
 
-    def forgetful(self, node_id, voters, _state, **others) -> None:
+    def forgetful(self: RaftNode, node_id: int, voters: Any, _state: QuorumState, **others: Any) -> None:
         begin(self, node_id, voters, QuorumState(), **others)
 
     plant.setattr(RaftNode, "__init__", forgetful)
@@ -120,7 +121,7 @@ def counts_what_is_not_synced(plant: Planter) -> None:
     """A leader counts its own entries before they are synced."""
     append = Member._append
 
-    def stored_at_once(self: Member, records):
+    def stored_at_once(self: Member, records: Any) -> Any:
         entry = append(self, records)
         present(self._leadership).count_own(entry.next_offset)
         return entry
@@ -182,7 +183,7 @@ def compares_offsets_alone(plant: Planter) -> None:
     """A leader compares the offsets of a follower, and not the epochs."""
     compare = RaftLog.compare
 
-    def without_epochs(self: RaftLog, end_offset: int, end_epoch: int):
+    def without_epochs(self: RaftLog, end_offset: int, end_epoch: int) -> Any:
         different = compare(self, end_offset, end_epoch)
         return None if isinstance(different, EpochEnd) and end_offset <= self.end_offset else different
 
@@ -193,7 +194,7 @@ def keeps_epochs_behind_a_snapshot(plant: Planter) -> None:
     """A log that begins behind a snapshot keeps the epochs of its former entries."""
     begin_behind = RaftLog.begin_behind
 
-    def with_epochs(self: RaftLog, snapshot) -> None:
+    def with_epochs(self: RaftLog, snapshot: Any) -> None:
         epochs, starts = self._epochs, self._starts
         begin_behind(self, snapshot)
         self._epochs, self._starts = epochs, starts

@@ -147,8 +147,8 @@ class RaftCluster:
         member.raft = None
         for other in self.members.values():
             for request in [request for request in other.waiting.values() if request.to == member.node_id]:
-                self.at(self.random.randrange(5), lambda r=request, o=other: self.answered(o, r, None), other)
-            self.at(GRACE_MS + self.random.randrange(50), lambda o=other: self._found_gone(o, member), other)
+                self.at(self.random.randrange(5), lambda r=request, o=other: self.answered(o, r, None), other)  # type: ignore[misc]  # a lambda with a default has no inferred type
+            self.at(GRACE_MS + self.random.randrange(50), lambda o=other: self._found_gone(o, member), other)  # type: ignore[misc]  # a lambda with a default has no inferred type
 
     def _found_gone(self, other: Member, gone: Member) -> None:
         if gone.raft is None:
@@ -242,7 +242,7 @@ class RaftCluster:
         elif target.paused_until > self.now_ms:
             self.at(target.paused_until - self.now_ms, lambda: self._arrive(token, message))
         else:
-            self.step(target, Asked(token, message))
+            self.step(target, Asked(token, message))  # type: ignore[arg-type]  # only this comes here
 
     def _answer(self, member: Member, answer: Answer) -> None:
         token: Any = answer.token
@@ -381,7 +381,7 @@ VERSIONS = {52: 2, 53: 1, 54: 1, 1: 18, 59: 1}
 
 def over_the_wire(message: Message) -> Message:
     """Return what arrives."""
-    version = VERSIONS[type(message).API_KEY]
+    version = VERSIONS[present(type(message).API_KEY)]
     return type(message).decode(message.encode(version), version)
 
 

@@ -46,7 +46,7 @@ class RaftFiles(RaftDisk):
         self.log = MetadataLog.open(disk, directory, None, config=CONFIG, now_ms=0)
 
     @property
-    def quorum_state(self) -> QuorumState | None:  # type: ignore[override]
+    def quorum_state(self) -> QuorumState | None:
         return self.state
 
     @quorum_state.setter
@@ -56,7 +56,7 @@ class RaftFiles(RaftDisk):
             self.log.write_quorum_state(state, VOTERS, 0)
 
     def epochs(self) -> list[tuple[int, int]]:
-        epochs = [tuple(entry) for entry in self.log.epochs]
+        epochs = [(entry[0], entry[1]) for entry in self.log.epochs]
         assert epochs == super().epochs()
         return epochs
 

@@ -158,7 +158,8 @@ class Nodes:
             for answer in ready.answers:
                 if answer.read is not None:
                     self.disks[node_id].fill_in(answer.response, answer.read)
-                source, request = answer.token
+                token: Any = answer.token  # what `_send` handed in
+                source, request = token
                 self._tell_vote(node_id, request, answer.response)
                 if (node_id, source) not in self.cut:
                     self._end(source, request, answer.response)
@@ -207,7 +208,7 @@ class Nodes:
         if request.to not in self.nodes:
             self._end(node_id, request, None)
         elif (node_id, request.to) not in self.cut:
-            self.nodes[request.to].step(Asked((node_id, request), request.message), self.now_ms)
+            self.nodes[request.to].step(Asked((node_id, request), request.message), self.now_ms)  # type: ignore[arg-type]  # only this comes here
             self._arriving.append(request.to)
 
     def _end(self, node_id: int, request: Request, response: Any) -> None:

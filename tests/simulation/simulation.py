@@ -153,7 +153,7 @@ class Simulation:
     def _begin(self, client: Client, actor: Producer | Consumer | TopicAdministrator | object) -> asyncio.Future[None]:
         """Let an actor work in its own process; return what is done when it has come to its end."""
         done: asyncio.Future[None] = self._fate.create_future()
-        task = client.loop.create_task(actor.run())  # type: ignore[attr-defined]
+        task = client.loop.create_task(actor.run())  # type: ignore[union-attr]  # of a type that is known here
 
         def ended(task: asyncio.Task[None]) -> None:
             if not task.cancelled() and (error := task.exception()) is not None:
@@ -206,7 +206,7 @@ class Simulation:
         administrators = [TopicAdministrator(self._client("admin"), replicas)]
         deleters = [RecordsAdministrator(self._client("deleter"), history, random.choice(steady))]
         actors = (*producers, *consumers, *committers, *members, *administrators, *deleters)
-        working = [self._begin(actor.client, actor) for actor in actors]
+        working = [self._begin(actor.client, actor) for actor in actors]  # type: ignore[attr-defined]  # of a type that is known here
         usual_pause_s = random.choice((0.2, 0.5, 1.5) if world.clustered else (0.3, 1.0, 3.0))
         faults = Faults(world, ("c1", "c2"), usual_pause_s)
         await faults.run()

@@ -74,6 +74,7 @@ class Invariant(Enum):
 
     # Of processes, and of the run
     NO_TRACEBACK = "no traceback in the log, no exception in the loop"
+    NO_BUSY_LOOP = "no two brokers exchange requests that change nothing"
     STARTS = "a broker starts"
     STOPS_IN_ORDER = "a broker stops in order, and leaves no task"
     CLIENTS_END = "no client fails"

@@ -1,6 +1,7 @@
 """The job's transforms on frames of a few rows, and the job itself against a real broker."""
 
 from datetime import UTC, date, datetime
+from typing import Any
 
 import pytest
 from pyspark.sql import Row, SparkSession
@@ -88,7 +89,7 @@ def test_the_oracle_agrees_with_a_calculation_by_hand() -> None:
         {"time_hour": hour, "minute": "7", "origin": "EWR", "carrier": "UA", "dep_delay": "-2", "tailnum": None},
     ]
     planes: list[dict[str, str | None]] = [{"tailnum": "N1", "seats": "100"}]
-    assert check.expected(rows, planes) == {("2013-05-01", "EWR", "UA"): [2, 1, 8, 100, 1]}
+    assert check.expected(rows, planes) == {("2013-05-01", "EWR", "UA"): [2, 1, 8, 100, 1]}  # type: ignore[arg-type]  # of a type that is known here
 
 
 @pytest.mark.parametrize(
@@ -99,6 +100,6 @@ def test_the_oracle_agrees_with_a_calculation_by_hand() -> None:
         ([(("d", "o", "c"), [1])] * 2, "has d/o/c twice"),
     ],
 )
-def test_the_check_names_what_is_missing_wrong_or_there_twice(found: list, complaint: str) -> None:
+def test_the_check_names_what_is_missing_wrong_or_there_twice(found: list[Any], complaint: str) -> None:
     [text] = check._complaints("Parquet", {("d", "o", "c"): [1]}, found)
     assert complaint in text

@@ -36,7 +36,7 @@ def run_tests(order: Order) -> list[Outcome]:
     command = ("go", "tool", "test2json", "-t", program, "-test.v=test2json", *options)
     # Some look for their own sources.
     sources = Path(run("go", "list", "-f", "{{.Dir}}", PACKAGE, cwd=MODULE).strip())
-    printed = run_logged(order, command, TIMEOUT_S, sources, **environment)
+    printed = run_logged(order, command, TIMEOUT_S, sources, **environment)  # type: ignore[arg-type]  # of a type that is known here
     return outcomes(printed) or nothing_told(order, printed)
 
 

@@ -9,6 +9,7 @@ import re
 import shlex
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from tests.clients.conformance.outcomes import Outcome
 from tests.clients.conformance.suite import PINS, SUITE_ITSELF, Order, nothing_told, run_logged
@@ -61,13 +62,13 @@ class Runner:
             "KAFKA_PATH": str(order.folder / "kafka"),
         }
 
-    def run(self, name: str, at_once: int, **chosen: str) -> list[Outcome]:
+    def run(self, name: str, at_once: int, **chosen: Any) -> list[Outcome]:
         """Run tests, which ``chosen`` says as the program's own variables have it."""
         folder = self._order.folder / name
         folder.mkdir()
         command = (self._built / "tests" / "test-runner", f"-p{at_once}", "-Q", "-L")
         order = self._order._replace(folder=folder)
-        printed = run_logged(order, command, TIMEOUT_S, **self._environment, **chosen)
+        printed = run_logged(order, command, TIMEOUT_S, **self._environment, **chosen)  # type: ignore[arg-type]  # keywords of several types
         return outcomes(printed) or nothing_told(order, printed)
 
     def alone(self, name: str) -> Outcome:

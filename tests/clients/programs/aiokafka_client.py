@@ -11,7 +11,7 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from aiokafka.errors import CommitFailedError, IllegalStateError, TopicAlreadyExistsError
-from exchange import (
+from exchange import (  # type: ignore[import-not-found]  # it lies beside this program, which runs as a script
     HEARTBEAT_INTERVAL_MS,
     RETENTION_ALTERED_MS,
     RETENTION_CREATED_MS,
@@ -86,7 +86,8 @@ async def admin(bootstrap: str, topic: str) -> dict[str, object]:
             [ConfigResource(ConfigResourceType.TOPIC, topic, {"retention.ms": ""})]
         )
         (_error, _message, _type, _name, ((_key, value, *_),)) = described[0].resources[0]
-        return value
+        result: str = value
+        return result
 
     created = [NewTopic(topic, 2, 1, topic_configs={"retention.ms": RETENTION_CREATED_MS})]
     await client.create_topics(created)

@@ -11,7 +11,7 @@ from confluent_kafka.admin import (
     NewPartitions,
     NewTopic,
 )
-from exchange import (
+from exchange import (  # type: ignore[import-not-found]  # it lies beside this program, which runs as a script
     HEARTBEAT_INTERVAL_MS,
     RETENTION_ALTERED_MS,
     RETENTION_CREATED_MS,
@@ -97,7 +97,7 @@ def member(bootstrap: str, topic: str, group: str, assignor: str, instance: str 
 def commit(reader: Consumer, message: Message) -> None:
     """Commit, unless a rebalance is under way: then whoever owns the partition next reads the message again."""
     try:
-        reader.commit(message, asynchronous=False)
+        reader.commit(message=message, asynchronous=False)
     except KafkaException as error:
         if error.args[0].code() not in (KafkaError.ILLEGAL_GENERATION, KafkaError.REBALANCE_IN_PROGRESS):
             raise
@@ -115,7 +115,8 @@ def admin(bootstrap: str, topic: str) -> dict[str, object]:
 
     def retention() -> str:
         described = done(client.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, topic)]))
-        return described["retention.ms"].value
+        result: str = described["retention.ms"].value
+        return result
 
     created = [NewTopic(topic, 2, 1, config={"retention.ms": RETENTION_CREATED_MS})]
     done(client.create_topics(created))

@@ -2,7 +2,7 @@
 
 from contextlib import suppress
 
-from exchange import (
+from exchange import (  # type: ignore[import-not-found]  # it lies beside this program, which runs as a script
     HEARTBEAT_INTERVAL_MS,
     RETENTION_ALTERED_MS,
     RETENTION_CREATED_MS,
@@ -88,7 +88,8 @@ def admin(bootstrap: str, topic: str) -> dict[str, object]:
 
     def retention() -> str:
         described = client.describe_configs([ConfigResource("topic", topic, ["retention.ms"])])
-        return described["topic"][topic]["retention.ms"]["value"]
+        result: str = described["topic"][topic]["retention.ms"]["value"]
+        return result
 
     created = {topic: {"num_partitions": 2, "configs": {"retention.ms": RETENTION_CREATED_MS}}}
     client.create_topics(created)

@@ -134,7 +134,7 @@ def write(path: Path, about: str, events: Iterable[Event]) -> None:
 def read(path: Path) -> tuple[dict[str, Any], list[Step]]:
     """Return the values that have names, and the steps."""
     text = path.read_text(encoding="utf-8").splitlines()
-    named = dict(match.groups() for line in text if (match := re.match(r"let (\S+) = (.+)", line)))
+    named = {match[1]: match[2] for line in text if (match := re.match(r"let (\S+) = (.+)", line))}
     return {name: _value(value) for name, value in named.items()}, list(_steps(text))
 
 

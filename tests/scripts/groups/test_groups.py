@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import random
 import re
+from typing import Any
 
 from broker.groups.group import read_subscription
 from broker.groups.records import kind_of, read_group, read_group_key, read_offset, read_offset_key
@@ -55,11 +56,11 @@ class Machine:
         self.random = random.Random(1)
         self.timers = Timers()
         self.shard = Shard(0)
-        self.log = []
+        self.log: list[Any] = []
         self.holding = False
-        self.held = []
-        self.names = {}
-        self.said = []
+        self.held: list[Any] = []
+        self.names: dict[str, str] = {}
+        self.said: list[str] = []
 
     def run(self, step: Step) -> str:
         self.said = []
@@ -71,7 +72,8 @@ class Machine:
         return MEMBER_ID.sub(lambda match: self.name(match.group()), text)
 
     def name(self, member_id: str) -> str:
-        return self.names.setdefault(member_id, f"m{len(self.names) + 1}")
+        result: str = self.names.setdefault(member_id, f"m{len(self.names) + 1}")
+        return result
 
     def member(self, name: str) -> str:
         return next((known for known, alias in self.names.items() if alias == name), name)

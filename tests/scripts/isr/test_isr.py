@@ -24,7 +24,7 @@ from storage.opening import open_log
 from storage.search import finish
 
 if TYPE_CHECKING:
-    from conftest import Script, Step
+    from tests.scripts.conftest import Script, Step
 
 US = 1
 

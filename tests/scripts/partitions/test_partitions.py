@@ -39,7 +39,7 @@ from tests.unit.controller.cluster import Cluster, directory
 from tests.unit.controller.partitions import registration, topic_of, track_eligible
 
 if TYPE_CHECKING:
-    from conftest import Script, Step
+    from tests.scripts.conftest import Script, Step
 
 
 class Machine:

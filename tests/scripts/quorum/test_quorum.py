@@ -21,6 +21,8 @@ Messages take no time. Where chance decides how long to wait, the smaller id is 
 
 from __future__ import annotations
 
+from typing import Any
+
 from protocol.errors import KafkaError
 from tests.scripts.conftest import Script, Step
 from tests.simulation.raft_nodes import Nodes
@@ -30,14 +32,15 @@ class Machine:
     """The nodes, and how far the story is told."""
 
     def __init__(self) -> None:
-        self.nodes = None
-        self.logs = {}
+        self.nodes: Any = None
+        self.logs: dict[int, Any] = {}
 
     def run(self, step: Step) -> str:
         told = getattr(self, f"do_{step.command}")(step)
         if told is None:
             told, self.nodes.told = "\n".join(self.nodes.told) or "nothing happens", []
-        return told
+        result: str = told
+        return result
 
     def do_log(self, step: Step) -> str:
         self.logs[step.int("node")] = [int(epoch) for epoch in step.list("epochs")]

@@ -13,6 +13,8 @@ first checkpoint.
 
 from __future__ import annotations
 
+from typing import Any
+
 from controller.raft import QuorumState, RaftNode
 from controller.voters import Voter, VoterSet
 from protocol.errors import KafkaError
@@ -24,11 +26,12 @@ class Machine:
     """The node, and the Ready that is being worked on."""
 
     def __init__(self) -> None:
-        self.node = None
+        self.node: Any = None
         self.ready = None
 
     def run(self, step: Step) -> str:
-        return getattr(self, "do_" + step.command)(step)
+        result: str = getattr(self, "do_" + step.command)(step)
+        return result
 
     def do_start(self, step: Step) -> str:
         voters = VoterSet([Voter(int(number), bytes(16)) for number in step.list("voters")])
@@ -59,7 +62,7 @@ class Machine:
         self.ready = self.node.ready()
         if self.ready is None:
             return "nothing"
-        lines = []
+        lines = []  # type: ignore[unreachable]  # a call has changed it since
         state = self.ready.quorum_state
         if state is not None:
             lines.append(f"store: epoch {state.epoch}, leader {state.leader_id}, voted for {state.voted_id}")

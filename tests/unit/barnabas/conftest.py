@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from confluent_kafka import Consumer
@@ -22,6 +22,7 @@ from confluent_kafka.admin import AdminClient
 
 from barnabas.__main__ import main
 from tests.broker_process import COMMAND, BrokerProcess, free_address
+from tests.typed import instance, present
 
 
 class Said(NamedTuple):
@@ -63,7 +64,7 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
         try:
             status = main()
         except SystemExit as end:  # how argparse ends
-            status = end.code
+            status = instance(int, end.code)
         printed = capsys.readouterr()
         return Said(status, printed.out, printed.err)
 
@@ -131,7 +132,8 @@ def halved_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Halved]
         with contextlib.suppress(ConnectionError):
             while time.monotonic() < deadline:
                 socket.create_connection((dead["host"], dead["port"])).close()
-        yield Halved(*(f"{one['host']}:{one['port']}" for one in (alive, dead)), led[2], led[1])
+        up, down = (f"{one['host']}:{one['port']}" for one in (alive, dead))
+        yield Halved(up, down, led[2], led[1])
 
 
 class Leaderless(NamedTuple):
@@ -155,14 +157,14 @@ def leaderless(tmp_path: Path) -> Iterator[Leaderless]:
 
 
 @contextmanager
-def _two_brokers(directory: Path, *options: str) -> Iterator[list[dict]]:
+def _two_brokers(directory: Path, *options: str) -> Iterator[list[dict[str, Any]]]:
     command = [*COMMAND, "up", "--brokers", "2", "--ephemeral", "--listen", "127.0.0.1:0", "--topic", "t:4", "--json"]
     with (
         open(directory / "log", "wb") as stderr,
         subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=stderr) as process,
     ):
         try:
-            yield json.loads(process.stdout.readline())["brokers"]
+            yield json.loads(present(process.stdout).readline())["brokers"]
         finally:
             process.terminate()
 

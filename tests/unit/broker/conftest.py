@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 import uvloop
@@ -107,7 +108,7 @@ Run = Callable[[Awaitable[None]], None]
 @pytest.fixture
 def serving() -> Serving:
     @asynccontextmanager
-    async def serving(connections: ConnectionLimits | None = None, **limits: float) -> AsyncIterator[Served]:
+    async def serving(connections: ConnectionLimits | None = None, **limits: Any) -> AsyncIterator[Served]:
         defaults = Limits(connections or ConnectionLimits(100, 100), max_request_bytes=1 << 20, max_idle_s=600.0)
         server = Server(asyncio.get_running_loop(), defaults._replace(**limits), Metrics(), clock=time.monotonic)
         script = Script()

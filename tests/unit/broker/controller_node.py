@@ -88,7 +88,10 @@ class ControllerNode:
             random=self.random,
         )
         self.to_controller = ControllerChannel(
-            self.controller, _nobody, lambda request: answer_here(self, request), self.loop
+            self.controller,
+            _nobody,
+            lambda request: answer_here(self, request),  # type: ignore[arg-type]  # stands in for Broker
+            self.loop,
         )
         self.neighbours = Neighbours(self.settings, self.loop, self.random)
         self.lately_lost = LatelyLost(self.loop.time)
@@ -149,7 +152,7 @@ class ControllerNode:
         context = RequestContext(key, version, 1, "test", 1, listener, "127.0.0.1", "User:ANONYMOUS")
         module = import_module(f"broker.handlers.{APIS[key].module}")
         answer = (
-            decide_or_forward(module, self, context, request)
+            decide_or_forward(module, self, context, request)  # type: ignore[arg-type]  # stands in for Broker
             if key in FORWARDED
             else module.handle(self, context, request)
         )

@@ -9,7 +9,7 @@ from broker.groups.coordinator import OFFSETS_TOPIC, GroupCoordinator
 from broker.groups.journal import PartitionJournal
 from broker.groups.records import kind_of, read_group, read_group_key, read_offset, read_offset_key
 from broker.groups.shard import Commit, Offset
-from broker.groups.turn import GroupSettings, Join, Leaving, Sync, Synced
+from broker.groups.turn import GroupSettings, Join, Leaving, Sync
 from protocol.api import ApiKey, response_class
 from protocol.compression import Compression
 from protocol.errors import ErrorCode, KafkaError
@@ -113,8 +113,8 @@ class GroupNode:
         return self.groups.join(request._replace(**changes))
 
     def sync(
-        self, member_id: str, generation: int, group: str = "g", *, instance: str | None = None, **told: bytes
-    ) -> asyncio.Future[object] | Synced:
+        self, member_id: str, generation: int, group: str = "g", *, instance: str | None = None, **told: Any
+    ) -> Any:
         return self.groups.sync(Sync(group, member_id, instance, generation, None, None, told.get("to", {})))
 
     def leave(self, *members: str, group: str = "g") -> Any:

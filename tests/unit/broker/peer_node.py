@@ -85,7 +85,7 @@ class Line(asyncio.Transport):
     def _arrive(self, data: bytes) -> None:
         if self.loop.silent or self.aborted:
             return
-        answer = read_parts(self.loop.node.answer(data[4:]))
+        answer = read_parts(self.loop.node.answer(data[4:]))  # type: ignore[arg-type]  # only this comes here
         if not self.aborted:
             self.protocol.get_buffer(-1)[: len(answer)] = answer
             self.protocol.buffer_updated(len(answer))

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from broker.dispatch import served_apis
@@ -20,9 +22,14 @@ CODE = ErrorCode.UNKNOWN_SERVER_ERROR
 TOPIC_ID = bytes(range(16))
 
 
+def failed(key: ApiKey, version: int, request: Message, code: ErrorCode, message: str = "") -> Any:
+    """Return a response of the type that `key` has."""
+    return error_response(key, version, request, code, message)
+
+
 def test_a_code_of_its_own_is_set() -> None:
     request = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
-    assert error_response(ApiKey.HEARTBEAT, 4, request, CODE).error_code == CODE
+    assert failed(ApiKey.HEARTBEAT, 4, request, CODE).error_code == CODE
 
 
 def test_a_produce_fails_partition_by_partition() -> None:
@@ -34,7 +41,7 @@ def test_a_produce_fails_partition_by_partition() -> None:
         ],
     )
     request = ProduceRequest(acks=-1, timeout_ms=1, topic_data=[topic])
-    (answer,) = error_response(ApiKey.PRODUCE, 13, request, CODE, "why").responses
+    (answer,) = failed(ApiKey.PRODUCE, 13, request, CODE, "why").responses
     assert answer.topic_id == TOPIC_ID
     assert [(p.index, p.error_code, p.error_message) for p in answer.partition_responses] == [
         (3, CODE, "why"),
@@ -45,53 +52,53 @@ def test_a_produce_fails_partition_by_partition() -> None:
 def test_a_fetch_before_sessions_fails_partition_by_partition() -> None:
     partition = FetchRequest.Topic.Partition(partition=4, fetch_offset=0, partition_max_bytes=1)
     request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[FetchRequest.Topic(topic="t", partitions=[partition])])
-    (answer,) = error_response(ApiKey.FETCH, 4, request, CODE).responses
+    (answer,) = failed(ApiKey.FETCH, 4, request, CODE).responses
     assert (answer.topic, answer.partitions[0].partition_index, answer.partitions[0].error_code) == ("t", 4, CODE)
-    assert error_response(ApiKey.FETCH, 12, request, CODE).error_code == CODE
+    assert failed(ApiKey.FETCH, 12, request, CODE).error_code == CODE
 
 
 def test_metadata_fails_topic_by_topic() -> None:
     request = MetadataRequest(topics=[MetadataRequest.Topic(name="a"), MetadataRequest.Topic(name="b")])
-    response = error_response(ApiKey.METADATA, 9, request, CODE)
+    response = failed(ApiKey.METADATA, 9, request, CODE)
     assert [(topic.name, topic.error_code) for topic in response.topics] == [("a", CODE), ("b", CODE)]
     assert response.brokers == []
 
 
 def test_a_null_that_only_a_request_can_say_becomes_the_default() -> None:
     asked = MetadataRequest(topics=[MetadataRequest.Topic(name=None)])
-    answer = error_response(ApiKey.METADATA, 11, asked, ErrorCode.INVALID_REQUEST)
+    answer = failed(ApiKey.METADATA, 11, asked, ErrorCode.INVALID_REQUEST)
     assert [topic.name for topic in MetadataResponse.decode(answer.encode(11), 11).topics] == [""]
 
 
 def test_metadata_of_all_topics_fails_without_topics() -> None:
-    assert error_response(ApiKey.METADATA, 9, MetadataRequest(topics=None), CODE).topics == []
+    assert failed(ApiKey.METADATA, 9, MetadataRequest(topics=None), CODE).topics == []
 
 
 def test_plain_values_become_entries() -> None:
     request = DeleteGroupsRequest(groups_names=["a", "b"])
-    results = error_response(ApiKey.DELETE_GROUPS, 2, request, CODE).results
+    results = failed(ApiKey.DELETE_GROUPS, 2, request, CODE).results
     assert [(result.group_id, result.error_code) for result in results] == [("a", CODE), ("b", CODE)]
-    request = DeleteTopicsRequest(topic_names=["t"], timeout_ms=1)
-    assert error_response(ApiKey.DELETE_TOPICS, 3, request, CODE).responses[0].name == "t"
+    topics = DeleteTopicsRequest(topic_names=["t"], timeout_ms=1)
+    assert failed(ApiKey.DELETE_TOPICS, 3, topics, CODE).responses[0].name == "t"
 
 
 def test_plain_numbers_become_entries() -> None:
     topic = OffsetFetchRequest.Topic(name="t", partition_indexes=[7])
     request = OffsetFetchRequest(group_id="g", topics=[topic])
-    (answer,) = error_response(ApiKey.OFFSET_FETCH, 1, request, CODE).topics
+    (answer,) = failed(ApiKey.OFFSET_FETCH, 1, request, CODE).topics
     assert (answer.partitions[0].partition_index, answer.partitions[0].error_code) == (7, CODE)
 
 
 def test_several_groups_fail_one_by_one() -> None:
     groups = [OffsetFetchRequest.Group(group_id=name, topics=None) for name in "ab"]
-    response = error_response(ApiKey.OFFSET_FETCH, 9, OffsetFetchRequest(groups=groups), CODE)
+    response = failed(ApiKey.OFFSET_FETCH, 9, OffsetFetchRequest(groups=groups), CODE)
     assert [(group.group_id, group.error_code) for group in response.groups] == [("a", CODE), ("b", CODE)]
 
 
 def test_the_kind_of_resource_comes_back() -> None:
     resource = DescribeConfigsRequest.Resource(resource_type=4, resource_name="1", configuration_keys=None)
     request = DescribeConfigsRequest(resources=[resource])
-    (result,) = error_response(ApiKey.DESCRIBE_CONFIGS, 4, request, CODE, "why").results
+    (result,) = failed(ApiKey.DESCRIBE_CONFIGS, 4, request, CODE, "why").results
     assert (result.resource_type, result.resource_name, result.error_message) == (4, "1", "why")
 
 
@@ -99,14 +106,14 @@ def test_the_kind_of_resource_comes_back() -> None:
 def test_every_version_of_every_served_api_can_say_that_it_failed(key: ApiKey) -> None:
     for version in range(APIS[key].min_version, APIS[key].max_version + 1):
         request = _smallest(request_class(key), version)
-        response = error_response(key, version, request, CODE, "why")
+        response = failed(key, version, request, CODE, "why")
         assert response_class(key).decode(response.encode(version), version) is not None
 
 
-def _smallest(cls, version: int) -> Message:
+def _smallest(cls: type[Message], version: int) -> Message:
     from protocol.fields import fields_of
 
-    request = object.__new__(cls)
+    request: Any = object.__new__(cls)
     for field in fields_of(cls):
         setattr(request, field.name, [] if field.is_list else field.default)
     result: Message = request

@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Never
+from typing import Any, Never
 
 import pytest
 
@@ -46,7 +46,7 @@ def test_a_chore_that_fails_is_logged_and_comes_again(run: Run, caplog: pytest.L
 
 def test_a_chore_runs_first_after_a_time_of_its_own_unless_its_interval_is_shorter(tmp_path: Path) -> None:
     node = Node(str(tmp_path))
-    times = {"sooner": [], "shorter": []}
+    times: dict[str, list[Any]] = {"sooner": [], "shorter": []}
 
     def chore(name: str) -> Callable[[], Awaitable[None]]:
         async def note() -> None:
@@ -103,7 +103,7 @@ def test_a_broken_invariant_reaches_the_loops_exception_handler(run: Run) -> Non
     async def body() -> None:
         loop = asyncio.get_running_loop()
         told = loop.create_future()
-        loop.set_exception_handler(lambda _, context: told.done() or told.set_result(context["exception"]))
+        loop.set_exception_handler(lambda _, context: told.done() or told.set_result(context["exception"]))  # type: ignore[func-returns-value]  # called for its effect
 
         async def chore() -> Never:
             raise InvariantError("the log would be corrupted")

@@ -41,7 +41,7 @@ def image(*homes: bytes, node: int = NODE) -> MetadataImage:
             adding_replicas=[],
             directories=[home],
         )
-        records.append(partition)
+        records.append(partition)  # type: ignore[arg-type]  # only this comes here
     return apply_records(MetadataImage(cluster_id="cluster"), records, offset=len(records), epoch=1)
 
 

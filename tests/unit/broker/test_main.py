@@ -49,13 +49,13 @@ def serve(
         process.communicate()
 
 
-def ready_port(process: subprocess.Popen) -> int:
+def ready_port(process: subprocess.Popen[str]) -> int:
     line = present(process.stdout).readline()
     assert line.startswith("ready: 127.0.0.1:"), present(process.stderr).read()
     return int(line.removeprefix("ready: 127.0.0.1:"))
 
 
-def stopped(process: subprocess.Popen, number: Signals = signal.SIGTERM) -> tuple[int, str, str]:
+def stopped(process: subprocess.Popen[str], number: Signals = signal.SIGTERM) -> tuple[int, str, str]:
     """Tell the broker to stop; return its status and what it wrote since the ready line."""
     process.send_signal(number)
     output, log = process.communicate(timeout=30)
@@ -141,7 +141,7 @@ def test_a_socket_that_it_inherits_is_served(place: tuple[str, str, str, str], l
         bound.bind(("127.0.0.1", 0))
         port, handed = bound.getsockname()[1], f"--socket=PLAINTEXT={bound.fileno()}"
         listeners = f"-Dlisteners=PLAINTEXT://127.0.0.1:{port}"
-        with serve(*place[2:], listeners, handed, "--loop", loop, pass_fds=[bound.fileno()]) as process:
+        with serve(*place[2:], listeners, handed, "--loop", loop, pass_fds=[bound.fileno()]) as process:  # type: ignore[arg-type]  # only this comes here
             assert ready_port(process) == port
             socket.create_connection(("127.0.0.1", port)).close()
             assert stopped(process)[0] == 0
@@ -186,7 +186,7 @@ def test_one_that_has_not_joined_its_cluster_leaves_the_data_as_after_the_stop_b
 
 def test_it_runs_on_the_asyncio_loop_too(place: tuple[str, str, str, str]) -> None:
     for arguments, environment in (((), {"BARNABAS_LOOP": "asyncio"}), (("--loop", "asyncio"), {})):
-        with serve(*place, *arguments, **environment) as process:
+        with serve(*place, *arguments, **environment) as process:  # type: ignore[arg-type]  # keywords of several types
             socket.create_connection(("127.0.0.1", ready_port(process))).close()
             assert stopped(process)[0] == 0
 
@@ -466,7 +466,7 @@ def test_a_start_on_an_empty_directory_imports_no_groups_and_no_more_messages_th
 def test_metrics_and_probes_are_served_where_asked_for(place: tuple[str, str, str, str]) -> None:
     with serve(*place, "--metrics", "127.0.0.1:0") as process:
         ready_port(process)
-        address = re.search(r"http://127\.0\.0\.1:\d+", present(process.stderr).readline())[0]
+        address = present(re.search(r"http://127\.0\.0\.1:\d+", present(process.stderr).readline()))[0]
         with urllib.request.urlopen(f"{address}/readyz", timeout=30) as answer:
             assert answer.read() == b"ready\n"
         with urllib.request.urlopen(f"{address}/metrics", timeout=30) as answer:

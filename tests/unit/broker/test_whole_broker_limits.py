@@ -6,6 +6,7 @@ import asyncio
 from asyncio.streams import StreamReader, StreamWriter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ BROKER, SET = 4, 0
 def start(tmp_path: Path) -> Iterator[Callable[..., WholeBroker]]:
     running = []
 
-    def start(**settings: str) -> WholeBroker:
+    def start(**settings: Any) -> WholeBroker:
         whole = WholeBroker(str(tmp_path / "data"), **settings)
         running.append(whole)
         whole.wait(whole.broker.start())

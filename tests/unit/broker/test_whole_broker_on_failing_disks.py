@@ -6,6 +6,7 @@ import errno
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -83,10 +84,11 @@ def produce(whole: WholeBroker, topic: str, value: bytes) -> ErrorCode:
     return ErrorCode(answer.responses[0].partition_responses[0].error_code)
 
 
-def read(whole: WholeBroker, topic: str) -> list[bytes] | ErrorCode:
+def read(whole: WholeBroker, topic: str) -> Any:
     """Return the values in a topic, or the error code."""
     partition = FetchRequest.Topic.Partition(partition=0, fetch_offset=0, partition_max_bytes=1)
-    values, offset = [], 0
+    values: list[Any] = []
+    offset = 0
     while True:
         partition.fetch_offset = offset
         topics = [FetchRequest.Topic(topic=topic, partitions=[partition])]

@@ -19,7 +19,7 @@ NONE = ErrorCode.NONE
 def make() -> Iterator[Callable[..., WholeCluster]]:
     made: list[WholeCluster] = []
 
-    def make(roles: dict[int, str] | None = None, **settings: str) -> WholeCluster:
+    def make(roles: dict[int, str] | None = None, **settings: Any) -> WholeCluster:
         made.append(WholeCluster(roles, **settings))
         return made[-1]
 
@@ -172,7 +172,7 @@ def test_no_heartbeat_waits_behind_a_request_of_a_client(three: WholeCluster) ->
 
 
 def test_any_broker_tells_a_live_one_as_the_controller(three: WholeCluster) -> None:
-    fields = {"topics": [], "allow_auto_topic_creation": False}
+    fields: dict[str, Any] = {"topics": [], "allow_auto_topic_creation": False}
     told = {three.ask(1, ApiKey.METADATA, 12, **fields).controller_id for _ in range(50)}
     assert told == {1, 2, 3}
     gone = three.follower()

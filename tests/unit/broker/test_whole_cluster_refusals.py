@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ SOON = {"initial_broker_registration_timeout_ms": "3000"}
 def make() -> Iterator[Callable[..., WholeCluster]]:
     made: list[WholeCluster] = []
 
-    def make(roles: dict[int, str] | None = None, **settings: str) -> WholeCluster:
+    def make(roles: dict[int, str] | None = None, **settings: Any) -> WholeCluster:
         made.append(WholeCluster(roles, **settings))
         return made[-1]
 
@@ -140,7 +141,7 @@ def test_a_request_at_the_wrong_listener_ends_its_connection_and_is_named(
 ) -> None:
     cluster = make({1: BOTH})
     cluster.start()
-    fields = {
+    of_each: dict[ApiKey, dict[str, Any]] = {
         ApiKey.VOTE: {"topics": []},
         ApiKey.BROKER_HEARTBEAT: {
             "broker_id": 1,
@@ -153,9 +154,9 @@ def test_a_request_at_the_wrong_listener_ends_its_connection_and_is_named(
         ApiKey.ENVELOPE: {"request_data": b"", "request_principal": b"", "client_host_address": b""},
         ApiKey.METADATA: {"topics": [MetadataRequest.Topic(name="t")], "allow_auto_topic_creation": False},
         ApiKey.PRODUCE: {"transactional_id": None, "acks": 1, "timeout_ms": 1, "topic_data": []},
-    }[key]
+    }
     with pytest.raises(Lost):
-        cluster.ask(1, key, version, port=port, **fields)
+        cluster.ask(1, key, version, port=port, **of_each[key])
     assert "is not served on this listener" in said()
 
 
@@ -194,7 +195,12 @@ def test_a_client_that_says_it_is_a_broker_without_its_epoch_fences_nobody(make:
     cluster = make()
     cluster.start()
     other = cluster.follower()
-    said = {"want_fence": True, "want_shut_down": False, "offline_log_dirs": [], "cordoned_log_dirs": []}
+    said: dict[str, Any] = {
+        "want_fence": True,
+        "want_shut_down": False,
+        "offline_log_dirs": [],
+        "cordoned_log_dirs": [],
+    }
     answer = ask(
         cluster, ApiKey.BROKER_HEARTBEAT, 2, broker_id=other, broker_epoch=0, current_metadata_offset=1, **said
     )

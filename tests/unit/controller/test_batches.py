@@ -52,7 +52,7 @@ def test_a_torn_batch_is_no_entry() -> None:
     [
         build_batch([(None, None)]),
         build_batch([(None, b"\x01\x63\x00")]),
-        build_batch([(control_record_key(0), b"\x00\x00\x00\x00\x00\x00")], is_control=True),
+        build_batch([(control_record_key(0), b"\x00\x00\x00\x00\x00\x00")], is_control=True),  # type: ignore[arg-type]  # wrong on purpose
     ],
     ids=["no value", "unknown record", "transaction marker"],
 )

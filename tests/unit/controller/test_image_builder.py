@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from controller.image import NO_LEADER, UNASSIGNED_DIRECTORY, MetadataImage, ResourceType
@@ -36,7 +38,7 @@ def cluster() -> Cluster:
     return cluster
 
 
-def change(cluster: Cluster, **changes: object) -> None:
+def change(cluster: Cluster, **changes: Any) -> None:
     topic = cluster.image.topic("t")
     cluster.replay([PartitionChangeRecord(partition_id=0, topic_id=present(topic).topic_id, **changes)])
 
@@ -60,7 +62,7 @@ def test_what_a_batch_does_not_touch_is_shared(cluster: Cluster) -> None:
     change(cluster, leader=2)
     assert cluster.image.topic("u") is old.topic("u")
     assert cluster.image.brokers is old.brokers
-    assert present(cluster.image.topic("t")).partitions[1] is old.topic("t").partitions[1]
+    assert present(cluster.image.topic("t")).partitions[1] is present(old.topic("t")).partitions[1]
 
 
 def test_a_leader_change_begins_a_leader_epoch(cluster: Cluster) -> None:
@@ -160,7 +162,7 @@ def test_a_registration_changes_and_ends(cluster: Cluster) -> None:
     assert not cluster.image.brokers[2].fenced
     cluster.replay([FenceBrokerRecord(id=2, epoch=epoch)])
     assert cluster.image.brokers[2].fenced
-    cluster.replay([UnregisterBrokerRecord(broker_id=2, broker_epoch=epoch)])
+    cluster.replay([UnregisterBrokerRecord(broker_id=2, broker_epoch=epoch)])  # type: ignore[unreachable]  # a call has changed it since
     assert list(cluster.image.brokers) == [1]
 
 
@@ -186,7 +188,7 @@ def test_a_registration_changes_and_ends(cluster: Cluster) -> None:
 )
 def test_a_record_that_cannot_follow_or_is_not_understood_stops_the_broker(cluster: Cluster, record: object) -> None:
     with pytest.raises(InvariantError):
-        cluster.replay([record])
+        cluster.replay([record])  # type: ignore[list-item]  # only this comes here
 
 
 def test_a_change_of_a_partition_that_does_not_exist_stops_the_broker(cluster: Cluster) -> None:

@@ -64,7 +64,7 @@ def test_a_held_fetch_is_answered_when_more_is_committed_than_its_sender_knows()
     assert not at.asked(fetch(4, 2, 2, END), token="observer")
     answers = at.asked(fetch(2, 2, 2, END), token="voter")
     assert {answer.token for answer in answers} == {"observer", "voter"}
-    assert all(answer.response.responses[0].partitions[0].high_watermark == END for answer in answers)
+    assert all(answer.response.responses[0].partitions[0].high_watermark == END for answer in answers)  # type: ignore[attr-defined]  # of a type that is known here
 
 
 def test_a_second_fetch_gives_up_the_first() -> None:

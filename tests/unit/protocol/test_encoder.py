@@ -70,7 +70,7 @@ def test_a_length_of_127_and_more_takes_two_bytes(order: type[Order], small: Ord
 
 
 def test_null_where_there_must_be_none_is_the_callers_mistake(small: Order) -> None:
-    small.lines = None
+    small.lines = None  # type: ignore[assignment]  # wrong on purpose
     with pytest.raises(TypeError):
         small.encode(0)
 

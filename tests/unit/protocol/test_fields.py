@@ -18,7 +18,7 @@ def test_a_field_without_a_default_must_be_given_and_still_has_the_implied_one(o
     number = fields_of(order)[0]
     assert (number.required, number.default) == (True, 0)
     with pytest.raises(TypeError, match="number"):
-        order(buyer=order.Buyer(name="b"), lines=[])
+        order(buyer=order.Buyer(name="b"), lines=[])  # type: ignore[call-arg]  # wrong on purpose
 
 
 def test_null_and_tags_are_allowed_where_the_field_exists_unless_said_otherwise(order: type[Order]) -> None:
@@ -42,7 +42,7 @@ def test_the_struct_of_defaults_is_shared_and_cannot_be_changed(order: type[Orde
 def test_a_type_that_nobody_declared_is_named() -> None:
     @struct
     class Odd:
-        what: Nothing = wire(default=None)  # noqa: F821
+        what: Nothing = wire(default=None)  # type: ignore[name-defined]  # noqa: F821
 
     with pytest.raises(TypeError, match=r"Odd has a field of unknown type Nothing"):
         fields_of(Odd)

@@ -1,6 +1,7 @@
 """What a log knows of its producers after a start, and which files that is read from and made right with."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,12 @@ def write(log: Log, producer: int, sequence: int, count: int = 1, *, transaction
 def end(log: Log, producer: int, *, commit: bool = False) -> int:
     """Append the marker that ends a producer's transaction, as a follower does; return its offset."""
     kind = ControlType.COMMIT if commit else ControlType.ABORT
-    fields = {"producer_id": producer, "producer_epoch": 0, "is_control": True, "is_transactional": True}
+    fields: dict[str, Any] = {
+        "producer_id": producer,
+        "producer_epoch": 0,
+        "is_control": True,
+        "is_transactional": True,
+    }
     marker = build_batch([(control_record_key(kind), bytes(6))], timestamp_ms=NOW_MS, **fields)
     offset = log.log_end_offset
     assign(marker, offset, 0)

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from protocol.errors import ErrorCode, KafkaError
@@ -29,7 +31,7 @@ class Partition:
     def __init__(self) -> None:
         self.state = ProducerState()
 
-    def append(self, sequence: int = 0, count: int = 1, **fields: int) -> tuple[int, int]:
+    def append(self, sequence: int = 0, count: int = 1, **fields: Any) -> tuple[int, int]:
         """Return the first and last offset that the batch got, now or when it first came."""
         header = batch(sequence, count, at=self.state.end_offset, **fields)
         repeated = self.state.check(header)

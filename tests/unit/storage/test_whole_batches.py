@@ -35,7 +35,7 @@ def test_what_follows_the_batches_is_none(tmp_path: Path, batches: bytes, tail: 
 def test_all_ends_at_the_first_that_is_damaged(tmp_path: Path, batches: bytes, at: int) -> None:
     content = bytearray(batches)
     content[2 * SIZE + at] ^= 1
-    assert offsets(written(tmp_path, content), len(content)) == [0, 1]
+    assert offsets(written(tmp_path, bytes(content)), len(content)) == [0, 1]
 
 
 @pytest.mark.parametrize("cut_bytes", [1, SIZE - 20, SIZE])

@@ -1,18 +1,22 @@
 """Clusters of which a broker is away. What each command makes of it, its own test shows."""
 
+from __future__ import annotations
+
 import argparse
 
 import pytest
 
 from barnabas.commands._client import admin
 from barnabas.commands._output import CommandError
+from tests.broker_process import BrokerProcess
+from tests.unit.barnabas.conftest import Halved
 
 
 def options(*brokers: str) -> argparse.Namespace:
     return argparse.Namespace(brokers=list(brokers), settings=[], settings_file=None, timeout=2.0)
 
 
-def test_a_broker_that_is_listed_and_does_not_answer_is_named(halved) -> None:
+def test_a_broker_that_is_listed_and_does_not_answer_is_named(halved: Halved) -> None:
     with admin(options(halved.alive)) as client:
         assert client.listed() == [1, 2]
         assert client.away() == {1: f"broker 1 cannot be reached at {halved.dead} (connection refused)"}
@@ -20,18 +24,18 @@ def test_a_broker_that_is_listed_and_does_not_answer_is_named(halved) -> None:
         assert client.answering() == [2]
 
 
-def test_what_any_broker_can_answer_is_asked_of_one_that_answers(halved) -> None:
+def test_what_any_broker_can_answer_is_asked_of_one_that_answers(halved: Halved) -> None:
     for _ in range(10):  # it would be the other one with each of them at even chances
         with admin(options(halved.alive)) as client:
             assert len(client.describe_cluster()["brokers"]) == 2
 
 
-def test_what_a_certain_broker_is_asked_ends_with_its_name(halved) -> None:
+def test_what_a_certain_broker_is_asked_ends_with_its_name(halved: Halved) -> None:
     with admin(options(halved.alive)) as client, pytest.raises(CommandError, match=r"^broker 1 cannot be reached at "):
         client.describe_log_dirs(brokers=[1])
 
 
-def test_what_is_for_the_controller_is_handed_on_by_any_broker(shared_broker, topic) -> None:
+def test_what_is_for_the_controller_is_handed_on_by_any_broker(shared_broker: BrokerProcess, topic: str) -> None:
     with admin(options(shared_broker.bootstrap)) as client:
         created = client.create_topics({topic: {"num_partitions": 1, "replication_factor": 1}})["topics"]
     assert [(one["name"], one["error_code"]) for one in created] == [(topic, 0)]

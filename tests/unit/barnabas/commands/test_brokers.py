@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import pytest
 
 from barnabas.commands._brokers import Lines
@@ -13,6 +15,6 @@ from barnabas.commands._brokers import Lines
         ([b""], [[]]),
     ],
 )
-def test_lines_are_whole_however_they_come(pieces, lines) -> None:
+def test_lines_are_whole_however_they_come(pieces: list[bytes], lines: list[list[bytes]]) -> None:
     cut = Lines()
     assert [cut.add(piece) for piece in pieces] == lines

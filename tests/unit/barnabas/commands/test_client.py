@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import argparse
 import socket
 import time
@@ -5,6 +7,7 @@ import time
 import pytest
 
 from barnabas.commands._client import add_broker_options, pair, positive, seconds
+from tests.broker_process import BrokerProcess
 from tests.unit.barnabas.conftest import Command
 
 
@@ -14,12 +17,12 @@ def parse(*arguments: str) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def test_the_broker_of_this_machine_is_the_default(monkeypatch) -> None:
+def test_the_broker_of_this_machine_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BARNABAS_BROKERS", raising=False)
     assert parse().brokers == ["127.0.0.1:9092"]
 
 
-def test_the_environment_may_name_another_and_the_option_yet_another(monkeypatch) -> None:
+def test_the_environment_may_name_another_and_the_option_yet_another(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BARNABAS_BROKERS", "a:1,b")
     assert parse().brokers == ["a:1", "b:9092"]
     assert parse("-b", "[::1]:3, c ").brokers == ["[::1]:3", "c:9092"]
@@ -35,14 +38,14 @@ def test_the_help_shows_the_default_whatever_the_environment_says(
 
 
 @pytest.mark.parametrize("address", ["localhost:kafka", ":9092", "a:1,,b:2", "", "a:0", "a:65536"])
-def test_what_is_no_address_is_a_wrong_call(address, capsys) -> None:
+def test_what_is_no_address_is_a_wrong_call(address: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
         parse("--brokers", address)
     assert end.value.code == 2
     assert "write it as HOST:PORT" in capsys.readouterr().err
 
 
-def test_an_address_where_nobody_listens_is_named_at_once(call) -> None:
+def test_an_address_where_nobody_listens_is_named_at_once(call: Command) -> None:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{bound.getsockname()[1]}"
@@ -54,7 +57,7 @@ def test_an_address_where_nobody_listens_is_named_at_once(call) -> None:
     assert err.endswith("; -b or $BARNABAS_BROKERS may name others, and `barnabas serve` starts one\n")
 
 
-def test_the_first_address_that_answers_is_taken(call, shared_broker) -> None:
+def test_the_first_address_that_answers_is_taken(call: Command, shared_broker: BrokerProcess) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent, socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         useless = [f"127.0.0.1:{one.getsockname()[1]}" for one in (silent, bound)]
@@ -62,7 +65,7 @@ def test_the_first_address_that_answers_is_taken(call, shared_broker) -> None:
     assert (said.status, said.err) == (0, "")
 
 
-def test_a_listener_that_is_no_broker_is_told_as_such_within_the_time_out(call) -> None:
+def test_a_listener_that_is_no_broker_is_told_as_such_within_the_time_out(call: Command) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         said = call("topic", "list", "-b", address, "-m", "0.3")
@@ -75,12 +78,12 @@ def test_a_listener_that_is_no_broker_is_told_as_such_within_the_time_out(call) 
 
 
 @pytest.mark.parametrize(("text", "read"), [("a=b", ("a", "b")), ("a=", ("a", "")), ("a=b=c", ("a", "b=c"))])
-def test_a_pair_is_parted_at_its_first_equals_sign(text, read) -> None:
+def test_a_pair_is_parted_at_its_first_equals_sign(text: str, read: tuple[str, str]) -> None:
     assert pair(text) == read
 
 
 @pytest.mark.parametrize("text", ["a", "=b", ""])
-def test_a_pair_needs_a_name_and_an_equals_sign(text) -> None:
+def test_a_pair_needs_a_name_and_an_equals_sign(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="write it as NAME=VALUE"):
         pair(text)
 

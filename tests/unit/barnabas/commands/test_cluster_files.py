@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import fcntl
 from pathlib import Path
 
@@ -24,7 +26,7 @@ def nodes(count: int) -> list[Node]:
 
 
 @pytest.mark.parametrize(("brokers", "voters"), [(1, 1), (2, 1), (3, 3), (4, 3), (9, 3)])
-def test_an_odd_number_of_at_most_three_votes(brokers, voters) -> None:
+def test_an_odd_number_of_at_most_three_votes(brokers: int, voters: int) -> None:
     assert voter_count(brokers) == voters
 
 
@@ -76,7 +78,7 @@ def test_a_file_that_does_not_say_it_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("brokers", "copies", "in_sync"), [(1, "1", "1"), (2, "2", "1"), (3, "3", "2"), (5, "3", "2")])
-def test_there_are_as_many_copies_as_brokers_up_to_three(brokers, copies, in_sync) -> None:
+def test_there_are_as_many_copies_as_brokers_up_to_three(brokers: int, copies: str, in_sync: str) -> None:
     settings = settings_of(nodes(brokers)[0], nodes(brokers), "id", {})
     assert settings["default.replication.factor"] == settings["offsets.topic.replication.factor"] == copies
     assert settings["min.insync.replicas"] == in_sync

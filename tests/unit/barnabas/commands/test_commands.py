@@ -1,26 +1,33 @@
 """What all commands have in common: exit statuses, and what they say when nobody listens to them."""
 
+from __future__ import annotations
+
 import signal
 import subprocess
 import sys
+from argparse import Namespace
+from signal import Signals
 from typing import Never
 
 import pytest
 
 import barnabas.commands.group.list
 import barnabas.commands.topic.list
+from tests.broker_process import BrokerProcess
+from tests.typed import present
+from tests.unit.barnabas.conftest import Command
 
 
-def test_an_interrupt_ends_a_command_as_the_shell_expects(call, monkeypatch) -> None:
-    def interrupted(_) -> Never:
+def test_an_interrupt_ends_a_command_as_the_shell_expects(call: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: Namespace) -> Never:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(barnabas.commands.topic.list, "run", interrupted)
     assert call("topic", "list") == (130, "", "")
 
 
-def test_a_bug_is_not_hidden(call, monkeypatch) -> None:
-    def broken(_) -> Never:
+def test_a_bug_is_not_hidden(call: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: Namespace) -> Never:
         raise ZeroDivisionError("a bug")
 
     monkeypatch.setattr(barnabas.commands.group.list, "run", broken)
@@ -28,22 +35,24 @@ def test_a_bug_is_not_hidden(call, monkeypatch) -> None:
         call("group", "list")
 
 
-def started(shared_broker, *arguments: str) -> subprocess.Popen[bytes]:
+def started(shared_broker: BrokerProcess, *arguments: str) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "barnabas", *arguments, "--brokers", shared_broker.bootstrap]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-def test_a_reader_that_has_seen_enough_is_no_error(barnabas, topic, shared_broker) -> None:
+def test_a_reader_that_has_seen_enough_is_no_error(barnabas: Command, topic: str, shared_broker: BrokerProcess) -> None:
     barnabas("produce", topic, stdin=b"x" * 900 + b"\n" + (b"y" * 900 + b"\n") * 2_000)
     with started(shared_broker, "consume", topic, "--exit") as consumer:
-        assert consumer.stdout.readline() == b"x" * 900 + b"\n"
-        consumer.stdout.close()
-        assert consumer.stderr.read() == b""
+        assert present(consumer.stdout).readline() == b"x" * 900 + b"\n"
+        present(consumer.stdout).close()
+        assert present(consumer.stderr).read() == b""
     assert consumer.returncode == 0
 
 
 @pytest.mark.parametrize(("command", "rest"), [("consume", ["-e"]), ("topic describe", [])])
-def test_a_full_disk_is_told_in_one_line(barnabas, topic, shared_broker, command, rest) -> None:
+def test_a_full_disk_is_told_in_one_line(
+    barnabas: Command, topic: str, shared_broker: BrokerProcess, command: str, rest: list[str]
+) -> None:
     barnabas("produce", topic, stdin=b"1\n")
     line = [sys.executable, "-m", "barnabas", *command.split(), topic, *rest]
     with open("/dev/full", "wb") as full:
@@ -54,7 +63,7 @@ def test_a_full_disk_is_told_in_one_line(barnabas, topic, shared_broker, command
     assert done.returncode == 1
 
 
-def test_a_closed_standard_output_hinders_nobody(topic, shared_broker) -> None:
+def test_a_closed_standard_output_hinders_nobody(topic: str, shared_broker: BrokerProcess) -> None:
     line = f"echo 1 | {sys.executable} -m barnabas produce {topic} -b {shared_broker.bootstrap} >&-"
     done = subprocess.run(line, shell=True, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
@@ -62,23 +71,25 @@ def test_a_closed_standard_output_hinders_nobody(topic, shared_broker) -> None:
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_a_consumer_quietly_and_what_it_printed_is_committed(
-    barnabas, topic, shared_broker, ending
+    barnabas: Command, topic: str, shared_broker: BrokerProcess, ending: Signals
 ) -> None:
     barnabas("produce", topic, stdin=b"1\n2\n")
     with started(shared_broker, "consume", topic, "-g", topic) as consumer:
-        assert (consumer.stdout.readline(), consumer.stdout.readline()) == (b"1\n", b"2\n")
+        assert (present(consumer.stdout).readline(), present(consumer.stdout).readline()) == (b"1\n", b"2\n")
         barnabas("produce", topic, stdin=b"3\n")
-        assert consumer.stdout.readline() == b"3\n"  # so it is through with those before
+        assert present(consumer.stdout).readline() == b"3\n"  # so it is through with those before
         consumer.send_signal(ending)
-        assert (consumer.stdout.read(), consumer.stderr.read()) == (b"", b"")
+        assert (present(consumer.stdout).read(), present(consumer.stderr).read()) == (b"", b"")
     assert consumer.returncode == 0
     assert barnabas("consume", topic, "-g", topic, "-e").out in ("", "3\n")  # which it may not have known to be read
 
 
-def test_sigterm_before_the_end_that_was_asked_for_is_told(barnabas, topic, shared_broker) -> None:
+def test_sigterm_before_the_end_that_was_asked_for_is_told(
+    barnabas: Command, topic: str, shared_broker: BrokerProcess
+) -> None:
     barnabas("produce", topic, stdin=b"1\n")
     with started(shared_broker, "consume", topic, "-c", "2") as consumer:
-        assert consumer.stdout.readline() == b"1\n"
+        assert present(consumer.stdout).readline() == b"1\n"
         consumer.send_signal(signal.SIGTERM)
-        assert consumer.stderr.read() == b""
+        assert present(consumer.stderr).read() == b""
     assert consumer.returncode == 128 + signal.SIGTERM

@@ -1,9 +1,15 @@
 """What the shells are offered for half a line."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+
 import pytest
 
+from tests.unit.barnabas.conftest import Command, Said
 
-def offered(call, *words: str) -> list[str]:
+
+def offered(call: Callable[..., Said], *words: str) -> list[str]:
     said = call("complete", *words)
     assert (said.status, said.err) == (0, "")
     return [line.partition("\t")[0] for line in said.lines]
@@ -27,22 +33,24 @@ def offered(call, *words: str) -> list[str]:
         (["topic", "nonsense", ""], []),
     ],
 )
-def test_commands_options_and_choices(call, words, candidates, monkeypatch) -> None:
+def test_commands_options_and_choices(
+    call: Command, words: list[str], candidates: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("BARNABAS_BROKERS", "127.0.0.1:1")
     found = call("complete", *words)
     assert found.err == ""
     assert [line.partition("\t")[0] for line in found.lines] == candidates
 
 
-def test_an_option_is_offered_with_what_it_does(call) -> None:
+def test_an_option_is_offered_with_what_it_does(call: Command) -> None:
     assert call("complete", "topic", "delete", "--dry").out == "--dry-run\tonly say what would be deleted\n"
 
 
-def test_what_an_option_does_is_told_as_help_tells_it(call) -> None:
+def test_what_an_option_does_is_told_as_help_tells_it(call: Command) -> None:
     assert "(default: 2.0)" in call("complete", "topic", "delete", "--time").out
 
 
-def test_topics_and_groups_are_asked_of_the_broker(barnabas, topic) -> None:
+def test_topics_and_groups_are_asked_of_the_broker(barnabas: Command, topic: str) -> None:
     barnabas("produce", f"{topic}-a", stdin=b"x\n")
     barnabas("topic", "create", f"{topic}-b")
     barnabas("consume", f"{topic}-a", "-g", f"{topic}-g", "-e")

@@ -1,5 +1,7 @@
 """The scripts, in the shells that are installed."""
 
+from __future__ import annotations
+
 import os
 import subprocess
 import sys
@@ -9,10 +11,11 @@ import pytest
 
 from barnabas.commands.completion import SCRIPTS
 from tests.setups import require
+from tests.unit.barnabas.conftest import Command
 
 
 @pytest.mark.parametrize("shell", SCRIPTS)
-def test_a_shell_accepts_its_script(call, shell, tmp_path) -> None:
+def test_a_shell_accepts_its_script(call: Command, shell: str, tmp_path: Path) -> None:
     said = call("completion", shell)
     assert (said.status, said.err) == (0, "")
     require(shell)
@@ -21,7 +24,7 @@ def test_a_shell_accepts_its_script(call, shell, tmp_path) -> None:
     subprocess.run([shell, "-n", path], check=True)
 
 
-def test_bash_completes_with_it(call, tmp_path) -> None:
+def test_bash_completes_with_it(call: Command, tmp_path: Path) -> None:
     require("bash")
     (tmp_path / "script").write_text(call("completion", "bash").out)
     lines = """
@@ -42,7 +45,7 @@ def test_bash_completes_with_it(call, tmp_path) -> None:
     assert (done.stdout, done.stderr) == ("describe delete\n", "")
 
 
-def test_an_unknown_shell_is_a_wrong_call(call) -> None:
+def test_an_unknown_shell_is_a_wrong_call(call: Command) -> None:
     status, _, err = call("completion", "tcsh")
     assert status == 2
     assert "invalid choice: 'tcsh'" in err

@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import argparse
 
 import pytest
@@ -6,11 +8,11 @@ from barnabas.commands._configs import resource
 
 
 @pytest.mark.parametrize("text", ["topic/t", "broker/1", "brokers", "group/a/b", "client-metrics/m", "broker-logger/1"])
-def test_what_names_a_resource(text) -> None:
+def test_what_names_a_resource(text: str) -> None:
     assert resource(text) == text
 
 
 @pytest.mark.parametrize("text", ["", "topic", "topic/", "brokers/1", "broker/one", "user/u"])
-def test_what_names_none(text) -> None:
+def test_what_names_none(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match=r"write topic/NAME|named by its id"):
         resource(text)

@@ -1,10 +1,14 @@
+from __future__ import annotations
+
 import json
 
 import pytest
 
+from tests.unit.barnabas.conftest import Command
+
 
 @pytest.fixture
-def filled(barnabas, topic):
+def filled(barnabas: Command, topic: str) -> str:
     """A topic of three partitions, with the records p0-0 to p2-3."""
     barnabas("topic", "create", f"{topic}:3")
     for partition in range(3):
@@ -13,13 +17,13 @@ def filled(barnabas, topic):
     return topic
 
 
-def test_everything_up_to_the_end(barnabas, filled) -> None:
+def test_everything_up_to_the_end(barnabas: Command, filled: str) -> None:
     said = barnabas("consume", filled, "--exit")
     assert (said.status, said.err) == (0, "")
     assert sorted(said.lines) == [f"p{partition}-{number}" for partition in range(3) for number in range(4)]
 
 
-def test_one_partition_is_in_order(barnabas, filled) -> None:
+def test_one_partition_is_in_order(barnabas: Command, filled: str) -> None:
     assert barnabas("consume", filled, "-p", "1", "--exit").lines == ["p1-0", "p1-1", "p1-2", "p1-3"]
     two = barnabas("consume", filled, "-p", "0,2", "--exit").lines
     assert sorted(two) == sorted(barnabas("consume", filled, "-p", "0", "-p", "2", "--exit").lines)
@@ -44,14 +48,14 @@ def test_one_partition_is_in_order(barnabas, filled) -> None:
         (["s@0", "e@1"], []),
     ],
 )
-def test_where_to_begin_and_to_end(barnabas, filled, offset, printed) -> None:
+def test_where_to_begin_and_to_end(barnabas: Command, filled: str, offset: list[str], printed: list[str]) -> None:
     options = [word for one in offset for word in ("-o", one)]
     until = [] if any(":" in one or "e@" in one for one in offset) else ["-e"]
     said = barnabas("consume", filled, "-p", "2", *options, *until)
     assert said == (0, "".join(f"{line}\n" for line in printed), "")
 
 
-def test_from_the_first_record_of_a_time_on(barnabas, topic) -> None:
+def test_from_the_first_record_of_a_time_on(barnabas: Command, topic: str) -> None:
     lines = "".join(f'{{"value": "{day}", "timestamp": {day * 86_400_000}}}\n' for day in (1, 2, 3))
     barnabas("topic", "create", topic, "-c", "retention.ms=-1")
     barnabas("produce", topic, "--json", stdin=lines.encode())
@@ -60,7 +64,7 @@ def test_from_the_first_record_of_a_time_on(barnabas, topic) -> None:
     assert barnabas("consume", topic, "-o", "@:1970-01-03").lines == ["1"]
 
 
-def test_so_many_records_and_no_more(barnabas, filled) -> None:
+def test_so_many_records_and_no_more(barnabas: Command, filled: str) -> None:
     assert len(barnabas("consume", filled, "-n", "5").lines) == 5
     assert len(barnabas("consume", filled, "-c", "5").lines) == 5
 
@@ -75,18 +79,18 @@ def test_so_many_records_and_no_more(barnabas, filled) -> None:
         (["-f", "%k", "-u"], "k"),
     ],
 )
-def test_what_is_printed_of_a_record(barnabas, filled, options, printed) -> None:
+def test_what_is_printed_of_a_record(barnabas: Command, filled: str, options: list[str], printed: str) -> None:
     said = barnabas("consume", filled, "-p", "0", "-n", "1", *options)
     assert said == (0, printed.format(topic=filled), "")
 
 
-def test_null_is_told_from_nothing_where_asked_for(barnabas, topic) -> None:
+def test_null_is_told_from_nothing_where_asked_for(barnabas: Command, topic: str) -> None:
     barnabas("produce", topic, "-K", ":", "-Z", stdin=b"k:\n")
     assert barnabas("consume", topic, "-e", "-K", ":").out == "k:\n"
     assert barnabas("consume", topic, "-e", "-K", ":", "-Z").out == "k:NULL\n"
 
 
-def test_json_is_an_object_a_line(barnabas, topic) -> None:
+def test_json_is_an_object_a_line(barnabas: Command, topic: str) -> None:
     barnabas("produce", topic, "-k", "k", "-H", "a=1", "-H", "a=2", stdin=b"v\n")
     record = json.loads(barnabas("consume", topic, "-e", "--json").out)
     assert record.pop("timestamp") > 1_600_000_000_000
@@ -102,7 +106,7 @@ def test_json_is_an_object_a_line(barnabas, topic) -> None:
     assert json.loads(barnabas("consume", topic, "-e", "--meta-only").out)["value_size"] == 1
 
 
-def test_several_topics_by_name_and_by_pattern(barnabas, filled) -> None:
+def test_several_topics_by_name_and_by_pattern(barnabas: Command, filled: str) -> None:
     barnabas("produce", f"{filled}-2", stdin=b"other\n")
     said = barnabas("consume", filled, f"{filled}-2", "-e").lines
     assert len(said) == 13
@@ -111,12 +115,12 @@ def test_several_topics_by_name_and_by_pattern(barnabas, filled) -> None:
     assert barnabas("consume", f"^{filled}-.$", "-e").lines == ["other"]
 
 
-def test_an_empty_topic_has_an_end(barnabas, topic) -> None:
+def test_an_empty_topic_has_an_end(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", topic)
     assert barnabas("consume", topic, "--exit") == (0, "", "")
 
 
-def test_a_group_goes_on_where_it_stopped(barnabas, filled) -> None:
+def test_a_group_goes_on_where_it_stopped(barnabas: Command, filled: str) -> None:
     first = barnabas("consume", filled, "-g", filled, "-n", "7").lines
     second = barnabas("consume", filled, "-g", filled, "-e").lines
     assert len(first) == 7
@@ -124,7 +128,7 @@ def test_a_group_goes_on_where_it_stopped(barnabas, filled) -> None:
     assert barnabas("consume", f"^{filled}$", "-g", filled, "-e") == (0, "", "")
 
 
-def test_a_group_begins_at_the_end_if_told_so(barnabas, filled) -> None:
+def test_a_group_begins_at_the_end_if_told_so(barnabas: Command, filled: str) -> None:
     assert barnabas("consume", filled, "-g", filled, "-o", "end", "-e") == (0, "", "")
 
 
@@ -137,12 +141,12 @@ def test_a_group_begins_at_the_end_if_told_so(barnabas, filled) -> None:
         (["{topic}", "-p", "9", "-e"], "{topic} has partitions 0 to 2, no 9"),
     ],
 )
-def test_what_is_not_there_is_said(barnabas, filled, arguments, complaint) -> None:
+def test_what_is_not_there_is_said(barnabas: Command, filled: str, arguments: list[str], complaint: str) -> None:
     said = barnabas("consume", *(argument.format(topic=filled) for argument in arguments))
     assert said == (1, "", f"barnabas consume: {complaint.format(topic=filled)}\n")
 
 
-def test_asking_for_a_topic_does_not_create_it(barnabas, topic) -> None:
+def test_asking_for_a_topic_does_not_create_it(barnabas: Command, topic: str) -> None:
     barnabas("consume", topic, "-e")
     assert topic not in barnabas("topic", "list", "-q").lines
 
@@ -162,7 +166,7 @@ def test_asking_for_a_topic_does_not_create_it(barnabas, topic) -> None:
         ([], "the following arguments are required: TOPIC"),
     ],
 )
-def test_a_wrong_call_is_told_before_any_broker_is_asked(call, arguments, complaint) -> None:
+def test_a_wrong_call_is_told_before_any_broker_is_asked(call: Command, arguments: list[str], complaint: str) -> None:
     status, out, err = call("consume", *arguments)
     assert (status, out) == (2, "")
     assert complaint in err

@@ -1,5 +1,7 @@
 """kcat's formats. `test_consume.py` compares them with kcat's own output."""
 
+from __future__ import annotations
+
 import argparse
 from types import SimpleNamespace
 
@@ -32,7 +34,7 @@ NULLS = SimpleNamespace(topic="t", partition=1, offset=2, timestamp=3, key=None,
         ("", b""),
     ],
 )
-def test_a_format_is_made_of_a_record(text, made) -> None:
+def test_a_format_is_made_of_a_record(text: str, made: bytes) -> None:
     assert compile_format(text)(RECORD) == made
 
 
@@ -42,7 +44,7 @@ def test_null_is_shown_as_one_says() -> None:
 
 
 @pytest.mark.parametrize("text", ["%q", "%", "a%"])
-def test_a_verb_that_there_is_not_is_refused(text) -> None:
+def test_a_verb_that_there_is_not_is_refused(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="means nothing in a format"):
         compile_format(text)
 
@@ -59,5 +61,5 @@ def test_a_verb_that_there_is_not_is_refused(text) -> None:
         ("\udcff", b"\xff"),
     ],
 )
-def test_delimiters_may_be_any_bytes(text, read) -> None:
+def test_delimiters_may_be_any_bytes(text: str, read: bytes) -> None:
     assert unescape(text) == read

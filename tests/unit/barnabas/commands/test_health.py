@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import json
 import re
 import socket
@@ -5,18 +7,20 @@ import subprocess
 import sys
 import time
 import urllib.request
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from barnabas.commands import health
 from tests.broker_process import BrokerProcess
-from tests.unit.barnabas.conftest import Command
+from tests.typed import present
+from tests.unit.barnabas.conftest import Command, Half, Halved
 
 CHECKS = ["reachable", "controller", "fenced", "leaders", "in sync", "log dirs", "served", "coordinator"]
 
 
-def test_a_cluster_that_is_well(barnabas, topic) -> None:
+def test_a_cluster_that_is_well(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", topic)
     said = barnabas("health")
     assert said.status == 0
@@ -26,7 +30,7 @@ def test_a_cluster_that_is_well(barnabas, topic) -> None:
     assert [check["check"] for check in told["checks"]] == CHECKS
 
 
-def test_a_log_directory_that_has_failed_and_what_was_in_it_are_named(call, half) -> None:
+def test_a_log_directory_that_has_failed_and_what_was_in_it_are_named(call: Command, half: Half) -> None:
     said = call("health", "-b", half.bootstrap, "--json")
     checks = {check["check"]: (check["ok"], check["detail"]) for check in json.loads(said.out)["checks"]}
     assert said.status == 1
@@ -43,7 +47,7 @@ def test_a_log_directory_that_has_failed_and_what_was_in_it_are_named(call, half
     assert "[Errno" not in failed
 
 
-def test_groups_that_cannot_be_loaded_are_told_of_and_nobody_waits_for_them(tmp_path, call) -> None:
+def test_groups_that_cannot_be_loaded_are_told_of_and_nobody_waits_for_them(tmp_path: Path, call: Command) -> None:
     with BrokerProcess(tmp_path, {"offsets.topic.num.partitions": 1}) as broker:
         place = ("-b", broker.bootstrap)
         call("topic", "create", "t", *place)
@@ -70,7 +74,9 @@ def test_groups_that_cannot_be_loaded_are_told_of_and_nobody_waits_for_them(tmp_
         assert "the broker could not do this; its log says why" in read.err
 
 
-def test_a_broker_that_is_away_and_a_lost_controller_are_named_and_the_rest_is_checked(call, halved) -> None:
+def test_a_broker_that_is_away_and_a_lost_controller_are_named_and_the_rest_is_checked(
+    call: Command, halved: Halved
+) -> None:
     said = call("health", "-b", halved.alive, "--json")
     checks = {check["check"]: (check["ok"], check["detail"]) for check in json.loads(said.out)["checks"]}
     assert said.status == 1
@@ -83,11 +89,11 @@ def test_a_broker_that_is_away_and_a_lost_controller_are_named_and_the_rest_is_c
     assert checks["served"] == (True, "all replicas")
 
 
-def test_the_controller_is_the_one_that_leads_the_quorum(barnabas) -> None:
+def test_the_controller_is_the_one_that_leads_the_quorum(barnabas: Command) -> None:
     assert "controller   yes  node 1" in barnabas("health").out
 
 
-def test_nothing_is_created_by_asking(tmp_path, call) -> None:
+def test_nothing_is_created_by_asking(tmp_path: Path, call: Command) -> None:
     with BrokerProcess(tmp_path) as broker:
         assert call("health", "-b", broker.bootstrap).status == 0
         assert call("topic", "list", "-q", "--internal", "-b", broker.bootstrap).out == ""
@@ -100,14 +106,14 @@ def free() -> str:
         return f"127.0.0.1:{bound.getsockname()[1]}"
 
 
-def test_a_broker_that_does_not_answer_is_not_well(call, free) -> None:
+def test_a_broker_that_does_not_answer_is_not_well(call: Command, free: str) -> None:
     status, out, err = call("health", "-b", free)
     assert (status, err) == (1, "")
     assert out.startswith("healthy: no\n")
     assert f"no broker answers at {free} (connection refused)" in out
 
 
-def test_it_is_waited_for_no_longer_than_told(call, free) -> None:
+def test_it_is_waited_for_no_longer_than_told(call: Command, free: str) -> None:
     began = time.monotonic()
     said = call("health", "-b", free, "--exit-when-healthy", "--interval", "0.05", "--give-up", "0.3")
     assert said.status == 1
@@ -130,11 +136,11 @@ def test_the_last_check_is_at_the_end_of_the_time_to_wait(
     assert slept == [4, 4, 2]
 
 
-def test_it_ends_once_the_broker_is_there(tmp_path, free) -> None:
+def test_it_ends_once_the_broker_is_there(tmp_path: Path, free: str) -> None:
     command = [sys.executable, "-m", "barnabas", "health", "-b", free, "--watch", "--exit-when-healthy"]
     waiting = subprocess.Popen([*command, "--interval", "0.05"], stdout=subprocess.PIPE, text=True)
-    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\n", waiting.stdout.readline())
-    assert waiting.stdout.readline() == "healthy: no\n"
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\n", present(waiting.stdout).readline())
+    assert present(waiting.stdout).readline() == "healthy: no\n"
     broker = BrokerProcess(tmp_path)
     broker.bootstrap = free
     with broker:

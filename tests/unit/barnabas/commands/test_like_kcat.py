@@ -1,17 +1,22 @@
 """The same options, the same bytes: `consume` and `produce` beside kcat itself."""
 
+from __future__ import annotations
+
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 
+from tests.broker_process import BrokerProcess
 from tests.setups import require
+from tests.unit.barnabas.conftest import Command
 
 LINES = b"a\nb:c\n:d\ne:\nu\xcc\x88:\xff\x00\n"
 
 
 @pytest.fixture
-def kcat(shared_broker, topic):
+def kcat(shared_broker: BrokerProcess, topic: str) -> Callable[..., bytes]:
     require("kcat")
 
     def run(*options: str, stdin: bytes = b"") -> bytes:
@@ -22,7 +27,7 @@ def kcat(shared_broker, topic):
 
 
 @pytest.fixture
-def consumed(topic, shared_broker):
+def consumed(topic: str, shared_broker: BrokerProcess) -> Callable[..., bytes]:
     """Return the bytes that `barnabas consume` prints; as text some of them would be lost."""
 
     def run(*options: str) -> bytes:
@@ -47,7 +52,9 @@ def consumed(topic, shared_broker):
         ["-o", "1"],
     ],
 )
-def test_records_are_printed_alike(kcat, consumed, options) -> None:
+def test_records_are_printed_alike(
+    kcat: Callable[..., bytes], consumed: Callable[..., bytes], options: list[str]
+) -> None:
     kcat("-P", "-K:", "-Z", "-H", "one=1", "-H", "two=", "-H", "three", "-H", "one=2", stdin=LINES)
     printed = kcat("-C", "-e", "-q", *options)
     assert printed
@@ -57,7 +64,9 @@ def test_records_are_printed_alike(kcat, consumed, options) -> None:
 @pytest.mark.parametrize(
     "options", [["-K:"], ["-K:", "-Z"], ["-K:", "-k", "all"], ["-k", "all"], ["-D", ":"], ["-H", "a=1", "-z", "gzip"]]
 )
-def test_lines_become_the_same_records(kcat, consumed, barnabas, topic, options) -> None:
+def test_lines_become_the_same_records(
+    kcat: Callable[..., bytes], consumed: Callable[..., bytes], barnabas: Command, topic: str, options: list[str]
+) -> None:
     kcat("-P", *options, stdin=LINES)
     count = len(consumed("-f", "."))
     assert barnabas("produce", topic, *options, stdin=LINES).status == 0
@@ -66,7 +75,9 @@ def test_lines_become_the_same_records(kcat, consumed, barnabas, topic, options)
     assert printed[:count] == printed[count:]
 
 
-def test_what_kcat_prints_as_json_is_produced_again(kcat, consumed, barnabas, topic) -> None:
+def test_what_kcat_prints_as_json_is_produced_again(
+    kcat: Callable[..., bytes], consumed: Callable[..., bytes], barnabas: Command, topic: str
+) -> None:
     kcat("-P", "-K:", "-H", "a=1", "-H", "a=2", stdin=b"k:v\n")
     assert barnabas("produce", topic, "--json", stdin=kcat("-C", "-e", "-q", "-J")).status == 0
     first, second = consumed("-f", r"%k %s %h %T\n").splitlines()

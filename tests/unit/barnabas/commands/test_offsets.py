@@ -1,5 +1,7 @@
 """The grammar of `-o`, as kcat and rpk document it, and what its points mean in partitions."""
 
+from __future__ import annotations
+
 import argparse
 
 import pytest
@@ -54,20 +56,20 @@ def at(ms: int) -> Point:
         ("e@1700000000000", Range(Point("start"), at(NOW))),
     ],
 )
-def test_what_users_write_is_understood(text, meant) -> None:
+def test_what_users_write_is_understood(text: str, meant: Range) -> None:
     assert parse_range(text, NOW) == meant
 
 
 @pytest.mark.parametrize(
     "text", ["", "soon", "1.5", ":", "@", "@soon", "1-2", "--1", "@2023-13-01", "@1h:2h:3h", "٣", "s@"]
 )
-def test_what_means_nothing_is_refused_with_what_would(text) -> None:
+def test_what_means_nothing_is_refused_with_what_would(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match=r"write|no such time"):
         parse_range(text, NOW)
 
 
 @pytest.mark.parametrize("text", ["3:1", "+5:+4", "-1:-5", "@-1h:-2h", "@2026-01-02:2026-01-01"])
-def test_a_range_that_ends_before_it_begins_is_refused(text) -> None:
+def test_a_range_that_ends_before_it_begins_is_refused(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="ends before it begins"):
         parse_range(text, NOW)
 
@@ -95,7 +97,7 @@ def test_one_place_is_no_range() -> None:
         (at(NOW), 14),
     ],
 )
-def test_a_point_means_an_offset_that_is_not_before_the_start(point, offset) -> None:
+def test_a_point_means_an_offset_that_is_not_before_the_start(point: Point, offset: int) -> None:
     found = resolve(lambda partitions, ms: dict.fromkeys(partitions, 14), point, {"p": 10}, {"p": 20}, {"p": 12})
     assert found == {"p": offset}
 

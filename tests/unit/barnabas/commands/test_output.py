@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import argparse
 import io
 import json
@@ -20,17 +22,19 @@ from barnabas.commands._output import (
 )
 
 
-def test_columns_are_as_wide_as_their_widest_cell_and_numbers_stand_at_the_right(capsys) -> None:
+def test_columns_are_as_wide_as_their_widest_cell_and_numbers_stand_at_the_right(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     print_table(("name", "log_end"), [{"name": "a", "log_end": 1}, {"name": "longer", "log_end": None}])
     assert capsys.readouterr().out == "NAME    LOG-END\na             1\nlonger        -\n"
 
 
-def test_a_table_without_rows_is_its_header(capsys) -> None:
+def test_a_table_without_rows_is_its_header(capsys: pytest.CaptureFixture[str]) -> None:
     print_table(("name", "n"), [])
     assert capsys.readouterr().out == "NAME  N\n"
 
 
-def test_facts_stand_below_each_other(capsys) -> None:
+def test_facts_stand_below_each_other(capsys: pytest.CaptureFixture[str]) -> None:
     print_facts({"id": "x", "log_end": 3})
     assert capsys.readouterr().out == "ID       x\nLOG-END  3\n"
 
@@ -38,7 +42,7 @@ def test_facts_stand_below_each_other(capsys) -> None:
 @pytest.mark.parametrize(
     ("value", "shown"), [(None, "-"), (True, "yes"), (False, "no"), ([1, 2], "1,2"), ([], "-"), (0, "0"), ("", "")]
 )
-def test_a_value_is_shown_to_people(value, shown) -> None:
+def test_a_value_is_shown_to_people(value: list[int] | int | str | None, shown: str) -> None:
     assert cell(value) == shown
 
 
@@ -86,12 +90,12 @@ def test_what_is_wrong_is_red_on_a_terminal(
     assert output.getvalue().splitlines()[1::2] == ["1", "GOOD  1"]
 
 
-def test_programs_get_all_of_the_rows(capsys) -> None:
+def test_programs_get_all_of_the_rows(capsys: pytest.CaptureFixture[str]) -> None:
     show(argparse.Namespace(json=True), ("a",), [{"a": None, "b": "ü"}])
     assert json.loads(capsys.readouterr().out) == [{"a": None, "b": "ü"}]
 
 
-def test_a_report_tells_people_line_by_line_and_fails_if_anything_did(capsys) -> None:
+def test_a_report_tells_people_line_by_line_and_fails_if_anything_did(capsys: pytest.CaptureFixture[str]) -> None:
     report = Report(argparse.Namespace(command="topic create", json=False))
     report.done("created", "a", "well", partitions=1)
     report.failed("b", "no")
@@ -99,7 +103,7 @@ def test_a_report_tells_people_line_by_line_and_fails_if_anything_did(capsys) ->
     assert capsys.readouterr() == ("created a: well\n", "barnabas topic create: b: no\n")
 
 
-def test_a_report_tells_programs_at_the_end(capsys) -> None:
+def test_a_report_tells_programs_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
     report = Report(argparse.Namespace(command="topic create", json=True))
     report.done("created", "a", "well", partitions=1)
     assert report.end() == 0
@@ -132,7 +136,7 @@ def test_what_is_not_the_client_s_error_is_not_explained_away() -> None:
         ("just: words", "just: words"),
     ],
 )
-def test_names_of_the_client_s_own_are_left_out(text, said) -> None:
+def test_names_of_the_client_s_own_are_left_out(text: str, said: str) -> None:
     assert plain(text) == said
 
 

@@ -1,8 +1,11 @@
 """Every command as its help tells of it."""
 
+from __future__ import annotations
+
 import pytest
 
 from barnabas.commands._parser import COMMANDS, find, make_parser
+from tests.unit.barnabas.conftest import Command
 
 
 def leaves() -> list[str]:
@@ -15,7 +18,7 @@ def leaves() -> list[str]:
 
 
 @pytest.mark.parametrize("words", leaves())
-def test_each_command_has_help_and_examples_of_itself(call, words) -> None:
+def test_each_command_has_help_and_examples_of_itself(call: Command, words: str) -> None:
     status, out, _ = call(*words.split(), "--help")
     assert status == 0
     assert out.startswith(f"usage: barnabas {words} [OPTION]...")
@@ -25,13 +28,13 @@ def test_each_command_has_help_and_examples_of_itself(call, words) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if find([name, "--help"]).is_group])
-def test_a_command_with_subcommands_lists_them(call, name) -> None:
+def test_a_command_with_subcommands_lists_them(call: Command, name: str) -> None:
     status, out, _ = call(name, "--help")
     assert status == 0
     assert all(f"\n  {sub} " in out for sub in find([name, "--help"]).module.SUBCOMMANDS)
 
 
-def test_a_subcommand_that_there_is_not_is_named(call) -> None:
+def test_a_subcommand_that_there_is_not_is_named(call: Command) -> None:
     expected = "barnabas topic: unknown command 'grow'; `barnabas topic --help` lists them\n"
     assert call("topic", "grow", "t") == (2, "", expected)
     assert call("topic", "creat", "t").err == "barnabas topic: unknown command 'creat'; did you mean create?\n"
@@ -40,7 +43,7 @@ def test_a_subcommand_that_there_is_not_is_named(call) -> None:
     )
 
 
-def test_without_a_subcommand_the_help_is_the_complaint(call) -> None:
+def test_without_a_subcommand_the_help_is_the_complaint(call: Command) -> None:
     assert call("topic") == (2, "", call("topic", "--help").out)
 
 
@@ -53,7 +56,7 @@ def test_without_a_subcommand_the_help_is_the_complaint(call) -> None:
         (["group", "list", "readers"], "it takes no more arguments: readers"),
     ],
 )
-def test_what_a_command_does_not_take_is_named(call, words, complaint) -> None:
+def test_what_a_command_does_not_take_is_named(call: Command, words: list[str], complaint: str) -> None:
     status, out, err = call(*words)
     assert (status, out) == (2, "")
     assert err.splitlines()[-1].endswith(f"error: {complaint}")
@@ -74,7 +77,7 @@ def test_a_default_subcommand_is_meant_where_none_is_named() -> None:
         ["produce", "-p", "0", "--", "t", "FILE"],
     ],
 )
-def test_options_may_stand_anywhere_among_the_arguments(words) -> None:
+def test_options_may_stand_anywhere_among_the_arguments(words: list[str]) -> None:
     found = find(words)
     options = make_parser(found).parse_intermixed_args(found.rest)
     assert (options.topic, options.file, options.partition) == ("t", ["FILE"], 0)

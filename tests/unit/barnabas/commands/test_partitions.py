@@ -1,7 +1,9 @@
+from typing import Any
+
 from barnabas.commands._partitions import led_by, under_min_isr, under_replicated, without_leader, without_log
 
 
-def partition(index: int, leader: int, in_sync: list[int], error_code: int = 0) -> dict:
+def partition(index: int, leader: int, in_sync: list[int], error_code: int = 0) -> dict[str, Any]:
     return {
         "partition_index": index,
         "leader_id": leader,

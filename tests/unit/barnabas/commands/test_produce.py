@@ -1,4 +1,7 @@
+from __future__ import annotations
+
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kafka import KafkaConsumer, TopicPartition
@@ -7,7 +10,7 @@ from tests.broker_process import BrokerProcess
 from tests.unit.barnabas.conftest import Command
 
 
-def records(bootstrap: str, topic: str) -> list:
+def records(bootstrap: str, topic: str) -> list[Any]:
     """Return all records of a topic's partition 0, as another client reads them."""
     consumer = KafkaConsumer(bootstrap_servers=bootstrap)
     try:
@@ -15,7 +18,7 @@ def records(bootstrap: str, topic: str) -> list:
         consumer.assign([partition])
         consumer.seek_to_beginning(partition)
         end = consumer.end_offsets([partition])[partition]
-        found: list = []
+        found: list[Any] = []
         while consumer.position(partition) < end:
             found += [record for polled in consumer.poll(500).values() for record in polled]
         return found
@@ -23,12 +26,14 @@ def records(bootstrap: str, topic: str) -> list:
         consumer.close()
 
 
-def test_each_line_is_a_record_every_byte_of_it(barnabas, topic, shared_broker) -> None:
+def test_each_line_is_a_record_every_byte_of_it(barnabas: Command, topic: str, shared_broker: BrokerProcess) -> None:
     assert barnabas("produce", topic, stdin=b"one\ntwo\r\n\nthree") == (0, "", "")
     assert [record.value for record in records(shared_broker.bootstrap, topic)] == [b"one", b"two\r", b"", b"three"]
 
 
-def test_each_file_is_a_record_or_each_of_its_lines(barnabas, topic, shared_broker, tmp_path: Path) -> None:
+def test_each_file_is_a_record_or_each_of_its_lines(
+    barnabas: Command, topic: str, shared_broker: BrokerProcess, tmp_path: Path
+) -> None:
     for name in ("a", "b"):
         (tmp_path / name).write_text(f"{name}1\n{name}2\n")
     files = (str(tmp_path / "b"), str(tmp_path / "a"))
@@ -38,47 +43,51 @@ def test_each_file_is_a_record_or_each_of_its_lines(barnabas, topic, shared_brok
     assert found == [b"b1\nb2\n", b"a1\na2\n", b"b1", b"b2", b"a1", b"a2"]
 
 
-def test_one_key_and_headers_for_all(barnabas, topic, shared_broker) -> None:
+def test_one_key_and_headers_for_all(barnabas: Command, topic: str, shared_broker: BrokerProcess) -> None:
     barnabas("produce", topic, "-k", "K", "-H", "a=1", "-H", "a=2", stdin=b"v\n")
     (record,) = records(shared_broker.bootstrap, topic)
     assert (record.key, record.value) == (b"K", b"v")
     assert list(record.headers) == [("a", b"1"), ("a", b"2")]
 
 
-def test_a_key_in_each_line(barnabas, topic, shared_broker) -> None:
+def test_a_key_in_each_line(barnabas: Command, topic: str, shared_broker: BrokerProcess) -> None:
     assert barnabas("produce", topic, "-K", "::", stdin=b"k1::v1\n::v2\nk3::\n").status == 0
     found = [(record.key, record.value) for record in records(shared_broker.bootstrap, topic)]
     assert found == [(b"k1", b"v1"), (b"", b"v2"), (b"k3", b"")]
 
 
-def test_a_line_without_the_delimiter_has_the_key_of_all_or_none(barnabas, topic, shared_broker) -> None:
+def test_a_line_without_the_delimiter_has_the_key_of_all_or_none(
+    barnabas: Command, topic: str, shared_broker: BrokerProcess
+) -> None:
     barnabas("produce", topic, "-K", "::", stdin=b"k::v\nv\n")
     barnabas("produce", topic, "-K", "::", "-k", "all", stdin=b"k::v\nv\n")
     assert [record.key for record in records(shared_broker.bootstrap, topic)] == [b"k", None, b"k", b"all"]
 
 
-def test_records_may_end_otherwise(barnabas, topic, shared_broker) -> None:
+def test_records_may_end_otherwise(barnabas: Command, topic: str, shared_broker: BrokerProcess) -> None:
     barnabas("produce", topic, "-D", r"\0", "-K", r"\t", stdin=b"k\tone\n\0two")
     found = [(record.key, record.value) for record in records(shared_broker.bootstrap, topic)]
     assert found == [(b"k", b"one\n"), (None, b"two")]
 
 
-def test_what_is_empty_is_null_where_asked_for(barnabas, topic, shared_broker) -> None:
+def test_what_is_empty_is_null_where_asked_for(barnabas: Command, topic: str, shared_broker: BrokerProcess) -> None:
     barnabas("produce", topic, "-K", ":", "-Z", stdin=b"k:\n:v\n:\n")
     found = [(record.key, record.value) for record in records(shared_broker.bootstrap, topic)]
     assert found == [(b"k", None), (None, b"v"), (None, None)]
 
 
-def test_what_is_sent_is_printed_too_where_asked_for(barnabas, topic) -> None:
+def test_what_is_sent_is_printed_too_where_asked_for(barnabas: Command, topic: str) -> None:
     assert barnabas("produce", topic, "-T", "-K", ":", stdin=b"a:1\nb:2\n").out == "a:1\nb:2\n"
 
 
-def test_no_more_than_so_many(barnabas, topic, shared_broker) -> None:
+def test_no_more_than_so_many(barnabas: Command, topic: str, shared_broker: BrokerProcess) -> None:
     barnabas("produce", topic, "-c", "2", stdin=b"a\nb\nc\n")
     assert [record.value for record in records(shared_broker.bootstrap, topic)] == [b"a", b"b"]
 
 
-def test_records_as_json_go_where_they_say_unless_told_otherwise(barnabas, topic, shared_broker) -> None:
+def test_records_as_json_go_where_they_say_unless_told_otherwise(
+    barnabas: Command, topic: str, shared_broker: BrokerProcess
+) -> None:
     barnabas("topic", "create", f"{topic}:2", f"{topic}-other:2", "-c", "retention.ms=-1")
     line = f'{{"topic": "{topic}", "partition": 1, "value": "v", "timestamp": 5}}\n'.encode()
     assert barnabas("produce", "--json", stdin=line) == (0, "", "")
@@ -107,7 +116,9 @@ def test_a_topic_that_has_the_name_of_a_file_is_followed_by_standard_input(
     assert barnabas("consume", topic, "-e").out == "v\n"
 
 
-def test_a_line_that_is_no_record_is_named_and_those_before_it_are_sent(barnabas, topic, shared_broker) -> None:
+def test_a_line_that_is_no_record_is_named_and_those_before_it_are_sent(
+    barnabas: Command, topic: str, shared_broker: BrokerProcess
+) -> None:
     status, out, err = barnabas("produce", topic, "--json", stdin=b'{"value": "a"}\n{"value": 1}\n')
     assert (status, out) == (1, "")
     assert err.startswith("barnabas produce: record 2 of standard input: value: write null, a string or")
@@ -117,19 +128,19 @@ def test_a_line_that_is_no_record_is_named_and_those_before_it_are_sent(barnabas
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_every_codec(barnabas, topic, shared_broker, codec) -> None:
+def test_every_codec(barnabas: Command, topic: str, shared_broker: BrokerProcess, codec: str) -> None:
     assert barnabas("produce", topic, "-z", codec, stdin=b"value\n" * 100) == (0, "", "")
     assert [record.value for record in records(shared_broker.bootstrap, topic)] == [b"value"] * 100
 
 
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
-def test_every_kind_of_acknowledgement(barnabas, topic, shared_broker, acks) -> None:
+def test_every_kind_of_acknowledgement(barnabas: Command, topic: str, shared_broker: BrokerProcess, acks: str) -> None:
     barnabas("topic", "create", topic)
     assert barnabas("produce", topic, "--acks", acks, stdin=b"value\n") == (0, "", "")
     assert [record.value for record in records(shared_broker.bootstrap, topic)] == [b"value"]
 
 
-def test_records_that_the_broker_refuses_are_counted(barnabas, topic) -> None:
+def test_records_that_the_broker_refuses_are_counted(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", topic, "-c", "max.message.bytes=100")
     status, out, err = barnabas("produce", topic, stdin=b"x" * 200 + b"\n")
     assert (status, out) == (1, "")
@@ -144,7 +155,9 @@ def test_records_that_the_broker_refuses_are_counted(barnabas, topic) -> None:
         (["{topic}", "missing.txt"], "cannot read missing.txt: No such file or directory"),
     ],
 )
-def test_what_cannot_be_written_is_said_in_one_line(barnabas, topic, arguments, complaint) -> None:
+def test_what_cannot_be_written_is_said_in_one_line(
+    barnabas: Command, topic: str, arguments: list[str], complaint: str
+) -> None:
     barnabas("topic", "create", topic)
     status, out, err = barnabas("produce", *(argument.format(topic=topic) for argument in arguments), stdin=b"v\n")
     assert (status, out) == (1, "")
@@ -163,17 +176,17 @@ def test_what_cannot_be_written_is_said_in_one_line(barnabas, topic, arguments, 
         (["t", "-z", "rar"], "invalid choice: 'rar'"),
     ],
 )
-def test_a_wrong_call_is_told_before_any_broker_is_asked(call, arguments, complaint) -> None:
+def test_a_wrong_call_is_told_before_any_broker_is_asked(call: Command, arguments: list[str], complaint: str) -> None:
     status, out, err = call("produce", *arguments)
     assert (status, out) == (2, "")
     assert complaint in err
 
 
-def test_a_header_needs_a_name(call) -> None:
+def test_a_header_needs_a_name(call: Command) -> None:
     assert call("produce", "t", "-H", "x").status == 2
 
 
-def test_why_a_topic_could_not_be_created_is_told(call, tmp_path) -> None:
+def test_why_a_topic_could_not_be_created_is_told(call: Command, tmp_path: Path) -> None:
     with BrokerProcess(tmp_path, {"default.replication.factor": 3}) as broker:
         status, _, err = call("produce", "auto", "-b", broker.bootstrap, stdin=b"hi\n")
     assert (status, err) == (

@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import io
 import sys
 
@@ -13,11 +15,11 @@ class Terminal(io.StringIO):
 
 
 @pytest.fixture(autouse=True)
-def always(monkeypatch) -> None:
+def always(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_progress, "INTERVAL_S", 0)
 
 
-def test_a_bar_is_drawn_on_a_terminal_and_gone_at_the_end(monkeypatch) -> None:
+def test_a_bar_is_drawn_on_a_terminal_and_gone_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
     with Progress(4, "records") as progress:
         progress.advance(1)
@@ -33,7 +35,7 @@ def test_where_the_total_is_not_known_there_is_a_count() -> None:
     assert progress.line().startswith("1,200 records, ")
 
 
-def test_nothing_is_drawn_for_who_does_not_want_it_or_for_a_file(monkeypatch) -> None:
+def test_nothing_is_drawn_for_who_does_not_want_it_or_for_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
     with Progress(4, "records", hidden=True) as progress:
         progress.advance(1)

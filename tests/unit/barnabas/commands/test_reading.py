@@ -1,8 +1,12 @@
 """What a batch that was not printed to its end comes to. What is read at all, `test_consume.py` shows."""
 
+from __future__ import annotations
+
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import closing
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer
@@ -11,25 +15,27 @@ from kafka import KafkaConsumer, TopicPartition
 from barnabas.commands import _reading
 from barnabas.commands._offsets import Point, Range
 from barnabas.commands._reading import GroupReading, RangeReading
+from tests.broker_process import BrokerProcess
+from tests.unit.barnabas.conftest import Command
 
 
 @pytest.fixture
-def filled(barnabas, topic) -> str:
+def filled(barnabas: Command, topic: str) -> str:
     barnabas("produce", topic, stdin=b"0\n1\n2\n")
     return topic
 
 
 @pytest.fixture
-def consumer(filled, shared_broker):
+def consumer(filled: str, shared_broker: BrokerProcess) -> Iterator[KafkaConsumer]:
     client = KafkaConsumer(bootstrap_servers=shared_broker.bootstrap, group_id=filled, auto_offset_reset="earliest")
     yield client
     client.close()
 
 
-def test_a_group_has_not_read_what_was_not_printed(consumer, filled) -> None:
+def test_a_group_has_not_read_what_was_not_printed(consumer: KafkaConsumer, filled: str) -> None:
     reading = GroupReading(consumer, [filled], until_end=True)
 
-    def print_nothing(records: list) -> None:
+    def print_nothing(records: list[Any]) -> None:
         if records:
             raise BrokenPipeError
 
@@ -40,14 +46,14 @@ def test_a_group_has_not_read_what_was_not_printed(consumer, filled) -> None:
 
     with pytest.raises(BrokenPipeError):
         until_it_breaks()
-    read: list = []
+    read: list[Any] = []
     while not reading.done:
         with reading.batch(2) as records:
             read += records
     assert [record.value for record in read] == [b"0", b"1", b"2"]
 
 
-def test_it_is_known_how_much_there_is_of_a_range(consumer, filled) -> None:
+def test_it_is_known_how_much_there_is_of_a_range(consumer: KafkaConsumer, filled: str) -> None:
     whole = RangeReading(consumer, [filled], None, Range(Point("offset", 1)), until_end=True)
     assert (whole.expected(None), whole.expected(1), whole.done) == (2, 1, False)
     endless = RangeReading(consumer, [filled], None, Range(), until_end=False)
@@ -56,7 +62,7 @@ def test_it_is_known_how_much_there_is_of_a_range(consumer, filled) -> None:
     assert (nothing.expected(None), nothing.done) == (0, True)
 
 
-def test_names_beside_a_pattern_are_names(barnabas, shared_broker, topic) -> None:
+def test_names_beside_a_pattern_are_names(barnabas: Command, shared_broker: BrokerProcess, topic: str) -> None:
     barnabas("topic", "create", f"{topic}.a", f"{topic}-a", f"{topic}-b")
     client = KafkaConsumer(bootstrap_servers=shared_broker.bootstrap, group_id=topic)
     try:
@@ -70,7 +76,7 @@ def test_names_beside_a_pattern_are_names(barnabas, shared_broker, topic) -> Non
 
 
 @pytest.fixture
-def member(barnabas, shared_broker, topic):
+def member(barnabas: Command, shared_broker: BrokerProcess, topic: str) -> Iterator[None]:
     """Be a member of a group of the topic's name, in a thread of its own that hears of a rebalance within 0.5 s."""
     barnabas("topic", "create", topic)
     settings = {"bootstrap.servers": shared_broker.bootstrap, "group.id": topic, "heartbeat.interval.ms": 500}
@@ -91,7 +97,7 @@ def member(barnabas, shared_broker, topic):
 
 
 def test_a_member_comes_to_the_end_of_a_join_that_outlasts_its_polls(
-    barnabas, shared_broker, topic, member, monkeypatch
+    barnabas: Command, shared_broker: BrokerProcess, topic: str, member: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Each join is due to a new topic, and waits for the other member, who has to hear of it first.
     monkeypatch.setattr(_reading, "POLL_MS", 10)

@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import json
 from types import SimpleNamespace
 
@@ -13,7 +15,9 @@ HEADERS = st.lists(st.tuples(st.text(max_size=5), FIELDS), max_size=4)
 
 
 @given(key=FIELDS, value=FIELDS, headers=HEADERS, timestamp=st.integers(-1, 2**63 - 1))
-def test_what_is_written_is_read_back(key, value, headers, timestamp) -> None:
+def test_what_is_written_is_read_back(
+    key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes | None]], timestamp: int
+) -> None:
     record = SimpleNamespace(
         topic="t", partition=3, offset=7, timestamp=timestamp, timestamp_type=0, key=key, value=value, headers=headers
     )
@@ -66,7 +70,7 @@ def test_what_is_left_out_is_for_the_producer_to_choose() -> None:
         (b'{"value": "", "headers": [{"value": "1"}]}', "a header's key is a string"),
     ],
 )
-def test_what_is_no_record_is_refused(line, complaint) -> None:
+def test_what_is_no_record_is_refused(line: bytes, complaint: str) -> None:
     with pytest.raises(CommandError) as refused:
         from_json(line)
     assert complaint in str(refused.value)

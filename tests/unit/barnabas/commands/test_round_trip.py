@@ -1,10 +1,16 @@
 """What `consume --json` prints, `produce --json` makes again: generated records through a real broker and back."""
 
+from __future__ import annotations
+
 from itertools import count
+from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from tests.broker_process import BrokerProcess
+from tests.unit.barnabas.conftest import Command
 
 PARTITIONS = 3
 FIELDS = st.none() | st.binary(max_size=30) | st.text(max_size=20).map(str.encode)
@@ -24,7 +30,7 @@ RECORDS = st.lists(
 numbers = count()
 
 
-def stored(bootstrap: str, topic: str) -> list[tuple]:
+def stored(bootstrap: str, topic: str) -> list[tuple[Any, ...]]:
     """Return a topic's records, partition by partition, as librdkafka reads them."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader", "log_level": 0, "fetch.wait.max.ms": 10})
     partitions = [TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)]
@@ -44,7 +50,9 @@ def stored(bootstrap: str, topic: str) -> list[tuple]:
 
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(records=RECORDS)
-def test_records_come_back_as_they_were(barnabas, shared_broker, records) -> None:
+def test_records_come_back_as_they_were(
+    barnabas: Command, shared_broker: BrokerProcess, records: list[dict[str, Any]]
+) -> None:
     name = f"round-trip-{next(numbers)}"
     barnabas("topic", "create", f"{name}:{PARTITIONS}", f"{name}-copy:{PARTITIONS}", "-c", "retention.ms=-1")
     producer = Producer({"bootstrap.servers": shared_broker.bootstrap, "log_level": 0})

@@ -1,7 +1,10 @@
 """The bounds on what is on its way. What is sent, and what becomes of refused records, `test_produce.py` shows."""
 
+from __future__ import annotations
+
 import signal
 import subprocess
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -13,17 +16,20 @@ from barnabas.commands import _sending
 from barnabas.commands._parser import find, make_parser, parse
 from barnabas.commands._records import NewRecord
 from tests.broker_process import COMMAND, BrokerProcess
+from tests.unit.barnabas.conftest import Command
 
 
 @pytest.mark.parametrize(("bound", "value"), [("MAX_PENDING", 1), ("MAX_PENDING_BYTES", 10)])
-def test_a_fast_input_waits_for_the_broker_and_nothing_is_lost(barnabas, topic, monkeypatch, bound, value) -> None:
+def test_a_fast_input_waits_for_the_broker_and_nothing_is_lost(
+    barnabas: Command, topic: str, monkeypatch: pytest.MonkeyPatch, bound: str, value: int
+) -> None:
     monkeypatch.setattr(_sending, bound, value)
     lines = b"".join(b"%d\n" % number for number in range(50))
     assert barnabas("produce", topic, stdin=lines) == (0, "", "")
     assert barnabas("consume", topic, "-e").out.encode() == lines
 
 
-def test_what_is_refused_meanwhile_is_counted(barnabas, topic, monkeypatch) -> None:
+def test_what_is_refused_meanwhile_is_counted(barnabas: Command, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_sending, "MAX_PENDING", 1)
     barnabas("topic", "create", topic, "-c", "max.message.bytes=100")
     status, _, err = barnabas("produce", topic, stdin=(b"x" * 200 + b"\n") * 3)
@@ -44,7 +50,7 @@ def test_metadata_is_asked_for_once_until_it_is_there() -> None:
     assert len(woken) == 2
 
 
-def test_a_producer_that_has_lost_its_producer_id_gets_another(shared_broker, topic) -> None:
+def test_a_producer_that_has_lost_its_producer_id_gets_another(shared_broker: BrokerProcess, topic: str) -> None:
     arguments = ["produce", topic, "-b", shared_broker.bootstrap, "-X", "delivery.timeout.ms=31000"]
     options = parse(make_parser(find(arguments)), arguments[1:])
     record = NewRecord(None, b"v", [], topic, None)
@@ -57,7 +63,9 @@ def test_a_producer_that_has_lost_its_producer_id_gets_another(shared_broker, to
 
 
 @pytest.mark.parametrize("most", [_sending.MAX_PENDING, 1])
-def test_what_the_client_neither_sends_nor_gives_up_is_told(barnabas, topic, monkeypatch, most) -> None:
+def test_what_the_client_neither_sends_nor_gives_up_is_told(
+    barnabas: Command, topic: str, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
     monkeypatch.setattr(_sending, "QUIET_S", 0.2)
     monkeypatch.setattr(_sending, "MAX_PENDING", most)
     monkeypatch.setattr(KafkaSender, "_send_producer_data", lambda self: 10)
@@ -67,16 +75,22 @@ def test_what_the_client_neither_sends_nor_gives_up_is_told(barnabas, topic, mon
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_signal_ends_it_though_what_is_on_its_way_cannot_arrive(tmp_path, number, status) -> None:
+def test_a_signal_ends_it_though_what_is_on_its_way_cannot_arrive(tmp_path: Path, number: int, status: int) -> None:
     command = [*COMMAND, "produce", "t", "--tee", "-b"]
     with BrokerProcess(tmp_path) as broker:
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        sending = subprocess.Popen([*command, broker.bootstrap], text=True, bufsize=1, **pipes)
-        sending.stdin.write("one\n")
-        assert sending.stdout.readline() == "one\n"
+        sending = subprocess.Popen(
+            [*command, broker.bootstrap],
+            text=True,
+            bufsize=1,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        sending.stdin.write("one\n")  # type: ignore[union-attr]  # of a type that is known here
+        assert sending.stdout.readline() == "one\n"  # type: ignore[union-attr]  # of a type that is known here
         broker.kill()
-        sending.stdin.write("two\n")
-        assert sending.stdout.readline() == "two\n"
+        sending.stdin.write("two\n")  # type: ignore[union-attr]  # of a type that is known here
+        assert sending.stdout.readline() == "two\n"  # type: ignore[union-attr]  # of a type that is known here
         sending.send_signal(number)
         assert sending.communicate(timeout=60) == ("", "")  # it would try for 120 s, if it were let
         assert sending.returncode == status

@@ -1,18 +1,23 @@
+from __future__ import annotations
+
 import argparse
+from pathlib import Path
+from typing import Any
 
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 
 from barnabas.commands._output import CommandError, WrongCall
 from barnabas.commands._settings import ALIASES, Settings, parse_setting, read_settings
+from tests.unit.barnabas.conftest import Command
 
 
-def of(kind, *given: str) -> dict:
+def of(kind: str, *given: str) -> dict[str, Any]:
     return Settings([parse_setting(one) for one in given]).of(kind)
 
 
 @pytest.mark.parametrize("name", ["fetch.max.wait.ms", "fetch_max_wait_ms", "fetch.wait.max.ms"])
-def test_a_setting_has_java_s_librdkafka_s_and_kafka_python_s_name(name) -> None:
+def test_a_setting_has_java_s_librdkafka_s_and_kafka_python_s_name(name: str) -> None:
     assert of(KafkaConsumer, f"{name}=7") == {"fetch_max_wait_ms": 7}
 
 
@@ -57,12 +62,12 @@ def test_later_settings_go_over_earlier_ones() -> None:
         ("metadata.broker.list=far:9092", "write the brokers' addresses as -b far:9092"),
     ],
 )
-def test_what_cannot_be_is_refused(given, complaint) -> None:
+def test_what_cannot_be_is_refused(given: str, complaint: str) -> None:
     with pytest.raises(WrongCall, match=complaint):
         of(KafkaAdminClient, given)
 
 
-def test_settings_are_read_from_a_file(tmp_path) -> None:
+def test_settings_are_read_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "client.conf"
     path.write_text("# where\n\nclient.id = me\n")
     assert read_settings(str(path)) == [("client.id", "me")]
@@ -78,7 +83,7 @@ def test_a_setting_is_written_with_an_equals_sign() -> None:
         parse_setting("client.id")
 
 
-def test_settings_reach_the_client(barnabas, topic) -> None:
+def test_settings_reach_the_client(barnabas: Command, topic: str) -> None:
     said = barnabas("topic", "list", "-X", "nonsense=1")
     assert said == (2, "", "barnabas topic list: -X nonsense: there is no such setting\n")
     said = barnabas("consume", topic, "-X", "fetch.max.wait.ms=99999999")

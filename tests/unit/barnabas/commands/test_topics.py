@@ -1,8 +1,12 @@
+from __future__ import annotations
+
 import uuid
 
 from kafka import KafkaAdminClient, TopicPartition
 
 from barnabas.commands._topics import choose, end_offsets, offsets_at, partitions_of, start_offsets, uuid_text
+from tests.broker_process import BrokerProcess
+from tests.unit.barnabas.conftest import Command
 
 
 def test_ids_are_written_as_kafka_writes_them() -> None:
@@ -10,7 +14,9 @@ def test_ids_are_written_as_kafka_writes_them() -> None:
     assert uuid_text("ffffffff-ffff-ffff-ffff-ffffffffffff") == "_____________________w"
 
 
-def test_topics_are_chosen_in_the_order_of_their_names_and_then_by_patterns(barnabas, topic, shared_broker) -> None:
+def test_topics_are_chosen_in_the_order_of_their_names_and_then_by_patterns(
+    barnabas: Command, topic: str, shared_broker: BrokerProcess
+) -> None:
     barnabas("topic", "create", f"{topic}-a", f"{topic}-b:2", f"{topic}-c")
     client = KafkaAdminClient(bootstrap_servers=shared_broker.bootstrap)
     try:

@@ -1,5 +1,7 @@
 """`barnabas up`: a whole cluster of processes, as its users run it."""
 
+from __future__ import annotations
+
 import json
 import os
 import re
@@ -12,10 +14,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.broker_process import COMMAND
+from tests.typed import present
+from tests.unit.barnabas.conftest import Command
 
 # So long that whoever waits for a session to end runs into a time-out.
 PATIENT = "-Dbroker.session.timeout.ms=600000"
@@ -37,11 +42,12 @@ class Up:
                 pass_fds=pass_fds,
             )
 
-    def ready(self) -> dict:
+    def ready(self) -> dict[str, Any]:
         """Return what the line for programs says."""
-        line = self.process.stdout.readline()
+        line = present(self.process.stdout).readline()
         assert line, self.said
-        return json.loads(line)
+        result: dict[str, Any] = json.loads(line)
+        return result
 
     @property
     def said(self) -> str:
@@ -68,7 +74,7 @@ class Up:
 def up(tmp_path: Path) -> Iterator[Callable[..., Up]]:
     runs: list[Up] = []
 
-    def start(*options: str, **how) -> Up:
+    def start(*options: str, **how: Any) -> Up:
         runs.append(Up(*options, log=tmp_path / f"log{len(runs)}", **how))
         return runs[-1]
 
@@ -95,7 +101,7 @@ def wait_until_gone(pids: list[int]) -> None:
                 os.close(key.fd)
 
 
-def test_three_brokers_serve_one_cluster_when_it_says_so(up, call, tmp_path) -> None:
+def test_three_brokers_serve_one_cluster_when_it_says_so(up: Callable[..., Up], call: Command, tmp_path: Path) -> None:
     running = up("--json", "--data-dir", str(tmp_path / "data"), "--topic", "t:6", "--topic", "plain")
     told = running.ready()
     assert [broker["id"] for broker in told["brokers"]] == [1, 2, 3]
@@ -114,7 +120,9 @@ def test_three_brokers_serve_one_cluster_when_it_says_so(up, call, tmp_path) -> 
     assert "Traceback" not in running.said
 
 
-def test_a_broker_that_is_killed_is_told_of_and_the_others_go_on(up, call, tmp_path) -> None:
+def test_a_broker_that_is_killed_is_told_of_and_the_others_go_on(
+    up: Callable[..., Up], call: Command, tmp_path: Path
+) -> None:
     running = up("--json", "--data-dir", str(tmp_path / "data dir"), "--topic", "t:3")
     victim, *others = running.ready()["brokers"]
     os.kill(victim["pid"], signal.SIGKILL)
@@ -139,7 +147,7 @@ def test_a_broker_that_is_killed_is_told_of_and_the_others_go_on(up, call, tmp_p
         command = [*COMMAND, *shlex.split(said[2])]
         again = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
     try:
-        ready = again.stdout.readline()
+        ready = present(again.stdout).readline()
         assert ready == f"ready: {victim['host']}:{victim['port']}\n", (tmp_path / "again").read_text()
     finally:
         again.terminate()
@@ -148,7 +156,7 @@ def test_a_broker_that_is_killed_is_told_of_and_the_others_go_on(up, call, tmp_p
     assert running.stop() == 0
 
 
-def test_when_no_broker_is_left_it_ends_with_1(up) -> None:
+def test_when_no_broker_is_left_it_ends_with_1(up: Callable[..., Up]) -> None:
     running = up("--json", "--ephemeral", "--brokers", "1")
     (only,) = running.ready()["brokers"]
     os.kill(only["pid"], signal.SIGKILL)
@@ -156,7 +164,7 @@ def test_when_no_broker_is_left_it_ends_with_1(up) -> None:
     assert "was ended by SIGKILL; none of those that were started here is left\n" in running.said
 
 
-def test_brokers_go_with_a_parent_that_is_killed(up, tmp_path) -> None:
+def test_brokers_go_with_a_parent_that_is_killed(up: Callable[..., Up], tmp_path: Path) -> None:
     running = up("--json", "--data-dir", str(tmp_path / "data"))
     brokers = running.ready()["brokers"]
     running.process.kill()
@@ -164,16 +172,18 @@ def test_brokers_go_with_a_parent_that_is_killed(up, tmp_path) -> None:
     assert {(Path(broker["data_dir"]) / ".kafka_cleanshutdown").exists() for broker in brokers} == {True}
 
 
-def test_it_goes_with_its_own_parent_if_that_is_asked_for(up) -> None:
+def test_it_goes_with_its_own_parent_if_that_is_asked_for(up: Callable[..., Up]) -> None:
     running = up("--json", "--ephemeral", "--brokers", "1", "--exit-with-parent")
     running.ready()
-    running.process.stdin.close()
+    present(running.process.stdin).close()
     running.process.stdin = None
     assert running.end() == 0
 
 
 @pytest.mark.parametrize("ports", ["others", "the same"])
-def test_a_second_start_finds_what_was_written_and_waits_for_nobody(up, call, tmp_path, ports) -> None:
+def test_a_second_start_finds_what_was_written_and_waits_for_nobody(
+    up: Callable[..., Up], call: Command, tmp_path: Path, ports: str
+) -> None:
     options = ["--json", "--data-dir", str(tmp_path / "data"), PATIENT]
     running = up(*options, "--topic", "t")
     told = running.ready()
@@ -190,7 +200,9 @@ def test_a_second_start_finds_what_was_written_and_waits_for_nobody(up, call, tm
 
 
 @pytest.mark.parametrize(("brokers", "controllers"), [(1, [1]), (2, [1]), (4, [1, 2, 3])])
-def test_the_first_brokers_are_controllers(up, call, brokers, controllers) -> None:
+def test_the_first_brokers_are_controllers(
+    up: Callable[..., Up], call: Command, brokers: int, controllers: list[int]
+) -> None:
     running = up("--json", "--ephemeral", "--brokers", str(brokers))
     told = running.ready()
     assert len(told["brokers"]) == brokers
@@ -202,19 +214,19 @@ def test_the_first_brokers_are_controllers(up, call, brokers, controllers) -> No
     assert not Path(told["brokers"][0]["data_dir"]).exists()
 
 
-def test_people_and_a_descriptor_are_told_the_same_line(up) -> None:
+def test_people_and_a_descriptor_are_told_the_same_line(up: Callable[..., Up]) -> None:
     reading, writing = os.pipe()
     running = up("--ephemeral", "--brokers", "1", "--ready-fd", str(writing), pass_fds=(writing,))
     os.close(writing)
     with open(reading, encoding="utf-8") as told:
         line = told.read()  # to its end: the descriptor is closed
     assert re.fullmatch(r"ready: 127\.0\.0\.1:\d+\n", line)
-    assert running.process.stdout.readline() == line
+    assert present(running.process.stdout).readline() == line
     assert f"barnabas up: in other terminals: export BARNABAS_BROKERS={line.split()[1]}\n" in running.said
     assert running.stop() == 0
 
 
-def test_each_line_of_the_log_says_whose_it_is(up) -> None:
+def test_each_line_of_the_log_says_whose_it_is(up: Callable[..., Up]) -> None:
     running = up("--json", "--ephemeral", "--brokers", "2")
     running.ready()
     assert running.stop() == 0
@@ -223,7 +235,7 @@ def test_each_line_of_the_log_says_whose_it_is(up) -> None:
     assert [f"node {number} of cluster" in running.said for number in (1, 2)] == [True, True]
 
 
-def test_ctrl_c_kills_those_that_do_not_stop(up) -> None:
+def test_ctrl_c_kills_those_that_do_not_stop(up: Callable[..., Up]) -> None:
     running = up("--json", "--ephemeral", "--brokers", "1")
     (only,) = running.ready()["brokers"]
     os.kill(only["pid"], signal.SIGSTOP)
@@ -231,20 +243,20 @@ def test_ctrl_c_kills_those_that_do_not_stop(up) -> None:
     assert running.stop(signal.SIGINT) == 1
 
 
-def test_what_a_broker_does_not_take_ends_the_start(up, tmp_path) -> None:
+def test_what_a_broker_does_not_take_ends_the_start(up: Callable[..., Up], tmp_path: Path) -> None:
     running = up("--data-dir", str(tmp_path / "data"), "-Dnum.partitions=none")
     assert running.end() == 2
     assert re.search(r"\[\d\] barnabas: -D num.partitions: Invalid value none", running.said)
     assert re.search(r"barnabas up: broker \d \(process \d+\) ended with status 2\n", running.said)
 
 
-def test_a_topic_that_cannot_be_ends_the_start(up) -> None:
+def test_a_topic_that_cannot_be_ends_the_start(up: Callable[..., Up]) -> None:
     running = up("--ephemeral", "--brokers", "1", "--topic", "t:100000000")
     assert running.end() == 2
     assert "barnabas up: --topic t: " in running.said
 
 
-def test_a_port_in_use_is_named(call, tmp_path) -> None:
+def test_a_port_in_use_is_named(call: Command, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         said = call("up", "--data-dir", str(tmp_path / "data"), "--listen", address)
@@ -253,7 +265,9 @@ def test_a_port_in_use_is_named(call, tmp_path) -> None:
     assert not (tmp_path / "data").exists()
 
 
-def test_a_directory_of_another_number_of_brokers_is_refused(up, call, tmp_path) -> None:
+def test_a_directory_of_another_number_of_brokers_is_refused(
+    up: Callable[..., Up], call: Command, tmp_path: Path
+) -> None:
     running = up("--json", "--brokers", "1", "--data-dir", str(tmp_path / "data"))
     running.ready()
     running.stop()
@@ -262,7 +276,7 @@ def test_a_directory_of_another_number_of_brokers_is_refused(up, call, tmp_path)
     assert f"{tmp_path}/data holds a cluster of 1 brokers: say --brokers 1, or choose another" in said.err
 
 
-def test_a_cluster_that_runs_is_left_as_it_is(up, call, tmp_path) -> None:
+def test_a_cluster_that_runs_is_left_as_it_is(up: Callable[..., Up], call: Command, tmp_path: Path) -> None:
     running = up("--json", "--brokers", "1", "--data-dir", str(tmp_path / "data"))
     running.ready()
     before = {file.name: file.read_bytes() for file in (tmp_path / "data").iterdir() if file.is_file()}
@@ -273,7 +287,7 @@ def test_a_cluster_that_runs_is_left_as_it_is(up, call, tmp_path) -> None:
     assert running.stop() == 0
 
 
-def test_a_directory_with_something_else_in_it_is_refused(call, tmp_path) -> None:
+def test_a_directory_with_something_else_in_it_is_refused(call: Command, tmp_path: Path) -> None:
     (tmp_path / "meta.properties").touch()
     said = call("up", "--data-dir", str(tmp_path))
     assert said.status == 2
@@ -302,21 +316,23 @@ def test_a_directory_with_something_else_in_it_is_refused(call, tmp_path) -> Non
         (["--data-dir", "/dev/null/x"], "/dev/null/x"),
     ],
 )
-def test_a_wrong_call_is_told_what_is_right(call, tmp_path, monkeypatch, options, problem) -> None:
+def test_a_wrong_call_is_told_what_is_right(
+    call: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], problem: str
+) -> None:
     monkeypatch.chdir(tmp_path)
     said = call("up", *options)
     assert (said.status, said.out) == (2, "")
     assert problem in said.err
 
 
-def test_a_descriptor_that_only_reads_is_refused(call) -> None:
+def test_a_descriptor_that_only_reads_is_refused(call: Command) -> None:
     with open(os.devnull, encoding="utf-8") as file:
         said = call("up", "--ready-fd", str(file.fileno()))
     assert said.status == 2
     assert f"'{file.fileno()!s}' cannot be written to" in said.err if not file.closed else said.err
 
 
-def test_the_server_stays_out_of_this_process(tmp_path) -> None:
+def test_the_server_stays_out_of_this_process(tmp_path: Path) -> None:
     log = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "barnabas", "up", "--data-dir", str(tmp_path), "--brokers", "x"],
         capture_output=True,

@@ -1,7 +1,10 @@
+from __future__ import annotations
+
 import argparse
 import io
 import re
 import sys
+from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -19,7 +22,7 @@ def options(*arguments: str) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def until(rounds: int):
+def until(rounds: int) -> Callable[[float], None]:
     """Return something to be done, and what interrupts it after so many rounds."""
     left = iter(range(rounds - 1))
 
@@ -30,18 +33,22 @@ def until(rounds: int):
     return wait
 
 
-def test_without_watch_it_is_done_once(capsys) -> None:
+def test_without_watch_it_is_done_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert repeat(options(), lambda: print("x") or 3) == 3
     assert capsys.readouterr().out == "x\n"
 
 
-def test_with_watch_it_is_done_until_an_interrupt(monkeypatch, capsys) -> None:
-    monkeypatch.setattr(_watch.time, "sleep", until(3))
+def test_with_watch_it_is_done_until_an_interrupt(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(_watch.time, "sleep", until(3))  # type: ignore[attr-defined]  # the module's own clock
     assert repeat(options("--watch"), lambda: print("x") or 0) == 0
     assert re.fullmatch("\n".join([r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\nx\n"] * 3), capsys.readouterr().out)
 
 
-def test_an_error_is_told_and_the_watch_goes_on(monkeypatch, capsys) -> None:
+def test_an_error_is_told_and_the_watch_goes_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     outcomes = iter([CommandError("gone"), NodeNotReadyError("gone too"), None])
 
     def once() -> int:
@@ -49,7 +56,7 @@ def test_an_error_is_told_and_the_watch_goes_on(monkeypatch, capsys) -> None:
             raise error
         return 0
 
-    monkeypatch.setattr(_watch.time, "sleep", until(3))
+    monkeypatch.setattr(_watch.time, "sleep", until(3))  # type: ignore[attr-defined]  # the module's own clock
     assert repeat(options("--watch"), once) == 0
     told = capsys.readouterr().err.splitlines()
     assert told[0] == "barnabas cluster info: gone"
@@ -66,17 +73,17 @@ def _raise(error: Exception) -> int:
     raise error
 
 
-def test_on_a_terminal_the_screen_is_cleared_each_time(monkeypatch) -> None:
+def test_on_a_terminal_the_screen_is_cleared_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True
 
     monkeypatch.setattr(sys, "stdout", terminal := Terminal())
-    monkeypatch.setattr(_watch.time, "sleep", until(2))
+    monkeypatch.setattr(_watch.time, "sleep", until(2))  # type: ignore[attr-defined]  # the module's own clock
     repeat(options("--watch"), lambda: print("x") or 0)
     assert re.fullmatch(rf"({re.escape(CLEAR)}\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d\nx\n){{2}}", terminal.getvalue())
 
 
 @pytest.mark.parametrize(("arguments", "seconds"), [([], None), (["--watch"], 2.0), (["-w", "0.5"], 0.5)])
-def test_the_interval_may_be_given(arguments, seconds) -> None:
+def test_the_interval_may_be_given(arguments: list[str], seconds: float | None) -> None:
     assert options(*arguments).watch == seconds

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -67,9 +68,9 @@ class Alone:
         self.loop = VirtualLoop()
         self.image = SimpleNamespace(controllers={})
         self.changed = self.loop.create_future()
-        self.answers = []
+        self.answers: list[Any] = []
         self.asked = 0
-        self.life = ControllerLife(self, self.call, self.loop)
+        self.life = ControllerLife(self, self.call, self.loop)  # type: ignore[arg-type]  # narrower than what may come: only this comes here
 
     def leader_change(self) -> asyncio.Future[None]:
         return self.changed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Iterator
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,7 @@ class Controller:
 
     def __init__(self) -> None:
         self.loop = VirtualLoop()
-        self.asked = []
+        self.asked: list[Any] = []
         self.registrations = [NONE]
         self.epoch_of_refusals = -1
         self.heartbeat = {"is_caught_up": True, "is_fenced": False}
@@ -33,10 +34,11 @@ class Controller:
         self.silent = False
         self.changed = self.loop.create_future()
         self.offset = 7
-        self.offline, self.cordoned = [], []
+        self.offline: list[Any] = []
+        self.cordoned: list[Any] = []
         self.lifecycle = Lifecycle(
             4,
-            self.call,
+            self.call,  # type: ignore[arg-type]  # narrower than what may come: only this comes here
             self.loop,
             controller_change=lambda: self.changed,
             applied_offset=lambda: self.offset,
@@ -60,7 +62,7 @@ class Controller:
             return BrokerHeartbeatResponse(error_code=self.error)
         return BrokerHeartbeatResponse(**self.heartbeat)
 
-    def run(self, awaitable: asyncio.Task[object] | Awaitable[object]) -> int | None:
+    def run(self, awaitable: Awaitable[Any]) -> Any:
         return self.loop.run_until_complete(awaitable)
 
     def let_pass(self, seconds: float) -> None:
@@ -216,7 +218,7 @@ def test_heartbeats_go_on_where_one_cannot_even_be_made(
     controller: Controller, caplog: pytest.LogCaptureFixture
 ) -> None:
     controller.lifecycle.begin()
-    controller.offline = None
+    controller.offline = None  # type: ignore[assignment]  # wrong on purpose
     controller.let_pass(INTERVAL_S)
     assert "A heartbeat failed" in caplog.text
     controller.offline = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -96,7 +97,7 @@ def test_connections_that_nobody_uses_any_more_are_forgotten(loop: VirtualLoop) 
     ],
 )
 def test_brokers_meet_on_the_listener_that_the_settings_name_or_on_their_first(
-    loop: VirtualLoop, settings: dict[str, str], listener: str
+    loop: VirtualLoop, settings: dict[str, Any], listener: str
 ) -> None:
     protocols = ",".join(f"{name}:PLAINTEXT" for name in ("A", "B", "PLAINTEXT", "CONTROLLER"))
     assert neighbours(loop, listener_security_protocol_map=protocols, **settings).listener == listener

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ class Broker:
     def __init__(self) -> None:
         self.loop = VirtualLoop()
         self.applied = self.loop.create_future()
-        self.waits_for = []
+        self.waits_for: list[Any] = []
         self.hurried = 0
         self.prompt = PromptHeartbeats(1, self.loop, until_applied=self.until_applied, hurry=self.hurry)
 

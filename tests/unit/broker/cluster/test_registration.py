@@ -21,7 +21,7 @@ def closed(name: bytes, *, clean: bool = True, epoch: int = 5) -> SimpleNamespac
 
 
 def registration(*directories: SimpleNamespace) -> BrokerRegistrationRequest:
-    return broker_registration(SETTINGS, "cluster", b"i" * 16, ENDPOINTS, directories)
+    return broker_registration(SETTINGS, "cluster", b"i" * 16, ENDPOINTS, directories)  # type: ignore[arg-type]  # stands in for it
 
 
 def test_a_broker_tells_where_clients_reach_it_and_not_where_controllers_do() -> None:

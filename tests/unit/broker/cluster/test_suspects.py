@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -51,7 +52,7 @@ def test_who_waits_is_told_when_the_suspect_is_reached(loop: VirtualLoop, suspec
 
 @pytest.mark.parametrize("became", [{"b1": "active", "b2": "fenced"}, {"b1": "active"}, {"b2": "stopping"}])
 def test_who_waits_is_told_when_the_controller_has_decided(
-    loop: VirtualLoop, suspects: Suspects, became: dict[str, str]
+    loop: VirtualLoop, suspects: Suspects, became: dict[str, Any]
 ) -> None:
     suspects.lost(2)
     assert waited_s(loop, suspects, {2}, lambda: suspects.follow(image(**became))) == 0.1

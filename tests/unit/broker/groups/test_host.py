@@ -296,7 +296,7 @@ class TestLoading:
         group_node.replicate()
         deleting = group_node.groups.delete_group("g")
         group_node.settle()
-        assert not deleting.done()
+        assert not deleting.done()  # type: ignore[union-attr]  # of a type that is known here
         group_node.replicate()
         assert group_node.wait(deleting) is ErrorCode.NONE
         group_node.restart()
@@ -381,7 +381,12 @@ class TestLoading:
         group_node.host()
         index = group_node.groups.partition_of("g")
         record = offset_record("g", "t", 3, Committed(11, -1, "", 0))
-        transactional = {"producer_id": 9, "producer_epoch": 0, "base_sequence": 0, "is_transactional": True}
+        transactional: dict[str, Any] = {
+            "producer_id": 9,
+            "producer_epoch": 0,
+            "base_sequence": 0,
+            "is_transactional": True,
+        }
         log = group_node.node.partition("__consumer_offsets", index).log
         self.write(group_node, log, build_batch([record], **transactional))
         group_node.restart()
@@ -389,7 +394,7 @@ class TestLoading:
         assert group_node.offset(partition=3) is None
         assert group_node.groups.shard_of("g").offsets.is_pending(("g", "t", 3))
         marker = Record(0, 0, control_record_key(ControlType.COMMIT), bytes(6), ())
-        ends = {"producer_id": 9, "producer_epoch": 0, "is_control": True, "is_transactional": True}
+        ends: dict[str, Any] = {"producer_id": 9, "producer_epoch": 0, "is_control": True, "is_transactional": True}
         self.write(group_node, log, build_batch([marker], **ends))
         group_node.restart()
         group_node.settle()

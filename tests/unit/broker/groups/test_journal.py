@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -86,7 +87,7 @@ def test_records_are_packed_with_the_codec_that_is_configured(alone: Node) -> No
 
 
 def test_records_of_a_transaction_name_their_producer_and_its_end_is_a_marker(alone: Node) -> None:
-    of_producer = {"producer_id": 7, "producer_epoch": 0, "is_transactional": True}
+    of_producer: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0, "is_transactional": True}
     alone.append(OFFSETS_TOPIC, (b"k", b"v"), base_sequence=0, **of_producer)
     log = alone.partition(OFFSETS_TOPIC).log
     commit = (control_record_key(ControlType.COMMIT), bytes(6))

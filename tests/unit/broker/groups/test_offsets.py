@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import Never
+from typing import Any, Never
 
 import pytest
 
@@ -12,7 +12,7 @@ TOPIC_ID = b"t" * 16
 KEY = ("g", "flights", 0)
 
 
-def committed(offset: int = 5, at_ms: int = 0, **changes: bytes | int) -> Committed:
+def committed(offset: int = 5, at_ms: int = 0, **changes: Any) -> Committed:
     return Committed(offset, -1, "", at_ms)._replace(**changes)
 
 
@@ -30,7 +30,7 @@ def group(
     return made
 
 
-def expired(offsets: Offsets, of: Group, now_ms: int) -> tuple[list, bool]:
+def expired(offsets: Offsets, of: Group, now_ms: int) -> tuple[list[Any], bool]:
     return offsets.expired(of, now_ms, DAY_MS)
 
 

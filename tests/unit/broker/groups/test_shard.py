@@ -163,7 +163,7 @@ class TestDeleteOffsets:
             shard_with(STABLE, "connect").delete_offsets("g", [("t", 0)])
 
 
-def expired(shard: Shard, turn: Turn) -> list[tuple[bytes, None]]:
+def expired(shard: Shard, turn: Turn) -> list[tuple[bytes, bytes | None]]:
     return shard.expire(turn, shard.groups["g"])
 
 

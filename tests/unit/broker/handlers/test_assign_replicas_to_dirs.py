@@ -8,6 +8,7 @@ from controller.image import TopicImage
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
+from tests.typed import present
 from tests.unit.broker.controllers import ask, epoch
 from tests.unit.broker.whole_cluster import WholeCluster
 
@@ -17,7 +18,7 @@ Directory = AssignReplicasToDirsRequest.Directory
 @pytest.fixture
 def topic(three: WholeCluster) -> TopicImage:
     three.create(three.active, "t")
-    return three.broker(three.active).image.topic("t")
+    return present(three.broker(three.active).image.topic("t"))
 
 
 def assign(

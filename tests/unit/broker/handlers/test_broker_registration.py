@@ -13,7 +13,7 @@ from tests.unit.controller.cluster import new_registration
 
 def register(three: WholeCluster, broker_id: int, node: int | None = None, **fields: str) -> BrokerRegistrationResponse:
     said = {"cluster_id": cluster_id(three), "incarnation_id": b"n" * 16, "endpoints": {}, "directories": [b"f" * 16]}
-    request = new_registration(broker_id, **{**said, **fields})
+    request = new_registration(broker_id, **{**said, **fields})  # type: ignore[arg-type]  # keywords of several types
     values = {field.name: getattr(request, field.name) for field in fields_of(type(request))}
     result: BrokerRegistrationResponse = ask(three, ApiKey.BROKER_REGISTRATION, 4, node=node, **values)
     return result

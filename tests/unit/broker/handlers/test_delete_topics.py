@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from protocol.api import ApiKey
@@ -16,7 +18,7 @@ from tests.unit.broker.topics import create
 def test_topics_are_deleted(controlled: ControllerNode, version: int) -> None:
     topic_id = create(controlled, "t")
     if version < 6:
-        asked = {"topic_names": ["t", "nope"]}
+        asked: dict[str, Any] = {"topic_names": ["t", "nope"]}
     else:
         pairs = [(None, topic_id), ("nope", ZERO_UUID)]
         asked = {"topics": [DeleteTopicsRequest.Topic(name=name, topic_id=value) for name, value in pairs]}

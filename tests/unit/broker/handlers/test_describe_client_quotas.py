@@ -28,7 +28,7 @@ def node(node: Node) -> Node:
             {"ip": "10.0.0.1"},
         ]
     ):
-        parts = [ClientQuotaRecord.Entity(entity_type=kind, entity_name=name) for kind, name in entity.items()]
+        parts = [ClientQuotaRecord.Entity(entity_type=kind, entity_name=name) for kind, name in entity.items()]  # type: ignore[attr-defined]  # of a type that is known here
         node.commit(ClientQuotaRecord(entity=parts, key="some_rate", value=float(number), remove=False))
     return node
 

@@ -9,7 +9,7 @@ from tests.unit.broker.node import Node
 
 
 def describe(node: Node, users: list[str] | None) -> list[tuple[str, int]]:
-    asked = users and [DescribeUserScramCredentialsRequest.User(name=user) for user in users]
+    asked = None if users is None else [DescribeUserScramCredentialsRequest.User(name=user) for user in users]
     response = node.answer(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, users=asked)
     assert response.error_code == ErrorCode.NONE
     return [(result.user, result.error_code) for result in response.results]

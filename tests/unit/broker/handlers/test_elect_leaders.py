@@ -9,7 +9,6 @@ import pytest
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.elect_leaders import ElectLeadersRequest
-from protocol.schema import Message
 from tests.unit.broker.controller_node import ControllerNode
 from tests.unit.broker.topics import create
 
@@ -26,7 +25,7 @@ def told(response: Any) -> list[tuple[str, list[tuple[int, int]]]]:
 @pytest.mark.parametrize("version", range(3))
 def test_each_partition_is_answered(controlled: ControllerNode, version: int) -> None:
     create(controlled, "t", 2)
-    topics: list[Message] = [ElectLeadersRequest.Topic(topic=name, partitions=[1, 7]) for name in ("t", "missing")]
+    topics = [ElectLeadersRequest.Topic(topic=name, partitions=[1, 7]) for name in ("t", "missing")]
     response = controlled.ask(KEY, version, election_type=0, topic_partitions=topics)
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert response.error_code == ErrorCode.NONE

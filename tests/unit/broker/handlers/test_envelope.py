@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,7 @@ from protocol.messages.metadata import MetadataRequest
 from protocol.messages.vote import VoteRequest
 from protocol.records.principal import encode_principal
 from protocol.schema import Message
+from tests.typed import present
 from tests.unit.broker.controllers import ask
 from tests.unit.broker.whole_cluster import WholeCluster
 
@@ -56,8 +58,8 @@ def send(
 def test_the_request_inside_is_answered_with_its_own_header(three: WholeCluster) -> None:
     answer = send(three)
     assert answer.error_code == ErrorCode.NONE
-    correlation_id, body_at = decode_response_header(ApiKey.CREATE_TOPICS, 7, answer.response_data)
-    [topic] = CreateTopicsResponse.decode(answer.response_data, 7, body_at).topics
+    correlation_id, body_at = decode_response_header(ApiKey.CREATE_TOPICS, 7, present(answer.response_data))
+    [topic] = CreateTopicsResponse.decode(present(answer.response_data), 7, body_at).topics
     assert (correlation_id, topic.name, topic.error_code) == (5, "t", ErrorCode.NONE)
     assert three.partition(three.active, "t") is not None
 
@@ -65,8 +67,8 @@ def test_the_request_inside_is_answered_with_its_own_header(three: WholeCluster)
 def test_an_error_of_the_request_is_inside_of_the_answer_too(three: WholeCluster) -> None:
     send(three)
     answer = send(three)
-    _, body_at = decode_response_header(ApiKey.CREATE_TOPICS, 7, answer.response_data)
-    [topic] = CreateTopicsResponse.decode(answer.response_data, 7, body_at).topics
+    _, body_at = decode_response_header(ApiKey.CREATE_TOPICS, 7, present(answer.response_data))
+    [topic] = CreateTopicsResponse.decode(present(answer.response_data), 7, body_at).topics
     assert (answer.error_code, topic.error_code) == (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
 
 
@@ -113,7 +115,7 @@ def test_what_only_the_leader_knows_is_asked_again_of_the_next_where_this_one_re
     ids=["empty", "cut off", "unknown API", "principal", "address", "a broker's request", "a controller's request"],
 )
 def test_what_cannot_be_read_or_is_no_clients_request_for_controllers_is_refused(
-    three: WholeCluster, bad: dict[str, bytes]
+    three: WholeCluster, bad: dict[str, Any]
 ) -> None:
     answer = send(three, **bad)
     assert (answer.error_code, answer.response_data) == (ErrorCode.INVALID_REQUEST, None)

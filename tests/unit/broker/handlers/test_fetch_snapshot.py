@@ -45,7 +45,7 @@ def fetch(
         three,
         ApiKey.FETCH_SNAPSHOT,
         1,
-        **{"cluster_id": cluster_id(three), "replica_id": 9, "topics": topics, **fields},
+        **{"cluster_id": cluster_id(three), "replica_id": 9, "topics": topics, **fields},  # type: ignore[arg-type]  # keywords of several types
     )
     return ErrorCode(answer.error_code) if answer.error_code else answer.topics[0].partitions[0]
 

@@ -17,7 +17,7 @@ def hosting(group_node: GroupNode) -> GroupNode:
     return group_node
 
 
-def listed(node: GroupNode, version: int, **filters: Any) -> list[tuple]:
+def listed(node: GroupNode, version: int, **filters: Any) -> list[tuple[Any, ...]]:
     answer = node.answer(ApiKey.LIST_GROUPS, version, **filters)
     assert answer.error_code == 0
     return sorted((one.group_id, one.protocol_type, one.group_state, one.group_type) for one in answer.groups)

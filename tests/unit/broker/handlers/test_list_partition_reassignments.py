@@ -22,7 +22,7 @@ def moving(node: Node) -> None:
 @pytest.mark.parametrize("asked", [None, [0, 1, 7]])
 def test_what_is_moving_is_listed(node: Node, asked: list[int] | None) -> None:
     moving(node)
-    topics = asked and [ListPartitionReassignmentsRequest.Topic(name="t", partition_indexes=asked)]
+    topics = asked and [ListPartitionReassignmentsRequest.Topic(name="t", partition_indexes=asked)]  # type: ignore[list-item]  # stands in for int
     [topic] = node.answer(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, topics=topics).topics
     [found] = topic.partitions
     assert (topic.name, found.partition_index, found.replicas) == ("t", 1, [2, 1])

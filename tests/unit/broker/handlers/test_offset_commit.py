@@ -32,7 +32,7 @@ def topic(name: str, *partitions: int, topic_id: bytes = T_ID, metadata: str | N
     return Topic(name=name, topic_id=topic_id, partitions=entries)
 
 
-def commit(node: GroupNode, version: int, *topics: Topic, **changes: Any) -> list[tuple]:
+def commit(node: GroupNode, version: int, *topics: Topic, **changes: Any) -> list[tuple[Any, ...]]:
     fields = {"group_id": "g", "member_id": "", "topics": list(topics)}
     answer = node.answer(KEY, version, **(fields | changes))
     return [

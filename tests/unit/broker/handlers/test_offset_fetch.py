@@ -37,13 +37,13 @@ def fetch(node: GroupNode, version: int, *partitions: int, topic_id: bytes = T_I
     if version < 8:
         topics = [OffsetFetchRequest.Topic(name="t", partition_indexes=list(partitions))] if partitions else None
         return node.answer(KEY, version, **({"group_id": "g", "topics": topics} | changes))
-    topics = [Group.Topic(name="t", topic_id=topic_id, partition_indexes=list(partitions))] if partitions else None
-    [group] = node.answer(KEY, version, **({"groups": [Group(group_id="g", topics=topics)]} | changes)).groups
+    topics = [Group.Topic(name="t", topic_id=topic_id, partition_indexes=list(partitions))] if partitions else None  # type: ignore[list-item]  # only this comes here
+    [group] = node.answer(KEY, version, **({"groups": [Group(group_id="g", topics=topics)]} | changes)).groups  # type: ignore[arg-type]  # only this comes here
     assert group.group_id == "g"
     return group
 
 
-def told(answer: Any) -> list[tuple]:
+def told(answer: Any) -> list[tuple[Any, ...]]:
     return [
         (one.partition_index, one.committed_offset, one.metadata, one.error_code)
         for topic in answer.topics

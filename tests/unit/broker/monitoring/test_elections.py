@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from broker.monitoring.elections import ElectionCounts
@@ -18,7 +20,7 @@ def cluster() -> Cluster:
     return cluster
 
 
-def changed(cluster: Cluster, **fields: object) -> PartitionChangeRecord:
+def changed(cluster: Cluster, **fields: Any) -> PartitionChangeRecord:
     topic = cluster.image.topic("t")
     assert topic is not None
     return PartitionChangeRecord(topic_id=topic.topic_id, partition_id=0, **fields)

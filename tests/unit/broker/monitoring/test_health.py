@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -8,30 +9,30 @@ from broker.monitoring.health import impaired, missing
 
 
 @pytest.fixture
-def broker() -> SimpleNamespace:
+def broker() -> Any:
     directories = [SimpleNamespace(path=path, failure=None) for path in ("/a", "/b")]
     image = SimpleNamespace(brokers={1: SimpleNamespace(active=True)})
     return SimpleNamespace(phase="serving", node_id=1, image=image, logs=SimpleNamespace(directories=directories))
 
 
-def test_nothing_is_missing_while_it_serves(broker: SimpleNamespace) -> None:
+def test_nothing_is_missing_while_it_serves(broker: Any) -> None:
     assert missing(broker) == []
 
 
 @pytest.mark.parametrize("phase", ["starting", "stopping"])
-def test_it_is_not_ready_before_and_after(broker: SimpleNamespace, phase: str) -> None:
+def test_it_is_not_ready_before_and_after(broker: Any, phase: str) -> None:
     broker.phase = phase
     assert missing(broker) == [f"the broker is {phase}"]
 
 
-def test_a_fenced_broker_is_not_ready(broker: SimpleNamespace) -> None:
+def test_a_fenced_broker_is_not_ready(broker: Any) -> None:
     broker.image.brokers[1].active = False
     assert missing(broker) == ["broker 1 is fenced"]
     broker.image.brokers.clear()
     assert missing(broker) == ["broker 1 is fenced"]
 
 
-def test_it_is_ready_for_as_long_as_a_data_directory_works(broker: SimpleNamespace) -> None:
+def test_it_is_ready_for_as_long_as_a_data_directory_works(broker: Any) -> None:
     one, other = broker.logs.directories
     one.failure = OSError("broken")
     assert missing(broker) == []

@@ -5,6 +5,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 from http import HTTPStatus
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from broker.monitoring.http_server import MAX_CONNECTIONS, REQUEST_BYTES, HttpSe
 def asking() -> Callable[..., list[bytes]]:
     """Serve pages, send bytes, and return what comes back until the server closes."""
 
-    def asking(pages: dict[str, Page], *requests: bytes, clock: Callable[[], float] = time.perf_counter) -> list[bytes]:
+    def asking(pages: dict[str, Callable[[], Page]], *requests: bytes, clock: Any = time.perf_counter) -> list[bytes]:
         async def ask(port: int, request: bytes) -> bytes:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(request)
@@ -91,7 +92,7 @@ def test_a_page_that_fails_is_cut_off_and_the_next_is_served(
         yield "one\n" * 20_000
         raise RuntimeError("a bug")
 
-    pages = PAGES | {"/broken": lambda: Page(HTTPStatus.OK, broken())}
+    pages = PAGES | {"/broken": lambda: Page(HTTPStatus.OK, broken())}  # type: ignore[arg-type]  # only this comes here
     cut, whole = asking(pages, b"GET /broken HTTP/1.1\r\n\r\n", b"GET /page HTTP/1.1\r\n\r\n")
     assert not cut.endswith(b"0\r\n\r\n")
     assert whole.endswith(b"0\r\n\r\n")
@@ -103,11 +104,11 @@ def test_a_long_page_lets_others_have_the_loop(asking: Callable[..., list[bytes]
     turns = 0
 
     def clock() -> float:
-        clock.now += 0.001
-        result: float = clock.now
+        clock.now += 0.001  # type: ignore[attr-defined]  # of a type that is known here
+        result: float = clock.now  # type: ignore[attr-defined]  # of a type that is known here
         return result
 
-    clock.now = 0.0
+    clock.now = 0.0  # type: ignore[attr-defined]  # of a type that is known here
 
     def page() -> Iterator[str]:
         async def others() -> None:
@@ -116,9 +117,9 @@ def test_a_long_page_lets_others_have_the_loop(asking: Callable[..., list[bytes]
                 turns += 1
                 await asyncio.sleep(0)
 
-        clock.task = asyncio.get_running_loop().create_task(others())
+        clock.task = asyncio.get_running_loop().create_task(others())  # type: ignore[attr-defined]  # of a type that is known here
         yield from (f"{number}\n" for number in range(1000))
-        clock.task.cancel()
+        clock.task.cancel()  # type: ignore[attr-defined]  # of a type that is known here
 
     (answer,) = asking({"/": lambda: Page(HTTPStatus.OK, page())}, b"GET / HTTP/1.0\r\n\r\n", clock=clock)
     assert answer.endswith(b"\n998\n999\n")

@@ -36,8 +36,8 @@ def test_an_unclean_election_is_counted_when_the_controller_applies_it(monitored
     topic = monitored.broker.image.topic("t")
     assert topic is not None
     for fields, count in (({"isr": [], "leader": NO_LEADER}, 0), ({"isr": [1], "leader": 1}, 1)):
-        record = PartitionChangeRecord(topic_id=topic.topic_id, partition_id=0, **fields)
-        monitored.wait(monitored.broker.controller.submit(lambda _, it=record: Decision((it,), None)))
+        record = PartitionChangeRecord(topic_id=topic.topic_id, partition_id=0, **fields)  # type: ignore[arg-type]  # keywords of several types
+        monitored.wait(monitored.broker.controller.submit(lambda _, it=record: Decision((it,), None)))  # type: ignore[misc]  # a lambda with a default has no inferred type
         assert monitored.value(name) == count
 
 

@@ -5,6 +5,7 @@ import logging
 import socket
 import tracemalloc
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ class Later:
     """Answers that a test gives when it likes; a request's first word names its API."""
 
     def __init__(self) -> None:
-        self.pending = {}
+        self.pending: dict[Any, Any] = {}
 
     def __call__(self, body: bytes, connection: Connection) -> Waiting:
         api, _, _ = body.partition(b" ")
@@ -111,7 +112,7 @@ def test_what_is_made_for_a_client_that_takes_nothing_is_bounded(run: Run, servi
         async with serving() as served:
             served.script.answer = lambda request, _: [framed(bytes(1024 * 1024) if request == b"all" else b"")]
             greedy, other = await served.connect(), await served.connect()
-            greedy.reader._transport.pause_reading()
+            greedy.reader._transport.pause_reading()  # type: ignore[attr-defined]  # private to asyncio
             greedy.send(*[b"all"] * TURN_REQUESTS)
             await until(lambda: served.script.seen)
             for _ in range(100):
@@ -162,7 +163,7 @@ def test_a_waiting_commit_holds_back_what_was_sent_behind_it(run: Run, serving: 
             assert served.script.seen == [b"OFFSET_COMMIT 1", overwriting]
             later.give(overwriting)
             for request in (b"OFFSET_COMMIT 1", b"OFFSET_FETCH 2", b"OFFSET_FETCH 3"):
-                await until(lambda request=request: request in later.pending)
+                await until(lambda request=request: request in later.pending)  # type: ignore[misc]  # a lambda with a default has no inferred type
                 later.give(request)
                 assert await client.receive() == request
             assert served.script.read_only == []  # records are patched where they lie
@@ -181,7 +182,7 @@ def test_reading_stops_while_too_many_requests_wait(run: Run, serving: Serving) 
             received = served.server.metrics.received_bytes
             for request in requests:
                 assert len(later.pending) <= MAX_IN_FLIGHT
-                await until(lambda request=request: request in later.pending)
+                await until(lambda request=request: request in later.pending)  # type: ignore[misc]  # a lambda with a default has no inferred type
                 later.give(request)
                 assert await client.receive() == request
             assert received < len(b"".join(requests)) / 2
@@ -211,7 +212,7 @@ def test_a_bad_request_closes_the_connection_with_one_line_after_earlier_respons
 
     async def body() -> None:
         async with serving() as served:
-            served.script.answer = answer
+            served.script.answer = answer  # type: ignore[assignment]  # replaced for this test
             client = await served.connect()
             client.send(b"good", b"bad", b"after")
             assert await client.receive() == b"good"
@@ -237,9 +238,9 @@ def test_nothing_is_handled_behind_a_bad_request_when_the_client_takes_what_was_
                     raise DecodeError("bad bytes")
                 return [framed(bytes(4000))] if request == b"good" else later(request, connection)
 
-            served.script.answer = answer
+            served.script.answer = answer  # type: ignore[assignment]  # replaced for this test
             client = await served.connect()
-            client.reader._transport.pause_reading()
+            client.reader._transport.pause_reading()  # type: ignore[attr-defined]  # private to asyncio
             await until(lambda: served.server.connections)
             (channel,) = served.server.connections
             channel._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
@@ -247,7 +248,7 @@ def test_nothing_is_handled_behind_a_bad_request_when_the_client_takes_what_was_
             await until(lambda: later.pending)
             later.give(b"JOIN_GROUP")
             await until(lambda: channel.backed_up)
-            client.reader._transport.resume_reading()
+            client.reader._transport.resume_reading()  # type: ignore[attr-defined]  # private to asyncio
             assert await client.receive() == b"JOIN_GROUP"
             for _ in before:
                 assert len(await client.receive()) == 4000

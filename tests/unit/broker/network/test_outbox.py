@@ -8,10 +8,9 @@ import gc
 import os
 import socket
 import threading
-from asyncio.selector_events import _SelectorSocketTransport
 from collections.abc import Callable
 from pathlib import Path
-from typing import Never
+from typing import Any, Never, cast
 
 import pytest
 
@@ -19,7 +18,8 @@ from broker.metrics import Metrics
 from broker.network.connection import Connection
 from broker.network.outbox import READ_AHEAD_BYTES, Outbox
 from protocol.errors import DecodeError
-from storage.disk import OsDisk
+from protocol.primitives import Buffer, Part
+from storage.disk import File, OsDisk
 from storage.file_slice import FileSlice
 from tests.unit.broker.conftest import Run, Serving
 
@@ -43,7 +43,7 @@ class CountingFile:
         self.read_bytes += len(data)
         return data
 
-    def pread_nowait(self, size: int, offset: int) -> memoryview | None:
+    def pread_nowait(self, size: int, offset: int) -> Buffer | None:
         if self.cold:
             return None
         data = self.file.pread_nowait(size, offset)
@@ -68,9 +68,11 @@ def segment(tmp_path: Path) -> Path:
     return path
 
 
-def framed_parts(
-    *parts: memoryview | bytearray | bytes | FileSlice,
-) -> list[memoryview | bytearray | bytes | FileSlice]:
+def sliced(file: CountingFile, position: int, size: int) -> FileSlice:
+    return FileSlice(cast("File", file), position, size)  # it is only read
+
+
+def framed_parts(*parts: bytes | bytearray | memoryview | FileSlice) -> list[Part]:
     size = sum(part.size_bytes if isinstance(part, FileSlice) else len(part) for part in parts)
     return [size.to_bytes(4, "big"), *parts]
 
@@ -88,7 +90,7 @@ def test_bytes_and_slices_leave_in_order(
     file = CountingFile(segment, cold)
     content = segment.read_bytes()
     parts = framed_parts(
-        b"head", FileSlice(file, 10, 5), bytearray(b"mid"), FileSlice(file, 0, size_bytes), memoryview(b"tail")
+        b"head", sliced(file, 10, 5), bytearray(b"mid"), sliced(file, 0, size_bytes), memoryview(b"tail")
     )
 
     async def body() -> None:
@@ -112,7 +114,7 @@ def test_large_slices_leave_straight_from_their_file_where_that_can_be_told_not_
 
     async def body() -> None:
         async with serving() as served:
-            served.script.answer = lambda *_: framed_parts(FileSlice(file, 5, MB), b"mid", FileSlice(file, 0, 100))
+            served.script.answer = lambda *_: framed_parts(sliced(file, 5, MB), b"mid", sliced(file, 0, 100))
             client = await served.connect()
             client.send(b"fetch")
             assert await client.receive() == segment.read_bytes()[5 : 5 + MB] + b"mid" + segment.read_bytes()[:100]
@@ -126,7 +128,7 @@ def test_large_slices_leave_straight_from_their_file_where_that_can_be_told_not_
 class HesitantFile(CountingFile):
     """A file that finds the socket full whenever it has sent a little."""
 
-    def send_nowait(self, socket: int, size: int, offset: int) -> int:
+    def send_nowait(self, socket: int, size: int, offset: int) -> int | None:
         self.waits += 1
         return super().send_nowait(socket, 1000, offset) if self.waits % 2 else 0
 
@@ -136,7 +138,7 @@ def test_what_a_full_socket_does_not_take_follows(run: Run, serving: Serving, se
 
     async def body() -> None:
         async with serving() as served:
-            served.script.answer = lambda *_: framed_parts(FileSlice(file, 0, MB), FileSlice(file, MB, MB), b"tail")
+            served.script.answer = lambda *_: framed_parts(sliced(file, 0, MB), sliced(file, MB, MB), b"tail")
             client = await served.connect()
             client.send(b"fetch")
             assert await client.receive() == segment.read_bytes()[: 2 * MB] + b"tail"
@@ -151,7 +153,7 @@ def test_a_response_that_waits_behind_a_large_one_leaves_after_it(run: Run, serv
     async def body() -> None:
         async with serving() as served:
             served.script.answer = lambda request, _: framed_parts(
-                *([FileSlice(file, 0, 10 * MB)] if request == b"large" else []), request
+                *([sliced(file, 0, 10 * MB)] if request == b"large" else []), request
             )
             client = await served.connect(limit=1000)
             client.send(b"small", b"large", b"after", b"large", b"last")
@@ -165,7 +167,7 @@ def test_a_response_that_waits_behind_a_large_one_leaves_after_it(run: Run, serv
 def test_the_order_does_not_depend_on_being_paused_by_writelines(
     run: Run, serving: Serving, segment: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def of_python_3_12(transport: _SelectorSocketTransport, pieces: list[memoryview | bytes]) -> None:  # CVE-2024-12254
+    def of_python_3_12(transport: Any, pieces: list[memoryview | bytes]) -> None:  # CVE-2024-12254
         transport._buffer.extend(b"".join(pieces))
         transport._loop._add_writer(transport._sock_fd, transport._write_ready)
 
@@ -174,8 +176,8 @@ def test_the_order_does_not_depend_on_being_paused_by_writelines(
 
     async def body() -> None:
         async with serving() as served:
-            small = [FileSlice(file, 10_000 * number, 10_000) for number in range(20)]
-            served.script.answer = lambda *_: framed_parts(*small, FileSlice(file, 0, MB), *small)
+            small = [sliced(file, 10_000 * number, 10_000) for number in range(20)]
+            served.script.answer = lambda *_: framed_parts(*small, sliced(file, 0, MB), *small)
             client = await served.connect()
             client.send(b"fetch")
             assert await client.receive() == content[:200_000] + content[:MB] + content[:200_000]
@@ -188,7 +190,7 @@ def test_a_file_that_is_deleted_while_it_is_sent_arrives_whole(run: Run, serving
 
     async def body() -> None:
         async with serving() as served:
-            served.script.answer = lambda *_: framed_parts(FileSlice(file, 0, 20 * MB))
+            served.script.answer = lambda *_: framed_parts(sliced(file, 0, 20 * MB))
             client = await served.connect(limit=1000)
             client.send(b"fetch")
             await until(lambda: file.read_bytes)
@@ -205,10 +207,10 @@ def test_what_was_answered_before_a_bad_request_leaves_whole(
 ) -> None:
     file = CountingFile(segment, cold)
 
-    def answer(request: bytes, connection: Connection) -> list[bytes | FileSlice]:
+    def answer(request: bytes, connection: Connection) -> list[Part]:
         if request == b"bad":
             raise DecodeError("bad bytes")
-        return framed_parts(FileSlice(file, 0, 20 * MB))
+        return framed_parts(sliced(file, 0, 20 * MB))
 
     async def body() -> None:
         async with serving() as served:
@@ -226,7 +228,7 @@ def test_a_reader_that_does_not_read_costs_one_megabyte(run: Run, serving: Servi
 
     async def body() -> None:
         async with serving() as served:
-            served.script.answer = lambda *_: framed_parts(FileSlice(file, 0, 20 * MB))
+            served.script.answer = lambda *_: framed_parts(sliced(file, 0, 20 * MB))
             client = await served.connect(limit=1000)
             client.send(b"fetch")
             await until(lambda: file.read_bytes)
@@ -248,7 +250,7 @@ def test_requests_are_not_read_while_responses_are_not_taken(run: Run, serving: 
 
     async def body() -> None:
         async with serving() as served:
-            served.script.answer = lambda *_: framed_parts(FileSlice(file, 0, 20 * MB))
+            served.script.answer = lambda *_: framed_parts(sliced(file, 0, 20 * MB))
             client = await served.connect(limit=1000)
             client.send(b"1", b"2", b"3")
             await until(lambda: file.read_bytes)
@@ -271,7 +273,7 @@ def test_a_slice_that_is_cut_off_while_it_is_sent_closes_the_connection(
 
     async def body() -> None:
         async with serving() as served:
-            served.script.answer = lambda *_: framed_parts(FileSlice(file, 19 * MB, 2 * MB))
+            served.script.answer = lambda *_: framed_parts(sliced(file, 19 * MB, 2 * MB))
             client = await served.connect()
             client.send(b"fetch")
             with pytest.raises((asyncio.IncompleteReadError, ConnectionResetError)):
@@ -289,7 +291,7 @@ def test_a_slice_that_is_cut_off_while_its_rest_waits_closes_the_connection(
 
     async def body() -> None:
         async with serving() as served:
-            served.script.answer = lambda *_: framed_parts(FileSlice(file, 0, 20 * MB))
+            served.script.answer = lambda *_: framed_parts(sliced(file, 0, 20 * MB))
             client = await served.connect(limit=1000)
             client.send(b"fetch")
             await until(lambda: file.read_bytes)
@@ -331,7 +333,7 @@ def test_a_slice_that_cannot_be_read_closes_the_connection(
 
     async def body() -> None:
         async with serving() as served:
-            served.script.answer = lambda *_: framed_parts(FileSlice(file, 0, MB))
+            served.script.answer = lambda *_: framed_parts(sliced(file, 0, MB))
             client = await served.connect()
             client.send(b"fetch")
             with pytest.raises((asyncio.IncompleteReadError, ConnectionResetError)):
@@ -351,7 +353,7 @@ def test_a_small_slice_that_cannot_be_read_closes_the_connection(
 
     async def body() -> None:
         async with serving() as served:
-            served.script.answer = lambda *_: framed_parts(FileSlice(file, 0, 10))
+            served.script.answer = lambda *_: framed_parts(sliced(file, 0, 10))
             client = await served.connect()
             client.send(b"fetch")
             with pytest.raises((asyncio.IncompleteReadError, ConnectionResetError)):
@@ -369,7 +371,7 @@ def test_nothing_follows_a_slice_that_could_not_be_read(
 
     async def body() -> None:
         outbox = Outbox(asyncio.get_running_loop(), transport, Metrics(), lambda: drained.append(True))
-        outbox.send([b"head", FileSlice(file, 0, MB)])
+        outbox.send([b"head", sliced(file, 0, MB)])
         outbox.pause()
         file.released.set()
         await until(lambda: caplog.records)
@@ -391,7 +393,7 @@ def test_a_slice_that_cannot_be_read_when_the_connection_is_closed_already_is_no
     async def body() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
         async with serving() as served:
-            served.script.answer = lambda *_: framed_parts(FileSlice(file, 0, MB))
+            served.script.answer = lambda *_: framed_parts(sliced(file, 0, MB))
             client = await served.connect()
             client.send(b"fetch")
             await until(lambda: file.waits)
@@ -414,7 +416,7 @@ def test_a_reader_that_leaves_is_forgotten(
 
     async def body() -> None:
         async with serving() as served:
-            served.script.answer = lambda *_: framed_parts(FileSlice(file, 0, 20 * MB))
+            served.script.answer = lambda *_: framed_parts(sliced(file, 0, 20 * MB))
             client = await served.connect(limit=1000)
             client.send(b"fetch")
             await until(lambda: file.read_bytes)
@@ -441,7 +443,7 @@ class EncryptingTransport(asyncio.Transport):
     def is_closing(self) -> bool:
         return self.aborted
 
-    def write(self, data: memoryview | bytes) -> None:
+    def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
         self.written += data
         self.aborted = self.fails
 
@@ -454,8 +456,8 @@ def test_nothing_passes_by_a_transport_that_encrypts(segment: Path) -> None:
     with here, there:
         there.setblocking(False)
         transport, file = EncryptingTransport(here), CountingFile(segment)
-        outbox = Outbox(None, transport, Metrics(), lambda: None)
-        outbox.send(framed_parts(FileSlice(file, 0, 2 * MB)))
+        outbox = Outbox(None, transport, Metrics(), lambda: None)  # type: ignore[arg-type]  # not used here
+        outbox.send(framed_parts(sliced(file, 0, 2 * MB)))
         assert bytes(transport.written) == (2 * MB).to_bytes(4, "big") + segment.read_bytes()[: 2 * MB]
         with pytest.raises(BlockingIOError):
             there.recv(1)
@@ -463,9 +465,9 @@ def test_nothing_passes_by_a_transport_that_encrypts(segment: Path) -> None:
 
 def test_nothing_is_read_for_a_socket_that_has_failed(segment: Path) -> None:
     file, transport, drained = CountingFile(segment), EncryptingTransport(None), []
-    outbox = Outbox(None, transport, Metrics(), lambda: drained.append(True))
+    outbox = Outbox(None, transport, Metrics(), lambda: drained.append(True))  # type: ignore[arg-type]  # not used here
     transport.fails = True
-    outbox.send([memoryview(b"head"), *(FileSlice(file, number * MB, MB) for number in range(20))])
+    outbox.send([memoryview(b"head"), *(sliced(file, number * MB, MB) for number in range(20))])
     assert transport.written[:4] == b"head"
     assert file.read_bytes <= READ_AHEAD_BYTES
     outbox.resume()
@@ -477,7 +479,7 @@ def test_stopping_sends_a_response_to_its_end(run: Run, serving: Serving, segmen
 
     async def body() -> None:
         async with serving() as served:
-            served.script.answer = lambda *_: framed_parts(FileSlice(file, 0, 20 * MB))
+            served.script.answer = lambda *_: framed_parts(sliced(file, 0, 20 * MB))
             client = await served.connect(limit=1000)
             client.send(b"fetch")
             await until(lambda: file.read_bytes)

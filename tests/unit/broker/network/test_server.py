@@ -196,7 +196,7 @@ def test_a_client_that_takes_nothing_of_its_response_for_too_long_is_closed(run:
             loop = asyncio.get_running_loop()
             served.script.answer = lambda *_: [framed(bytes(64 << 20))]
             client = await served.connect()
-            client.reader._transport.pause_reading()
+            client.reader._transport.pause_reading()  # type: ignore[attr-defined]  # private to asyncio
             client.send(b"all")
             await until(lambda: any(channel.backed_up for channel in served.server.connections))
             deadline = loop.time()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import Iterator
-from typing import Never
+from typing import Any
 
 import pytest
 
@@ -18,7 +18,8 @@ from controller.raft_messages import QuorumState
 from controller.voters import Voter, VoterSet
 from protocol.errors import ErrorCode, InvariantError, KafkaError
 from protocol.records.metadata import ConfigRecord, RemoveTopicRecord
-from tests.typed import present
+from protocol.schema import Message
+from tests.typed import instance, present
 from tests.unit.broker.node import VirtualLoop
 
 EMPTY = MetadataImage(cluster_id="cluster")
@@ -37,7 +38,7 @@ class Controller:
         self.store()
         self.image = EMPTY
 
-    def store(self) -> list[tuple[object, ...]]:
+    def store(self) -> list[tuple[Message, ...]]:
         """Make durable what is proposed; return the records of each entry."""
         stored = []
         while (ready := self.node.ready()) is not None:
@@ -45,7 +46,7 @@ class Controller:
             self.node.advance(ready, 0)
         return stored
 
-    def submit(self, *records: ConfigRecord | RemoveTopicRecord, response: str | None = None) -> asyncio.Future[object]:
+    def submit(self, *records: ConfigRecord | RemoveTopicRecord, response: str | None = None) -> asyncio.Future[Any]:
         return self.queue.submit(lambda _: Decision(records, response))
 
     def decide(self) -> None:
@@ -84,7 +85,7 @@ def test_a_command_is_answered_when_its_records_are_applied(controller: Controll
 def test_a_command_sees_what_those_before_it_decided_and_nobody_has_committed(controller: Controller) -> None:
     seen = []
 
-    def look(image: MetadataImage) -> Decision:
+    def look(image: MetadataImage) -> Decision[Any]:
         seen.extend(values(image))
         return Decision((), len(seen))
 
@@ -111,13 +112,14 @@ def test_commands_are_answered_in_their_order_and_no_sooner_than_their_records_a
 
 
 def test_what_a_command_raises_is_its_answer_and_no_others(controller: Controller) -> None:
-    def refuse(_: MetadataImage) -> Never:
+    def refuse(_: MetadataImage) -> Decision[str]:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "no")
 
-    refused, taken = controller.queue.submit(refuse), controller.submit(setting("2"))
+    refused = controller.queue.submit(refuse)
+    taken = controller.submit(setting("2"))
     controller.decide()
     controller.apply()
-    assert present(refused.exception()).code is ErrorCode.INVALID_REQUEST
+    assert instance(KafkaError, refused.exception()).code is ErrorCode.INVALID_REQUEST
     assert taken.exception() is None
 
 
@@ -145,7 +147,11 @@ def test_refused_proposals_take_along_what_was_decided_on_them_and_nothing_that_
     controller.decide()
     waits = controller.queue.submit(lambda image: Decision((), values(image)))
     controller.queue.refuse(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "full"))
-    assert present(first.exception()).code is on_it.exception().code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert (
+        instance(KafkaError, first.exception()).code
+        is instance(KafkaError, on_it.exception()).code
+        is ErrorCode.KAFKA_STORAGE_ERROR
+    )
     controller.decide()
     controller.apply()
     assert waits.result() == [], "it is decided on the image without them"
@@ -158,7 +164,7 @@ def test_what_was_stored_before_the_refused_proposals_stays_and_is_decided_on(co
     refused = controller.submit(setting("3"))
     controller.decide()
     controller.queue.refuse(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "full"), end)
-    assert present(refused.exception()).code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert instance(KafkaError, refused.exception()).code is ErrorCode.KAFKA_STORAGE_ERROR
     assert not stored.done()
     later = controller.queue.submit(lambda image: Decision((), values(image)))
     controller.decide()
@@ -171,7 +177,11 @@ def test_who_loses_the_lead_answers_everything_with_that(controller: Controller)
     controller.decide()
     queued = controller.submit()
     controller.queue.fail(KafkaError(ErrorCode.NOT_CONTROLLER, "another leads"))
-    assert present(decided.exception()).code is queued.exception().code is ErrorCode.NOT_CONTROLLER
+    assert (
+        instance(KafkaError, decided.exception()).code
+        is instance(KafkaError, queued.exception()).code
+        is ErrorCode.NOT_CONTROLLER
+    )
     assert not controller.queue
     controller.image = apply_records(EMPTY, [setting("9")], offset=8, epoch=2)
     again = controller.queue.submit(lambda image: Decision((), values(image)))
@@ -234,5 +244,5 @@ def test_who_does_not_wait_any_more_is_not_answered(controller: Controller) -> N
     controller.decide()
     assert controller.store() == [(setting("2"),)], "it is decided all the same"
     controller.apply()
-    controller.queue.fail(asyncio.CancelledError())
+    controller.queue.fail(asyncio.CancelledError())  # type: ignore[arg-type]  # only this comes here
     assert all(answer.cancelled() for answer in answers)

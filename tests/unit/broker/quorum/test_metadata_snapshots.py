@@ -6,6 +6,7 @@ import asyncio
 import errno
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,7 +34,8 @@ class Snapshots:
     def __init__(self, disk: FaultyDisk, path: str, settings: dict[str, str]) -> None:
         self.loop = VirtualLoop()
         self.now = 0
-        self.stored, self.failed = [], []
+        self.stored: list[Any] = []
+        self.failed: list[Any] = []
         self.log = MetadataLog.open(
             disk, LogDirectory(disk, path), None, config=LogConfig(cleanup_policy=frozenset()), now_ms=1
         )

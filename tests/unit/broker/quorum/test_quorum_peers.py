@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -27,9 +28,9 @@ class Quorum:
         self.network.node.reply = lambda header, _: (
             FetchResponse(responses=[]) if header.api_key is ApiKey.FETCH else VoteResponse(topics=[])
         )
-        self.connected = []
-        self.answers = []
-        self.gone = []
+        self.connected: list[Any] = []
+        self.answers: list[Any] = []
+        self.gone: list[Any] = []
         self.peers = QuorumPeers(
             self.connect,
             self.network,
@@ -38,7 +39,7 @@ class Quorum:
             disconnected=self.gone.append,
         )
 
-    def connect(self, node_id: int, on_lost: Callable[..., object], on_refused: Callable[..., object]) -> Peer:
+    def connect(self, node_id: int, on_lost: Callable[[], None], on_refused: Callable[[], None]) -> Peer:
         self.connected.append(node_id)
         limits = PeerLimits(request_timeout_ms=2000, backoff_ms=20, max_backoff_ms=200)
         return Peer(

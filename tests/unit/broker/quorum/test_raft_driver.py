@@ -45,7 +45,7 @@ def create(node: ControllerNode, *names: str, partitions: int = 1) -> None:
     node.wait(node.controller.submit(creating(node, *names, partitions=partitions)))
 
 
-def state(image: MetadataImage) -> tuple[object, ...]:
+def state(image: MetadataImage) -> Any:
     """Return what a restart must not change."""
     topics = {
         topic.name: (topic.topic_id, [(part.partition, part.replicas, part.directories) for part in partitions])
@@ -152,7 +152,7 @@ def test_commands_are_decided_in_order_each_on_what_those_before_it_decided(cont
 def test_commands_that_wait_for_each_other_share_a_sync(tmp_path: Path) -> None:
     node = ControllerNode(str(tmp_path), FaultyDisk())
     node.start()
-    syncs = len(node.disk.called("sync"))
+    syncs = len(node.disk.called("sync"))  # type: ignore[attr-defined]  # the disk of this fixture
     submit = node.controller.submit
 
     async def all_at_once() -> None:
@@ -160,7 +160,7 @@ def test_commands_that_wait_for_each_other_share_a_sync(tmp_path: Path) -> None:
 
     node.wait(all_at_once())
     assert len(node.image.topics()) == 50
-    assert len(node.disk.called("sync")) - syncs <= 4
+    assert len(node.disk.called("sync")) - syncs <= 4  # type: ignore[attr-defined]  # the disk of this fixture
     node.close()
 
 
@@ -290,7 +290,7 @@ def test_no_snapshot_is_taken_again_where_nothing_is_new(stopped_controller: Con
     node.start({"metadata.log.max.snapshot.interval.ms": "1000", "metadata.max.retention.bytes": "1"})
     for records in ((NoOpRecord(),), (), ()):
         node.now += 1000
-        node.wait(node.controller.submit(lambda _, records=records: Decision(records, None)))
+        node.wait(node.controller.submit(lambda _, records=records: Decision(records, None)))  # type: ignore[misc]  # a lambda with a default has no inferred type
         while asyncio.all_tasks(node.loop):
             node.wait(asyncio.sleep(0))
     assert node.failures == []

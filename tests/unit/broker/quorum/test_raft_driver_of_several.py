@@ -21,7 +21,7 @@ THREE = dict.fromkeys((1, 2, 3), CONTROLLER)
 def make() -> Iterator[Callable[..., WholeCluster]]:
     made: list[WholeCluster] = []
 
-    def make(**settings: str) -> WholeCluster:
+    def make(**settings: Any) -> WholeCluster:
         made.append(WholeCluster(THREE, **settings))
         made[-1].start()
         return made[-1]

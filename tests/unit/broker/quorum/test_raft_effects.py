@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -19,13 +20,13 @@ from controller.commands.decision import Decision
 from controller.image import MetadataImage
 from controller.raft_messages import NOBODY, Answered, Asked
 from controller.raft_wire import Known, vote_response
-from protocol.errors import ErrorCode
+from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.fetch import FetchResponse
 from protocol.messages.vote import VoteResponse
 from protocol.records.metadata import NoOpRecord
 from storage.log_directory import LogDirectory
 from tests.disks import FaultyDisk
-from tests.typed import present
+from tests.typed import instance
 from tests.unit.broker.node import VirtualLoop
 from tests.unit.broker.whole_cluster import CONTROLLER, node_settings
 from tests.unit.controller.lone_voter import fetch, vote
@@ -39,7 +40,7 @@ class Token:
 
     def __init__(self, seen: Callable[..., object]) -> None:
         self._seen = seen
-        self.noted = None
+        self.noted: Any = None
 
     def done(self) -> bool:
         return self.noted is not None
@@ -61,7 +62,8 @@ class Node:
             self.disk, self.directory, settings, image, random=Random(1), wall_clock_ms=1, now_ms=0
         )
         self.commands = CommandQueue(self.loop)
-        self.sent, self.failed = [], []
+        self.sent: list[Any] = []
+        self.failed: list[Any] = []
         self.metadata = MetadataApplier("c", self.commands, self.loop, applied=lambda: None, failed=self.failed.append)
         self.metadata.begin(self.log, stored)
         self.effects = RaftEffects(
@@ -182,5 +184,5 @@ def test_where_there_is_no_space_the_command_is_refused_and_its_records_never_we
     alone.commands.decide(alone.node, alone.metadata.image)
     alone.perform()
     alone.disk.full = False
-    assert present(answer.exception()).code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert instance(KafkaError, answer.exception()).code is ErrorCode.KAFKA_STORAGE_ERROR
     assert alone.node.end_offset == alone.log.end_offset == end_offset

@@ -54,7 +54,7 @@ def append(log: MetadataLog, *records: Message, epoch: int = 1) -> None:
 
 
 def value(stored: StoredMetadata) -> str:
-    return stored.image.configs(BROKER, "").get("log.cleaner.threads")
+    return present(stored.image.configs(BROKER, "").get("log.cleaner.threads"))
 
 
 def test_nothing_is_stored_at_first(log: MetadataLog) -> None:

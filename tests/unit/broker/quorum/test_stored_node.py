@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -30,7 +31,7 @@ OF_THREE = node_settings(1, dict.fromkeys((1, 2, 3), CONTROLLER))
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[..., StoredNode]]:
+def start(tmp_path: Path) -> Iterator[Any]:
     opened = []
 
     def start(settings: Settings = ALONE, *records: Message, epoch: int = 1) -> StoredNode:
@@ -54,33 +55,33 @@ def start(tmp_path: Path) -> Iterator[Callable[..., StoredNode]]:
         log.close(1)
         directory.close(clean=True)
 
-    start.stop = stop
+    start.stop = stop  # type: ignore[attr-defined]  # functions may have attributes
     yield start
     while opened:
         stop()
 
 
 def test_a_new_node_without_voters_in_its_settings_is_the_only_one_in_its_own_directory(
-    start: Callable[..., StoredNode],
+    start: Any,
 ) -> None:
     node = start().node
     assert node.voters.by_id == {1: Voter(1, OWN)}
     assert (node.epoch, node.end_offset, node.kraft_version) == (0, 0, 1)
 
 
-def test_the_voters_are_those_of_the_settings(start: Callable[..., StoredNode]) -> None:
+def test_the_voters_are_those_of_the_settings(start: Any) -> None:
     node = start(OF_THREE).node
     assert set(node.voters.by_id) == {1, 2, 3}
     assert node.kraft_version == 0
 
 
-def test_where_the_settings_name_none_they_are_those_in_the_log(start: Callable[..., StoredNode]) -> None:
+def test_where_the_settings_name_none_they_are_those_in_the_log(start: Any) -> None:
     voters = VoterSet([Voter(1, OWN), Voter(2, b"e" * 16)])
     found = start(ALONE, KRaftVersionRecord(version=0, kraft_version=1), voters.to_record())
     assert found.node.voters.by_id == voters.by_id
 
 
-def test_it_goes_on_with_its_vote_and_its_log(start: Callable[..., StoredNode]) -> None:
+def test_it_goes_on_with_its_vote_and_its_log(start: Any) -> None:
     found = start(OF_THREE, NoOpRecord(), NoOpRecord(), epoch=4)
     found.log.write_quorum_state(QuorumState(5, voted_id=2), found.node.voters, 0)
     start.stop()
@@ -90,7 +91,7 @@ def test_it_goes_on_with_its_vote_and_its_log(start: Callable[..., StoredNode]) 
     assert again.metadata.image.epoch == 4
 
 
-def test_voters_other_than_those_of_the_stored_state_are_refused_with_both(start: Callable[..., StoredNode]) -> None:
+def test_voters_other_than_those_of_the_stored_state_are_refused_with_both(start: Any) -> None:
     found = start(OF_THREE)
     found.log.write_quorum_state(QuorumState(5, voted_id=2), found.node.voters, 0)
     start.stop()
@@ -102,7 +103,7 @@ def test_voters_other_than_those_of_the_stored_state_are_refused_with_both(start
     assert set(start(OF_THREE).node.voters.by_id) == {1, 2, 3}
 
 
-def test_a_node_that_was_its_only_voter_is_not_made_one_of_several(start: Callable[..., StoredNode]) -> None:
+def test_a_node_that_was_its_only_voter_is_not_made_one_of_several(start: Any) -> None:
     found = start(ALONE, KRaftVersionRecord(version=0, kraft_version=1), VoterSet([Voter(1, OWN)]).to_record())
     found.log.write_quorum_state(QuorumState(1, voted_id=1), found.node.voters, 1)
     start.stop()
@@ -111,7 +112,7 @@ def test_a_node_that_was_its_only_voter_is_not_made_one_of_several(start: Callab
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_an_only_voter_may_be_named_or_not(start: Callable[..., StoredNode], version: int) -> None:
+def test_an_only_voter_may_be_named_or_not(start: Any, version: int) -> None:
     named = node_settings(1, {1: CONTROLLER})
     found = start(named)
     found.log.write_quorum_state(QuorumState(1, voted_id=1), found.node.voters, version)
@@ -121,6 +122,6 @@ def test_an_only_voter_may_be_named_or_not(start: Callable[..., StoredNode], ver
     assert set(start(named).node.voters.by_id) == {1}
 
 
-def test_what_only_a_later_version_knows_is_refused(start: Callable[..., StoredNode]) -> None:
+def test_what_only_a_later_version_knows_is_refused(start: Any) -> None:
     with pytest.raises(InvariantError, match=r"no\.such\.feature=1"):
         start(ALONE, FeatureLevelRecord(name="no.such.feature", feature_level=1))

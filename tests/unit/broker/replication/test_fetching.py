@@ -205,7 +205,7 @@ class TestFollowing:
         request = follower.ask()
         assert (follower.named(request), request.session_epoch) == ({"v": 0}, 2)
         assert follower.machine.due_ms is None
-        follower.tell(code=ErrorCode.INVALID_FETCH_SESSION_EPOCH)  # to the one that waited
+        follower.tell(code=ErrorCode.INVALID_FETCH_SESSION_EPOCH)  # type: ignore[unreachable]  # to the one that waited; a call has changed it since
         follower.tell(v={"records": batch(0)})
         assert follower.end("v") == 1
         request = follower.ask()
@@ -338,11 +338,11 @@ class TestAnswers:
             follower.follow(name)
         everybody = list(follower.named(follower.ask()))
         assert len(everybody) > CUTS_AN_ANSWER
-        follower.tell(**dict.fromkeys(everybody, parted))
+        follower.tell(**dict.fromkeys(everybody, parted))  # type: ignore[arg-type]  # keywords of several types
         assert sum(follower.end(name) == 1 for name in everybody) == CUTS_AN_ANSWER
         left = [name for name, offset in follower.named(follower.ask()).items() if offset == 2]
         assert len(left) == len(everybody) - CUTS_AN_ANSWER
-        follower.tell(**dict.fromkeys(left, parted))
+        follower.tell(**dict.fromkeys(left, parted))  # type: ignore[arg-type]  # keywords of several types
         assert {follower.end(name) for name in everybody} == {1}
 
     @pytest.mark.parametrize(

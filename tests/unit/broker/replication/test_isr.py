@@ -45,14 +45,14 @@ class TestLeaving:
     def test_who_has_been_behind_for_too_long_leaves(self, partition: Partition) -> None:
         partition.acknowledge(3, 3, 0, 1000, EPOCH)
         assert without_laggards(partition, LAG_MS, LAG_MS) is None
-        assert without_laggards(partition, LAG_MS + 1, LAG_MS) == {1, 3}
+        assert without_laggards(partition, LAG_MS + 1, LAG_MS) == frozenset({1, 3})
 
     def test_nobody_leaves_while_a_change_is_on_its_way(self, partition: Partition) -> None:
         partition.propose(frozenset({1, 3}))
         assert without_laggards(partition, 100_000, LAG_MS) is None
 
     def test_the_leader_alone_stays(self, partition: Partition) -> None:
-        assert without_laggards(partition, 100_000, LAG_MS) == {1}
+        assert without_laggards(partition, 100_000, LAG_MS) == frozenset({1})
 
 
 class TestJoining:
@@ -62,7 +62,7 @@ class TestJoining:
         return partition
 
     def test_who_has_all_that_is_committed_joins(self, partition: Partition) -> None:
-        assert with_joiners(partition, ALIVE, 0, LAG_MS) == {1, 2, 3}
+        assert with_joiners(partition, ALIVE, 0, LAG_MS) == frozenset({1, 2, 3})
 
     def test_who_lacks_a_committed_record_does_not(self, partition: Partition) -> None:
         partition.acknowledge(2, 1, 0, 1000, EPOCH)
@@ -76,11 +76,11 @@ class TestJoining:
         partition.log.advance_log_start(1)
         assert with_joiners(partition, ALIVE, 0, LAG_MS) is None
         partition.acknowledge(2, 2, 1, 1000, EPOCH)
-        assert with_joiners(partition, ALIVE, 0, LAG_MS) == {1, 2, 3}
+        assert with_joiners(partition, ALIVE, 0, LAG_MS) == frozenset({1, 2, 3})
 
     def test_who_would_have_to_leave_at_once_does_not(self, partition: Partition) -> None:
         partition.followers[2].caught_up_ms = 1000
-        assert with_joiners(partition, ALIVE, 1000 + LAG_MS, LAG_MS) == {1, 2, 3}
+        assert with_joiners(partition, ALIVE, 1000 + LAG_MS, LAG_MS) == frozenset({1, 2, 3})
         assert with_joiners(partition, ALIVE, 1001 + LAG_MS, LAG_MS) is None
 
     def test_nobody_joins_while_a_change_is_on_its_way(self, partition: Partition) -> None:
@@ -97,7 +97,7 @@ class TestJoining:
 
     def test_who_does_not_say_its_epoch_may_join(self, partition: Partition) -> None:
         partition.acknowledge(2, 2, 0, 1000)
-        assert with_joiners(partition, ALIVE, 0, LAG_MS) == {1, 2, 3}
+        assert with_joiners(partition, ALIVE, 0, LAG_MS) == frozenset({1, 2, 3})
 
     def test_who_has_not_fetched_in_this_epoch_is_not_eligible(self, partition: Partition, node: Node) -> None:
         node.elect("t", 1)

@@ -81,9 +81,13 @@ def test_one_request_is_under_way_at_a_time(proposals: IsrProposals, partitions:
 def test_until_it_is_answered_the_larger_isr_counts(proposals: IsrProposals, partition: Partition) -> None:
     proposals.propose(partition, SMALLER)
     sent(proposals)
-    assert (partition.isr, partition.maximal_isr) == ({1, 2, 3}, {1, 2, 3})
+    assert (partition.isr, partition.maximal_isr) == (frozenset({1, 2, 3}), frozenset({1, 2, 3}))
     assert proposals.answered(answer(partition, [1, 2]), 0) == [partition]
-    assert (partition.isr, partition.maximal_isr, partition.partition_epoch) == ({1, 2}, {1, 2}, 1)
+    assert (partition.isr, partition.maximal_isr, partition.partition_epoch) == (
+        frozenset({1, 2}),
+        frozenset({1, 2}),
+        1,
+    )
 
 
 def test_an_answer_that_is_older_than_the_metadata_is_no_news(
@@ -94,7 +98,7 @@ def test_an_answer_that_is_older_than_the_metadata_is_no_news(
     node.shrink("t", [1, 2])
     node.shrink("t", [1])
     proposals.answered(answer(partition, [1, 2]), 0)
-    assert (partition.isr, partition.partition_epoch) == ({1}, 2)
+    assert (partition.isr, partition.partition_epoch) == (frozenset({1}), 2)
 
 
 def test_metadata_that_is_older_than_the_answer_is_no_news(
@@ -106,7 +110,7 @@ def test_metadata_that_is_older_than_the_answer_is_no_news(
     sent(proposals)
     proposals.answered(answer(partition, [1, 2]), 0)
     partition.lead(before, 0)
-    assert (partition.isr, partition.partition_epoch) == ({1, 2}, 1)
+    assert (partition.isr, partition.partition_epoch) == (frozenset({1, 2}), 1)
 
 
 def test_metadata_that_moves_the_partition_makes_a_proposal_stale(
@@ -153,7 +157,7 @@ def test_a_partition_that_has_moved_on_counts_on_both_until_the_metadata_comes(
     proposals.propose(partition, SMALLER)
     sent(proposals)
     proposals.answered(answer(partition, [], code=code), 0)
-    assert (partition.maximal_isr, proposals.due_ms) == ({1, 2}, None)
+    assert (partition.maximal_isr, proposals.due_ms) == (frozenset({1, 2}), None)
     node.shrink("t", [1, 2, 3])
     assert partition.maximal_isr == {1, 2, 3}
 

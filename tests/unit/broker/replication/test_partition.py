@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from broker.replication.partition import LATEST, Isolation, Partition
@@ -14,7 +16,9 @@ from tests.unit.broker.node import Node, batches
 def append(node: Node, *, transactional: bool = False) -> None:
     """Append one record of producer 9, whose transaction stays open."""
     sequence = len(node.stored("t"))
-    options = {"producer_id": 9, "producer_epoch": 0, "base_sequence": sequence} if transactional else {}
+    options: dict[str, Any] = (
+        {"producer_id": 9, "producer_epoch": 0, "base_sequence": sequence} if transactional else {}
+    )
     batch = build_batch([(None, b"v")], timestamp_ms=0, is_transactional=transactional, **options)
     node.replicas.append(node.partition("t"), memoryview(batch), 1)
 
@@ -101,4 +105,4 @@ class TestInSync:
     def test_an_isr_is_taken_over_only_if_it_is_newer(self, partition: Partition) -> None:
         assert partition.take_isr([1, 2], 1)
         assert not partition.take_isr([1], 1)
-        assert (partition.isr, partition.partition_epoch) == ({1, 2}, 1)
+        assert (partition.isr, partition.partition_epoch) == (frozenset({1, 2}), 1)

@@ -314,7 +314,7 @@ class TestInSync:
         cluster.cut(1, 3)
         cluster.append(b"v")
         cluster.pass_time(2 * LAG_S)
-        assert cluster[1].partition("t").proposed_isr == {1, 2}
+        assert cluster[1].partition("t").proposed_isr == frozenset({1, 2})
         assert cluster.ends()[1] == (0, 1)
         cluster.decide()
         assert cluster.isr == {1, 2}
@@ -326,7 +326,7 @@ class TestInSync:
         cluster.holds_controller = True
         cluster.pass_time(0.1)
         leader = cluster[1].partition("t")
-        assert (leader.isr, leader.maximal_isr) == ({1}, {1, 2})
+        assert (leader.isr, leader.maximal_isr) == (frozenset({1}), frozenset({1, 2}))
         cluster.cut(1, 2)
         cluster.append(b"v")
         cluster.pass_time(2 * LAG_S)

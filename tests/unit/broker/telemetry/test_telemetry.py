@@ -52,7 +52,7 @@ class Client:
         return self.telemetry.ask(self.image, self.context, instance, self.now_ms)
 
     def push(self, instance: bytes, subscription: int, *, terminating: bool = False, **fields: Any) -> ErrorCode:
-        given = {"compression_type": 0, "metrics": b"metrics"} | fields
+        given: dict[str, Any] = {"compression_type": 0, "metrics": b"metrics"} | fields
         request = PushTelemetryRequest(
             client_instance_id=instance, subscription_id=subscription, terminating=terminating, **given
         )
@@ -114,7 +114,7 @@ def test_asking_again_waits_for_the_interval_too(client: Client) -> None:
 )
 def test_a_client_told_to_ask_again_may_do_so_at_once(client: Client, fields: dict[str, int], code: ErrorCode) -> None:
     instance, subscribed = client.ask()
-    assert client.push(instance, **{"subscription": subscribed.subscription_id} | fields) is code
+    assert client.push(instance, **{"subscription": subscribed.subscription_id} | fields) is code  # type: ignore[arg-type]  # keywords of several types
     assert client.ask(instance) == (instance, subscribed)
 
 

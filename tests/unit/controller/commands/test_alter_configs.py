@@ -12,6 +12,7 @@ from controller.image import ResourceType
 from protocol.errors import ErrorCode
 from protocol.messages.alter_configs import AlterConfigsRequest
 from protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from tests.typed import present
 from tests.unit.controller.cluster import Cluster
 
 TOPIC, BROKER = ResourceType.TOPIC, ResourceType.BROKER
@@ -119,7 +120,7 @@ def test_what_a_topic_cannot_have_says_why(
 ) -> None:
     code, text = change(cluster, TOPIC, "t", *operations)
     assert code == error
-    assert message in text
+    assert message in present(text)
 
 
 @pytest.mark.parametrize(
@@ -165,7 +166,7 @@ def test_one_broker_and_all_brokers_have_settings_of_their_own(cluster: Cluster)
 def test_what_a_broker_cannot_have_says_why(cluster: Cluster, name: str, key: str, value: str, message: str) -> None:
     code, text = change(cluster, BROKER, name, (key, SET, value))
     assert code == ErrorCode.INVALID_REQUEST
-    assert message in text
+    assert message in present(text)
 
 
 def test_settings_unknown_to_the_broker_are_kept_for_whoever_knows_them(cluster: Cluster) -> None:
@@ -192,12 +193,12 @@ def test_a_resource_may_be_named_once_in_a_request(
         Request.Resource(
             resource_type=TOPIC,
             resource_name=name,
-            configs=[Request.Resource.Config(name="retention.ms", value=str(number), **how)],
+            configs=[Request.Resource.Config(name="retention.ms", value=str(number), **how)],  # type: ignore[list-item]  # only this comes here
         )
         for number, name in enumerate(names)
     ]
-    request = Request(resources=resources, validate_only=False)
-    answers = cluster.apply(partial(command, request=request, settings=cluster.settings)).responses
+    request = Request(resources=resources, validate_only=False)  # type: ignore[arg-type]  # only this comes here
+    answers = cluster.apply(partial(command, request=request, settings=cluster.settings)).responses  # type: ignore[arg-type]  # narrower than what may come: only this comes here
     refused = (ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
     assert [answer.resource_name for answer in answers] == names
     assert [(answer.error_code, answer.error_message) for answer in answers] == [refused, (0, None), refused]

@@ -29,7 +29,7 @@ def test_a_group_may_have_what_lies_within_the_broker_s_limits() -> None:
 
 def test_what_it_does_not_set_is_the_broker_s() -> None:
     altered = {(ResourceType.BROKER, ""): {"group.consumer.assignment.interval.ms": "9000"}}
-    image = MetadataImage(cluster_id="c", configs=altered)
+    image = MetadataImage(cluster_id="c", configs=altered)  # type: ignore[arg-type]  # only this comes here
     limits = Settings({"group.consumer.max.assignment.interval.ms": "8000"})
     with pytest.raises(KafkaError, match=r"group\.consumer\.max\.assignment\.interval\.ms"):
         check_group_configs(image, limits, {"consumer.session.timeout.ms": "60000"}, "g")

@@ -185,7 +185,7 @@ def test_directories_are_cordoned_and_opened_again(cluster: Cluster) -> None:
     beat(cluster, cordoned_log_dirs=[directory(1)])
     assert cluster.image.brokers[1].open_directories == ()
     beat(cluster, cordoned_log_dirs=None)
-    assert cluster.records == ()
+    assert not list(cluster.records)
     beat(cluster, cordoned_log_dirs=[])
     assert [type(record) for record in cluster.records] == [BrokerRegistrationChangeRecord]
-    assert cluster.image.brokers[1].open_directories == (directory(1),)
+    assert cluster.image.brokers[1].open_directories == (directory(1),)  # type: ignore[comparison-overlap]  # a call has changed it since

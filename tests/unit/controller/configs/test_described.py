@@ -14,6 +14,7 @@ from controller.configs.described import (
 )
 from controller.configs.group import GROUP_CONFIGS
 from controller.image import MetadataImage, ResourceType
+from tests.typed import present
 from tests.unit.controller.cluster import Settings
 
 
@@ -128,4 +129,4 @@ def test_a_client_metrics_subscription_has_its_own_values_or_the_defaults() -> N
 
 def test_what_has_no_effect_says_so() -> None:
     [config] = describe_broker(image(), Settings(), ["num.io.threads"])
-    assert "Without effect here: this broker is one event loop" in config.documentation
+    assert "Without effect here: this broker is one event loop" in present(config.documentation)

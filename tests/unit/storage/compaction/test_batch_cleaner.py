@@ -43,7 +43,7 @@ def clean(
 
 def test_a_batch_without_anything_to_remove_is_the_same_bytes() -> None:
     batch = build_batch([(b"a", b"1"), (b"b", b"2")], base_offset=10, compression=Compression.GZIP)
-    assert clean(batch, {b"a": 10}) == batch
+    assert clean(batch, {b"a": 10}) == bytes(batch)
 
 
 def test_one_with_nothing_left_goes() -> None:
@@ -97,4 +97,4 @@ def test_records_of_an_aborted_transaction_go_even_if_they_are_the_last_of_their
         [(b"a", b"1")], base_offset=5, producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True
     )
     assert clean(batch, {}, aborted=(AbortedTxn(1, 5, 6, 7),)) is None
-    assert clean(batch, {}) == batch
+    assert clean(batch, {}) == bytes(batch)

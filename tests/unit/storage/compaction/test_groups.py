@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ def log(tmp_path: Path) -> Log:
     return log
 
 
-def groups(log: Log, end_offset: int = 18, **config: int) -> list[list[int]]:
+def groups(log: Log, end_offset: int = 18, **config: Any) -> list[list[int]]:
     found = group_segments(log.segments[:-1], end_offset, log.config._replace(**config))
     return [[segment.base_offset for segment in group] for group in found]
 

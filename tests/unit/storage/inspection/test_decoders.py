@@ -53,7 +53,8 @@ def group_value(subscription: bytes, assignment: bytes, protocol_type: str = "co
 
 def member_of(record: Record) -> dict[str, Any]:
     (member,) = decode("offsets", record, is_control=False)["value"]["data"]["members"]
-    return member
+    result: dict[str, Any] = member
+    return result
 
 
 def test_a_consumer_s_subscription_and_assignment_are_decoded() -> None:

@@ -5,7 +5,7 @@ Its own ``test/service.py`` starts Apache Kafka from a distribution, and is not 
 
 
 class ExternalService:
-    def __init__(self, host, port) -> None:
+    def __init__(self, host: str, port: int) -> None:
         self.host = host
         self.port = port
 
@@ -18,10 +18,10 @@ class ExternalService:
     def dump_logs(self) -> None:
         """The broker's log is where it was started."""
 
-    def wait_for(self, pattern, timeout=30) -> None:
+    def wait_for(self, pattern: str, timeout: float = 30) -> None:
         """It is ready, whatever it has written."""
 
 
 class SpawnedService:
-    def __init__(self, *_args, **_options) -> None:
+    def __init__(self, *_args: object, **_options: object) -> None:
         raise RuntimeError("these tests run on a broker that is there already")

@@ -1,13 +1,17 @@
+from __future__ import annotations
+
 import json
 import signal
 import subprocess
+from pathlib import Path
 
 from barnabas.commands.cluster.info import _ranges
 from tests.broker_process import COMMAND, BrokerProcess
-from tests.unit.barnabas.conftest import Command
+from tests.typed import present
+from tests.unit.barnabas.conftest import Command, Halved
 
 
-def test_the_cluster_is_shown(barnabas, topic, shared_broker) -> None:
+def test_the_cluster_is_shown(barnabas: Command, topic: str, shared_broker: BrokerProcess) -> None:
     barnabas("topic", "create", f"{topic}:2")
     said = barnabas("cluster")
     assert (said.status, said.err) == (0, "")
@@ -21,7 +25,7 @@ def test_the_cluster_is_shown(barnabas, topic, shared_broker) -> None:
     assert {"feature": "metadata.version", "finalized": 30, "supported": "30-30"} in cluster["features"]
 
 
-def test_what_is_not_as_it_should_be_is_named(call, tmp_path) -> None:
+def test_what_is_not_as_it_should_be_is_named(call: Command, tmp_path: Path) -> None:
     with BrokerProcess(tmp_path, {"min.insync.replicas": 2}) as broker:
         place = ("-b", broker.bootstrap)
         call("topic", "create", "short:1", *place)
@@ -51,7 +55,9 @@ def test_partitions_in_a_row_with_one_problem_share_a_row() -> None:
     ]
 
 
-def test_a_broker_that_is_away_and_a_lost_controller_are_named_below_what_is_known(call, halved) -> None:
+def test_a_broker_that_is_away_and_a_lost_controller_are_named_below_what_is_known(
+    call: Command, halved: Halved
+) -> None:
     said = call("cluster", "-b", halved.alive)
     (dead_host, dead_port), (host, port) = halved.dead.split(":"), halved.alive.split(":")
     words = [line.split() for line in said.lines]
@@ -70,11 +76,11 @@ def test_features_are_shown_if_asked_for(barnabas: Command) -> None:
     assert "metadata.version" in barnabas("cluster", "--verbose").out
 
 
-def test_it_is_shown_again_and_again(shared_broker) -> None:
+def test_it_is_shown_again_and_again(shared_broker: BrokerProcess) -> None:
     command = [*COMMAND, "cluster", "--watch", "0.01", "-b", shared_broker.bootstrap]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
-        firsts = (line for line in watching.stdout if line.startswith("ID "))
+        firsts = (line for line in present(watching.stdout) if line.startswith("ID "))
         assert next(firsts) == next(firsts)
         watching.send_signal(signal.SIGINT)
-        watching.stdout.read()
+        present(watching.stdout).read()
     assert watching.returncode == 0

@@ -1,10 +1,15 @@
+from __future__ import annotations
+
 import json
 import re
 
-from tests.unit.barnabas.conftest import Command
+from tests.broker_process import BrokerProcess
+from tests.unit.barnabas.conftest import Command, Halved
 
 
-def test_bytes_are_counted_by_directory_topic_and_partition(barnabas, topic, shared_broker) -> None:
+def test_bytes_are_counted_by_directory_topic_and_partition(
+    barnabas: Command, topic: str, shared_broker: BrokerProcess
+) -> None:
     barnabas("topic", "create", f"{topic}:2")
     barnabas("produce", topic, "-p", "1", stdin=b"x" * 1000 + b"\n")
     (whole,) = json.loads(barnabas("cluster", "log-dirs", "--json").out)
@@ -18,7 +23,7 @@ def test_bytes_are_counted_by_directory_topic_and_partition(barnabas, topic, sha
     assert {row["partition"]: row["bytes"] for row in rows if row["topic"] == topic} == {0: 0, 1: mine["bytes"]}
 
 
-def test_a_broker_that_is_away_is_named_below_those_that_answer(call, halved) -> None:
+def test_a_broker_that_is_away_is_named_below_those_that_answer(call: Command, halved: Halved) -> None:
     status, out, err = call("cluster", "log-dirs", "--json", "-b", halved.alive)
     assert [row["broker"] for row in json.loads(out)] == [2]
     assert (status, err) == (

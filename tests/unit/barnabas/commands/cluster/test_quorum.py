@@ -1,10 +1,13 @@
+from __future__ import annotations
+
 import json
 from types import SimpleNamespace
 
 from barnabas.commands.cluster.quorum import describe
+from tests.unit.barnabas.conftest import Command, Halved
 
 
-def test_the_quorum_is_shown(barnabas) -> None:
+def test_the_quorum_is_shown(barnabas: Command) -> None:
     quorum = json.loads(barnabas("cluster", "quorum", "--json").out)
     assert quorum["leader"] == 1
     (node,) = quorum["nodes"]
@@ -17,8 +20,8 @@ def test_what_the_leader_has_not_heard_of_a_node_is_not_known() -> None:
     heard = {"replica_id": 1, "log_end_offset": 300, "last_caught_up_timestamp": 5}
     unheard = {"replica_id": 2, "log_end_offset": -1, "last_caught_up_timestamp": -1}
     partition = {"error": None, "leader_id": 1, "leader_epoch": 4, "high_watermark": 299}
-    partition |= {"current_voters": [heard, unheard], "observers": []}
-    quorum = describe(SimpleNamespace(describe_metadata_quorum=lambda: {"topics": [{"partitions": [partition]}]}))
+    partition |= {"current_voters": [heard, unheard], "observers": []}  # type: ignore[dict-item]  # only this comes here
+    quorum = describe(SimpleNamespace(describe_metadata_quorum=lambda: {"topics": [{"partitions": [partition]}]}))  # type: ignore[arg-type]  # stands in for Admin
     assert [(node["log_end"], node["lag"], node["caught_up_timestamp"]) for node in quorum["nodes"]][1] == (
         None,
         None,
@@ -26,7 +29,7 @@ def test_what_the_leader_has_not_heard_of_a_node_is_not_known() -> None:
     )
 
 
-def test_a_lost_quorum_is_told_of(call, halved) -> None:
+def test_a_lost_quorum_is_told_of(call: Command, halved: Halved) -> None:
     assert call("cluster", "quorum", "-b", halved.alive) == (
         1,
         "",

@@ -1,14 +1,18 @@
+from __future__ import annotations
+
 import json
 
+from tests.unit.barnabas.conftest import Command
 
-def test_a_value_alone_or_values_with_their_names(barnabas, topic) -> None:
+
+def test_a_value_alone_or_values_with_their_names(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", topic, "-c", "retention.ms=1")
     assert barnabas("config", "get", f"topic/{topic}", "retention.ms") == (0, "1\n", "")
     said = barnabas("config", "get", f"topic/{topic}", "retention.ms", "cleanup.policy")
     assert said.lines == ["retention.ms=1", "cleanup.policy=delete"]
 
 
-def test_everything_that_is_known_of_it(barnabas, topic) -> None:
+def test_everything_that_is_known_of_it(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", topic, "-c", "segment.bytes=2097152")
     said = barnabas("config", "get", f"topic/{topic}", "segment.bytes", "--verbose").out
     assert "SOURCE     topic\nTYPE       int\n" in said
@@ -17,7 +21,7 @@ def test_everything_that_is_known_of_it(barnabas, topic) -> None:
     assert found["documentation"]
 
 
-def test_a_setting_that_there_is_not_is_named(barnabas, topic) -> None:
+def test_a_setting_that_there_is_not_is_named(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", topic)
     assert barnabas("config", "get", f"topic/{topic}", "retentoin.ms") == (
         1,

@@ -1,7 +1,11 @@
+from __future__ import annotations
+
 import json
 
+from tests.unit.barnabas.conftest import Command
 
-def test_what_is_set_or_everything(barnabas, topic) -> None:
+
+def test_what_is_set_or_everything(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", topic, "-c", "retention.ms=1")
     said = [line.split() for line in barnabas("config", "list", f"topic/{topic}").lines]
     assert said == [["NAME", "VALUE", "SOURCE"], ["retention.ms", "1", "topic"]]
@@ -9,7 +13,7 @@ def test_what_is_set_or_everything(barnabas, topic) -> None:
     assert {"cleanup.policy", "retention.ms"} <= {setting["name"] for setting in everything}
 
 
-def test_resources_that_have_settings_of_their_own(barnabas, topic) -> None:
+def test_resources_that_have_settings_of_their_own(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", topic, f"{topic}-2", "-c", "retention.ms=1")
     barnabas("topic", "create", f"{topic}-plain")
     rows = {row["resource"]: row["settings"] for row in json.loads(barnabas("config", "list", "--json").out)}
@@ -18,11 +22,11 @@ def test_resources_that_have_settings_of_their_own(barnabas, topic) -> None:
     assert f"topic/{topic}-plain" in barnabas("config", "list", "--all").out
 
 
-def test_a_topic_that_does_not_exist_is_named(barnabas) -> None:
+def test_a_topic_that_does_not_exist_is_named(barnabas: Command) -> None:
     status, out, err = barnabas("config", "list", "topic/missing")
     assert (status, out) == (1, "")
     assert err.startswith("barnabas config list: topic/missing: ")
 
 
-def test_a_broker_that_does_not_exist_is_named(barnabas) -> None:
+def test_a_broker_that_does_not_exist_is_named(barnabas: Command) -> None:
     assert barnabas("config", "list", "broker/77") == (1, "", "barnabas config list: there is no broker 77\n")

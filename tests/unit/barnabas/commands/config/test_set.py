@@ -1,11 +1,17 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
 import pytest
 
+from tests.unit.barnabas.conftest import Command, Said
 
-def value(barnabas, of: str, name: str) -> str:
+
+def value(barnabas: Callable[..., Said], of: str, name: str) -> str:
     return barnabas("config", "get", of, name).out.strip()
 
 
-def test_settings_of_a_topic_are_set_and_lists_changed(barnabas, topic) -> None:
+def test_settings_of_a_topic_are_set_and_lists_changed(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", topic)
     of = f"topic/{topic}"
     said = barnabas("config", "set", of, "retention.ms=1", "cleanup.policy+=compact")
@@ -15,7 +21,7 @@ def test_settings_of_a_topic_are_set_and_lists_changed(barnabas, topic) -> None:
     assert value(barnabas, of, "cleanup.policy") == "compact"
 
 
-def test_the_default_of_all_brokers_and_one_broker(barnabas) -> None:
+def test_the_default_of_all_brokers_and_one_broker(barnabas: Command) -> None:
     for of in ("brokers", "broker/1"):
         assert barnabas("config", "set", of, "message.max.bytes=2000000").status == 0
         assert "message.max.bytes" in barnabas("config", "list", of).out
@@ -23,13 +29,13 @@ def test_the_default_of_all_brokers_and_one_broker(barnabas) -> None:
         assert "message.max.bytes" not in barnabas("config", "list", of).out
 
 
-def test_a_group_s_settings(barnabas, topic) -> None:
+def test_a_group_s_settings(barnabas: Command, topic: str) -> None:
     of = f"group/{topic}"
     assert barnabas("config", "set", of, "consumer.session.timeout.ms=50000") == (0, f"altered {of}\n", "")
     assert value(barnabas, of, "consumer.session.timeout.ms") == "50000"
 
 
-def test_a_dry_run_sets_nothing(barnabas, topic) -> None:
+def test_a_dry_run_sets_nothing(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", topic)
     of = f"topic/{topic}"
     assert barnabas("config", "set", of, "retention.ms=1", "--dry-run") == (0, f"would alter {of}\n", "")
@@ -45,7 +51,7 @@ def test_a_dry_run_sets_nothing(barnabas, topic) -> None:
         ("+=x", 2, "write SETTING=VALUE"),
     ],
 )
-def test_what_cannot_be_set_is_refused(barnabas, topic, change, status, complaint) -> None:
+def test_what_cannot_be_set_is_refused(barnabas: Command, topic: str, change: str, status: int, complaint: str) -> None:
     barnabas("topic", "create", topic)
     said = barnabas("config", "set", f"topic/{topic}", change)
     assert (said.status, said.out) == (status, "")
@@ -53,7 +59,7 @@ def test_what_cannot_be_set_is_refused(barnabas, topic, change, status, complain
 
 
 @pytest.mark.parametrize("of", ["t", "topics/t", "topic/", "brokers/1", "broker/one", "broker"])
-def test_what_names_no_resource_is_a_wrong_call(call, of) -> None:
+def test_what_names_no_resource_is_a_wrong_call(call: Command, of: str) -> None:
     status, _, err = call("config", "set", of, "a=b")
     assert status == 2
     assert of in err

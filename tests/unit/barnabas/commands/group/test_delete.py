@@ -1,14 +1,21 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
 import pytest
+
+from tests.unit.barnabas.conftest import Command
 
 
 @pytest.fixture
-def group(barnabas, topic) -> str:
+def group(barnabas: Command, topic: str) -> str:
     barnabas("produce", topic, stdin=b"1\n")
     barnabas("consume", topic, "-g", topic, "-e")
     return topic
 
 
-def test_a_deleted_group_is_gone(barnabas, group) -> None:
+def test_a_deleted_group_is_gone(barnabas: Command, group: str) -> None:
     said = barnabas("group", "delete", group, "--dry-run")
     assert said == (0, f"would delete {group}: offsets of 1 partition\n", "")
     assert group in barnabas("group", "list").out
@@ -16,7 +23,7 @@ def test_a_deleted_group_is_gone(barnabas, group) -> None:
     assert group not in barnabas("group", "list").out
 
 
-def test_offsets_of_a_topic_are_deleted_alone(barnabas, group) -> None:
+def test_offsets_of_a_topic_are_deleted_alone(barnabas: Command, group: str) -> None:
     said = barnabas("group", "delete", group, "--topic", "other")
     assert said == (1, "", f"barnabas group delete: {group}: nothing is committed for other\n")
     said = barnabas("group", "delete", group, "--topic", group)
@@ -24,7 +31,9 @@ def test_offsets_of_a_topic_are_deleted_alone(barnabas, group) -> None:
     assert barnabas("consume", group, "-g", group, "-e").lines == ["1"]
 
 
-def test_a_group_with_members_stays_and_one_that_is_not_there_is_named(barnabas, group, consuming) -> None:
+def test_a_group_with_members_stays_and_one_that_is_not_there_is_named(
+    barnabas: Command, group: str, consuming: Callable[[str], AbstractContextManager[None]]
+) -> None:
     with consuming(group):
         status, out, err = barnabas("group", "delete", group, "missing")
     assert (status, out) == (1, "")

@@ -1,18 +1,24 @@
+from __future__ import annotations
+
 import json
 import re
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 import pytest
 
+from tests.unit.barnabas.conftest import Command
+
 
 @pytest.fixture
-def group(barnabas, topic) -> str:
+def group(barnabas: Command, topic: str) -> str:
     """A group, named as its topic, that has read two of three records."""
     barnabas("produce", topic, stdin=b"1\n2\n3\n")
     barnabas("consume", topic, "-g", topic, "-n", "2")
     return topic
 
 
-def test_offsets_and_lag_of_a_group_without_members(barnabas, group) -> None:
+def test_offsets_and_lag_of_a_group_without_members(barnabas: Command, group: str) -> None:
     about, table = barnabas("group", "describe", group).lines[:5], barnabas("group", "describe", group).lines[5:]
     assert [line.split() for line in about] == [
         ["GROUP", group],
@@ -27,14 +33,18 @@ def test_offsets_and_lag_of_a_group_without_members(barnabas, group) -> None:
     ]
 
 
-def test_the_lag_of_a_group_that_has_committed_nothing_is_not_known(barnabas, topic, consuming) -> None:
+def test_the_lag_of_a_group_that_has_committed_nothing_is_not_known(
+    barnabas: Command, topic: str, consuming: Callable[[str], AbstractContextManager[None]]
+) -> None:
     barnabas("produce", topic, stdin=b"1\n")
     with consuming(topic):
         (described,) = json.loads(barnabas("group", "describe", topic, "--json").out)
     assert (described["lag"], described["partitions"][0]["lag"]) == (None, None)
 
 
-def test_members_are_shown_with_what_they_are_assigned(barnabas, group, consuming) -> None:
+def test_members_are_shown_with_what_they_are_assigned(
+    barnabas: Command, group: str, consuming: Callable[[str], AbstractContextManager[None]]
+) -> None:
     with consuming(group):
         (described,) = json.loads(barnabas("group", "describe", group, "--json").out)
         members = barnabas("group", "describe", group, "--members").lines
@@ -45,21 +55,21 @@ def test_members_are_shown_with_what_they_are_assigned(barnabas, group, consumin
     assert members[-1].split()[-2:] == ["1", f"{group}/0"]
 
 
-def test_what_is_committed_for_a_deleted_topic_has_no_lag(barnabas, group) -> None:
+def test_what_is_committed_for_a_deleted_topic_has_no_lag(barnabas: Command, group: str) -> None:
     barnabas("produce", f"{group}-kept", stdin=b"1\n")
     barnabas("consume", f"{group}-kept", "-g", f"{group}-2", "-e")
     (described,) = json.loads(barnabas("group", "describe", f"{group}-2", "--json").out)
     assert described["lag"] == 0
 
 
-def test_a_group_that_does_not_exist_is_named(barnabas, group) -> None:
+def test_a_group_that_does_not_exist_is_named(barnabas: Command, group: str) -> None:
     status, out, err = barnabas("group", "describe", "missing", group)
     assert status == 1
     assert f"GROUP     {group}\n" in out
     assert err == "barnabas group describe: missing: there is no such group\n"
 
 
-def test_describe_asks_for_a_group(call) -> None:
+def test_describe_asks_for_a_group(call: Command) -> None:
     status, _, err = call("group", "describe")
     assert status == 2
     assert "the following arguments are required: GROUP" in err

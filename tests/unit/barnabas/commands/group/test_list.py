@@ -1,34 +1,38 @@
+from __future__ import annotations
+
 import json
 
 import pytest
 
+from tests.unit.barnabas.conftest import Command, Halved
+
 
 @pytest.fixture
-def group(barnabas, topic) -> str:
+def group(barnabas: Command, topic: str) -> str:
     barnabas("produce", topic, stdin=b"1\n2\n3\n")
     barnabas("consume", topic, "-g", topic, "-n", "2")
     return topic
 
 
-def test_groups_are_listed_with_their_states(barnabas, group) -> None:
+def test_groups_are_listed_with_their_states(barnabas: Command, group: str) -> None:
     header, *rows = [line.split() for line in barnabas("group", "list").lines]
     assert header == ["GROUP", "STATE", "TYPE"]
     assert [group, "Empty", "classic"] in rows
 
 
-def test_a_state_chooses(barnabas, group) -> None:
+def test_a_state_chooses(barnabas: Command, group: str) -> None:
     listed = json.loads(barnabas("group", "list", "--state", "empty", "--json").out)
     assert {"group": group, "state": "Empty", "type": "classic", "protocol_type": "consumer"} in listed
     assert group not in barnabas("group", "list", "-s", "Stable").out
 
 
-def test_a_state_that_there_is_not_is_refused(call) -> None:
+def test_a_state_that_there_is_not_is_refused(call: Command) -> None:
     status, out, err = call("group", "list", "--state", "Idle")
     assert (status, out) == (2, "")
     assert "'Idle': write one of Stable, Empty, " in err
 
 
-def test_a_broker_that_is_away_is_named_for_it_may_coordinate_others(call, halved) -> None:
+def test_a_broker_that_is_away_is_named_for_it_may_coordinate_others(call: Command, halved: Halved) -> None:
     why = f"broker 1 cannot be reached at {halved.dead} (connection refused)"
     assert call("group", "list", "--json", "-b", halved.alive) == (
         1,

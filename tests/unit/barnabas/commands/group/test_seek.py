@@ -1,17 +1,24 @@
+from __future__ import annotations
+
 import json
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
 
 import pytest
 
+from tests.unit.barnabas.conftest import Command, Said
+
 
 @pytest.fixture
-def group(barnabas, topic) -> str:
+def group(barnabas: Command, topic: str) -> str:
     """A group, named as its topic, that has read 3 of 5 records."""
     barnabas("produce", topic, stdin=b"0\n1\n2\n3\n4\n")
     barnabas("consume", topic, "-g", topic, "-n", "3")
     return topic
 
 
-def committed(barnabas, group: str) -> list[int]:
+def committed(barnabas: Callable[..., Said], group: str) -> list[int]:
     (described,) = json.loads(barnabas("group", "describe", group, "--json").out)
     return [row["committed"] for row in described["partitions"]]
 
@@ -19,7 +26,7 @@ def committed(barnabas, group: str) -> list[int]:
 @pytest.mark.parametrize(
     ("to", "offset"), [("start", 0), ("end", 5), ("1", 1), ("-2", 1), ("+1", 4), ("+9", 5), ("@-1h", 0), ("@now", 5)]
 )
-def test_where_to(barnabas, group, to, offset) -> None:
+def test_where_to(barnabas: Command, group: str, to: str, offset: int) -> None:
     said = barnabas("group", "seek", group, "--to", to)
     assert said.status == 0
     assert [line.split() for line in said.lines] == [
@@ -29,13 +36,13 @@ def test_where_to(barnabas, group, to, offset) -> None:
     assert committed(barnabas, group) == [offset]
 
 
-def test_a_dry_run_moves_nothing(barnabas, group) -> None:
+def test_a_dry_run_moves_nothing(barnabas: Command, group: str) -> None:
     (row,) = json.loads(barnabas("group", "seek", group, "--to", "start", "--dry-run", "--json").out)
     assert (row["before"], row["after"]) == (3, 0)
     assert committed(barnabas, group) == [3]
 
 
-def test_to_what_a_file_or_another_group_says(barnabas, group, tmp_path) -> None:
+def test_to_what_a_file_or_another_group_says(barnabas: Command, group: str, tmp_path: Path) -> None:
     path = tmp_path / "offsets"
     path.write_text(f"# where to\n{group} 0 4\n")
     for option in ("--to-file", "--to"):
@@ -54,7 +61,7 @@ def test_to_what_a_file_or_another_group_says(barnabas, group, tmp_path) -> None
         assert committed(barnabas, group) == [4]
 
 
-def test_topics_may_be_named_also_ones_that_it_has_not_read(barnabas, group) -> None:
+def test_topics_may_be_named_also_ones_that_it_has_not_read(barnabas: Command, group: str) -> None:
     barnabas("topic", "create", f"{group}-2:3")
     assert barnabas("group", "seek", group, "--to", "end", "--topics", f"{group}-2:1").status == 0
     assert committed(barnabas, group) == [3, 0]
@@ -62,7 +69,9 @@ def test_topics_may_be_named_also_ones_that_it_has_not_read(barnabas, group) -> 
     assert committed(barnabas, f"{group}-new") == [0]
 
 
-def test_nobody_may_be_in_it(barnabas, group, consuming) -> None:
+def test_nobody_may_be_in_it(
+    barnabas: Command, group: str, consuming: Callable[[str], AbstractContextManager[None]]
+) -> None:
     with consuming(group):
         said = barnabas("group", "seek", group, "--to", "start")
     assert said == (
@@ -82,7 +91,9 @@ def test_nobody_may_be_in_it(barnabas, group, consuming) -> None:
         (["{group}"], 2, "one of the arguments --to --to-file --to-group is required"),
     ],
 )
-def test_what_cannot_be_is_said_and_nothing_moves(barnabas, group, arguments, status, complaint) -> None:
+def test_what_cannot_be_is_said_and_nothing_moves(
+    barnabas: Command, group: str, arguments: list[str], status: int, complaint: str
+) -> None:
     said = barnabas("group", "seek", *(argument.format(group=group) for argument in arguments))
     assert (said.status, said.out) == (status, "")
     assert complaint.format(group=group) in said.err

@@ -1,5 +1,7 @@
 """The commands on files, as they are typed: each becomes the server's program."""
 
+from __future__ import annotations
+
 import json
 import subprocess
 import sys
@@ -10,6 +12,7 @@ import pytest
 
 from tests.all_files import write_all_files
 from tests.setups import require
+from tests.unit.barnabas.conftest import Command
 
 READ_ONLY_COMMANDS = [("verify",), ("dump",), ("repair", "--dry-run")]
 
@@ -100,23 +103,23 @@ def test_a_full_disk_is_told_in_one_line(place: Path) -> None:
     assert done.returncode == 2
 
 
-def test_a_partition_belongs_to_a_topic(call) -> None:
+def test_a_partition_belongs_to_a_topic(call: Command) -> None:
     said = call("log", "dump", "data", "-p", "1")
     assert (said.status, said.err) == (2, "barnabas log dump: --partition belongs to --topic\n")
 
 
-def test_a_repair_is_either_tried_or_done(call) -> None:
+def test_a_repair_is_either_tried_or_done(call: Command) -> None:
     assert call("log", "repair", "data", "--dry-run", "--execute").status == 2
 
 
 @pytest.mark.parametrize("command", ["dump", "verify", "repair"])
-def test_help_has_examples(call, command: str) -> None:
+def test_help_has_examples(call: Command, command: str) -> None:
     said = call("log", command, "--help")
     assert said.status == 0
     assert f"  barnabas log {command} barnabas-data" in said.out
 
 
-def test_the_shell_is_offered_options_and_left_its_files(call) -> None:
+def test_the_shell_is_offered_options_and_left_its_files(call: Command) -> None:
     assert call("complete", "log", "v").lines == [
         "verify\tcheck everything against its format and the rest; list what is wrong"
     ]
@@ -126,7 +129,7 @@ def test_the_shell_is_offered_options_and_left_its_files(call) -> None:
 
 
 @pytest.mark.parametrize("command", ["dump", "verify", "repair"])
-def test_an_empty_path_is_not_the_working_directory(call, command: str) -> None:
+def test_an_empty_path_is_not_the_working_directory(call: Command, command: str) -> None:
     said = call("log", command, "")
     assert (said.status, said.err) == (
         2,
@@ -134,6 +137,6 @@ def test_an_empty_path_is_not_the_working_directory(call, command: str) -> None:
     )
 
 
-def test_the_help_of_repair_promises_no_files(call) -> None:
+def test_the_help_of_repair_promises_no_files(call: Command) -> None:
     assert "a file, the directory" not in call("log", "repair", "--help").out
     assert "a file, the directory" in call("log", "verify", "--help").out

@@ -1,10 +1,15 @@
-def test_so_many_more(barnabas, topic) -> None:
+from __future__ import annotations
+
+from tests.unit.barnabas.conftest import Command
+
+
+def test_so_many_more(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", f"{topic}:2")
     assert barnabas("topic", "add-partitions", topic, "-n", "3", "--dry-run").out.startswith(f"would extend {topic}")
     assert barnabas("topic", "add-partitions", topic, "--num", "3") == (0, f"extended {topic}: 5 partitions now\n", "")
 
 
-def test_a_topic_that_does_not_exist_is_named(barnabas) -> None:
+def test_a_topic_that_does_not_exist_is_named(barnabas: Command) -> None:
     assert barnabas("topic", "add-partitions", "missing", "-n", "1") == (
         1,
         "",

@@ -1,13 +1,19 @@
+from __future__ import annotations
+
 import json
+from typing import Any
 
 import pytest
 
-
-def described(barnabas, topic: str) -> dict:
-    return json.loads(barnabas("topic", "describe", topic, "--json").out)[0]
+from tests.unit.barnabas.conftest import Command
 
 
-def test_altered_configs_are_described_until_they_are_reset(barnabas, topic) -> None:
+def described(barnabas: Command, topic: str) -> dict[str, Any]:
+    result: dict[str, Any] = json.loads(barnabas("topic", "describe", topic, "--json").out)[0]
+    return result
+
+
+def test_altered_configs_are_described_until_they_are_reset(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", topic)
     assert barnabas("topic", "alter", topic, "-c", "retention.ms=1000") == (0, f"altered {topic}\n", "")
     assert described(barnabas, topic)["configs"] == {"retention.ms": "1000"}
@@ -15,13 +21,13 @@ def test_altered_configs_are_described_until_they_are_reset(barnabas, topic) -> 
     assert described(barnabas, topic)["configs"] == {}
 
 
-def test_partitions_are_added_up_to_a_total(barnabas, topic) -> None:
+def test_partitions_are_added_up_to_a_total(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", topic)
     assert barnabas("topic", "alter", topic, "--partitions", "4").status == 0
     assert len(described(barnabas, topic)["partitions"]) == 4
 
 
-def test_a_dry_run_alters_nothing(barnabas, topic) -> None:
+def test_a_dry_run_alters_nothing(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", topic)
     said = barnabas("topic", "alter", topic, "-p", "4", "-c", "retention.ms=1", "--dry-run")
     assert said == (0, f"would alter {topic}\n", "")
@@ -39,7 +45,9 @@ def test_a_dry_run_alters_nothing(barnabas, topic) -> None:
         (["-p", "1"], "Topic already has 1 partition(s)."),
     ],
 )
-def test_an_alteration_that_is_refused_is_not_called_one(barnabas, topic, options, complaint) -> None:
+def test_an_alteration_that_is_refused_is_not_called_one(
+    barnabas: Command, topic: str, options: list[str], complaint: str
+) -> None:
     barnabas("topic", "create", topic)
     for dry in ([], ["--dry-run"]):
         status, out, err = barnabas("topic", "alter", topic, *options, *dry)
@@ -49,7 +57,9 @@ def test_an_alteration_that_is_refused_is_not_called_one(barnabas, topic, option
 
 
 @pytest.mark.parametrize("options", [["-c", "retention.ms=1"], ["-p", "2"]])
-def test_a_topic_that_does_not_exist_is_named_and_the_others_are_altered(barnabas, topic, options) -> None:
+def test_a_topic_that_does_not_exist_is_named_and_the_others_are_altered(
+    barnabas: Command, topic: str, options: list[str]
+) -> None:
     barnabas("topic", "create", topic)
     status, out, err = barnabas("topic", "alter", "missing", topic, *options)
     assert (status, out) == (1, f"altered {topic}\n")
@@ -57,13 +67,13 @@ def test_a_topic_that_does_not_exist_is_named_and_the_others_are_altered(barnaba
     assert len(err.splitlines()) == 1
 
 
-def test_there_must_be_something_to_alter(call) -> None:
+def test_there_must_be_something_to_alter(call: Command) -> None:
     status, _, err = call("topic", "alter", "t")
     assert status == 2
     assert "nothing to alter: give --partitions, --config or --reset" in err
 
 
-def test_a_setting_that_is_given_twice_is_a_wrong_call(call) -> None:
+def test_a_setting_that_is_given_twice_is_a_wrong_call(call: Command) -> None:
     for command in ("create", "alter"):
         status, out, err = call("topic", command, "t", "-c", "retention.ms=1", "-c", "retention.ms=2")
         assert (status, out) == (2, "")

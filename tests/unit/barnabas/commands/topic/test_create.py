@@ -1,38 +1,42 @@
+from __future__ import annotations
+
 import json
 
 import pytest
 
+from tests.unit.barnabas.conftest import Command
 
-def test_a_created_topic_is_listed(barnabas, topic) -> None:
+
+def test_a_created_topic_is_listed(barnabas: Command, topic: str) -> None:
     assert barnabas("topic", "create", topic) == (0, f"created {topic}\n", "")
     assert topic in barnabas("topic", "list", "-q").lines
 
 
-def test_partitions_are_given_for_each_topic_or_for_all(barnabas, topic) -> None:
+def test_partitions_are_given_for_each_topic_or_for_all(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", f"{topic}-a:2", f"{topic}-b", "--partitions", "3", "--config", "retention.ms=-1")
     first, second = json.loads(barnabas("topic", "describe", f"{topic}-a", f"{topic}-b", "--json").out)
     assert (len(first["partitions"]), len(second["partitions"])) == (2, 3)
     assert second["configs"] == {"retention.ms": "-1"}
 
 
-def test_one_topic_that_exists_does_not_keep_others_from_being_created(barnabas, topic) -> None:
+def test_one_topic_that_exists_does_not_keep_others_from_being_created(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", topic)
     status, out, err = barnabas("topic", "create", topic, f"{topic}-2")
     assert (status, out) == (1, f"created {topic}-2\n")
     assert err == f"barnabas topic create: {topic}: Topic '{topic}' already exists.\n"
 
 
-def test_an_existing_topic_may_be_no_error(barnabas, topic) -> None:
+def test_an_existing_topic_may_be_no_error(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", topic)
     assert barnabas("topic", "create", topic, "--if-not-exists") == (0, "", "")
 
 
-def test_a_dry_run_creates_nothing(barnabas, topic) -> None:
+def test_a_dry_run_creates_nothing(barnabas: Command, topic: str) -> None:
     assert barnabas("topic", "create", topic, "--dry-run") == (0, f"would create {topic}\n", "")
     assert topic not in barnabas("topic", "list", "-q").lines
 
 
-def test_programs_are_told_how_many_partitions_there_are(barnabas, topic) -> None:
+def test_programs_are_told_how_many_partitions_there_are(barnabas: Command, topic: str) -> None:
     said = barnabas("topic", "create", f"{topic}:2", "--json")
     assert json.loads(said.out) == [{"name": topic, "result": "created", "partitions": 2}]
 
@@ -45,7 +49,9 @@ def test_programs_are_told_how_many_partitions_there_are(barnabas, topic) -> Non
         ("--replication-factor=3", "only 1 broker(s) are registered"),
     ],
 )
-def test_what_the_broker_refuses_is_told_in_its_words(barnabas, topic, option, complaint) -> None:
+def test_what_the_broker_refuses_is_told_in_its_words(
+    barnabas: Command, topic: str, option: str, complaint: str
+) -> None:
     status, out, err = barnabas("topic", "create", topic, option)
     assert (status, out) == (1, "")
     assert err.startswith(f"barnabas topic create: {topic}: ")
@@ -63,7 +69,7 @@ def test_what_the_broker_refuses_is_told_in_its_words(barnabas, topic, option, c
         ([], "the following arguments are required"),
     ],
 )
-def test_a_wrong_call_is_told_before_any_broker_is_asked(call, arguments, complaint) -> None:
+def test_a_wrong_call_is_told_before_any_broker_is_asked(call: Command, arguments: list[str], complaint: str) -> None:
     status, out, err = call("topic", "create", *arguments)
     assert (status, out) == (2, "")
     assert complaint in err

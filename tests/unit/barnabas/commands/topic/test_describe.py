@@ -1,8 +1,12 @@
+from __future__ import annotations
+
 import json
 import re
 
+from tests.unit.barnabas.conftest import Command, Halved
 
-def test_partitions_are_described_with_their_offsets(barnabas, topic) -> None:
+
+def test_partitions_are_described_with_their_offsets(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", f"{topic}:2", "-c", "retention.ms=-1")
     barnabas("produce", topic, "-p", "1", stdin=b"a\nb\n")
     said = barnabas("topic", "describe", topic)
@@ -19,7 +23,7 @@ def test_partitions_are_described_with_their_offsets(barnabas, topic) -> None:
     )
 
 
-def test_every_setting_is_shown_where_asked_for(barnabas, topic) -> None:
+def test_every_setting_is_shown_where_asked_for(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", topic)
     (own,) = json.loads(barnabas("topic", "describe", topic, "--json").out)
     (everything,) = json.loads(barnabas("topic", "describe", topic, "--json", "--all").out)
@@ -27,7 +31,7 @@ def test_every_setting_is_shown_where_asked_for(barnabas, topic) -> None:
     assert everything["configs"]["cleanup.policy"] == "delete"
 
 
-def test_a_topic_that_does_not_exist_is_named_and_the_others_are_described(barnabas, topic) -> None:
+def test_a_topic_that_does_not_exist_is_named_and_the_others_are_described(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", topic)
     status, out, err = barnabas("topic", "describe", "missing", topic)
     assert status == 1
@@ -35,7 +39,7 @@ def test_a_topic_that_does_not_exist_is_named_and_the_others_are_described(barna
     assert err == "barnabas topic describe: missing: there is no such topic\n"
 
 
-def test_offsets_are_not_known_where_the_leader_does_not_answer(call, halved) -> None:
+def test_offsets_are_not_known_where_the_leader_does_not_answer(call: Command, halved: Halved) -> None:
     (described,) = json.loads(call("topic", "describe", "t", "--json", "-b", halved.alive).out)
     known = [one["partition"] for one in described["partitions"] if one["end"] == 0]
     assert [f"t/{index}" for index in known] == halved.led

@@ -1,22 +1,26 @@
+from __future__ import annotations
+
 import json
 
 import pytest
 
+from tests.unit.barnabas.conftest import Command
+
 
 @pytest.fixture
-def filled(barnabas, topic) -> str:
+def filled(barnabas: Command, topic: str) -> str:
     """A topic of two partitions, with 5 records in partition 0."""
     barnabas("topic", "create", f"{topic}:2")
     barnabas("produce", topic, "-p", "0", stdin=b"0\n1\n2\n3\n4\n")
     return topic
 
 
-def starts(barnabas, topic: str) -> list[int]:
+def starts(barnabas: Command, topic: str) -> list[int]:
     (described,) = json.loads(barnabas("topic", "describe", topic, "--json").out)
     return [partition["start"] for partition in described["partitions"]]
 
 
-def test_records_before_an_offset_go(barnabas, filled) -> None:
+def test_records_before_an_offset_go(barnabas: Command, filled: str) -> None:
     said = barnabas("topic", "trim", filled, "--to", "2", "-p", "0")
     header, row = [line.split() for line in said.lines]
     assert header == ["TOPIC", "PARTITION", "START", "NEW-START", "END", "DELETED"]
@@ -26,12 +30,12 @@ def test_records_before_an_offset_go(barnabas, filled) -> None:
 
 
 @pytest.mark.parametrize(("to", "left"), [("end", 5), ("-1", 4), ("@-1h", 0), ("@1", 0), ("start", 0)])
-def test_where_to_is_said_as_elsewhere(barnabas, filled, to, left) -> None:
+def test_where_to_is_said_as_elsewhere(barnabas: Command, filled: str, to: str, left: int) -> None:
     assert barnabas("topic", "trim", filled, "--to", to).status == 0
     assert starts(barnabas, filled) == [left, 0]
 
 
-def test_a_dry_run_deletes_nothing(barnabas, filled) -> None:
+def test_a_dry_run_deletes_nothing(barnabas: Command, filled: str) -> None:
     (row, _) = json.loads(barnabas("topic", "trim", filled, "--to", "end", "--dry-run", "--json").out)
     assert (row["new_start"], row["deleted"]) == (5, 5)
     assert starts(barnabas, filled) == [0, 0]
@@ -46,7 +50,9 @@ def test_a_dry_run_deletes_nothing(barnabas, filled) -> None:
         (["{topic}", "--to", "stored"], 2, "write a number, -N, start, end or @TIME"),
     ],
 )
-def test_what_cannot_be_trimmed_is_left_as_it_is(barnabas, filled, arguments, status, complaint) -> None:
+def test_what_cannot_be_trimmed_is_left_as_it_is(
+    barnabas: Command, filled: str, arguments: list[str], status: int, complaint: str
+) -> None:
     said = barnabas("topic", "trim", *(argument.format(topic=filled) for argument in arguments))
     assert (said.status, said.out) == (status, "")
     assert complaint.format(topic=filled) in said.err
