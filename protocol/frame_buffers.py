@@ -6,7 +6,7 @@ as anybody likes: a buffer is free when the last of them is gone, by the interpr
 few are kept, so a crowd of frames, and those that are large, get memory of their own.
 """
 
-from sys import getrefcount
+from protocol.references import is_alone
 
 SMALLEST_BYTES = 64 * 1024
 BUFFER_BYTES = 1024 * 1024
@@ -27,16 +27,9 @@ class FrameBuffers:
             return memoryview(bytearray(size_bytes))
         buffers = self._buffers
         for number in range(len(buffers)):
-            if _references(buffers, number) == _ALONE:
+            if is_alone(buffers, number):
                 return memoryview(buffers[number])[:size_bytes]
         if len(buffers) == KEPT:
             return memoryview(bytearray(size_bytes))
         buffers.append(bytearray(BUFFER_BYTES))
         return memoryview(buffers[-1])[:size_bytes]
-
-
-def _references(buffers: list[bytearray], number: int) -> int:
-    return getrefcount(buffers[number])
-
-
-_ALONE = _references([bytearray()], 0)  # how many references are counted differs from version to version

@@ -6,7 +6,7 @@ as it likes, for a socket to take it: the buffer is free when the last view is g
 of references. Only a few are kept, so a crowd of slow readers is served from buffers of their own.
 """
 
-from sys import getrefcount
+from protocol.references import is_alone
 
 SMALLEST_BYTES = 64 * 1024
 BUFFER_BYTES = 512 * 1024
@@ -27,16 +27,9 @@ class ReadBuffers:
             return memoryview(bytearray(size))
         buffers = self._buffers
         for number in range(len(buffers)):
-            if _references(buffers, number) == _ALONE:
+            if is_alone(buffers, number):
                 return memoryview(buffers[number])[:size]
         buffer = bytearray(BUFFER_BYTES)
         if len(buffers) < KEPT:
             buffers.append(buffer)
         return memoryview(buffer)[:size]
-
-
-def _references(buffers: list[bytearray], number: int) -> int:
-    return getrefcount(buffers[number])
-
-
-_ALONE = _references([bytearray()], 0)  # how many references are counted differs from version to version

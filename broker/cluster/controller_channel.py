@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from controller.raft_messages import NOBODY
 from protocol.api import ApiKey
@@ -128,8 +128,9 @@ class ControllerChannel:
 
         async def there(peer: Peer) -> Message | None:
             answer = await peer.call(request)
-            return None if answer is None or _says_not_controller(answer) else answer
+            return None if answer is None or set(codes(answer)) == {ErrorCode.NOT_CONTROLLER} else answer
 
+        codes = _ERROR_CODES[ApiKey(cast("int", request.API_KEY))]
         turn = self._turns if for_client else nullcontext()
         return await self._try(lambda: self._answer_here(request), there, timeout_s, turn)
 
@@ -238,11 +239,19 @@ class ControllerChannel:
             raise
 
 
-def _says_not_controller(answer: Message) -> bool:
-    """Say whether the answer, or each entry of one that has no code of its own, is NOT_CONTROLLER."""
-    code = getattr(answer, "error_code", None)
-    if code is not None:
-        return bool(code == ErrorCode.NOT_CONTROLLER)
-    entries = getattr(answer, "topics", None) or getattr(answer, "responses", None) or ()
-    codes = {getattr(entry, "error_code", None) for entry in entries}
-    return codes == {ErrorCode.NOT_CONTROLLER}
+def _code_of_all(answer: Any) -> Iterable[int]:
+    return (answer.error_code,)
+
+
+# Where the answers to this node's own requests have their error codes.
+_ERROR_CODES: Mapping[ApiKey, Callable[[Any], Iterable[int]]] = {
+    ApiKey.ALLOCATE_PRODUCER_IDS: _code_of_all,
+    ApiKey.ALTER_PARTITION: _code_of_all,
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS: _code_of_all,
+    ApiKey.BROKER_HEARTBEAT: _code_of_all,
+    ApiKey.BROKER_REGISTRATION: _code_of_all,
+    ApiKey.CONTROLLER_REGISTRATION: _code_of_all,
+    ApiKey.ALTER_CONFIGS: lambda answer: (one.error_code for one in answer.responses),
+    ApiKey.CREATE_TOPICS: lambda answer: (one.error_code for one in answer.topics),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: lambda answer: (one.error_code for one in answer.responses),
+}

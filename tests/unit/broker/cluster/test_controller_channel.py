@@ -171,6 +171,25 @@ def test_one_that_leads_no_more_is_asked_again_until_somebody_does(broker: Broke
     assert broker.network.time() < 1
 
 
+@pytest.mark.parametrize("codes", [[], [0], [ErrorCode.NOT_CONTROLLER, 0], [ErrorCode.NOT_CONTROLLER] * 2])
+def test_codes_of_an_answer_in_parts_count_if_all_are_the_same(broker: Broker, codes: list[int]) -> None:
+    parts = [CreateTopicsResponse.Topic(name=f"t{code}", error_code=code, error_message=None) for code in codes]
+    answers = [CreateTopicsResponse(topics=parts), CreateTopicsResponse(topics=[])]
+    broker.network.node.reply = lambda *_: answers.pop(0)
+    broker.quorum.elect(2)
+    found = broker.run(broker.channel.call(CREATE, 5))
+    asked_again = len(codes) > 0 and set(codes) == {ErrorCode.NOT_CONTROLLER}
+    assert len(broker.asked) == 1 + asked_again
+    assert len(found.topics) == (0 if asked_again else len(codes))
+
+
+def test_a_request_whose_answers_codes_are_unknown_is_not_sent(broker: Broker) -> None:
+    broker.quorum.elect(2)
+    with pytest.raises(KeyError):
+        broker.run(broker.channel.call(DeleteTopicsRequest(topics=[], timeout_ms=1), 5))
+    assert broker.asked == []
+
+
 def test_another_error_is_the_answer(broker: Broker) -> None:
     broker.network.node.reply = lambda *_: BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
     broker.quorum.elect(2)
