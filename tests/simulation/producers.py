@@ -64,6 +64,8 @@ class Producer:
             try:
                 address = await self.client.leader(self.topic.name, partition)
                 link = await self.client.link(address)
+                world = self.client.world
+                leads = not world.clustered or world.leader_epoch(address, self.topic.name, partition) >= 0
                 answers = [
                     link.send(self.client.loop, ApiKey.PRODUCE, self._version, self._request(partition, batch))
                     for batch in unsent
@@ -72,7 +74,7 @@ class Producer:
                     return
                 for answer in answers:
                     response = await self.client.answer(link, answer)
-                    if not self._answered(partition, unsent[0], response):
+                    if not self._answered(partition, unsent[0], response, leads=leads):
                         break
                     del unsent[0]
                 else:
@@ -84,8 +86,12 @@ class Producer:
             self.client.forget()
             await self.client.pause(0.3)
 
-    def _answered(self, partition: int, batch: Batch, response: Any) -> bool:
-        """Take an answer; False if the batch has to be sent again, or the producer has no life any more."""
+    def _answered(self, partition: int, batch: Batch, response: Any, *, leads: bool) -> bool:
+        """Take an answer; False if the batch has to be sent again, or the producer has no life any more.
+
+        `leads` is False if another broker led when the batch was sent: one that does not know that yet goes by what it
+        had, be it sequences that nobody else has, or none of those since.
+        """
         [[answer]] = [topic.partition_responses for topic in response.responses]
         code = ErrorCode(answer.error_code)
         known = self.history.partition(self.topic.name, partition)
@@ -101,7 +107,12 @@ class Producer:
         if self.idempotent and code in _FORGOTTEN:
             # Where nothing is known of a producer, its second batch is taken though its first was refused just before.
             begins = self.client.world.clustered and partition not in self._acknowledged
-            lost = begins or self.acks == 1 or known.generation > self._generations.get(partition, known.generation)
+            lost = (
+                begins
+                or not leads
+                or self.acks == 1
+                or known.generation > self._generations.get(partition, known.generation)
+            )
             check(
                 Invariant.SEQUENCES_ARE_KEPT,
                 lost,
