@@ -20,7 +20,7 @@ from tests.proofs import TOLD
 # What sets up clients in other languages is in one lane, so that nothing is set up by two at a time.
 LANES = (
     ("clients", "oracles", "spark", "repo", "clients/conformance"),
-    ("unit", "properties", "crash", "simulation", "corruption", "scripts", "chaos"),
+    ("unit", "properties", "crash", "simulation", "corruption", "scripts", "fuzz", "chaos"),
 )
 SUITES = tuple(suite for lane in LANES for suite in lane)
 FULL_FIGURES = {
@@ -28,6 +28,7 @@ FULL_FIGURES = {
     "BARNABAS_TEST_CHAOS_SECONDS": "60",
     "BARNABAS_TEST_DROPPED_CONNECTIONS": "10000",
     "BARNABAS_TEST_EXAMPLES": "10",
+    "BARNABAS_TEST_FRAMES": "400000",
     "BARNABAS_TEST_KILLS": "30",
     "BARNABAS_TEST_NEW_TOPICS": "1000",
     "BARNABAS_TEST_PIPELINES": "2000",

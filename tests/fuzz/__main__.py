@@ -13,18 +13,11 @@ import tempfile
 import time
 from collections import Counter
 from itertools import count
-from random import Random
 
-from tests.fuzz.hostile import HostileBroker, MisbehavedError, good_frame, mutated
+from tests.fuzz.hostile import HostileBroker, MisbehavedError, frame_of
 
 # What was created by chance (topics, groups) goes with the broker.
 _FRAMES_PER_BROKER = 20_000
-
-
-def frame_of(seed: int, broker: HostileBroker) -> bytes:
-    """Return the frame that a seed stands for."""
-    random = Random(seed)
-    return mutated(good_frame(random, *random.choice(broker.requests())), random)
 
 
 def fuzz(minutes: float, first_seed: int) -> int:

@@ -1,0 +1,55 @@
+"""Damaged requests from the seeds of this commit: each is answered, ends its connection, or waits, and is soon done.
+
+``BARNABAS_TEST_FRAMES`` says how many are sent; ``make fuzz`` sends others, for as long as one likes.
+"""
+
+import logging
+import os
+from pathlib import Path
+from random import Random
+from time import thread_time
+
+import pytest
+
+from tests import proofs
+from tests.fuzz.hostile import MOST_CPU_S, HostileBroker, MisbehavedError, frame_of, good_frame
+from tests.seeds import first_seed
+
+FRAMES = int(os.environ.get("BARNABAS_TEST_FRAMES", "20000"))
+
+
+@pytest.fixture(autouse=True)
+def quiet(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.ERROR)  # what the broker has to say of such clients
+
+
+def test_damaged_requests_of_these_seeds_do_no_harm(tmp_path: Path) -> None:
+    broker = HostileBroker(str(tmp_path))
+    first, outcomes = first_seed(), set()
+    for seed in range(first, first + FRAMES):
+        frame = frame_of(seed, broker)
+        try:
+            outcomes.add(broker.handle(frame))
+        except MisbehavedError as failure:
+            pytest.fail(f"{failure}; frame: {frame.hex()}; replay: python -m tests.fuzz --replay {seed}")
+    broker.stop()
+    assert {"answered", "closed", "waits"} <= outcomes
+    proofs.count("damaged requests", FRAMES)
+
+
+def test_a_handler_that_holds_the_loop_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = HostileBroker(str(tmp_path))
+    key, version = broker.requests()[0]
+    frame = good_frame(Random(1), key, version)
+    dispatch = broker._dispatch
+
+    def slow(*arguments: object) -> object:
+        ends = thread_time() + 1.1 * MOST_CPU_S
+        while thread_time() < ends:
+            pass
+        return dispatch(*arguments)
+
+    monkeypatch.setattr(broker, "_dispatch", slow)
+    with pytest.raises(MisbehavedError, match="the loop was held for"):
+        broker.handle(frame)
+    broker.stop()
