@@ -1,5 +1,6 @@
 """What every test may use."""
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,6 +8,11 @@ import pytest
 
 from tests import proofs
 from tests.broker_process import BrokerProcess
+
+# A shell without job control has what it runs in the background ignore Ctrl-C. Programs that are interrupted here inherit
+# that, and would never end.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
