@@ -13,6 +13,7 @@ damaged file belongs to `recovery.py`; which segments there are belongs to `log.
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from struct import Struct
 from typing import NamedTuple
 
@@ -305,14 +306,22 @@ class Segment:
         if offset >= self._tail_from:
             number = bisect_left(self._tail_last_offsets, offset)
             return self._tail_positions[number] if number < len(self._tail_positions) else self.size_bytes
-        known = self._ends.get(offset)
-        if known is not None:
+        if (known := self._ends.get(offset)) is not None:
             return known
-        for position, _, chunk, at in self._walk(self.offset_index.lookup(offset)):
+        if start := self.offset_index.lookup(offset):
+            # A damaged entry leads into a batch, or past the offset: the batches between would be skipped in silence.
+            with suppress(KafkaError):
+                position, base_offset = self._first_ending_at(offset, start)
+                if position > start or base_offset <= offset:
+                    return position
+        return self._first_ending_at(offset, 0)[0]
+
+    def _first_ending_at(self, offset: int, start: int) -> tuple[int, int]:
+        for position, _, chunk, at in self._walk(start):
             base_offset, last_delta, _, _ = _PLACE.unpack_from(chunk, at)
             if base_offset + last_delta >= offset:
-                return position
-        return self.size_bytes
+                return position, base_offset
+        return self.size_bytes, offset
 
     def read(self, offset: int, max_bytes: int, end: int, min_one: bool) -> FileSlice | None:
         """Return whole batches from the one that holds `offset` up to position `end`, or None if there are none.
@@ -374,19 +383,17 @@ class Segment:
 
         Full is an index without room for another entry within `max_bytes`; that of time keeps one more for `seal`.
         """
-        return min(
-            (max_bytes - self.offset_index.size_bytes) // 8 - 1, (max_bytes - self.time_index.size_bytes) // 12 - 2
-        )
+        offsets, times = self.offset_index.size_bytes, self.time_index.size_bytes
+        return min((max_bytes - offsets) // 8 - 1, (max_bytes - times) // 12 - 2)
 
     # Timestamps
 
     @property
     def max_timestamp(self) -> tuple[int, int]:
         """The largest timestamp and its batch's last offset; -1 if there is none."""
-        found = self._max_timestamp
-        if found is None:
-            found = self._max_timestamp = self.time_index.last()
-        return found
+        if self._max_timestamp is None:
+            self._max_timestamp = self.time_index.last()
+        return self._max_timestamp
 
     @property
     def first_timestamp(self) -> int:

@@ -9,8 +9,8 @@ import pytest
 from tests import proofs
 from tests.broker_process import BrokerProcess
 
-# A shell without job control has what it runs in the background ignore Ctrl-C. Programs that are interrupted here inherit
-# that, and would never end.
+# A shell without job control starts background jobs with SIGINT ignored. Programs that tests interrupt would inherit
+# that, and never end.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

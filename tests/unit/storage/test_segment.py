@@ -173,6 +173,27 @@ def test_records_are_found_by_timestamp(tmp_path: Path) -> None:
     assert (after.timestamp, after.offset) == (20, 102)
 
 
+@pytest.mark.parametrize(
+    ("entry", "relative_offset", "position"),
+    [(3, 0, None), (3, None, 10 * SIZE), (3, None, 9 * SIZE + 20), (2, None, 19 * SIZE), (4, 2, None)],
+    ids=["another offset", "a later batch", "within a batch", "the last batch", "an early offset"],
+)
+def test_a_damaged_index_entry_skips_nothing(
+    segment: Segment, entry: int, relative_offset: int | None, position: int | None
+) -> None:
+    segment.seal()
+    path = Path(segment.directory) / f"{BASE:020d}.index"
+    data = bytearray(path.read_bytes())
+    if relative_offset is not None:
+        pack_into(">i", data, entry * 8, relative_offset)
+    if position is not None:
+        pack_into(">i", data, entry * 8 + 4, position)
+    path.write_bytes(data)
+    for offset in range(BASE, BASE + 60):
+        damaged = Segment(OsDisk(), segment.directory, BASE, NOW_MS)
+        assert damaged.position_of(offset) == (offset - BASE) // 3 * SIZE
+
+
 @pytest.mark.parametrize("cut", ["not at all", "in the log", "in the file"])
 def test_the_time_index_rises_whatever_the_timestamps_and_finds_what_is_left(cut: str, tmp_path: Path) -> None:
     """Rule 21: of producers whose clocks disagree, with the log truncated or the index file cut short."""
