@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from random import Random
 from time import thread_time
+from typing import Any
 
 import pytest
 
@@ -43,7 +44,7 @@ def test_a_handler_that_holds_the_loop_is_found(tmp_path: Path, monkeypatch: pyt
     frame = good_frame(Random(1), key, version)
     dispatch = broker._dispatch
 
-    def slow(*arguments: object) -> object:
+    def slow(*arguments: Any) -> object:
         ends = thread_time() + 1.1 * MOST_CPU_S
         while thread_time() < ends:
             pass
