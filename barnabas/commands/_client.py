@@ -205,11 +205,12 @@ def _not_listening(address: str, timeout_s: float) -> str | None:
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout_s).close()
     except OSError as error:
-        return _reason(error)
+        return reason(error)
     return None
 
 
-def _reason(error: OSError) -> str:
+def reason(error: OSError) -> str:
+    """Return why a connection was not made, in lower case."""
     if isinstance(error, TimeoutError):
         return "timed out"
     return (error.strerror or str(error)).lower()

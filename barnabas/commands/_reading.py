@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
 POLL_MS = 500
 OFFSETS_MS = 10_000
+"""How long partitions are tried whose leaders do not answer."""
+LEADER_MS = 1000
+"""How long one leader is waited for, while the records of others wait."""
+AGAIN_S = 2.0
 MAX_RECORDS = 5000
 
 
@@ -41,9 +45,19 @@ class Reading(Protocol):
     def batch(self, most: int | None) -> AbstractContextManager[list[Any]]:
         """Hand out the next records, at most so many; none if there are none for a while."""
 
+    @property
+    def unread(self) -> set[TopicPartition]:
+        """Return the partitions whose leader has not answered."""
+
+    def give_up(self) -> None:
+        """Wait no longer for those."""
+
 
 class RangeReading:
-    """Partitions from an offset on, each up to its own end if it has one."""
+    """Partitions from an offset on, each up to its own end if it has one.
+
+    A partition is begun when its leader answers; those whose leader does not are tried again beside the others.
+    """
 
     def __init__(
         self,
@@ -53,29 +67,30 @@ class RangeReading:
         where: Range,
         until_end: bool,
     ) -> None:
-        """Assign the partitions and go to where they begin."""
+        """Assign the partitions that can be read, and go to where they begin."""
+        self.unread: set[TopicPartition] = set(_partitions(client, topics, partitions))
         self._client = client
-        chosen = _partitions(client, topics, partitions)
-        starts, ends = _offsets(client, client.beginning_offsets, chosen), _offsets(client, client.end_offsets, chosen)
-        self._first = _clamped(resolve(self._at_time, where.first, starts, ends), ends)
+        self._where = where
+        self._until_end = until_end
+        self._first: dict[TopicPartition, int] = {}
         self._stops: dict[TopicPartition, int] = {}
-        if where.stop:
-            self._stops = resolve(self._at_time, where.stop, starts, ends)
-        if until_end:
-            self._stops = {one: min(self._stops.get(one, ends[one]), ends[one]) for one in chosen}
-        self._open = {one for one in chosen if one not in self._stops or self._first[one] < self._stops[one]}
-        client.assign(sorted(self._open))
-        for one in self._open:
-            client.seek(one, self._first[one])
+        self._open: set[TopicPartition] = set()
+        self._deadline_s = time.monotonic() + OFFSETS_MS / 1000
+        self._again_s = 0.0
+        self._begin()
 
     @property
     def done(self) -> bool:
-        """Whether every partition has been read up to its end; never, if one has no end."""
-        return not self._open
+        """Whether every partition has been read up to its end; never, if one has no end.
+
+        `unread` has those whose leader did not answer for `OFFSETS_MS`.
+        """
+        ends = self._until_end or self._where.stop is not None
+        return not self._open and (not self.unread or (ends and time.monotonic() >= self._deadline_s))
 
     def expected(self, count: int | None) -> int | None:
         """Return the number of offsets between the beginnings and the ends."""
-        if len(self._stops) < len(self._first):
+        if self.unread or len(self._stops) < len(self._first):
             return count
         total = sum(max(stop - self._first[one], 0) for one, stop in self._stops.items())
         return total if count is None else min(total, count)
@@ -83,6 +98,13 @@ class RangeReading:
     @contextmanager
     def batch(self, most: int | None) -> Iterator[list[Any]]:
         """Hand out the next records before the ends, and stop reading partitions that have reached theirs."""
+        if self.unread and time.monotonic() >= self._again_s:
+            _refresh(self._client)
+            self._begin()
+        if not self._open:
+            time.sleep(POLL_MS / 1000 if self.unread else 0)
+            yield []
+            return
         polled = self._client.poll(timeout_ms=POLL_MS, max_records=min(most or MAX_RECORDS, MAX_RECORDS))
         yield [
             record
@@ -95,9 +117,36 @@ class RangeReading:
             self._open -= through
             self._client.pause(*through)
 
+    def give_up(self) -> None:
+        """Try the partitions that are not read no longer."""
+        self._deadline_s = 0.0
+
+    def _begin(self) -> None:
+        """Assign the partitions whose leaders answer now, beside those that are assigned already."""
+        begun: dict[TopicPartition, int] = {}
+        for some in _by_leader(self._client, self.unread):
+            with contextlib.suppress(*_unanswered()):
+                starts = _ask(self._client.beginning_offsets, some)
+                ends = _ask(self._client.end_offsets, some)
+                first = _clamped(resolve(self._at_time, self._where.first, starts, ends), ends)
+                stops = resolve(self._at_time, self._where.stop, starts, ends) if self._where.stop else {}
+                if self._until_end:
+                    stops = {one: min(stops.get(one, ends[one]), ends[one]) for one in some}
+                self._stops.update(stops)
+                begun.update(first)
+        self._again_s = time.monotonic() + AGAIN_S
+        self._first.update(begun)
+        self.unread -= begun.keys()
+        new = {one for one in begun if one not in self._stops or begun[one] < self._stops[one]}
+        if new:
+            self._open |= new
+            self._client.assign(sorted(self._client.assignment() | new))
+            for one in new:
+                self._client.seek(one, begun[one])
+
     def _at_time(self, partitions: list[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
-        found = self._client.offsets_for_times(dict.fromkeys(partitions, timestamp_ms))
-        ends = self._client.end_offsets([one for one in partitions if found.get(one) is None])
+        found = self._client.offsets_for_times(dict.fromkeys(partitions, timestamp_ms), LEADER_MS)
+        ends = _ask(self._client.end_offsets, [one for one in partitions if found.get(one) is None])
         return {one: ends[one] if found.get(one) is None else found[one].offset for one in partitions}
 
 
@@ -109,6 +158,8 @@ class GroupReading:
         self._client = client
         self._until_end = until_end
         self._ends: dict[TopicPartition, int] = {}
+        self._deadline_s: float | None = None
+        self.unread: set[TopicPartition] = set()
         patterns = [name for name in topics if is_pattern(name)]
         if patterns:
             whole = "|".join([*patterns, *(f"^{re.escape(name)}$" for name in topics if not is_pattern(name))])
@@ -124,10 +175,25 @@ class GroupReading:
         assigned = self._client.assignment()
         if not (self._until_end and assigned):
             return False
-        new = [one for one in assigned if one not in self._ends]
-        if new:
-            self._ends.update(_offsets(self._client, self._client.end_offsets, new))
-        return all(self._client.position(one) >= self._ends[one] for one in assigned)
+        now_s = time.monotonic()
+        for some in _by_leader(self._client, assigned - self._ends.keys()):
+            with contextlib.suppress(*_unanswered()):
+                self._ends.update(_ask(self._client.end_offsets, some))
+        self.unread = assigned - self._ends.keys()
+        if not self.unread:
+            self._deadline_s = None
+        elif self._deadline_s is None:
+            self._deadline_s = now_s + OFFSETS_MS / 1000
+        if any(self._client.position(one) < self._ends[one] for one in assigned - self.unread):
+            return False
+        if self.unread and now_s < (self._deadline_s or 0.0):
+            _refresh(self._client)
+            return False
+        return True
+
+    def give_up(self) -> None:
+        """Wait no longer for the ends that are not known."""
+        self._deadline_s = 0.0
 
     def expected(self, count: int | None) -> int | None:
         """Return the count: what others of the group read is not known."""
@@ -151,28 +217,45 @@ def _clamped(offsets: dict[TopicPartition, int], ends: dict[TopicPartition, int]
     return {one: min(offset, ends[one]) for one, offset in offsets.items()}
 
 
+def _unanswered() -> tuple[type[Exception], ...]:
+    """Return what is raised where a partition has no leader, or its leader does not answer."""
+    from kafka.errors import KafkaError
+
+    return (KafkaError, KeyError)  # kafka-python 3.0.12 leaves out a partition without leader, and then misses it
+
+
 def _topics(client: KafkaConsumer) -> set[str]:
     """Return the topics that there are; kafka-python asks one broker, which may be one that has died."""
-    from kafka.errors import KafkaConnectionError
+    from kafka.errors import KafkaConnectionError, KafkaTimeoutError, NodeNotReadyError
 
-    for _ in client._cluster.brokers():
-        with contextlib.suppress(KafkaConnectionError):
-            return set(client.topics())
-    return set(client.topics())
-
-
-def _offsets(client: KafkaConsumer, ask: Callable[..., Any], partitions: list[TopicPartition]) -> dict[Any, int]:
-    """Ask for offsets until each partition has a leader; KafkaTimeoutError if one has none for too long."""
-    from kafka.errors import KafkaTimeoutError
-
-    deadline = time.monotonic() + OFFSETS_MS / 1000
+    deadline_s = time.monotonic() + OFFSETS_MS / 1000
     while True:
         try:
-            return dict(ask(partitions, OFFSETS_MS))
-        except KeyError as error:  # kafka-python 3.0.12 leaves out a partition without leader, and then misses it
-            if time.monotonic() > deadline:
-                raise KafkaTimeoutError("some partitions have no leader") from error
-            _topics(client)
+            return set(client.topics())
+        except (KafkaConnectionError, KafkaTimeoutError, NodeNotReadyError):
+            if time.monotonic() >= deadline_s:
+                raise
+            time.sleep(0.1)
+
+
+def _refresh(client: KafkaConsumer) -> None:
+    """Look again which brokers lead which partitions, if any broker answers."""
+    with contextlib.suppress(*_unanswered()):
+        client.topics()
+
+
+def _by_leader(client: KafkaConsumer, partitions: Iterable[TopicPartition]) -> list[list[TopicPartition]]:
+    """Return those partitions that have a leader, leader by leader."""
+    led: dict[int, list[TopicPartition]] = {}
+    for one in sorted(partitions):
+        leader = client._cluster.leader_for_partition(one)
+        if leader is not None and leader >= 0:
+            led.setdefault(leader, []).append(one)
+    return list(led.values())
+
+
+def _ask(ask: Callable[..., Any], partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+    return dict(ask(partitions, LEADER_MS))
 
 
 def _partitions(client: KafkaConsumer, topics: Sequence[str], wanted: Sequence[int] | None) -> list[TopicPartition]:

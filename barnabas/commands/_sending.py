@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from barnabas.commands._client import connect
-from barnabas.commands._output import CommandError, complain, count_of, explain
+from barnabas.commands._deliveries import Deliveries, Delivery
+from barnabas.commands._output import CommandError, complain, count_of, explain, plain
 from barnabas.commands._records import Headers, NewRecord
+from barnabas.commands._silence import TURN_S, Silence, listening, repeating
 from barnabas.commands._unserved import QUIET_S, Unserved, why_quiet
 
 if TYPE_CHECKING:
@@ -26,6 +30,8 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 MAX_PENDING_BYTES = 32 << 20
 MAX_PENDING = 10_000
 CLOSE_S = 2.0
+AGAIN_S = 30.0
+"""How often it is said that a partition still refuses records, or has no leader."""
 # The broker says what is too large for it.
 MAX_REQUEST_BYTES = 2**31 - 1
 
@@ -38,20 +44,32 @@ class _UncountedHeaders(list[tuple[str, bytes | None]]):
 
 
 class Sender:
-    """Sends records and counts the ones that the broker refuses."""
+    """Sends records, counts the ones that are not acknowledged, and says on standard error why records wait."""
 
     def __init__(self, producer: KafkaProducer, options: argparse.Namespace) -> None:
         """Send through this producer, which `sending` has made for these options."""
+        self.deliveries = Deliveries()
+        self.handed = 0  # records that were to be sent, also where no partition was found for them yet
         self._producer = producer
         self._options = options
+        self._silence = Silence(options, producer, producer._metadata)
         self._patience_s = producer.config["delivery_timeout_ms"] / 1000 + QUIET_S
-        self._asked = False
         self._pending: deque[tuple[Any, int]] = deque()
         self._pending_bytes = 0
         self._failures: list[Exception] = []
+        self._sending_to: str | None = None
+        self._sending_s = 0.0
+        self._said: dict[str, tuple[str | None, float]] = {}
+        self._why: dict[str, str] = {}
+        self._unserved: Unserved | None = None
 
     def send(self, record: NewRecord) -> None:
         """Send a record; wait if too much is on its way already. `Unserved` if that waits for what cannot be served."""
+        from kafka.errors import KafkaTimeoutError
+
+        self._end_if_in_vain()
+        self.handed += 1
+        self._sending_s, self._sending_to = time.monotonic(), record.topic
         try:
             sent = self._producer.send(
                 record.topic,
@@ -62,8 +80,17 @@ class Sender:
                 timestamp_ms=record.timestamp_ms,
             )
         except (ValueError, TypeError) as error:  # what kafka-python says of a name or a partition that cannot be
+            self.handed -= 1
             raise CommandError(str(error)) from error
-        sent.add_errback(self._failures.append)
+        except KafkaTimeoutError as error:
+            why = self._why.get(str(record.topic)) or f"no broker returned its partitions ({plain(str(error))})"
+            raise Unserved(f"{record.topic}: {why}") from error
+        finally:
+            self._sending_to = None
+        delivery = self.deliveries.of(*sent._produce_future.topic_partition)
+        delivery.send()
+        sent.add_callback(lambda _: delivery.acknowledge())
+        sent.add_errback(partial(self._failed, delivery))
         size = len(record.value or b"") + len(record.key or b"")
         self._pending.append((sent, size))
         self._pending_bytes += size
@@ -75,76 +102,175 @@ class Sender:
         from kafka.errors import KafkaTimeoutError
 
         try:
-            self._wait(self._producer.flush)
+            self._wait(self._producer.flush, lambda: False)
         except KafkaTimeoutError as error:
             raise self._stuck() from error
         if self._failures:
-            first = self._failures[0]
-            number = len(self._failures)
-            records = "1 record was" if number == 1 else f"{number} records were"
-            raise CommandError(f"{records} not acknowledged: {explain(first) or first}")
+            raise self._refused()
+
+    def check(self) -> None:
+        """Say why records wait, if they have for a while: for a thread beside the one that sends."""
+        waits = bool(self.deliveries.waiting) or self._sending_to is not None
+        self._silence.check(waits)
+        if self._silence.silent:
+            return
+        unknown: dict[str, set[int]] = {}
+        for (topic, partition), delivery in self.deliveries:
+            if delivery.stalled_s() < QUIET_S:
+                if self._said.pop(delivery.name, None) and not delivery.failed:
+                    complain(self._options.command, f"{delivery.name}: records are acknowledged again")
+            elif self._is_news(delivery.name, delivery.error):
+                unknown.setdefault(topic, set()).add(partition)
+                if delivery.error is not None:
+                    complain(self._options.command, f"{delivery}; retrying")
+        for topic, partitions in unknown.items():
+            named = [self.deliveries.of(topic, one) for one in partitions]
+            self._ask(topic, partitions, silently=all(one.error for one in named))
+        topic = self._sending_to or ""
+        if topic and time.monotonic() - self._sending_s >= QUIET_S and self._is_news(topic, None):
+            self._ask(topic, None)
+
+    def refuse(self, batch: Any, error: Exception) -> None:
+        """Note what a broker returned for a batch."""
+        from kafka.errors import BrokerResponseError
+
+        if isinstance(error, BrokerResponseError):
+            leader = self._producer._metadata.leader_for_partition(batch.topic_partition)
+            delivery = self.deliveries.of(*batch.topic_partition)
+            detail = plain(str(error.args[0])) if error.args and error.args[0] else None
+            delivery.refuse(type(error).message, detail, leader)
+
+    def _failed(self, delivery: Delivery, error: Exception) -> None:
+        delivery.failed += 1
+        self._failures.append(error)
+
+    def _refused(self) -> CommandError:
+        """Return how many records were not acknowledged, and why, partition by partition."""
+        from kafka.errors import KafkaTimeoutError
+
+        first, number = self._failures[0], len(self._failures)
+        records = "1 record was" if number == 1 else f"{number:,} records were"
+        why = explain(first) or str(first)
+        if isinstance(first, KafkaTimeoutError):  # kafka-python's own, at the end of all retries
+            why = self.deliveries.refused() or "; ".join(self._why.values()) or "no response within delivery.timeout.ms"
+        return CommandError(f"{records} not acknowledged: {why}")
 
     def _wait_for_oldest(self) -> None:
         from kafka.errors import KafkaError
 
         oldest, size = self._pending[0]
         try:
-            self._wait(oldest.get)
+            self._wait(oldest.get, lambda: bool(oldest.is_done))
         except KafkaError as error:
             if not oldest.is_done:
                 raise self._stuck() from error  # any other is counted already
         self._pending.popleft()
         self._pending_bytes -= size
 
-    def _wait(self, wait: Callable[..., object]) -> None:
-        """Wait for acknowledgements; after a while, ask once whether they can come at all."""
+    def _wait(self, wait: Callable[..., object], is_done: Callable[[], bool]) -> None:
+        """Wait for acknowledgements, for as long as they can come; `is_done` tells whether `wait` itself timed out."""
         from kafka.errors import KafkaTimeoutError
 
-        if not self._asked:
+        deadline_s = time.monotonic() + self._patience_s
+        while True:
             try:
-                wait(timeout=QUIET_S)
+                wait(timeout=TURN_S)
             except KafkaTimeoutError:
-                self._asked = True
-                self._ask()
+                self._end_if_in_vain()
+                if is_done() or time.monotonic() >= deadline_s:
+                    raise
             else:
                 return
-        wait(timeout=self._patience_s)
+
+    def _end_if_in_vain(self) -> None:
+        """Raise `Unserved` where nothing can be acknowledged, or a record has waited for `delivery.timeout.ms`."""
+        from kafka.errors import KafkaTimeoutError
+
+        if self._unserved is not None:
+            raise self._unserved
+        if any(isinstance(failure, KafkaTimeoutError) for failure in self._failures):
+            # Each batch that waits would be retried for as long again.
+            self._producer._sender.force_close()
+            self._producer._accumulator.abort_incomplete_batches()
+            raise Unserved(str(self._refused()))
 
     def _stuck(self) -> Unserved:
-        """Tell of records that kafka-python neither sends nor gives up: 3.0.12 may after it has given up others."""
+        """Return the end of records that kafka-python neither sends nor gives up: 3.0.12 may, after others failed."""
         waiting = sum(not sent.is_done for sent, _ in self._pending)
         return Unserved(f"{count_of(waiting, 'record')} not acknowledged after {self._patience_s:g} s")
 
-    def _ask(self) -> None:
-        waiting: dict[str, set[int]] = {}
-        for sent, _ in self._pending:
-            if not sent.is_done:
-                topic, partition = sent._produce_future.topic_partition
-                waiting.setdefault(topic, set()).add(partition)
-        for topic, partitions in waiting.items():
-            if why := why_quiet(self._options, [topic], partitions):
-                complain(self._options.command, f"{why}; it is tried again")
+    def _is_news(self, name: str, error: str | None) -> bool:
+        """Return whether an error, or that there is none, is to be said of a partition or topic now."""
+        said, said_s = self._said.get(name, ("", 0.0))
+        if said == error and time.monotonic() - said_s < AGAIN_S:
+            return False
+        self._said[name] = error, time.monotonic()
+        return True
+
+    def _ask(self, topic: str, partitions: set[int] | None, silently: bool = False) -> None:
+        """Ask the cluster why records wait; complain of it unless `silently`."""
+        try:
+            why = why_quiet(self._options, [topic], partitions)
+        except Unserved as error:
+            self._unserved = error
+        else:
+            if why and (partitions is None or self._waits(topic, partitions)):
+                self._why[topic] = why
+                if not silently:
+                    complain(self._options.command, f"{why}; retrying")
+
+    def _waits(self, topic: str, partitions: set[int]) -> bool:
+        return any(self.deliveries.of(topic, partition).waiting for partition in partitions)
 
 
 @contextmanager
 def sending(options: argparse.Namespace) -> Iterator[Sender]:
     """Send for the length of a `with` block; whatever is not acknowledged two seconds after its end is given up.
 
-    kafka-python's `close` tries again for two minutes and more, whatever it is told.
+    kafka-python's `close` tries again for two minutes and more, whatever it is told. An interrupt says how many records
+    were not acknowledged.
     """
     from kafka.errors import KafkaTimeoutError
 
     producer = _make_producer(options)
+    sender = Sender(producer, options)
+    keep_errors(producer._sender, sender.refuse)
     try:
-        yield Sender(producer, options)
+        with listening(sender._silence), repeating(sender.check):
+            yield sender
+    except KeyboardInterrupt:
+        _close(producer)
+        if lost := sender.handed - sender.deliveries.acknowledged:
+            complain(options.command, f"interrupted: {lost:,} of {sender.handed:,} records not acknowledged")
+        raise
     finally:
-        try:
-            with contextlib.suppress(KafkaTimeoutError):
-                producer.flush(CLOSE_S)
-        finally:
-            producer._sender.force_close()
-            producer._accumulator.abort_incomplete_batches()
-            producer.close(CLOSE_S)
+        with contextlib.suppress(KafkaTimeoutError):
+            _close(producer)
+
+
+def _close(producer: KafkaProducer) -> None:
+    from kafka.errors import KafkaTimeoutError
+
+    if producer._closed:
+        return
+    try:
+        with contextlib.suppress(KafkaTimeoutError):
+            producer.flush(CLOSE_S)
+    finally:
+        producer._sender.force_close()
+        producer._accumulator.abort_incomplete_batches()
+        producer.close(CLOSE_S)
+
+
+def keep_errors(sender: Any, keep: Callable[[Any, Exception], None]) -> None:
+    """Have `keep` called with each batch that is refused and the error, also where it is retried."""
+    dispatch_error = sender._dispatch_error
+
+    def dispatch(batch: Any, exception: Exception, partition_response: Any) -> None:
+        keep(batch, exception)
+        dispatch_error(batch, exception, partition_response)
+
+    sender._dispatch_error = dispatch
 
 
 def _make_producer(options: argparse.Namespace) -> KafkaProducer:
@@ -166,6 +292,7 @@ def _make_producer(options: argparse.Namespace) -> KafkaProducer:
         enable_idempotence=acks == "all",
         compression_type=None if options.compression == "none" else options.compression,
         linger_ms=5,
+        reconnect_backoff_max_ms=1000,
         max_request_size=MAX_REQUEST_BYTES,
     )
     ask_once(producer._metadata)

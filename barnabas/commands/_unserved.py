@@ -7,11 +7,13 @@ while asks here. Only a failed directory does not pass.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection
+import threading
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from barnabas.commands._client import LOOK_MS, admin
-from barnabas.commands._output import CommandError, some
+from barnabas.commands._client import admin
+from barnabas.commands._output import CommandError, complain, some
 from barnabas.commands._partitions import led_by, without_leader, without_log
 from barnabas.commands._topics import choose
 from barnabas.commands.cluster.quorum import describe as describe_quorum
@@ -19,8 +21,13 @@ from barnabas.commands.cluster.quorum import describe as describe_quorum
 if TYPE_CHECKING:
     from barnabas.commands._admin import Admin
 
-QUIET_S = 5.0
+QUIET_S = 2.0
 """How long nothing has to happen before it is asked why."""
+
+
+SLOW_S = 0.5
+QUORUM_MS = 1500
+"""How long a controller has to answer a request for nothing but who leads."""
 
 
 class Unserved(CommandError):  # noqa: N818 - a state of affairs, not a malfunction
@@ -40,27 +47,62 @@ def why_quiet(
         return [name for name in names if partitions is None or int(name.rpartition("/")[2]) in partitions]
 
     try:
-        with admin(options, request_timeout_ms=LOOK_MS) as client:
+        with admin(options, request_timeout_ms=2 * QUORUM_MS) as client:
             away = client.away()
             described = client.describe_log_dirs(brokers=client.answering(away))
             chosen = choose(client, list(topics))
-            lost = _lost_controller(client)
+            unreachable = [(wanted(led_by(chosen, number)), why) for number, why in away.items()]
+            why = (
+                _not_served(wanted(without_log(chosen, described)))
+                or _leaderless(wanted(without_leader(chosen)))
+                or next((f"{some(led)} cannot be served: {why}" for led, why in unreachable if led), None)
+                or lost_controller(client)
+            )
     except (CommandError, KafkaError):
         return None
-    if found := wanted(without_log(chosen, described)):
-        raise Unserved(
-            f"KAFKA_STORAGE_ERROR: {some(found)} cannot be served, since the log directory has failed or is full; "
-            "`barnabas health` tells more"
-        )
-    if found := wanted(without_leader(chosen)):
-        return f"no broker leads {some(found)}"
-    for number, why in away.items():
-        if found := wanted(led_by(chosen, number)):
-            return f"{some(found)} cannot be served: {why}"
-    return lost
+    if isinstance(why, Unserved):
+        raise why
+    return why
 
 
-def _lost_controller(client: Admin) -> str | None:
+def _not_served(partitions: list[str]) -> Unserved | None:
+    if not partitions:
+        return None
+    return Unserved(
+        f"KAFKA_STORAGE_ERROR: {some(partitions)} cannot be served, since the log directory has failed or is full; "
+        "`barnabas health` tells more"
+    )
+
+
+def _leaderless(partitions: list[str]) -> str | None:
+    return f"no broker leads {some(partitions)}" if partitions else None
+
+
+@contextmanager
+def controller_awaited(options: argparse.Namespace) -> Iterator[None]:
+    """Complain within 5 s if no controller answers while the block waits for one."""
+
+    def check() -> None:
+        if ended.wait(SLOW_S):
+            return
+        with suppress(CommandError, KafkaError), admin(options, request_timeout_ms=QUORUM_MS) as client:
+            if (why := lost_controller(client)) and not ended.is_set():
+                complain(options.command, f"{why}; waiting for it")
+
+    from kafka.errors import KafkaError
+
+    ended = threading.Event()
+    thread = threading.Thread(target=check, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join(SLOW_S)
+
+
+def lost_controller(client: Admin) -> str | None:
+    """Return why no controller answers; None if one does."""
     try:
         describe_quorum(client)
     except CommandError as error:

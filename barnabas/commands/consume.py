@@ -9,17 +9,23 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Collection
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from barnabas.commands import _format, _offsets, _records
 from barnabas.commands._client import add_broker_options, consumer, positive
-from barnabas.commands._output import CommandError, WrongCall, complain
+from barnabas.commands._output import CommandError, WrongCall, complain, some
 from barnabas.commands._progress import Progress
 from barnabas.commands._reading import GroupReading, RangeReading, Reading
-from barnabas.commands._unserved import QUIET_S, why_quiet
+from barnabas.commands._silence import Silence, listening, repeating
+from barnabas.commands._unserved import QUIET_S, Unserved, why_quiet
 
 if TYPE_CHECKING:
-    from kafka import KafkaConsumer
+    from kafka import KafkaConsumer, TopicPartition
+
+GIVE_UP_S = 10.0
+"""How long `--exit` waits for records up to the end where they cannot be read."""
 
 EXAMPLES = r"""
   barnabas consume orders                              from the start, and whatever comes
@@ -85,8 +91,10 @@ def run(options: argparse.Namespace) -> int:
     elif where.first.kind == "committed":
         raise WrongCall("--offset stored: say of which --group")
     with consumer(options, **_settings(options, where)) as client:
+        silence = Silence(options, client, client._cluster)
         try:
-            return _print_all(_reading(client, where, options), write, options)
+            with listening(silence), repeating(partial(silence.check, waits=True)):
+                return _print_all(_reading(client, where, options), write, options)
         except KeyboardInterrupt:
             if options.exit or options.count or where.stop:
                 raise
@@ -119,6 +127,7 @@ def _settings(options: argparse.Namespace, where: _offsets.Range) -> dict[str, A
         "isolation_level": "read_committed",
         "allow_auto_create_topics": False,
         "max_partition_fetch_bytes": 8 * 1024 * 1024,
+        "reconnect_backoff_max_ms": 1000,
     }
 
 
@@ -168,7 +177,8 @@ def _print_all(reading: Reading, write: _format.Formatter, options: argparse.Nam
     remaining: int | None = options.count
     out = sys.stdout.buffer
     progress = Progress(reading.expected(options.count), "records", hidden=options.quiet or sys.stdout.isatty())
-    heard_at = time.monotonic()
+    began = heard_at = time.monotonic()
+    why: str | None = None
     with progress:
         while remaining != 0 and not reading.done:
             with reading.batch(remaining) as records:
@@ -178,12 +188,33 @@ def _print_all(reading: Reading, write: _format.Formatter, options: argparse.Nam
                         out.flush()
                 out.flush()
             progress.advance(len(records))
+            now = time.monotonic()
             if records:
-                heard_at = time.monotonic()
-            elif time.monotonic() - heard_at > QUIET_S:
-                if why := why_quiet(options, options.topic, options.partition):
-                    complain(options.command, f"{why}; waiting for it")
-                heard_at = float("inf")  # it is enough to have asked once
+                heard_at = now
+            if why is None and now - (began if reading.unread else heard_at) > QUIET_S:
+                try:
+                    why = why_quiet(options, options.topic, options.partition) or ""  # it is enough to have asked once
+                except Unserved as error:
+                    if not (options.exit and reading.unread):
+                        raise
+                    reading.give_up()
+                    why = str(error)
+                else:
+                    if why:
+                        complain(options.command, f"{why}; waiting for it")
+            if records and not reading.unread:
+                why = None
+            if why and options.exit and now - heard_at > GIVE_UP_S and not reading.unread:
+                raise CommandError(why)
             if remaining is not None:
                 remaining -= len(records)
+    if remaining != 0 and reading.unread:
+        raise CommandError(_why_unread(reading.unread, options))
     return 0
+
+
+def _why_unread(partitions: Collection[TopicPartition], options: argparse.Namespace) -> str:
+    """Return why these partitions were not read."""
+    names = some([f"{one.topic}/{one.partition}" for one in sorted(partitions)])
+    why = why_quiet(options, {one.topic for one in partitions}, {one.partition for one in partitions})
+    return why or f"{names} cannot be read: the leader does not answer"

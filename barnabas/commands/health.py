@@ -1,8 +1,8 @@
 """Say whether the cluster is well: every check that fails is named, and the exit status is 1.
 
-Checked are: every broker answers; the controller does; none of the brokers is fenced; every
-partition has a leader; all replicas are in sync; no log directory has failed, and every replica has its log in one;
-every broker coordinates groups. Nothing is written or created.
+Checked are: every broker answers; a controller does, and every voter follows it; none of the brokers is fenced; every
+partition has a leader; all replicas are in sync; no log directory has failed or is full, and every replica has its log
+in one; every broker coordinates groups. Nothing is written or created.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from barnabas.commands._client import LOOK_MS, add_broker_options, admin, seconds
@@ -20,6 +20,7 @@ from barnabas.commands._partitions import under_replicated, without_leader, with
 from barnabas.commands._topics import choose
 from barnabas.commands._watch import TIMESTAMP
 from barnabas.commands.cluster.quorum import describe as describe_quorum
+from barnabas.commands.cluster.quorum import silent_voters
 
 if TYPE_CHECKING:
     from barnabas.commands._admin import Admin
@@ -33,6 +34,10 @@ EXAMPLES = """
 INTERVAL_S = 1.0
 SENTENCES = ("reachable", "controller", "coordinator")
 """The checks of which each problem is a sentence; those of the others are names."""
+ROOM_BYTES = 2 << 20
+"""With less, a broker refuses topics, and records that do not fit."""
+NEW_LEADER_S = 1.0
+"""How long voters have to fetch from a leader that was elected just now."""
 
 Check = dict[str, Any]
 
@@ -101,21 +106,25 @@ def _checks(client: Admin) -> Iterator[tuple[str, list[str], str]]:
     away = client.away()
     yield "reachable", list(away.values()), f"cluster {cluster['cluster_id']}, {count_of(len(brokers), 'broker')}"
     answering = client.answering(away)
+    stale: list[str] = []
     try:
         quorum = describe_quorum(client)
+        if silent_voters(quorum):
+            time.sleep(NEW_LEADER_S)
+            quorum = describe_quorum(client)
     except CommandError as error:
+        stale = ["not known: no controller answers, and the metadata may be out of date"]
         yield "controller", [str(error)], ""
     else:
-        yield "controller", [], f"node {quorum['leader']}"
+        yield "controller", silent_voters(quorum), f"node {quorum['leader']}"
     fenced = [f"broker {number}" for number, broker in brokers.items() if broker.get("is_fenced")]
-    yield "fenced", fenced, "none"
+    yield "fenced", fenced or stale, "none"
     topics = choose(client, [])
     count = count_of(sum(len(topic["partitions"]) for topic in topics), "partition")
-    yield "leaders", without_leader(topics), f"{count} of {count_of(len(topics), 'topic')}, each has one"
-    yield "in sync", under_replicated(topics), "all replicas"
+    yield "leaders", without_leader(topics) or stale, f"{count} of {count_of(len(topics), 'topic')}, each has one"
+    yield "in sync", under_replicated(topics) or stale, "all replicas"
     described = client.describe_log_dirs(brokers=answering)
-    failed = [one["log_dir"] for broker in described for one in broker["log_dirs"] if one["error_code"]]
-    yield "log dirs", failed, "none has failed"
+    yield "log dirs", _wrong_directories(described), "none has failed or is full"
     yield "served", without_log(topics, described), "all replicas"
     try:
         groups = list_groups(client, [number for number in answering if f"broker {number}" not in fenced])
@@ -123,6 +132,19 @@ def _checks(client: Admin) -> Iterator[tuple[str, list[str], str]]:
         yield "coordinator", [str(error)], ""
     else:
         yield "coordinator", [], count_of(len(groups), "group")
+
+
+def _wrong_directories(described: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the log directories that have failed, and those without room."""
+    wrong = []
+    for broker in described:
+        for one in broker["log_dirs"]:
+            room = one.get("usable_bytes", -1)  # -1: the broker does not say
+            if one["error_code"]:
+                wrong.append(one["log_dir"])
+            elif 0 <= room < ROOM_BYTES:
+                wrong.append(f"{one['log_dir']} on broker {broker['broker']} has less than {ROOM_BYTES >> 20} MiB free")
+    return wrong
 
 
 def _print(checks: list[Check], healthy: bool, options: argparse.Namespace) -> None:

@@ -14,7 +14,7 @@ import sys
 from barnabas.commands._client import add_broker_options, pair, positive
 from barnabas.commands._format import unescape
 from barnabas.commands._input import STANDARD_INPUT, Input
-from barnabas.commands._output import CommandError, WrongCall
+from barnabas.commands._output import CommandError, WrongCall, complain, count_of
 from barnabas.commands._progress import Progress
 from barnabas.commands._records import Headers, NewRecord, from_json
 from barnabas.commands._sending import CODECS, sending
@@ -50,7 +50,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-c", "-n", "--count", "--num", type=positive, metavar="N", help="stop after so many records")
     parser.add_argument("-z", "--compression", choices=CODECS, default="none", help="default: none")
     parser.add_argument("-a", "--acks", choices=("0", "1", "all", "-1"), default="all", help="default: all")
-    parser.add_argument("-q", "--quiet", action="store_true", help="show no progress, not on a terminal either")
+    parser.add_argument(
+        "-q", "--quiet", action="store_true", help="show no progress and no count at the end, not on a terminal either"
+    )
     add_broker_options(parser)
 
 
@@ -84,6 +86,8 @@ def run(options: argparse.Namespace) -> int:
                 sys.stdout.buffer.write(message if whole else message + source.delimiter)
                 sys.stdout.buffer.flush()
         sender.finish()
+    if sys.stderr.isatty() and not options.quiet:
+        complain(options.command, f"{count_of(sender.deliveries.acknowledged, 'record')} written")
     return 0
 
 

@@ -1,5 +1,6 @@
 """A disk that is full: nothing acknowledged is lost, the log says where, and the broker goes on when there is space."""
 
+import re
 import subprocess
 import time
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.produce import ProduceRequest
 from protocol.record_batch import build_batch, iter_batches, iter_records
-from tests.broker_process import BrokerProcess
+from tests.broker_process import COMMAND, BrokerProcess
 from tests.raw_client import RawClient
 from tests.setups import require
 
@@ -152,3 +153,33 @@ def test_nothing_acknowledged_is_lost_on_a_full_disk_and_the_broker_goes_on_when
         assert broker.stop() == 0
         assert broker.log.read_text().count(refused) == 1
         broker.check_log()
+
+
+def test_the_command_line_says_what_a_full_disk_refuses_and_a_deleted_topic_frees_it(
+    disk: SmallDisk, tmp_path: Path
+) -> None:
+    def call(*arguments: str, said: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+        command = [*COMMAND, *arguments, "-b", broker.bootstrap]
+        return subprocess.run(command, input=said, capture_output=True, timeout=120, check=False)
+
+    with BrokerProcess(tmp_path / "small", within=disk.command) as broker:
+        lines = (b"x" * VALUE_BYTES + b"\n") * (2 * DISK_BYTES // VALUE_BYTES)
+        limits = ("-X", "request.timeout.ms=1000", "-X", "delivery.timeout.ms=5000")
+        refused = call("produce", TOPIC, *limits, said=lines)
+        *waiting, given_up = refused.stderr.decode().splitlines()
+        error = rf"{TOPIC}-0: KAFKA_STORAGE_ERROR for \d+ s \(log directory .* is full: .*\)"
+        why = rf"{error}; \d+ of \d+ records acknowledged"
+        assert any(re.fullmatch(f"barnabas produce: {why}; retrying", line) for line in waiting), waiting
+        assert re.fullmatch(rf"barnabas produce: \d+ records were not acknowledged: {why}", given_up)
+        assert refused.returncode == 1
+
+        health = call("health")
+        assert health.returncode == 1
+        assert re.search(
+            rf"log dirs +no +{broker.data_dir} on broker 1 has less than 2 MiB free", health.stdout.decode()
+        )
+
+        assert call("topic", "delete", TOPIC).returncode == 0
+        deadline = time.monotonic() + 60
+        while call("health").returncode:
+            assert time.monotonic() < deadline

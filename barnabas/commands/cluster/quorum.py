@@ -19,6 +19,8 @@ EXAMPLES = """
   barnabas cluster quorum
 """
 VOTERS = "controller.quorum.voters"
+SILENT_S = 5.0
+"""A voter that has not fetched for so long does not run, or does not reach the leader; it fetches twice a second."""
 COLUMNS = ("node", "status", "directory", "log_end", "lag", "caught_up")
 
 
@@ -53,6 +55,8 @@ def describe(client: Admin) -> dict[str, Any]:
         raise CommandError(partition["error"])
     leader = partition["leader_id"]
     end = max((one["log_end_offset"] for one in partition["current_voters"]), default=0)
+    # The leader's clock, by which the others' times are: it has always just fetched from itself.
+    leaders_ms = max((one.get("last_fetch_timestamp", -1) for one in partition["current_voters"]), default=-1)
     rows = [
         {
             "node": one["replica_id"],
@@ -61,6 +65,7 @@ def describe(client: Admin) -> dict[str, Any]:
             "log_end": one["log_end_offset"] if one["log_end_offset"] >= 0 else None,  # the leader has not heard of it
             "lag": max(end - one["log_end_offset"], 0) if one["log_end_offset"] >= 0 else None,
             "caught_up_timestamp": _known(one.get("last_caught_up_timestamp", -1)),
+            "silent_s": _silent_s(one, leaders_ms, is_leader=one["replica_id"] == leader),
         }
         for status, kind in (("voter", "current_voters"), ("observer", "observers"))
         for one in partition[kind]
@@ -71,6 +76,27 @@ def describe(client: Admin) -> dict[str, Any]:
         "high_watermark": partition["high_watermark"],
         "nodes": rows,
     }
+
+
+def silent_voters(quorum: dict[str, Any]) -> list[str]:
+    """Return the voters that do not fetch from the leader of the quorum that `describe` returned."""
+    said = []
+    for node in quorum["nodes"]:
+        if node["status"] != "voter":
+            continue
+        if node["silent_s"] is None:
+            said.append(f"controller {node['node']} has not fetched from node {quorum['leader']} since that leads")
+        elif node["silent_s"] >= SILENT_S:
+            said.append(f"controller {node['node']} has not fetched for more than {SILENT_S:g} s")
+    return said
+
+
+def _silent_s(node: dict[str, Any], leaders_ms: int, *, is_leader: bool) -> float | None:
+    """Return for how long a node has not fetched; None if it never has. Brokers below KIP-836 do not return it: 0."""
+    if is_leader or "last_fetch_timestamp" not in node:
+        return 0.0
+    fetched_ms = node["last_fetch_timestamp"]
+    return None if fetched_ms < 0 else max(leaders_ms - fetched_ms, 0) / 1000
 
 
 def _no_majority(client: Admin) -> str:

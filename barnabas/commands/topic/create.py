@@ -6,6 +6,7 @@ import argparse
 
 from barnabas.commands._client import add_broker_options, admin, each_once, pair, positive
 from barnabas.commands._output import Report, add_json, explain_code
+from barnabas.commands._unserved import controller_awaited
 
 EXAMPLES = """
   barnabas topic create orders
@@ -53,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
         }
         for name, partitions in options.topic
     }
-    with admin(options) as client:
+    with admin(options) as client, controller_awaited(options):
         created = client.create_topics(wanted, raise_errors=False, validate_only=options.dry_run)["topics"]
     report = Report(options)
     for topic in sorted(created, key=lambda topic: list(wanted).index(topic["name"])):

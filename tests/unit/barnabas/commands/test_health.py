@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import socket
@@ -7,15 +8,16 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from barnabas.commands import health
-from tests.broker_process import BrokerProcess
+from tests.broker_process import COMMAND, BrokerProcess, free_address
 from tests.typed import present
-from tests.unit.barnabas.conftest import Command, Half, Halved
+from tests.unit.barnabas.conftest import Command, Half, Halved, Said
 
 CHECKS = ["reachable", "controller", "fenced", "leaders", "in sync", "log dirs", "served", "coordinator"]
 
@@ -72,6 +74,68 @@ def test_groups_that_cannot_be_loaded_are_told_of_and_nobody_waits_for_them(tmp_
         read = call("consume", "t", "-g", "g", "-c", "1", *place)
         assert read.status == 1
         assert "the broker could not do this; its log says why" in read.err
+
+
+class Controllers:
+    """Processes of up to three nodes that are controllers only, on ports that are free."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._addresses = {node: free_address() for node in (1, 2, 3)}
+        self._running: dict[int, subprocess.Popen[bytes]] = {}
+        self.voters = ",".join(f"{node}@{address}" for node, address in self._addresses.items())
+
+    def start(self, node: int) -> None:
+        settings = {
+            "node.id": node,
+            "process.roles": "controller",
+            "controller.quorum.voters": self.voters,
+            "listeners": f"CONTROLLER://{self._addresses[node]}",
+        }
+        with open(self._folder / f"{node}.log", "ab") as log:
+            self._running[node] = subprocess.Popen(
+                [*COMMAND, "serve", "--data-dir", str(self._folder / str(node))]
+                + [f"-D{name}={value}" for name, value in settings.items()],
+                stdout=log,
+                stderr=log,
+            )
+
+    def kill(self, node: int) -> None:
+        process = self._running.pop(node)
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def controllers(tmp_path: Path) -> Iterator[Controllers]:
+    made = Controllers(tmp_path)
+    yield made
+    for node in (1, 2, 3):
+        with contextlib.suppress(KeyError):
+            made.kill(node)
+
+
+def test_a_controller_that_never_started_and_one_that_was_killed_are_named(
+    tmp_path: Path, controllers: Controllers, call: Command
+) -> None:
+    def until(what: str) -> Said:
+        deadline = time.monotonic() + 60
+        while not re.search(what, (said := call("health", "-b", broker.bootstrap)).out):
+            assert time.monotonic() < deadline, said
+        return said
+
+    for node in (1, 2):
+        controllers.start(node)
+    settings = {"node.id": 4, "process.roles": "broker", "controller.quorum.voters": controllers.voters}
+    with BrokerProcess(tmp_path / "broker", settings | {"controller.listener.names": "CONTROLLER"}) as broker:
+        assert until("controller +no +controller 3 has not fetched from node [12] since that leads").status == 1
+        controllers.start(3)
+        assert until("healthy: yes").status == 0
+        controllers.kill(3)
+        assert until(r"controller +no +controller 3 has not fetched for more than 5 s").status == 1
+        controllers.kill(2)
+        said = until("controller +no +no controller answers: it takes more than half of the nodes 1,2,3")
+        assert (said.status, bool(re.search("leaders +no +not known: no controller answers", said.out))) == (1, True)
 
 
 def test_a_broker_that_is_away_and_a_lost_controller_are_named_and_the_rest_is_checked(

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
+import time
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from kafka import TopicPartition
+from kafka.errors import KafkaTimeoutError, NotEnoughReplicasError
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
+from kafka.producer.record_accumulator import RecordAccumulator
 from kafka.producer.sender import Sender as KafkaSender
 
 from barnabas.commands import _sending
@@ -17,6 +23,8 @@ from barnabas.commands._parser import find, make_parser, parse
 from barnabas.commands._records import NewRecord
 from tests.broker_process import COMMAND, BrokerProcess
 from tests.unit.barnabas.conftest import Command
+
+LOST = r"barnabas produce: interrupted: [12] of 2 records not acknowledged\n"
 
 
 @pytest.mark.parametrize(("bound", "value"), [("MAX_PENDING", 1), ("MAX_PENDING_BYTES", 10)])
@@ -92,5 +100,57 @@ def test_a_signal_ends_it_though_what_is_on_its_way_cannot_arrive(tmp_path: Path
         sending.stdin.write("two\n")  # type: ignore[union-attr]  # of a type that is known here
         assert sending.stdout.readline() == "two\n"  # type: ignore[union-attr]  # of a type that is known here
         sending.send_signal(number)
-        assert sending.communicate(timeout=60) == ("", "")  # it would try for 120 s, if it were let
-        assert sending.returncode == status
+        out, err = sending.communicate(timeout=60)  # it would try for 120 s, if it were let
+        assert (out, sending.returncode) == ("", status)
+        assert re.fullmatch(r"(barnabas produce: no broker answers: .*\n)?" + LOST, err)
+
+
+def test_a_refused_partition_is_named_with_its_error_until_it_takes_records_again(
+    shared_broker: BrokerProcess, topic: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(_sending, "QUIET_S", 0.2)
+    send = KafkaSender._send_producer_data
+    monkeypatch.setattr(KafkaSender, "_send_producer_data", lambda self: 10)
+    arguments = ["produce", topic, "-b", shared_broker.bootstrap]
+    with _sending.sending(parse(make_parser(find(arguments)), arguments[1:])) as sender:
+        sender.send(NewRecord(None, b"v", [], topic, None))
+        ((partition, _),) = sender.deliveries
+        batch = SimpleNamespace(topic_partition=TopicPartition(*partition))
+        sender._producer._sender._dispatch_error = lambda *_: None  # the batch is none of its own
+        _sending.keep_errors(sender._producer._sender, sender.refuse)
+        sender._producer._sender._dispatch_error(batch, NotEnoughReplicasError("1 of 2"), None)
+        until(lambda: sender._said)
+        monkeypatch.setattr(KafkaSender, "_send_producer_data", send)
+        sender.finish()
+        until(lambda: not sender._said)
+    waiting, again = capsys.readouterr().err.splitlines()
+    why = rf"{topic}-0: NOT_ENOUGH_REPLICAS for \d s \(1 of 2\); 0 of 1 records acknowledged; retrying"
+    assert re.fullmatch(f"barnabas produce: {why}", waiting)
+    assert again == f"barnabas produce: {topic}-0: records are acknowledged again"
+
+
+def test_what_was_refused_for_too_long_is_named_with_its_error(
+    barnabas: Command, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_sending, "QUIET_S", 5.0)
+
+    def refused(sender: KafkaSender) -> int:
+        for batches in list(sender._accumulator._batches.values()):
+            for batch in list(batches):
+                sender._dispatch_error(batch, NotEnoughReplicasError(None), None)
+                sender._dispatch_error(batch, KafkaTimeoutError("Expiring"), None)
+        return 10
+
+    monkeypatch.setattr(KafkaSender, "_can_retry", lambda self, batch, error: error is NotEnoughReplicasError)
+    monkeypatch.setattr(RecordAccumulator, "reenqueue", lambda self, batch: None)
+    monkeypatch.setattr(KafkaSender, "_send_producer_data", refused)
+    status, _, err = barnabas("produce", topic, stdin=b"1\n2\n")
+    why = rf"{topic}-0: NOT_ENOUGH_REPLICAS for \d s; 0 of [12] records acknowledged"
+    assert status == 1
+    assert re.fullmatch(f"barnabas produce: (1 record was|2 records were) not acknowledged: {why}\n", err)
+
+
+def until(happened: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 60
+    while not happened():
+        assert time.monotonic() < deadline

@@ -1,0 +1,105 @@
+"""What has become of the records that a producer was given, partition by partition.
+
+kafka-python retries what a broker refuses, for `delivery.timeout.ms`, and fails it with a time-out of its own at the
+end. What the broker returned meanwhile is kept here, to be said.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from barnabas.commands._output import some
+
+STORAGE_ERROR = "KAFKA_STORAGE_ERROR"
+
+
+@dataclass
+class Delivery:
+    """The records of one partition."""
+
+    name: str
+    sent: int = 0
+    acknowledged: int = 0
+    failed: int = 0
+    progress_s: float = 0.0
+    """When a record was acknowledged last; when the first that waits was sent, if that is later."""
+    error: str | None = None
+    """The error code that the broker returned last, unless something was acknowledged since."""
+    detail: str | None = None
+    broker: int | None = None
+    since_s: float = 0.0
+
+    @property
+    def waiting(self) -> int:
+        """Return the number of records that are neither acknowledged nor given up."""
+        return self.sent - self.acknowledged - self.failed
+
+    def stalled_s(self) -> float:
+        """Return for how long records have waited without progress; 0 if none wait."""
+        return time.monotonic() - self.progress_s if self.waiting else 0.0
+
+    def send(self) -> None:
+        """Count a record."""
+        if not self.waiting:
+            self.progress_s = time.monotonic()
+        self.sent += 1
+
+    def acknowledge(self) -> None:
+        """Count an acknowledgement, after which the error is past."""
+        self.acknowledged += 1
+        self.progress_s = time.monotonic()
+        self.error = None
+
+    def refuse(self, error: str, detail: str | None, broker: int | None) -> None:
+        """Note which error code a broker returned for a batch."""
+        if error != self.error:
+            self.since_s = time.monotonic()
+        self.error, self.detail, self.broker = error, detail, broker
+
+    def __str__(self) -> str:
+        """Return the error, for how long it has lasted, and how many records are acknowledged."""
+        counted = f"{self.acknowledged:,} of {self.sent:,} records acknowledged"
+        if self.error is None:
+            return f"{self.name}: {counted}"
+        return f"{self.name}: {self.error} for {time.monotonic() - self.since_s:.0f} s{self._why()}; {counted}"
+
+    def _why(self) -> str:
+        if self.detail:
+            return f" ({self.detail})"
+        if self.error == STORAGE_ERROR and self.broker is not None:
+            return f" (disk full on broker {self.broker}?)"
+        return ""
+
+
+class Deliveries:
+    """All partitions that records were sent to."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, int], Delivery] = {}
+
+    def of(self, topic: str, partition: int) -> Delivery:
+        """Return the records of a partition."""
+        key = (topic, partition)
+        if key not in self._known:
+            self._known[key] = Delivery(f"{topic}-{partition}")
+        return self._known[key]
+
+    def __iter__(self) -> Iterator[tuple[tuple[str, int], Delivery]]:
+        """Yield each partition and its records."""
+        return iter(list(self._known.items()))
+
+    @property
+    def acknowledged(self) -> int:
+        """Return the number of those that brokers acknowledged."""
+        return sum(one.acknowledged for _, one in self)
+
+    @property
+    def waiting(self) -> int:
+        """Return the number of those that may still be acknowledged."""
+        return sum(one.waiting for _, one in self)
+
+    def refused(self) -> str:
+        """Return the partitions with an error, each with what `Delivery` says of it; "" if there are none."""
+        return some([str(one) for _, one in self if one.error is not None])
