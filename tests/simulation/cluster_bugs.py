@@ -11,7 +11,7 @@ from broker import topic_creation
 from broker.groups.host import ShardHost
 from broker.quorum import metadata_snapshots
 from broker.quorum.metadata_log import MetadataLog
-from broker.replication import isr
+from broker.replication import isr, isr_driver
 from broker.replication.follower import NO_EPOCH, Follower
 from broker.replication.partition import Partition
 from broker.replication.replica_copy import ReplicaCopy
@@ -267,6 +267,24 @@ def leaves_settings_out_of_snapshots(plant: Planter) -> None:
     plant.setattr(metadata_snapshots, "image_records", records)
 
 
+def keeps_laggards_in_sync(plant: Planter) -> None:
+    """A follower that lags never leaves the ISR."""
+    plant.setattr(isr_driver, "without_laggards", lambda *_: None)
+
+
+def keeps_producers_of_truncated_records(plant: Planter) -> None:
+    """A truncation keeps the producer state of what it drops."""
+    truncate = Log.truncate_to
+
+    def truncate_records(self: Log, offset: int) -> bool:
+        producers = self.producers
+        truncated = truncate(self, offset)
+        producers.end_offset, self.producers = self.producers.end_offset, producers
+        return truncated
+
+    plant.setattr(Log, "truncate_to", truncate_records)
+
+
 BUGS = (
     Bug(cuts_to_its_own_high_watermark, Invariant.ISR_KEEPS_COMMITTED, 1, 0),
     Bug(counts_only_who_is_surely_in_sync, Invariant.COMMITTED_BY_MIN_ISR, 4, 0),
@@ -278,6 +296,7 @@ BUGS = (
     Bug(keeps_in_sync_who_may_have_lost_records, Invariant.LATEST_IS_NOT_BEHIND, 40, 0),
     Bug(takes_into_sync_who_is_behind, Invariant.ISR_HAS_COMMITTED, 11, 0),
     Bug(remembers_the_farthest_that_a_follower_was, Invariant.ISR_HAS_COMMITTED, 11, 0),
+    Bug(keeps_laggards_in_sync, Invariant.LAGGARDS_LEAVE, 1, 0),
     Bug(takes_fetches_of_any_leader_epoch, Invariant.LEADER_EPOCHS_ARE_FENCED, 1, 0),
     Bug(never_parts_from_another_log, Invariant.REPLICAS_CONVERGE, 28, 0),
     Bug(takes_who_is_in_sync_for_as_far_as_itself, Invariant.ISR_HAS_COMMITTED, 1, 0),
@@ -285,6 +304,7 @@ BUGS = (
     Bug(acknowledges_what_only_the_leader_has, Invariant.LATEST_IS_NOT_BEHIND, 1, 0),
     Bug(deletes_records_on_the_leader_alone, Invariant.DELETED_RECORDS_STAY_DELETED, 16, 0),
     Bug(remembers_no_producers_as_a_follower, Invariant.RECORDS_ARE_UNIQUE, 1, 0),
+    Bug(keeps_producers_of_truncated_records, Invariant.SEQUENCES_ARE_KEPT, 27, 0),
     Bug(knows_former_topics_by_their_name, Invariant.FORMER_TOPIC_IDS_ARE_REFUSED, 1, 0),
     Bug(goes_on_with_the_replica_of_a_namesake, Invariant.COMMITTED_IS_THE_SAME, 9, 0),
     Bug(answers_who_creates_topics_at_once, Invariant.NEW_TOPICS_ARE_WRITABLE, 2, 0),

@@ -1,0 +1,50 @@
+"""Writes the tables of planted bugs in SIMULATION.md from the code.
+
+python -m docs.planted_bugs            brings the page up to date
+python -m docs.planted_bugs --check    says whether it is
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from docs.generated import Generated
+from tests.crash import bugs as crash_bugs
+from tests.crash import metadata_bugs
+from tests.planting import NEARBY_SEEDS, Bug
+from tests.simulation import bugs, cluster_bugs, raft_bugs
+
+PAGE = Path(__file__).with_name("SIMULATION.md")
+BEGIN = "<!-- written by python -m docs.planted_bugs -->\n"
+END = "<!-- end of what docs.planted_bugs writes -->\n"
+
+TABLES: tuple[tuple[str, str, Sequence[Bug]], ...] = (
+    ("One broker", "Seed", bugs.BUGS),
+    ("Clusters", "Seed", cluster_bugs.BUGS),
+    ("Raft", "Seed", raft_bugs.BUGS),
+    ("Power cuts, topics' logs", "State", crash_bugs.BUGS),
+    ("Power cuts, the metadata log", "State", metadata_bugs.BUGS),
+)
+
+
+def tables() -> str:
+    """Return every planted bug in Markdown, in a table for each checker."""
+    return "\n".join(table(title, number, planted) for title, number, planted in TABLES)
+
+
+def table(title: str, number: str, planted: Sequence[Bug]) -> str:
+    """Return the table of one checker's bugs; `number` is what its runs are numbered by."""
+    rows = [
+        f"| `{bug.name}` | {bug.mistake} | {bug.invariant.value} | {bug.seed} | {bug.neighbours} |\n" for bug in planted
+    ]
+    head = f"| {title} | What is wrong | Invariant | {number} | Of {NEARBY_SEEDS} |\n|---|---|---|---|---|\n"
+    return head + "".join(rows)
+
+
+GENERATED = Generated(PAGE, BEGIN, END, tables)
+
+
+if __name__ == "__main__":
+    sys.exit(GENERATED.main(sys.argv[1:], "python -m docs.planted_bugs"))

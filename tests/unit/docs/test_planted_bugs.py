@@ -1,0 +1,19 @@
+from docs.planted_bugs import GENERATED, PAGE, TABLES, tables
+
+
+def test_the_tables_of_planted_bugs_are_up_to_date() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert page == GENERATED.brought_up_to_date(page), "run python -m docs.planted_bugs"
+
+
+def test_a_bug_is_listed_with_what_is_wrong_and_the_invariant_that_it_breaks() -> None:
+    assert (
+        "| `forgets_sequences` | The sequences of producers are not checked. | an idempotent producer's record"
+        in tables()
+    )
+
+
+def test_every_bug_says_what_is_wrong_and_is_planted_once() -> None:
+    bugs = [bug for _, _, planted in TABLES for bug in planted]
+    assert not [bug.name for bug in bugs if not bug.mistake.endswith(".")]
+    assert len({bug.plant for bug in bugs}) == len(bugs)
