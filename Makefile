@@ -17,6 +17,9 @@ run: $(VENV)/.run ## Start a broker on 127.0.0.1:9092 with its data in ./barnaba
 test: $(VENV)/.dev ## Run every test at a size that fits into 20 minutes
 	$(BIN)/python -m tests.suites $(ARGS)
 
+quick: $(VENV)/.dev ## Format, lint, types, and the tests of what differs from main, within a minute
+	$(BIN)/python -m tests.quick $(ARGS)
+
 prove: $(VENV)/.dev ## Run the same proofs at their full figures
 	$(BIN)/python -m tests.suites --full $(ARGS)
 
@@ -81,4 +84,4 @@ $(VENV)/.run $(VENV)/.dev: $(VENV)/.%: requirements/%.txt pyproject.toml | $(BIN
 	@$(BIN)/python -m compileall -q barnabas broker controller protocol storage  # so that even the first start is quick
 	@touch $@
 
-.PHONY: help run test prove conformance check fix demo bench crash sim sim-bugs fuzz lock clean
+.PHONY: help run test quick prove conformance check fix demo bench crash sim sim-bugs fuzz lock clean

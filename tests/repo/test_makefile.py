@@ -19,6 +19,7 @@ from tests.typed import present
 COMMANDS = {
     "run": ["barnabas serve"],
     "test": ["python -m tests.suites"],
+    "quick": ["python -m tests.quick"],
     "prove": ["python -m tests.suites --full"],
     "conformance": ["python -m tests.clients.conformance"],
     "check": ["ruff format --check .", "ruff check .", "mypy", "lint-imports --no-cache"],
