@@ -25,6 +25,8 @@ class Batch:
     def __init__(self, contents: list[Content], records: bytes) -> None:
         self.contents = contents
         self.records = records
+        self.sent = 0
+        """How often it was sent."""
 
 
 class Producer:
@@ -66,6 +68,8 @@ class Producer:
                 link = await self.client.link(address)
                 world = self.client.world
                 leads = not world.clustered or world.leader_epoch(address, self.topic.name, partition) >= 0
+                for batch in unsent:
+                    batch.sent += 1
                 answers = [
                     link.send(self.client.loop, ApiKey.PRODUCE, self._version, self._request(partition, batch))
                     for batch in unsent
@@ -107,8 +111,11 @@ class Producer:
         if self.idempotent and code in _FORGOTTEN:
             # Where nothing is known of a producer, its second batch is taken though its first was refused just before.
             begins = self.client.world.clustered and partition not in self._acknowledged
+            # Compaction keeps the last batch of a producer only, as in Apache Kafka: a copy has no other then.
+            compacted = self.topic.compacted and batch.sent > 1
             lost = (
                 begins
+                or compacted
                 or not leads
                 or self.acks == 1
                 or known.generation > self._generations.get(partition, known.generation)
