@@ -117,6 +117,8 @@ class MetadataImage:
     """The cluster's metadata up to and including the record at `offset`, written in `epoch`.
 
     `memo` holds what readers derive from this image and want to keep for as long as it is the newest one.
+    `lasting_memo` is shared with the images that are built on this one: its readers check that what they derived from
+    is unchanged, by identity, and bound what they keep.
     """
 
     __slots__ = (
@@ -129,6 +131,7 @@ class MetadataImage:
         "controllers",
         "epoch",
         "features",
+        "lasting_memo",
         "memo",
         "next_producer_id",
         "offset",
@@ -148,6 +151,7 @@ class MetadataImage:
         client_quotas: Mapping[QuotaEntity, Mapping[str, float]] | None = None,
         features: Mapping[str, int] | None = None,
         next_producer_id: int = 0,
+        lasting_memo: dict[Any, Any] | None = None,
     ) -> None:
         self.cluster_id = cluster_id
         self.offset = offset
@@ -161,6 +165,7 @@ class MetadataImage:
         self.features: Mapping[str, int] = features or {}
         self.next_producer_id = next_producer_id
         self.memo: dict[Any, Any] = {}
+        self.lasting_memo: dict[Any, Any] = {} if lasting_memo is None else lasting_memo
 
     def is_active(self, broker_id: int) -> bool:
         """Say whether there is such a broker, and it can be given leadership and be in sync."""

@@ -97,6 +97,7 @@ class ImageBuilder:
             client_quotas=base.client_quotas if self._client_quotas is None else self._client_quotas,
             features=base.features if self._features is None else self._features,
             next_producer_id=self._next_producer_id,
+            lasting_memo=base.lasting_memo,
         )
 
     def _register_broker(self, record: RegisterBrokerRecord) -> None:

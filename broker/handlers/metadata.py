@@ -9,8 +9,8 @@ Behaviour
 - The controller is any live broker: it passes on what is the controller's to decide.
 - Brokers and leaders are those that can be reached on the listener which the request came by; other leaders are -1.
   A leader that crashed stays among the brokers for a moment (`broker.cluster.lately_lost`), and leads nothing.
-- The same image gives the same answer, and answers for it are remembered: a client of ten thousand partitions asks
-  often, the image changes rarely.
+- The same image gives the same answer. What is told of a topic is kept until the topic changes, or a broker: a client
+  of ten thousand partitions asks often, and a record changes few of them.
 
 Version notes
 - 0: an empty list asks for all topics, and replicas that cannot be reached are left out, with REPLICA_NOT_AVAILABLE.
@@ -37,6 +37,8 @@ from protocol.primitives import ZERO_UUID
 if TYPE_CHECKING:
     from broker.broker import Broker
     from broker.network.connection import RequestContext
+
+_MOST_SEEN = 10_000
 
 _Topic = MetadataResponse.Topic
 _Partition = MetadataResponse.Topic.Partition
@@ -127,16 +129,18 @@ def _answer(
 
 
 class _View:
-    """An image as one listener's clients of one kind see it; kept with the image."""
+    """An image as one listener's clients of one kind see it; kept from image to image until the brokers change."""
 
     def __init__(
         self, image: MetadataImage, listener: str, version: int, operations: int, lately_lost: frozenset[int]
     ) -> None:
         self._image = image
+        self._brokers = image.brokers
+        self._lately_lost = lately_lost
         self._version = version
         self._operations = operations
         self.reachable = reachable_brokers(image, listener)
-        self._known: dict[bytes, _Topic] = {}
+        self._known: dict[bytes, tuple[TopicImage, _Topic]] = {}
         self._seen: dict[tuple[int, tuple[int, ...], tuple[int, ...]], PartitionView] = {}
         self.brokers = [
             MetadataResponse.Broker(
@@ -151,13 +155,14 @@ class _View:
 
     @staticmethod
     def of(image: MetadataImage, listener: str, version: int, operations: int, lately_lost: frozenset[int]) -> _View:
-        """Return the view of an image, made at the first request of its kind."""
+        """Return the view of an image: that of an earlier image, if the brokers are the same."""
         # Version 0 leaves out replicas, 1 to 5 know fewer errors, and the rest of the versions differ in encoding.
         kind = min(version, 1) if version < 6 else 6
-        key = ("metadata", listener, kind, operations, lately_lost)
-        view: _View | None = image.memo.get(key)
-        if view is None:
-            view = image.memo[key] = _View(image, listener, kind, operations, lately_lost)
+        key = ("metadata", listener, kind, operations)
+        view: _View | None = image.lasting_memo.get(key)
+        if view is None or view._brokers is not image.brokers or view._lately_lost != lately_lost:
+            view = image.lasting_memo[key] = _View(image, listener, kind, operations, lately_lost)
+        view._image = image
         return view
 
     def topics(self, topics: Iterable[TopicImage]) -> list[_Topic]:
@@ -188,21 +193,31 @@ class _View:
 
     def _topic(self, topic: TopicImage) -> _Topic:
         known = self._known.get(topic.topic_id)
-        if known is None:
-            known = self._known[topic.topic_id] = _Topic(
+        if known is None or known[0] is not topic:
+            self._forget_deleted()
+            told = _Topic(
                 name=topic.name,
                 topic_id=topic.topic_id,
                 is_internal=topic.name in INTERNAL_TOPICS,
                 partitions=[self._partition(partition) for partition in topic.partitions.values()],
                 topic_authorized_operations=self._operations,
             )
-        return known
+            known = self._known[topic.topic_id] = topic, told
+        return known[1]
+
+    def _forget_deleted(self) -> None:
+        """Keep no more than twice as many topics as there are."""
+        existing = self._image.topics_by_id()
+        if len(self._known) > 2 * len(existing):
+            self._known = {topic_id: known for topic_id, known in self._known.items() if topic_id in existing}
 
     def _partition(self, partition: PartitionImage) -> _Partition:
         # Of ten thousand partitions, most have the same replicas and leader as many others.
         key = (partition.leader, partition.replicas, partition.isr)
         seen = self._seen.get(key)
         if seen is None:
+            if len(self._seen) == _MOST_SEEN:
+                self._seen.clear()
             seen = self._seen[key] = self._look_at(partition)
         return _Partition(
             error_code=seen.error,

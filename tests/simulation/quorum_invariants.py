@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from controller.image import MetadataImage
     from controller.raft import RaftNode
 
-_OF_READERS = {"memo"}
+_OF_READERS = {"lasting_memo", "memo"}
 
 
 class QuorumInvariants:

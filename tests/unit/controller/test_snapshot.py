@@ -26,7 +26,10 @@ from tests.unit.controller.cluster import Cluster
 
 def contents(image: MetadataImage) -> dict[str, object]:
     """Return all that an image says, but for where it is in the log."""
-    return {name: getattr(image, name) for name in set(MetadataImage.__slots__) - {"epoch", "memo", "offset"}}
+    return {
+        name: getattr(image, name)
+        for name in set(MetadataImage.__slots__) - {"epoch", "lasting_memo", "memo", "offset"}
+    }
 
 
 def quota(entity: dict[str, str | None], key: str, value: float) -> ClientQuotaRecord:

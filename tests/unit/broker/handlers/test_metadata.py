@@ -9,8 +9,11 @@ import pytest
 from controller.image import Endpoint
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.create_partitions import CreatePartitionsRequest
+from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.messages.metadata import MetadataRequest
 from protocol.primitives import ZERO_UUID
+from tests.typed import present
 from tests.unit.broker.controller_node import CLUSTER_ID, ControllerNode
 from tests.unit.broker.topics import create
 
@@ -70,6 +73,37 @@ def test_the_same_image_gives_the_same_answer_and_a_change_another(controlled: C
     assert ask(controlled, 12, None) == first
     create(controlled, "b")
     assert names(ask(controlled, 12, None)) == ["a", "b"]
+
+
+def test_what_is_told_of_a_topic_is_kept_until_it_or_the_brokers_change(controlled: ControllerNode) -> None:
+    def told(name: str) -> Any:
+        ask(controlled, 12, named(name))
+        [view] = [one for key, one in controlled.image.lasting_memo.items() if key[0] == "metadata"]
+        return view._known[present(controlled.image.topic(name)).topic_id][1]
+
+    create(controlled, "a")
+    before = told("a")
+    create(controlled, "b")
+    assert told("a") is before
+    wanted = CreatePartitionsRequest.Topic(name="a", count=2, assignments=None)
+    controlled.ask(ApiKey.CREATE_PARTITIONS, 3, topics=[wanted], timeout_ms=1000, validate_only=False)
+    assert [one.partition_index for one in told("a").partitions] == [0, 1]
+    before = told("b")
+    controlled.register(listeners={"OTHER": Endpoint("host2", 9093)})
+    assert told("b") is not before
+    assert told("b").partitions[0].error_code == ErrorCode.LISTENER_NOT_FOUND
+
+
+def test_little_is_kept_of_topics_that_were_deleted(controlled: ControllerNode) -> None:
+    for number in range(5):
+        create(controlled, f"t{number}")
+        ask(controlled, 12, None)
+        gone = [DeleteTopicsRequest.Topic(name=f"t{number}", topic_id=ZERO_UUID)]
+        controlled.ask(ApiKey.DELETE_TOPICS, 6, topics=gone, timeout_ms=1000)
+    create(controlled, "last")
+    ask(controlled, 12, None)
+    [view] = [one for key, one in controlled.image.lasting_memo.items() if key[0] == "metadata"]
+    assert len(view._known) <= 3
 
 
 def test_topics_are_asked_for_by_id(controlled: ControllerNode) -> None:
