@@ -11,8 +11,9 @@ VOLUME /var/lib/barnabas
 EXPOSE 9092
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["barnabas"]
-# Listening everywhere, a broker has to be told under which name its clients find it.
-CMD ["serve", "--listen=0.0.0.0:9092", "--advertise=localhost:9092", "--data-dir=/var/lib/barnabas"]
+# Settings from KAFKA_* and BARNABAS_* variables; by default data in the volume, 0.0.0.0:9092 advertised as localhost:9092.
+ENV BARNABAS_CONTAINER=1
+CMD ["serve"]
 
 FROM broker AS spark
 USER root

@@ -22,6 +22,7 @@ from typing import NamedTuple
 from broker import logs
 from broker.broker import Broker
 from broker.cluster.start_group import TAG_BYTES, StartGroup
+from broker.container import Defaults, defaults, environment_settings, over_file
 from broker.data_directories import CannotStart
 from broker.network.descriptors import connections_within, raise_limit, segments_within
 from broker.network.listeners import split_host_port
@@ -30,8 +31,6 @@ from controller.topic_names import check_topic_name
 from protocol.errors import InvariantError, KafkaError
 from storage.disk import Disk, OsDisk
 
-_DEFAULT_LISTEN = "127.0.0.1:9092"
-_DEFAULT_DATA_DIR = "./barnabas-data"
 _STANDARD_INPUT = 0
 _HAD_TO_STOP = 1
 _CANNOT_START = 2
@@ -160,8 +159,8 @@ def _at_end_of_input(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) 
         ) from None
 
 
-def _settings(options: argparse.Namespace, disk: Disk) -> Settings:
-    """Return the settings of the file, over which go those of the command line."""
+def _settings(options: argparse.Namespace, disk: Disk, environment: Mapping[str, str] = os.environ) -> Settings:
+    """Return the settings of the file, then of the environment in a container, then of the command line."""
     found: dict[str, Option] = {}
     if options.config is not None:
         try:
@@ -171,7 +170,8 @@ def _settings(options: argparse.Namespace, disk: Disk) -> Settings:
         except UnicodeDecodeError:
             raise SettingsError(f"--config {options.config}: it is not a text of settings in UTF-8") from None
         found |= read_properties(text, options.config)
-    flags = _flags(options, found)
+    found = over_file(found, environment_settings(environment))
+    flags = _flags(options, found, defaults(environment))
     if {"log.dir", "log.dirs"} & flags.keys():
         found.pop("log.dir", None)
     if "listeners" in flags and "advertised.listeners" not in flags and options.listen:
@@ -189,14 +189,16 @@ def _settings(options: argparse.Namespace, disk: Disk) -> Settings:
     return check_settings(found)
 
 
-def _flags(options: argparse.Namespace, configured: Mapping[str, Option]) -> dict[str, Option]:
-    """Return what the options say that stand for a setting, and their defaults where nothing says it."""
+def _flags(options: argparse.Namespace, configured: Mapping[str, Option], others: Defaults) -> dict[str, Option]:
+    """Return the options that stand for settings, and the `others` where nothing is set."""
     defined = {read_option(argument)[0] for argument in options.define} | configured.keys()
     flags: dict[str, Option] = {}
     if options.listen is not None:
         flags["listeners"] = Option(_endpoint("--listen", options.listen), f"--listen {options.listen}")
     elif "listeners" not in defined:
-        flags["listeners"] = Option(f"PLAINTEXT://{_DEFAULT_LISTEN}", "default")
+        flags["listeners"] = Option(f"PLAINTEXT://{others.listen}", "default")
+        if others.advertise and "advertised.listeners" not in defined:
+            flags["advertised.listeners"] = Option(f"PLAINTEXT://{others.advertise}", "default")
     if options.advertise is not None:
         origin = f"--advertise {options.advertise}"
         flags["advertised.listeners"] = Option(_endpoint("--advertise", options.advertise), origin)
@@ -207,7 +209,7 @@ def _flags(options: argparse.Namespace, configured: Mapping[str, Option]) -> dic
         origin = "--ephemeral" if options.ephemeral else f"--data-dir {options.data_dir}"
         flags["log.dirs"] = Option(os.path.abspath(options.data_dir) if options.data_dir else "", origin)
     elif not {"log.dir", "log.dirs"} & defined:
-        flags["log.dirs"] = Option(os.path.abspath(_DEFAULT_DATA_DIR), "default")
+        flags["log.dirs"] = Option(os.path.abspath(others.data_dir), "default")
     return flags
 
 
@@ -262,16 +264,17 @@ def _loop_factory(name: str) -> type[asyncio.AbstractEventLoop] | None:
 
 
 def _parser() -> argparse.ArgumentParser:
+    others = defaults(os.environ)
     parser = argparse.ArgumentParser(prog="barnabas serve", description="Run a Kafka broker in the foreground.")
     parser.add_argument("--config", metavar="FILE", help="settings, as Kafka's server.properties")
     parser.add_argument(
         "-D", dest="define", metavar="KEY=VALUE", action="append", default=[], help="one setting, over the file's"
     )
-    parser.add_argument("--listen", metavar="HOST:PORT", help=f"where to listen (default {_DEFAULT_LISTEN})")
+    parser.add_argument("--listen", metavar="HOST:PORT", help=f"where to listen (default {others.listen})")
     parser.add_argument("--advertise", metavar="HOST:PORT", help="what clients connect to (default: as --listen)")
     parser.add_argument("--metrics", metavar="HOST:PORT", help="serve metrics and probes over HTTP there")
     place = parser.add_mutually_exclusive_group()
-    place.add_argument("--data-dir", metavar="DIR", help=f"where the data lies (default {_DEFAULT_DATA_DIR})")
+    place.add_argument("--data-dir", metavar="DIR", help=f"where the data lies (default {others.data_dir})")
     place.add_argument("--ephemeral", action="store_true", help="keep the data in a temporary directory")
     parser.add_argument(
         "--topic", metavar="NAME[:PARTITIONS]", action="append", default=[], help="create a topic unless it exists"

@@ -8,7 +8,8 @@ key, the value, and what would be right. Settings altered while the broker runs 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import permutations
 from posixpath import normpath
@@ -100,39 +101,34 @@ def read_option(argument: str) -> tuple[str, Option]:
 
 
 def check_settings(options: Mapping[str, Option]) -> Settings:
-    """Return the settings that `options` make; `SettingsError` says what is wrong with them."""
+    """Return the settings that `options` make; `SettingsError` names everything that is wrong with them."""
+    wrong = _Wrong()
     values: dict[str, Any] = {}
     for name, definition in BROKER_CONFIGS.items():
         option = options.get(name)
-        values[name] = _parse(options, name, definition, definition.default if option is None else option.text)
+        with wrong.collected():
+            values[name] = _parse(options, name, definition, definition.default if option is None else option.text)
     for name in filter(listeners_own, options):
         of_all = BROKER_CONFIGS.get(without_listener(name))
         if of_all is not None:
-            values[name] = _parse(options, name, of_all, options[name].text)
-    node_id = _node_id(options, values)
-    try:
-        voters = parse_voters(values["controller.quorum.voters"])
-        roles = check_roles(values.__getitem__, node_id, voters)
-        listeners, advertised = _endpoints(options, values, roles, voters, node_id)
-    except RoleError as error:
-        raise _wrong(options, error.key, str(error)) from None
-    except ListenerError as error:
-        key = error.key
-        if key == "advertised.listeners" and key not in options:
-            key = "listeners"  # which is what is advertised then
-        if key == "listener.security.protocol.map" and key not in options:
-            key = "listeners"  # the listener's name is its protocol
-        typed = options[key].origin.startswith("--") if key in options else False
-        raise _wrong(options, key, str(error) if typed else f"Invalid value of {key}: {error}") from None
-    try:
-        split_host_port(values["barnabas.metrics.listener"] or ":0")
-    except ValueError as error:
-        raise _wrong(options, "barnabas.metrics.listener", f"barnabas.metrics.listener: {error}") from None
-    log_dirs = _log_dirs(options, values)
-    try:
-        check_conflicts(values.__getitem__)
-    except ConfigConflictError as error:
-        raise _wrong(options, error.name, str(error)) from None
+            with wrong.collected():
+                values[name] = _parse(options, name, of_all, options[name].text)
+    wrong.raise_any()  # what follows needs all values
+    with wrong.collected():
+        node_id, roles, voters, listeners, advertised = _identity(options, values)
+    with wrong.collected():
+        try:
+            split_host_port(values["barnabas.metrics.listener"] or ":0")
+        except ValueError as error:
+            raise _wrong(options, "barnabas.metrics.listener", f"barnabas.metrics.listener: {error}") from None
+    with wrong.collected():
+        log_dirs = _log_dirs(options, values)
+    with wrong.collected():
+        try:
+            check_conflicts(values.__getitem__)
+        except ConfigConflictError as error:
+            raise _wrong(options, error.name, str(error)) from None
+    wrong.raise_any()
     explicit = {name: option.text for name, option in options.items()}
     if "node.id" in explicit or "broker.id" in explicit:
         explicit |= {"node.id": str(node_id), "broker.id": str(node_id)}
@@ -148,6 +144,57 @@ def check_settings(options: Mapping[str, Option]) -> Settings:
         roles=roles,
         voters=voters,
     )
+
+
+class _Wrong:
+    """What is wrong with settings, so that everything is told at once."""
+
+    def __init__(self) -> None:
+        self._errors: list[SettingsError] = []
+
+    @contextmanager
+    def collected(self) -> Iterator[None]:
+        """Keep the error that ends the block."""
+        try:
+            yield
+        except SettingsError as error:
+            self._errors.append(error)
+
+    def raise_any(self) -> None:
+        """Raise what was kept: an error alone as it is, several as lines of one."""
+        if len(self._errors) == 1:
+            raise self._errors[0]
+        if self._errors:
+            lines = "".join(f"\n  {error}" for error in self._errors)
+            raise SettingsError(f"{len(self._errors)} settings cannot be used:{lines}")
+
+
+class _Identity(NamedTuple):
+    node_id: int
+    roles: frozenset[str]
+    voters: tuple[QuorumVoter, ...]
+    listeners: tuple[Endpoint, ...]
+    advertised: tuple[Endpoint, ...]
+
+
+def _identity(options: Mapping[str, Option], values: Mapping[str, Any]) -> _Identity:
+    """Return what the node is, and where it listens."""
+    node_id = _node_id(options, values)
+    try:
+        voters = parse_voters(values["controller.quorum.voters"])
+        roles = check_roles(values.__getitem__, node_id, voters)
+        listeners, advertised = _endpoints(options, values, roles, voters, node_id)
+    except RoleError as error:
+        raise _wrong(options, error.key, str(error)) from None
+    except ListenerError as error:
+        key = error.key
+        if key == "advertised.listeners" and key not in options:
+            key = "listeners"  # which is what is advertised then
+        if key == "listener.security.protocol.map" and key not in options:
+            key = "listeners"  # the listener's name is its protocol
+        typed = options[key].origin.startswith("--") if key in options else False
+        raise _wrong(options, key, str(error) if typed else f"Invalid value of {key}: {error}") from None
+    return _Identity(node_id, roles, voters, listeners, advertised)
 
 
 def _parse(options: Mapping[str, Option], name: str, definition: ConfigDef, text: str | None) -> Any:

@@ -49,6 +49,7 @@ class Broker:
             stderr=subprocess.PIPE,
             pass_fds=sockets.values(),
             process_group=0,
+            env=os.environ | {"BARNABAS_CONTAINER": ""},  # its settings are in the file
         )
         for one in node.sockets.values():
             one.close()  # so that nothing is left at its ports once it is gone

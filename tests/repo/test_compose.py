@@ -18,7 +18,7 @@ from barnabas.commands._parser import find, make_parser
 from broker.__main__ import _parser, _settings
 from broker.settings import Settings
 from storage.disk import OsDisk
-from tests.broker_process import COMMAND
+from tests.broker_process import COMMAND, BrokerProcess, free_address
 from tests.repo.tree import ROOT
 from tests.setups import prepared, require, run
 from tests.typed import present
@@ -65,7 +65,8 @@ def last(stage: str, instruction: str) -> str:
 def settings_of(command: list[str]) -> Settings:
     """Return the settings that `barnabas serve` has from this command."""
     assert command[0] == "serve"
-    return _settings(_parser().parse_args(command[1:]), OsDisk())
+    environment = dict(rest.split("=", 1) for name, rest in stages()["broker"] if name == "ENV")
+    return _settings(_parser().parse_args(command[1:]), OsDisk(), environment)
 
 
 def listeners_of(command: list[str]) -> tuple[set[str], set[str]]:
@@ -111,7 +112,7 @@ def test_brokers_started_so_serve_on_both_listeners(project: PROJECT, tmp_path: 
         told = []
         for number, command in enumerate(commands(project()), 1):
             text = "\n".join(command).replace("//:", f"//broker-{number}:").replace("localhost:", f"broker-{number}:")
-            text = re.sub(r"broker-\d:\d+", here, text)
+            text = re.sub(r"broker-\d:\d+", here, text).replace("127.0.0.1:9404", "127.0.0.1:0")
             told.append(text.replace("/var/lib/barnabas", str(tmp_path / str(number))).split("\n"))
     brokers = []
     try:
@@ -162,12 +163,17 @@ def test_data_lies_in_volumes_that_the_brokers_may_write(project: PROJECT) -> No
     assert f"install -d -o {last('broker', 'USER')} {directory}" in dict(stages()["broker"])["RUN"]
 
 
-@pytest.mark.parametrize("number", [1, 2, 3])
-def test_a_broker_is_healthy_when_a_client_command_says_so(project: PROJECT, number: int) -> None:
-    kind, program, *arguments = project()[f"broker-{number}"]["healthcheck"]["test"]
-    assert (kind, program, arguments[0]) == ("CMD", "barnabas", "health")
-    found = find(arguments)
-    assert make_parser(found).parse_args(found.rest).brokers == [f"broker-{number}:29092"]
+def test_a_broker_is_healthy_as_long_as_it_answers_by_itself(project: PROJECT, tmp_path: Path) -> None:
+    services = project()
+    kind, program, *arguments = services["broker-1"]["healthcheck"]["test"]
+    assert (kind, program) == ("CMD", "python")
+    assert all(services[f"broker-{number}"]["healthcheck"] == services["broker-1"]["healthcheck"] for number in (2, 3))
+    assert all("--metrics=127.0.0.1:9404" in command for command in commands(services))
+    metrics = free_address()
+    check = [sys.executable, *(argument.replace("127.0.0.1:9404", metrics) for argument in arguments)]
+    assert subprocess.run(check, capture_output=True, check=False).returncode == 1
+    with BrokerProcess(tmp_path, {"barnabas.metrics.listener": metrics}):
+        assert subprocess.run(check, capture_output=True, check=False).returncode == 0
 
 
 @pytest.mark.parametrize("service", ["flights", "flight-delays"])
@@ -186,10 +192,15 @@ def test_every_service_is_a_stage_of_the_dockerfile(project: PROJECT) -> None:
     assert {service["build"]["target"] for service in project().values()} == set(stages()) == {"broker", "spark"}
 
 
-def test_the_job_starts_when_the_flights_are_there_and_those_when_the_broker_is_healthy(project: PROJECT) -> None:
-    conditions = {name: service.get("depends_on", {}) for name, service in project().items()}
-    assert conditions["flights"]["broker-1"]["condition"] == "service_healthy"
+def test_the_flights_start_when_the_cluster_is_well_and_the_job_when_they_are_there(project: PROJECT) -> None:
+    services = project()
+    conditions = {name: service.get("depends_on", {}) for name, service in services.items()}
+    assert conditions["cluster-is-well"]["broker-1"]["condition"] == "service_healthy"
+    assert conditions["flights"]["cluster-is-well"]["condition"] == "service_completed_successfully"
     assert conditions["flight-delays"]["flights"]["condition"] == "service_completed_successfully"
+    found = find(services["cluster-is-well"]["command"])
+    options = make_parser(found).parse_args(found.rest)
+    assert (options.brokers, options.exit_when_healthy, options.give_up) == (["broker-1:29092"], True, 120)
 
 
 def test_what_is_copied_into_an_image_exists_and_the_build_gets_to_see_it() -> None:

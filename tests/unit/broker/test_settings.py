@@ -118,6 +118,20 @@ def test_both_names_of_the_id_are_told_as_set_where_one_is() -> None:
     assert settings().explicit == {}
 
 
+def test_everything_that_is_wrong_is_named_at_once() -> None:
+    with pytest.raises(SettingsError) as refused:
+        settings(num__partitions="many", log__retention__hours="long")
+    first, *lines = str(refused.value).splitlines()
+    assert first == "2 settings cannot be used:"
+    assert sorted(line.partition(": Invalid value")[0] for line in lines) == [
+        "  -D log.retention.hours",
+        "  -D num.partitions",
+    ]
+    with pytest.raises(SettingsError) as refused:
+        settings(listeners="SSL://:1", barnabas__metrics__listener="nowhere", log__dirs="/a,/a")
+    assert len(str(refused.value).splitlines()) == 4
+
+
 def test_a_listener_s_own_settings_exist_where_the_setting_does() -> None:
     found = settings(listener__name__x__max__connections="5", listener__name__x__foo="6")
     assert found.unknown == ("listener.name.x.foo",)
