@@ -24,7 +24,7 @@ from collections.abc import Callable, Coroutine
 from contextvars import Context, copy_context
 from hashlib import blake2b
 from heapq import heappop, heappush
-from inspect import CORO_CREATED, getcoroutinestate, iscoroutine
+from inspect import CORO_CREATED, getcoroutinelocals, getcoroutinestate, iscoroutine
 from random import Random
 from struct import Struct
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -170,8 +170,8 @@ class Loop(asyncio.AbstractEventLoop):
         for task in self._buried:
             task._log_destroy_pending = False  # type: ignore[attr-defined]
             coroutine = task.get_coro()
-            if iscoroutine(coroutine) and getcoroutinestate(coroutine) == CORO_CREATED:
-                coroutine.close()  # nothing of it ever runs, and nobody is to be warned of that
+            if iscoroutine(coroutine):
+                _close_unstarted(coroutine)
 
     def pause(self) -> None:
         """Let nothing of this process happen until `resume`."""
@@ -291,3 +291,12 @@ def _settle(future: asyncio.Future[Any], result: Any, error: Exception | None) -
         future.set_exception(error)
     else:
         future.set_result(result)
+
+
+def _close_unstarted(coroutine: Coroutine[Any, Any, Any]) -> None:
+    """Close a coroutine that never started, and those that it was given to await, to avoid "never awaited" warnings."""
+    if getcoroutinestate(coroutine) == CORO_CREATED:
+        for argument in getcoroutinelocals(coroutine).values():
+            if iscoroutine(argument):
+                _close_unstarted(argument)
+        coroutine.close()

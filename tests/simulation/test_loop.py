@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import warnings
+from collections.abc import Coroutine
 from random import Random
 
 import pytest
@@ -96,6 +98,22 @@ def test_of_a_dead_process_nothing_happens_any_more(schedule: Schedule) -> None:
     other.call_later(2.5, victim.die)
     schedule.run(other, asyncio.sleep(10))
     assert len(ticks) == 3
+
+
+def test_a_process_that_dies_before_a_task_begins_warns_of_nothing_that_was_not_awaited(schedule: Schedule) -> None:
+    loop = schedule.loop("a")
+
+    async def inner() -> None:
+        pass
+
+    async def outer(work: Coroutine[object, object, None]) -> None:
+        await work
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        task = loop.create_task(outer(inner()))
+        loop.die()
+    assert (told, task.done()) == ([], False)
 
 
 def test_a_paused_process_goes_on_where_it_was(schedule: Schedule) -> None:
