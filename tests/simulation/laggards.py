@@ -54,6 +54,10 @@ class Laggards:
         now_s, key = self._world.schedule.now, (host.name, host.starts, partition.topic_id, partition.index, other.name)
         replica = other.broker.replicas.find(partition.topic_id, partition.index) if other.broker is not None else None
         reached = -1 if replica is None else replica.log.log_end_offset
+        # What it had fetched before it lost it: the leader learns of that when it comes back.
+        reached = max(reached, partition.followers[other.node_id].log_end_offset)
+        newest = self._world.newest
+        state = None if newest is None else newest.partition(partition.topic, partition.index)
         known = self._behind.get(key)
         if (
             known is None
@@ -61,6 +65,8 @@ class Laggards:
             or reached >= known.end_offset
             or known.leader_epoch != partition.leader_epoch
             or partition.proposed_isr is not None
+            or state is None
+            or state.partition_epoch != partition.partition_epoch
             or self._world.leader_epoch((host.name, 0), partition.topic, partition.index) != partition.leader_epoch
         ):
             self._behind[key] = _Behind(now_s, partition.log.log_end_offset, partition.leader_epoch)
