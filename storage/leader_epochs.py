@@ -70,9 +70,13 @@ class LeaderEpochs:
         if epoch >= 0 and (self.latest is None or epoch > self.latest):
             self.assign(epoch, start_offset)
 
-    def correct(self, epoch: int, start_offset: int) -> None:
-        """Note that a batch of `epoch` was found at `start_offset`, whatever a file says that may be behind."""
-        if epoch >= 0 and self.epoch_for_offset(start_offset) != epoch:
+    def correct(self, epoch: int, start_offset: int, last_offset: int) -> None:
+        """Note that a batch was found that is of `epoch`, whatever a file says that may be behind.
+
+        A file that came back after a power cut may have an epoch begin within the batch: at a former log end, from
+        before the log was truncated further and copied from another leader.
+        """
+        if epoch >= 0 and not self.epoch_for_offset(start_offset) == epoch == self.epoch_for_offset(last_offset):
             self.truncate_from_end(start_offset)
             self.assign(epoch, start_offset)
 

@@ -210,7 +210,8 @@ def scan(
             break
         segment.add(header, index_interval_bytes)
         if last_offset >= log_start_offset:  # what is deleted, and not gone yet, is no reason to doubt later epochs
-            epochs.correct(header.partition_leader_epoch, max(header.base_offset, log_start_offset))
+            first_offset = max(header.base_offset, log_start_offset)
+            epochs.correct(header.partition_leader_epoch, first_offset, last_offset)
         epoch = max(epoch, header.partition_leader_epoch)
         next_offset = last_offset + 1
     return file_bytes - segment.size_bytes
@@ -231,7 +232,8 @@ def _find_first_epochs(segments: list[Segment], epochs: LeaderEpochs, log_start_
             break
         for _, header in segment.headers(segment.position_of(log_start_offset)):
             if header.base_offset < first:
-                epochs.correct(header.partition_leader_epoch, max(header.base_offset, log_start_offset))
+                start_offset = max(header.base_offset, log_start_offset)
+                epochs.correct(header.partition_leader_epoch, start_offset, header.last_offset)
     for entry in known:
         epochs.assign(*entry)
 

@@ -55,6 +55,10 @@ class Broken(Finding):
     """A promise that was not kept."""
 
 
+class DiskNeeded(Exception):  # noqa: N818 - a state of affairs
+    """The product did not do what it does on a disk that works."""
+
+
 @contextmanager
 def start_not_refused() -> Iterator[None]:
     """Raise `Broken` of STARTS where the product refuses to open a directory; any other exception is a mistake."""

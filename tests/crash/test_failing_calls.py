@@ -14,7 +14,7 @@ import pytest
 
 from protocol.errors import ErrorCode, KafkaError
 from tests import proofs
-from tests.crash.broken import Broken, Invariant
+from tests.crash.broken import Broken, DiskNeeded, Invariant
 from tests.crash.checks import stored
 from tests.crash.history import lost_keys
 from tests.crash.memory_disk import MemoryDisk
@@ -32,6 +32,7 @@ TRIMMING = (
     Workload.stop,
     Workload.kill,
 )
+STARTING = (Workload.stop, Workload.kill)
 
 
 class FailingDisk(MemoryDisk):
@@ -82,10 +83,13 @@ def run(at: int, code: int, lasting: bool) -> int:
     except KafkaError as error:
         if error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
             raise
-    except Broken:
-        raise
-    except (OSError, AssertionError):
-        pass  # a start that is refused
+    except DiskNeeded:
+        if not disk.failed:
+            raise
+    except OSError:
+        # Starts are refused so; whatever else meets an error reports KAFKA_STORAGE_ERROR.
+        if workload is not None and workload.doing not in STARTING:
+            raise
     if workload is not None:
         disk.mended = True
         if not lasting:  # else some are offline for what failed later

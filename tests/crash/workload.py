@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from random import Random
 
 from protocol.errors import KafkaError
@@ -21,7 +22,7 @@ from storage.log_config import FOREVER
 from storage.log_directory import LogDirectory
 from storage.log_manager import LogManager
 from storage.search import Search
-from tests.crash.broken import Broken, Invariant
+from tests.crash.broken import Broken, DiskNeeded, Invariant
 from tests.crash.checks import check_log, stored
 from tests.crash.memory_disk import Effect, Mark, MemoryDisk
 from tests.crash.promises import Promise, Stored, Version
@@ -104,7 +105,8 @@ class Workload:
         self.lives = lives if lives is not None else {}
         self.known: dict[str, Promise] = {}
         self.doing: Callable[[Workload, str], None] | None = None
-        self._epoch = 1 + max((_latest_epoch(life.version) for life in self.lives.values()), default=0)
+        last = (life.version.batches[-1] for life in self.lives.values() if life.version.batches)
+        self._epoch = 1 + max((batch.header.partition_leader_epoch for batch in last), default=0)
         self._moves: dict[str, Search[None]] = {}
         self.manager = self._start()
         self._compactor = Compactor(disk, self.manager, now_ms=lambda: self.now)
@@ -135,7 +137,7 @@ class Workload:
     def log(self, name: str) -> Log:
         log = self.manager.get(name, 0)
         if log is None:
-            raise AssertionError(f"{name} is not open: {self.manager.problems}")
+            raise DiskNeeded(f"{name} is not open: {self.manager.problems}")
         return log
 
     def _start(self) -> LogManager:
@@ -418,14 +420,17 @@ class Workload:
         if move is None:
             move = self.manager.moves.begin(log, self._other(self.manager.directory_of(log)))
             if move is None:
-                raise AssertionError(f"{name} does not move")
+                raise DiskNeeded(f"{name} does not move")
             self._moves[name] = self.manager.moves.steps(move)
             return
+        steps, go_on = self._moves[name], partial(next, self._moves[name])
         with suppress(StopIteration):
-            step = next(self._moves[name])
-            while step is not None:
+            while (step := go_on()) is not None:
                 self.mark()
-                step = self._moves[name].send(step())
+                try:
+                    go_on = partial(steps.send, step())
+                except OSError as error:
+                    go_on = partial(steps.throw, error)
 
     def _other(self, directory: LogDirectory) -> LogDirectory:
         return next(other for other in self.manager.directories if other is not directory)
@@ -443,7 +448,7 @@ class Workload:
         for flush in list(self.manager.begin_close()):
             flush.run()
         if not self.manager.close():
-            raise AssertionError(self.manager.problems)
+            raise DiskNeeded(f"the stop was not clean: {self.manager.problems}")
         for life in self.lives.values():
             life.flushed(life.version.end_offset)
         self.mark()
@@ -469,10 +474,6 @@ class Workload:
             if (begin := self.log(name).log_start_offset) != life.start:
                 raise Broken(Invariant.START_STAYS, f"{name} begins at {begin} after a restart, not {life.start}")
             check_log(self.disk, f"{name} after a restart", self.log(name), everything, INTERVAL_BYTES)
-
-
-def _latest_epoch(version: Version) -> int:
-    return version.batches[-1].header.partition_leader_epoch if version.batches else 0
 
 
 _ACTIONS: tuple[tuple[Callable[[Workload, str], None], int], ...] = (

@@ -123,8 +123,23 @@ def test_batches_bring_their_epochs_as_long_as_these_grow() -> None:
 def test_batches_that_are_found_are_right_where_the_file_is_not() -> None:
     known = epochs((1, 0), (3, 4), (6, 12))
     for offset, epoch in ((0, 1), (4, 3), (8, 3), (12, 5), (13, -1)):
-        known.correct(epoch, offset)
+        known.correct(epoch, offset, offset)
     assert known.entries == ((1, 0), (3, 4), (5, 12))
+
+
+@pytest.mark.parametrize("following", [3, 4, 7])
+def test_no_epoch_begins_within_a_batch_that_is_found(following: int) -> None:
+    known = epochs((1, 0), (3, 4), (4, 6))
+    known.correct(1, 0, 2)
+    known.correct(3, 4, 8)
+    known.correct(following, 9, 9)
+    assert known.entries == ((1, 0), (3, 4), *(((following, 9),) if following > 3 else ()))
+
+
+def test_an_epoch_right_behind_a_batch_that_is_found_stays() -> None:
+    known = epochs((1, 0), (3, 4), (4, 6))
+    known.correct(3, 4, 5)
+    assert known.entries == ((1, 0), (3, 4), (4, 6))
 
 
 def test_clearing_forgets_everything() -> None:

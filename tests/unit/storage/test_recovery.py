@@ -224,6 +224,15 @@ def test_the_log_start_that_was_checkpointed_holds(tmp_path: Path) -> None:
     assert log.leader_epochs.entries == ((0, 5),)
 
 
+def test_a_checkpoint_that_comes_back_has_no_epoch_begin_within_a_batch(tmp_path: Path) -> None:
+    """It is from when the log ended at offset 2; since then it was truncated, and copied from another leader."""
+    log = open_log(tmp_path, CONFIG)
+    fill(log, 1, epoch=1)
+    fill(log, 1, count=3, epoch=1)
+    (tmp_path / "topic-0" / "leader-epoch-checkpoint").write_bytes(b"0\n2\n1 0\n5 2\n")
+    assert recovered(tmp_path).leader_epochs.entries == ((1, 0),)
+
+
 def test_batches_below_the_log_start_take_no_later_epochs_away(tmp_path: Path) -> None:
     """The checkpoint alone tells of epoch 5, whose records are compacted away, and begins where the log does."""
     log = open_log(tmp_path, CONFIG)
