@@ -14,7 +14,7 @@ help: ## Show this list
 run: $(VENV)/.run ## Start a broker on 127.0.0.1:9092 with its data in ./barnabas-data
 	@exec $(BIN)/barnabas serve $(ARGS)
 
-test: $(VENV)/.dev ## Run every test at a size that fits into 20 minutes
+test: $(VENV)/.dev ## Run every test at a size that fits into 15 minutes
 	$(BIN)/python -m tests.suites $(ARGS)
 
 quick: $(VENV)/.dev ## Format, lint, types, and the tests of what differs from main, within a minute

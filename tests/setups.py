@@ -31,7 +31,8 @@ def require(*tools: str) -> None:
 def prepared(name: str, sources: Sequence[Path], build: Callable[[Path], object]) -> Path:
     """Return the folder that ``build`` filled, building it only if the sources have changed since.
 
-    Concurrent callers, in other processes too, wait for the first one.
+    Concurrent callers, in other processes too, wait for the first one. One set-up is built at a time: Maven and npm do
+    not allow two processes to write their caches. ``build`` calls no other set-up.
     """
     digest = hashlib.sha256()
     for source in sorted(sources):
@@ -42,10 +43,12 @@ def prepared(name: str, sources: Sequence[Path], build: Callable[[Path], object]
     with open(cache / f"{name}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / ".ready").exists():
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir()
-            build(folder)
-            (folder / ".ready").touch()
+            with open(cache / "build.lock", "w") as one_at_a_time:
+                fcntl.flock(one_at_a_time, fcntl.LOCK_EX)
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.mkdir()
+                build(folder)
+                (folder / ".ready").touch()
     return folder
 
 

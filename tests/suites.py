@@ -1,8 +1,10 @@
 """Every test suite, with what each took: `make test`, and with `--full` `make prove`.
 
-A suite is a folder of tests, run by pytest in a process of its own. Two run at a time where there are two cores, as
-much of what they do is waiting; the output of each comes when it has ended. Suites named on the command line run alone.
-With `--full` the proofs run at their full figures: more kills, examples and states.
+A suite is a folder of tests. It is divided into parts of some minutes at most, each run by pytest in a process of its
+own. The parts are a queue, the longest first, from which as many processes are fed as there are cores; the output of
+each part comes when it has ended. Set-ups of clients in other languages lock each other out (`tests.setups.prepared`).
+Suites named on the command line run alone. With `--full` the proofs run at their full figures: more kills, examples and
+states. The end lists each tool that is missing, with the number of tests that were skipped for it.
 """
 
 import argparse
@@ -11,18 +13,34 @@ import re
 import subprocess
 import sys
 import time
+from collections import Counter
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
 from tests.proofs import TOLD
 
-# What sets up clients in other languages is in one lane, so that nothing is set up by two at a time.
-LANES = (
-    ("clients", "oracles", "spark", "repo", "clients/conformance"),
-    ("unit", "properties", "crash", "simulation", "corruption", "scripts", "fuzz", "chaos"),
-)
-SUITES = tuple(suite for lane in LANES for suite in lane)
+# About what each takes on two cores at everyday figures, in seconds; only their order and proportions matter.
+SECONDS = {
+    "unit": 300,
+    "clients": 240,
+    "oracles": 200,
+    "clients/conformance": 180,
+    "simulation": 150,
+    "crash": 140,
+    "repo": 120,
+    "chaos": 120,
+    "properties": 120,
+    "fuzz": 60,
+    "spark": 60,
+    "corruption": 60,
+    "scripts": 15,
+}
+SUITES = tuple(SECONDS)
+# A part is as many test files of its suite as take about this long.
+PART_S = 150
 FULL_FIGURES = {
     "BARNABAS_TEST_CHAOS_RUNS": "3",
     "BARNABAS_TEST_CHAOS_SECONDS": "60",
@@ -40,6 +58,15 @@ FULL_FIGURES = {
 # What `make test` hands down would change what a test's own `make` does and prints.
 OF_THE_OUTER_MAKE = {"ARGS", "MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS"}
 OUTCOMES = re.compile(r"(\d+) (passed|failed|skipped|error)")
+MISSING = re.compile(r"SKIPPED \[(\d+)\] .*not installed: (.+)")
+
+
+class Part(NamedTuple):
+    """A suite, or the test files of it that one process runs."""
+
+    suite: str
+    files: tuple[str, ...]
+    seconds: float
 
 
 class Result(NamedTuple):
@@ -50,6 +77,7 @@ class Result(NamedTuple):
     counts: dict[str, int]
     failed: bool
     tried: list[str]
+    missing: Counter[str]
 
 
 def main() -> int:
@@ -65,26 +93,57 @@ def main() -> int:
     if options.full:
         environment |= FULL_FIGURES
     began = time.monotonic()
-    chosen = [[suite for suite in lane if not options.suite or suite in options.suite] for lane in LANES]
-    with ThreadPoolExecutor(max_workers=min(len(LANES), os.cpu_count() or 1)) as lanes:
-        results = [result for lane in lanes.map(partial(run_in_turn, environment), chosen) for result in lane]
+    queue = longest_first([part for suite in options.suite or SUITES for part in parts(suite)])
+    with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as processes:
+        results = merged(processes.map(partial(run, environment=environment), queue))
     report(results, began)
     return 1 if any(result.failed for result in results) else 0
 
 
-def run_in_turn(environment: dict[str, str], suites: list[str]) -> list[Result]:
-    """Run the suites of a lane."""
-    return [run(suite, environment) for suite in suites]
+def parts(suite: str, root: Path = Path("tests")) -> list[Part]:
+    """Return a suite in parts of about `PART_S` each; each test file is in one of them."""
+    inner = [root / other for other in SUITES if other.startswith(f"{suite}/")]
+    files = [file for file in sorted((root / suite).rglob("test_*.py")) if not set(inner) & set(file.parents)]
+    number = max(1, min(round(SECONDS[suite] / PART_S), len(files)))
+    # Neighbours often share what takes long to begin, so they stay together.
+    sizes = [len(files) // number + (at < len(files) % number) for at in range(number)]
+    ends = [sum(sizes[: at + 1]) for at in range(number)]
+    return [
+        Part(suite, tuple(map(str, files[end - size : end])), SECONDS[suite] / number)
+        for size, end in zip(sizes, ends, strict=True)
+    ]
 
 
-def run(suite: str, environment: dict[str, str]) -> Result:
-    """Run one suite, and pass its output on with the counts in it read."""
-    print(f"... {suite}", flush=True)
-    inner = (f"--ignore=tests/{other}" for other in SUITES if other.startswith(f"{suite}/"))
-    command = [sys.executable, "-m", "pytest", f"tests/{suite}", *inner, "-q", "--durations=3", "--durations-min=1"]
+def longest_first(queue: list[Part]) -> list[Part]:
+    """Return the parts in the order in which they begin."""
+    return sorted(queue, key=lambda part: -part.seconds)
+
+
+def merged(results: Iterable[Result]) -> list[Result]:
+    """Return one result for each suite, the sum of its parts."""
+    of_suites: dict[str, Result] = {}
+    for part in results:
+        so_far = of_suites.get(part.suite, Result(part.suite, 0, {}, False, [], Counter()))
+        of_suites[part.suite] = Result(
+            part.suite,
+            so_far.seconds + part.seconds,
+            dict(Counter(so_far.counts) + Counter(part.counts)),
+            so_far.failed or part.failed,
+            so_far.tried + part.tried,
+            so_far.missing + part.missing,
+        )
+    return [of_suites[suite] for suite in SUITES if suite in of_suites]
+
+
+def run(part: Part, environment: dict[str, str]) -> Result:
+    """Run one part, and pass its output on with the counts in it read."""
+    suite = part.suite
+    print(f"... {suite}: {len(part.files)} files", flush=True)
+    command = [sys.executable, "-m", "pytest", *part.files, "-q", "-ra", "--durations=3", "--durations-min=1"]
     started = time.monotonic()
     counts: dict[str, int] = {}
     tried: list[str] = []
+    missing: Counter[str] = Counter()
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as pytest:
         assert pytest.stdout is not None
         lines = []
@@ -95,10 +154,17 @@ def run(suite: str, environment: dict[str, str]) -> Result:
                 counts = found
             if told := TOLD.match(line):
                 tried.append(told[1])
+            missing += tools_in(line)
     failed = pytest.returncode != 0
     sys.stdout.write("".join((f"\n=== {suite}\n", *lines)))
     sys.stdout.flush()
-    return Result(suite, time.monotonic() - started, counts, failed, tried)
+    return Result(suite, time.monotonic() - started, counts, failed, tried, missing)
+
+
+def tools_in(line: str) -> Counter[str]:
+    """Return how many tests a line of pytest's summary says were skipped for which missing tools."""
+    found = MISSING.match(line)
+    return Counter({tool: int(found[1]) for tool in found[2].strip().split(", ")}) if found else Counter()
 
 
 def report(results: list[Result], began: float) -> None:
@@ -116,6 +182,11 @@ def report(results: list[Result], began: float) -> None:
     for result in results:
         for told in result.tried:
             print(f"{result.suite}: {told}")
+    missing = sum((result.missing for result in results), Counter[str]())
+    if missing:
+        print("skipped for want of a tool:")
+        for tool, count in sorted(missing.items()):
+            print(f"  {tool:<12}{count:>5} tests")
     print(f"{totals['passed']} passed, {totals['failed']} failed, {totals['skipped']} skipped")
 
 

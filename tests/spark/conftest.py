@@ -20,7 +20,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     if shutil.which("java") is None and not os.environ.get("JAVA_HOME") and os.environ.get("CI") != "true":
-        pytest.skip("Spark needs a Java")
+        pytest.skip("not installed: java")
     session = spark_session("tests")
     yield session
     session.stop()

@@ -1,0 +1,93 @@
+"""How `make test` divides the tests, and what it tells at the end."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests import suites
+from tests.repo.tree import ROOT
+from tests.suites import SUITES, Part, Result, longest_first, main, merged, parts, report, tools_in
+
+
+def result(suite: str, seconds: float = 1, *, failed: bool = False, missing: Counter[str] | None = None) -> Result:
+    return Result(suite, seconds, {"passed": 2}, failed, [], missing or Counter())
+
+
+def test_every_test_file_is_in_one_part() -> None:
+    divided = [file for suite in SUITES for part in parts(suite, ROOT / "tests") for file in part.files]
+    assert sorted(divided) == sorted(str(file) for file in (ROOT / "tests").rglob("test_*.py"))
+
+
+def test_a_suite_longer_than_a_part_is_divided_evenly() -> None:
+    divided = parts("unit", ROOT / "tests")
+    assert len(divided) == 2
+    assert abs(len(divided[0].files) - len(divided[1].files)) <= 1
+
+
+def test_a_suite_has_no_more_parts_than_files(tmp_path: Path) -> None:
+    (tmp_path / "unit").mkdir()
+    (tmp_path / "unit" / "test_one.py").touch()
+    assert parts("unit", tmp_path) == [Part("unit", (str(tmp_path / "unit" / "test_one.py"),), 300)]
+
+
+def test_the_longest_part_begins_first() -> None:
+    short, long = Part("scripts", (), 5), Part("unit", (), 150)
+    assert longest_first([short, long]) == [long, short]
+
+
+def test_parts_of_a_suite_are_one_line_of_the_table() -> None:
+    of_unit = [result("unit", 3), result("unit", 4, failed=True, missing=Counter(kcat=1))]
+    assert merged([*of_unit, result("scripts")]) == [
+        Result("unit", 7, {"passed": 4}, True, [], Counter(kcat=1)),
+        result("scripts"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "tools"),
+    [
+        ("SKIPPED [2] tests/unit/test_a.py:9: not installed: fish\n", {"fish": 2}),
+        ("SKIPPED [3] tests/setups.py:28: not installed: java, mvn\n", {"java": 3, "mvn": 3}),
+        ("SKIPPED [1] tests/unit/test_disk.py:64: there is no tmpfs\n", {}),
+        ("2 passed, 1 skipped in 0.1s\n", {}),
+    ],
+)
+def test_tools_that_tests_miss_are_counted(line: str, tools: dict[str, int]) -> None:
+    assert tools_in(line) == tools
+
+
+def test_missing_tools_are_listed_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
+    report([result("unit", missing=Counter(zsh=1, kcat=2)), result("clients", missing=Counter(kcat=10))], 0)
+    *_, title, kcat, zsh, totals = capsys.readouterr().out.splitlines()
+    assert title == "skipped for want of a tool:"
+    assert (kcat.split(), zsh.split()) == (["kcat", "12", "tests"], ["zsh", "1", "tests"])
+    assert totals == "4 passed, 0 failed, 0 skipped"
+
+
+def test_a_part_reads_what_pytest_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "scripts" / "test_three.py"
+    file.parent.mkdir()
+    file.write_text(
+        "import pytest\n"
+        "def test_a(): pass\n"
+        "def test_b(): assert False\n"
+        "def test_c(): pytest.skip('not installed: fish')\n"
+    )
+    found = suites.run(Part("scripts", (str(file),), 1), dict(os.environ))
+    assert (found.counts, found.failed, found.missing) == (
+        {"failed": 1, "passed": 1, "skipped": 1},
+        True,
+        Counter(fish=1),
+    )
+
+
+def test_an_unknown_suite_is_a_wrong_call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["suites", "nope"])
+    with pytest.raises(SystemExit):
+        main()
+    assert "no suite nope" in capsys.readouterr().err
