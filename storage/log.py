@@ -217,6 +217,8 @@ class Log:
                     self._note_ended(ended)
         producers.end_offset = next_offset
         if next_offset - self.recovery_point >= config.flush_messages:
+            # Before the append returns, as in Kafka: an acknowledged record is synced. This stops the event loop;
+            # barnabas.fsync=always (group commit) does not.
             self.flush(now_ms)
 
     def _note_ended(self, transaction: CompletedTxn) -> None:

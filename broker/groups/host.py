@@ -100,20 +100,26 @@ class ShardHost:
         return self.journal.end_offset == 0
 
     async def load(self) -> None:
-        """Replay the journal, some records in a turn of the loop, then serve.
+        """Replay the journal, some records in a turn of the loop, then serve. A thread waits for the disk.
 
         KafkaError, OSError or DecodeError if the journal is unreadable.
         """
         now_ms = self._new_turn().now_ms
-        for count, stored in enumerate(self.journal.read(), 1):
+        reading, answer, count = self.journal.read(), None, 0
+        while self.open:
+            try:
+                stored = reading.send(answer)
+            except StopIteration:
+                break
+            answer, count = None, count + 1
             if isinstance(stored, Marker):
                 self.shard.offsets.end_transaction(stored.producer_id, stored.committed)
-            else:
+            elif isinstance(stored, Stored):
                 self._replay(stored, now_ms)
+            else:
+                answer = await self._loop.run_in_executor(None, stored)
             if count % _RECORDS_A_TURN == 0:
                 await asyncio.sleep(0)
-            if not self.open:
-                return
         if self.open:
             self.serve()
             forgetting = in_turns(self.forget_topics(self._deleted_topics), self._loop)

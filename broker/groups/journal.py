@@ -7,8 +7,9 @@ was decided.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from collections.abc import Callable, Generator, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from protocol.compression import Compression
 from protocol.errors import ErrorCode, KafkaError
@@ -16,7 +17,6 @@ from protocol.record_batch import build_batch, crc_matches, end_txn_marker, iter
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
 
     from broker.groups.turn import Record
     from broker.replication.partition import Partition
@@ -41,6 +41,9 @@ class Marker(NamedTuple):
     committed: bool
 
 
+Reading: TypeAlias = Generator[Stored | Marker | Callable[[], Any], Any, None]
+
+
 class Journal(Protocol):
     """One partition, in one leader epoch."""
 
@@ -57,8 +60,11 @@ class Journal(Protocol):
     def outcome_later(self, end_offset: int) -> asyncio.Future[list[ErrorCode]]:
         """Give the one outcome once it is known; REQUEST_TIMED_OUT if it takes too long."""
 
-    def read(self) -> Iterator[Stored | Marker]:
-        """Read the partition from its start to its end; little is read and unpacked ahead of what is asked for."""
+    def read(self) -> Reading:
+        """Read the partition from its start to its end; little is read and unpacked ahead of what is asked for.
+
+        A function that comes between the records would wait for the disk: its result is to be sent.
+        """
 
 
 class PartitionJournal:
@@ -103,7 +109,7 @@ class PartitionJournal:
         """Give the one outcome once it is known."""
         return self._replicas.acknowledged([(self._partition, end_offset)], self._timeout_ms).as_future()
 
-    def read(self) -> Iterator[Stored | Marker]:
+    def read(self) -> Reading:
         """Read the partition from its start to its end, `load_bytes` at a time and a batch at a time unpacked.
 
         KafkaError CORRUPT_MESSAGE for a damaged batch: half of what groups have committed is not to be served as all.
@@ -115,7 +121,9 @@ class PartitionJournal:
             if not slices:
                 return
             for part in slices:
-                data = part.read(0, part.size_bytes)
+                data = part.read_nowait(0, part.size_bytes)
+                if data is None:
+                    data = yield partial(part.read, 0, part.size_bytes)
                 for at, header in iter_batches(data):
                     batch = memoryview(data)[at : at + header.size_bytes]
                     follows = header.base_offset >= offset or offset == log.log_start_offset <= header.last_offset

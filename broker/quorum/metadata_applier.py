@@ -105,7 +105,9 @@ class MetadataApplier:
         self._recent.clear()
         self._stored = None
         self._transaction = MetadataTransaction()
-        image = read_stored(self._log, self._empty, snapshot.end_offset).image
+        # Beside the loop: it may be of any size. Nothing is appended to the log meanwhile.
+        stored = await self._loop.run_in_executor(None, read_stored, self._log, self._empty, snapshot.end_offset)
+        image = stored.image
         self.committed_end = snapshot.end_offset
         await self._take(image, tuple(difference(self.image, image)), snapshot.end_offset)
 

@@ -96,7 +96,8 @@ _DEFINITIONS = (
         _LONG,
         _MAX_LONG,
         "The number of records after which the log is synced to disk. By default the operating system decides, and"
-        " replication protects against its loss.",
+        " replication protects against its loss. The broker does nothing else during such a sync: where each record is"
+        " to be synced, `barnabas.fsync=always` lets many share one, and goes on meanwhile.",
         at_least(1),
     ),
     ConfigDef(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +19,9 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.record import Record
 from protocol.record_batch import ControlType, assign, build_batch, control_record_key
 from storage.log import Log
+from tests.disks import FaultyDisk
 from tests.unit.broker.group_node import GroupNode, pending
+from tests.unit.broker.node import Node
 
 NOT_AVAILABLE = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
@@ -348,6 +351,31 @@ class TestLoading:
         group_node.groups.stop()
         group_node.node.pass_time(0)
         assert not asyncio.all_tasks(group_node.node.loop)
+
+    def test_a_thread_waits_for_the_disk_while_the_groups_load(self, tmp_path: Path) -> None:
+        disk = FaultyDisk()
+        node = Node(str(tmp_path), disk)
+        node.start()
+        group_node = GroupNode(node).host()
+        group_node.wait(group_node.commit(5))
+        disk.cold = True
+        waits: list[tuple[asyncio.Future[Any], Callable[..., Any]]] = []
+
+        def run_in_executor(_executor: object, function: Callable[..., Any]) -> asyncio.Future[Any]:
+            waits.append((node.loop.create_future(), function))
+            return waits[-1][0]
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(node.loop, "run_in_executor", run_in_executor)
+            group_node.restart()
+            node.pass_time(1)
+            assert group_node.call("settled", "g") == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            [(waiting, read)] = waits
+            waiting.set_result(read())
+            node.pass_time(0)
+        assert group_node.offset() == 5
+        group_node.groups.stop()
+        node.stop()
 
     def test_topics_deleted_meanwhile_are_forgotten_afterwards(self, group_node: GroupNode) -> None:
         group_node.host()

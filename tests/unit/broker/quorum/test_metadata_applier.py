@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Never
 
@@ -202,7 +202,17 @@ def test_after_the_leaders_snapshot_everybody_is_told_of_the_difference_at_once(
     data = b"".join(encode_snapshot([setting(7)], epoch=4, now_ms=1000, last_timestamp_ms=1000, voters=None))
     applied.log.write_snapshot_part(snapshot, 0, data)
     applied.log.begin_behind(snapshot)
-    applied.loop.run_until_complete(applied.applier.begin_behind(snapshot))
+    in_threads: list[str] = []
+    run_in_executor = applied.loop.run_in_executor
+
+    def note(executor: object, function: Callable[..., Any], *args: object) -> asyncio.Future[Any]:
+        in_threads.append(function.__name__)
+        return run_in_executor(executor, function, *args)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(applied.loop, "run_in_executor", note)
+        applied.loop.run_until_complete(applied.applier.begin_behind(snapshot))
+    assert in_threads == ["read_stored"]
     assert applied.told[1:] == [("1", "7", 1)]
     assert (applied.applier.next_offset, applied.applier.image.epoch) == (9, 4)
     batch = bytes(encode_entry(Entry(9, 4, (setting(8),)), 1000))
