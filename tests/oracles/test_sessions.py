@@ -21,14 +21,15 @@ SAID = "error_message:"
 
 @pytest.fixture(scope="module")
 def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of an Apache Kafka that has given an id to a producer: the first who asks is told to ask again."""
+    """The address of an Apache Kafka that has given an id to a producer: until its first block it refuses to."""
     kafka = KafkaServer(tmp_path_factory.mktemp("sessions") / "kafka", SETTINGS)
     try:
         kafka.wait()
-        client = RawClient(kafka.bootstrap)
-        client.call(ApiKey.INIT_PRODUCER_ID, 4, transactional_id=None, transaction_timeout_ms=0)
+        client, deadline = RawClient(kafka.bootstrap), time.monotonic() + TIMEOUT_S
+        while client.call(ApiKey.INIT_PRODUCER_ID, 4, transactional_id=None, transaction_timeout_ms=0).error_code:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
         client.close()
-        time.sleep(1)
         yield kafka.bootstrap
     finally:
         kafka.stop()
