@@ -14,6 +14,11 @@ usage: barnabas COMMAND ...
   serve       run a broker in the foreground
 {commands}
 
+examples:
+  barnabas serve --topic letters:3
+  echo hello | barnabas produce letters
+  barnabas consume letters --exit
+
 `barnabas COMMAND --help` explains each, with examples; `barnabas --version` names the version.
 The commands find a broker by -b HOST:PORT,... or $BARNABAS_BROKERS, and at 127.0.0.1:9092 if neither is given.
 """

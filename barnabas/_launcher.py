@@ -19,6 +19,8 @@ else:
 
 if sys.argv[1:2] == ["log"]:
     from broker.log_tool.program import main
+elif sys.argv[1:2] == ["complete"]:
+    from broker.completion import main
 else:
     from broker.__main__ import main
 

@@ -8,7 +8,6 @@ as asked (settings, addresses, the data directory); and 1 when it had to stop.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import gc
 import os
@@ -22,6 +21,7 @@ from typing import NamedTuple
 from broker import logs
 from broker.broker import Broker
 from broker.cluster.start_group import TAG_BYTES, StartGroup
+from broker.command_line import Options, parse
 from broker.container import Defaults, defaults, environment_settings, over_file
 from broker.data_directories import CannotStart
 from broker.network.descriptors import connections_within, raise_limit, segments_within
@@ -54,7 +54,7 @@ class Asked(NamedTuple):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a broker until it is told to stop; return the exit status."""
-    options = _parser().parse_args(argv)
+    options = parse(argv)
     logs.configure(options.log_level, options.log_format)
     disk = OsDisk()
     try:
@@ -159,7 +159,7 @@ def _at_end_of_input(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) 
         ) from None
 
 
-def _settings(options: argparse.Namespace, disk: Disk, environment: Mapping[str, str] = os.environ) -> Settings:
+def _settings(options: Options, disk: Disk, environment: Mapping[str, str] = os.environ) -> Settings:
     """Return the settings of the file, then of the environment in a container, then of the command line."""
     found: dict[str, Option] = {}
     if options.config is not None:
@@ -189,7 +189,7 @@ def _settings(options: argparse.Namespace, disk: Disk, environment: Mapping[str,
     return check_settings(found)
 
 
-def _flags(options: argparse.Namespace, configured: Mapping[str, Option], others: Defaults) -> dict[str, Option]:
+def _flags(options: Options, configured: Mapping[str, Option], others: Defaults) -> dict[str, Option]:
     """Return the options that stand for settings, and the `others` where nothing is set."""
     defined = {read_option(argument)[0] for argument in options.define} | configured.keys()
     flags: dict[str, Option] = {}
@@ -261,43 +261,6 @@ def _loop_factory(name: str) -> type[asyncio.AbstractEventLoop] | None:
     import uvloop
 
     return uvloop.Loop
-
-
-def _parser() -> argparse.ArgumentParser:
-    others = defaults(os.environ)
-    parser = argparse.ArgumentParser(prog="barnabas serve", description="Run a Kafka broker in the foreground.")
-    parser.add_argument("--config", metavar="FILE", help="settings, as Kafka's server.properties")
-    parser.add_argument(
-        "-D", dest="define", metavar="KEY=VALUE", action="append", default=[], help="one setting, over the file's"
-    )
-    parser.add_argument("--listen", metavar="HOST:PORT", help=f"where to listen (default {others.listen})")
-    parser.add_argument("--advertise", metavar="HOST:PORT", help="what clients connect to (default: as --listen)")
-    parser.add_argument("--metrics", metavar="HOST:PORT", help="serve metrics and probes over HTTP there")
-    place = parser.add_mutually_exclusive_group()
-    place.add_argument("--data-dir", metavar="DIR", help=f"where the data lies (default {others.data_dir})")
-    place.add_argument("--ephemeral", action="store_true", help="keep the data in a temporary directory")
-    parser.add_argument(
-        "--topic", metavar="NAME[:PARTITIONS]", action="append", default=[], help="create a topic unless it exists"
-    )
-    parser.add_argument(
-        "--socket",
-        metavar="LISTENER=FD",
-        action="append",
-        default=[],
-        help="a socket, inherited and bound already, for a listener",
-    )
-    parser.add_argument(
-        "--start-group",
-        metavar="TAG:BROKERS",
-        help="be ready once this broker knows all those that are started with the same random tag",
-    )
-    parser.add_argument("--exit-with-parent", action="store_true", help="stop when standard input comes to its end")
-    parser.add_argument("--log-level", choices=logs.LEVELS, default="info")
-    parser.add_argument("--log-format", choices=logs.FORMATS, default="text")
-    parser.add_argument(
-        "--loop", choices=("uvloop", "asyncio"), default=os.environ.get("BARNABAS_LOOP", "uvloop"), help="event loop"
-    )
-    return parser
 
 
 if __name__ == "__main__":

@@ -8,6 +8,8 @@ are none: somebody is waiting for a key press.
 from __future__ import annotations
 
 import argparse
+import os
+import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -33,6 +35,8 @@ def candidates(before: Sequence[str], typed: str) -> Iterable[Candidate]:
     """Return what may stand after the words before, not all of which begins with what is typed."""
     if not before:
         return [("serve", "run a broker in the foreground"), *COMMANDS.items()]
+    if before[0] == "serve":
+        return _serve(before[-1], typed)
     if before[0] not in COMMANDS:
         return []
     found = find(before)
@@ -80,9 +84,37 @@ def _values(action: argparse.Action, words: Sequence[str]) -> Iterable[Candidate
     """Return what an argument may be."""
     if action.choices:
         return [(str(choice), "") for choice in action.choices]
+    if action.dest in ("change", "config", "define", "reset", "name"):
+        found = _server("settings", _kind_of_settings(action, words))
+        return found if action.dest in ("change", "config", "define") else [(name[:-1], about) for name, about in found]
     names = {"topic": _topics, "topics": _topics, "group": _groups, "to_group": _groups, "resource": _resources}
     look_up = names.get(action.dest)
     return [(name, "") for name in look_up(_connection(words))] if look_up else []
+
+
+def _serve(previous: str, typed: str) -> list[Candidate]:
+    """Return what may follow in `barnabas serve`, whose options are the server's."""
+    if typed.startswith("-D"):
+        return [(f"-D{name}", about) for name, about in _server("settings", "broker")]
+    return _server("options") if typed.startswith("-") else _server("values", previous)
+
+
+def _kind_of_settings(action: argparse.Action, words: Sequence[str]) -> str:
+    """Return what the settings are of that an argument names."""
+    if action.dest == "define":
+        return "broker"
+    kinds = (word.partition("/")[0] for word in words if "/" in word or word == "brokers")
+    return next(kinds, "topic").removesuffix("s") if action.dest in ("change", "name") else "topic"
+
+
+def _server(*words: str) -> list[Candidate]:
+    """Return the candidates of the server's program, which knows the settings."""
+    launcher = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "_launcher.py")
+    done = subprocess.run(  # noqa: S603 - our own program, no shell
+        [sys.executable, launcher, "complete", *words], stdout=subprocess.PIPE, text=True, check=True, timeout=5
+    )
+    lines = (line.partition("\t") for line in done.stdout.splitlines())
+    return [(name, about) for name, _, about in lines]
 
 
 def _connection(words: Sequence[str]) -> argparse.Namespace:

@@ -29,6 +29,10 @@ COMMANDS = {
 }
 
 
+ALIASES = {"ls": "list", "rm": "delete"}
+"""Other names of subcommands, as shells have them."""
+
+
 class Found(NamedTuple):
     """The module of a command, the words that name it, and the words left for its parser."""
 
@@ -49,6 +53,8 @@ def find(words: Sequence[str]) -> Found:
     if not found.is_group:
         return found
     module = found.module
+    if rest and ALIASES.get(rest[0]) in module.SUBCOMMANDS:
+        rest[0] = ALIASES[rest[0]]
     if rest and rest[0] in module.SUBCOMMANDS:
         return Found(_module(name, rest[0]), f"{name} {rest[0]}", rest[1:])
     default: str | None = getattr(module, "DEFAULT", None)
@@ -72,7 +78,7 @@ def make_parser(found: Found) -> argparse.ArgumentParser:
         lines = "\n".join(f"  {name:<15} {about}" for name, about in module.SUBCOMMANDS.items())
         parser.usage = f"barnabas {found.command} COMMAND ..."
         parser.description = f"{parser.description}\n\ncommands:\n{lines}"
-        parser.epilog = f"`barnabas {found.command} COMMAND --help` explains each."
+        parser.epilog = f"{_epilog(module)}\n\n`barnabas {found.command} COMMAND --help` explains each."
     else:
         module.add_arguments(parser)
         parser.usage = " ".join((parser.prog, "[OPTION]...", *map(_in_usage, parser._get_positional_actions())))
@@ -98,7 +104,7 @@ def unknown_command(program: str, word: str, known: Sequence[str]) -> str:
 def _left_over(parser: argparse.ArgumentParser, left: list[str]) -> str:
     options = [word.partition("=")[0] for word in left if word.startswith("-")]
     if not options:
-        return f"it takes no more arguments: {' '.join(left)}"
+        return f"unexpected {'argument' if len(left) == 1 else 'arguments'}: {' '.join(left)}"
     known = [name for action in parser._actions for name in action.option_strings]
     return f"there is no option {options[0]}{_did_you_mean(options[0], known) if options[0][:2] == '--' else ''}"
 

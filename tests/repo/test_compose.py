@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from barnabas.commands._parser import find, make_parser
-from broker.__main__ import _parser, _settings
+from broker.__main__ import _settings
+from broker.command_line import parse
 from broker.settings import Settings
 from storage.disk import OsDisk
 from tests.broker_process import COMMAND, BrokerProcess, free_address
@@ -66,7 +67,7 @@ def settings_of(command: list[str]) -> Settings:
     """Return the settings that `barnabas serve` has from this command."""
     assert command[0] == "serve"
     environment = dict(rest.split("=", 1) for name, rest in stages()["broker"] if name == "ENV")
-    return _settings(_parser().parse_args(command[1:]), OsDisk(), environment)
+    return _settings(parse(command[1:]), OsDisk(), environment)
 
 
 def listeners_of(command: list[str]) -> tuple[set[str], set[str]]:

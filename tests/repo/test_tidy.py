@@ -63,7 +63,7 @@ ONE_PLACE = {
     "signal": {"broker/__main__.py"},
     "random": {"broker/broker.py"},
     "time": {"broker/__main__.py", "broker/broker.py", "broker/logs.py"},
-    "argparse": {"broker/__main__.py"},
+    "argparse": {"broker/command_line.py"},
 }
 NOWHERE = ("threading", "multiprocessing", "concurrent", "subprocess", "secrets", "uuid", "dotenv")
 

@@ -6,3 +6,8 @@ SUBCOMMANDS = {
     "quorum": "show who votes on metadata, and how far each has got",
     "log-dirs": "show how much lies in which directory",
 }
+EXAMPLES = """
+  barnabas cluster                          brokers, controllers and partitions
+  barnabas cluster quorum
+  barnabas cluster log-dirs --by topic
+"""

@@ -10,3 +10,8 @@ SUBCOMMANDS = {
     "set": "set settings, or add to lists and take from them",
     "reset": "set settings back to their defaults",
 }
+EXAMPLES = """
+  barnabas config ls topic/orders
+  barnabas config set topic/orders retention.ms=86400000
+  barnabas config get broker/1 num.partitions
+"""

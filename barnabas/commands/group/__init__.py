@@ -6,3 +6,8 @@ SUBCOMMANDS = {
     "seek": "move what a group has committed",
     "delete": "delete groups, or what they have committed for a topic",
 }
+EXAMPLES = """
+  barnabas group ls
+  barnabas group describe readers
+  barnabas group seek readers --to start --dry-run
+"""

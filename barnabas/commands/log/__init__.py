@@ -9,3 +9,8 @@ SUBCOMMANDS = {
     "verify": "check everything against its format and the rest; list what is wrong",
     "repair": "say what would mend it, or do that",
 }
+EXAMPLES = """
+  barnabas log dump data/orders-0/00000000000000000000.log
+  barnabas log verify data
+  barnabas log repair data --dry-run
+"""

@@ -9,3 +9,9 @@ SUBCOMMANDS = {
     "trim": "delete the records before an offset or a time",
     "delete": "delete topics with their records",
 }
+EXAMPLES = """
+  barnabas topic create orders:6
+  barnabas topic ls                         ls is list, rm is delete
+  barnabas topic describe orders
+  barnabas topic rm orders --dry-run
+"""

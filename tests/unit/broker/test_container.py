@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.__main__ import _parser, _settings
+from broker.__main__ import _settings
+from broker.command_line import parse
 from broker.container import environment_settings
 from broker.settings import Settings, SettingsError
 from storage.disk import OsDisk
@@ -16,7 +17,7 @@ IMAGE = {"BARNABAS_CONTAINER": "1"}
 
 def started(*arguments: str, **environment: str) -> Settings:
     """Return the settings of `barnabas serve` in a container."""
-    return _settings(_parser().parse_args(arguments), OsDisk(), IMAGE | environment)
+    return _settings(parse(arguments), OsDisk(), IMAGE | environment)
 
 
 def named(**environment: str) -> dict[str, str]:

@@ -61,3 +61,22 @@ def test_topics_and_groups_are_asked_of_the_broker(barnabas: Command, topic: str
     assert f"topic/{topic}-b" in offered(barnabas, "config", "get", "topic/")
     assert offered(barnabas, "produce", topic) == [f"{topic}-a", f"{topic}-b"]
     assert offered(barnabas, "produce", "t", topic) == []  # a file: the shell's own completion
+
+
+@pytest.mark.parametrize(
+    ("words", "candidates"),
+    [
+        (["serve", "--eph"], ["--ephemeral"]),
+        (["serve", "--log-level", "w"], ["warning"]),
+        (["serve", "-D", "log.retention.h"], ["log.retention.hours="]),
+        (["serve", "-Dlog.retention.h"], ["-Dlog.retention.hours="]),
+        (["up", "-D", "num.part"], ["num.partitions="]),
+        (["topic", "create", "t", "-c", "retention.m"], ["retention.ms="]),
+        (["topic", "alter", "t", "--reset", "retention.m"], ["retention.ms"]),
+        (["config", "set", "topic/t", "retention.m"], ["retention.ms="]),
+        (["config", "get", "broker/1", "num.part"], ["num.partitions"]),
+        (["config", "set", "brokers", "log.retention.h"], ["log.retention.hours="]),
+    ],
+)
+def test_options_of_serve_and_names_of_settings(call: Command, words: list[str], candidates: list[str]) -> None:
+    assert offered(call, *words) == candidates

@@ -34,6 +34,23 @@ def test_a_command_with_subcommands_lists_them(call: Command, name: str) -> None
     assert all(f"\n  {sub} " in out for sub in find([name, "--help"]).module.SUBCOMMANDS)
 
 
+@pytest.mark.parametrize("name", [name for name in COMMANDS if find([name, "--help"]).is_group])
+def test_a_command_with_subcommands_has_examples_of_them(call: Command, name: str) -> None:
+    assert f"\nexamples:\n  barnabas {name} " in call(name, "--help").out
+
+
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [(["topic", "ls"], "topic list"), (["group", "rm"], "group delete"), (["config", "ls"], "config list")],
+)
+def test_list_and_delete_have_the_names_that_shells_give_them(words: list[str], command: str) -> None:
+    assert find(words).command == command
+
+
+def test_only_what_there_is_has_another_name(call: Command) -> None:
+    assert "unknown command 'rm'" in call("config", "rm").err
+
+
 def test_a_subcommand_that_there_is_not_is_named(call: Command) -> None:
     expected = "barnabas topic: unknown command 'grow'; `barnabas topic --help` lists them\n"
     assert call("topic", "grow", "t") == (2, "", expected)
@@ -53,7 +70,7 @@ def test_without_a_subcommand_the_help_is_the_complaint(call: Command) -> None:
         (["topic", "list", "--jsno"], "there is no option --jsno; did you mean --json?"),
         (["topic", "list", "--partition=3"], "there is no option --partition"),
         (["consume", "t", "-y", "5"], "there is no option -y"),
-        (["group", "list", "readers"], "it takes no more arguments: readers"),
+        (["group", "list", "readers"], "unexpected argument: readers"),
     ],
 )
 def test_what_a_command_does_not_take_is_named(call: Command, words: list[str], complaint: str) -> None:
