@@ -393,7 +393,7 @@ class RecordsAdministrator:
         offset = random.randint(known.start_floor, max(known.start_floor, most))
         if random.random() < 0.8:
             offset = (known.start_floor + offset) // 2
-        known.start_ceiling = max(known.start_ceiling, offset)
+        known.deleting(offset)
         wanted = DeleteRecordsRequest.Topic.Partition(partition_index=index, offset=offset)
         topics = [DeleteRecordsRequest.Topic(name=self.topic.name, partitions=[wanted])]
         try:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 PORT = 9092
 CONTROLLER_PORT = 9093
 DATA_DIR = "/data"
+OTHER_DIR = "/other"
 _VOTERS_OWN = ("__cluster_metadata-0", "meta.properties")
 _BEGIN_MS = 1_800_000_000_000
 
@@ -58,12 +59,21 @@ class World:
         """The newest metadata that any broker has applied."""
         self.stopping = False
         """Whether clients are to come to their end, and no more faults to begin."""
+        self.committed: dict[tuple[str, int], int] = {}
+        """The largest high watermark that a partition ever had, by topic and index."""
+        self._latest_ms = 0
         self._producer_ids: dict[int, str] = {}
 
     @property
     def clustered(self) -> bool:
         """Say whether there are several brokers, so that what one loses another has."""
         return len(self.hosts) > 1
+
+    @property
+    def latest_ms(self) -> int:
+        """Return the largest time that the wall clock of a host ever said."""
+        self._latest_ms = max(self._latest_ms, *(host.now_ms() for host in self.hosts))
+        return self._latest_ms
 
     @property
     def newest_offset(self) -> int:
@@ -158,6 +168,9 @@ class Host:
         """All hosts of the cluster that this one is of, in the order of their node ids."""
         self.disk = SimulatedDisk(world.random(f"{name} disk"), world.schedule.trace, world.network)
         self.clock_offset_ms = 0
+        clock = world.random(f"{name} clock")
+        self.clock = (clock.choice((0.0, 1000.0, 1e6)), clock.choice((1.0, 1.0, 1.0001, 0.95, 1.05)))
+        """The monotonic clock: what it says at the beginning of time, and how much faster than time it runs."""
         self.loop: Loop | None = None
         self.broker: Broker | None = None
         self.start_group: StartGroup | None = None
@@ -182,10 +195,10 @@ class Host:
 
     @property
     def is_voter(self) -> bool:
-        return any(voter.node_id == self.node_id for voter in self.settings.voters)
+        return len(self.cluster) == 1 or any(voter.node_id == self.node_id for voter in self.settings.voters)
 
     def now_ms(self) -> int:
-        return _BEGIN_MS + int(self.world.schedule.now * 1000) + self.clock_offset_ms
+        return _BEGIN_MS + int(self.world.schedule.now * self.clock[1] * 1000) + self.clock_offset_ms
 
     # What happens to it
 
@@ -195,8 +208,12 @@ class Host:
         world.network.power_on(self.name)
         self.starts += 1
         self.faulty = False
-        self.loop = loop = world.schedule.loop(self.name)
-        loop.threads_s = world.random(f"{self.name} threads {self.starts}").choice(((1e-5, 1e-4), (1e-4, 5e-3)))
+        self.loop = self.disk.process = loop = world.schedule.loop(self.name)
+        threads = world.random(f"{self.name} threads {self.starts}")
+        loop.threads_s = threads.choice(((1e-5, 1e-4), (1e-4, 5e-3)))
+        loop.stepped_share = threads.choice((0.0, 0.2))
+        loop.origin_s, loop.rate = self.clock
+        loop.disk_waits_s = self.disk.take_waits_s
         loop.on_exception = self._failed
         random = world.random(f"{self.name} broker {self.starts}")
         self.broker = Broker(
@@ -235,10 +252,18 @@ class Host:
             self.disk.power_cut()
         self.state = "off"
 
-    def wipe(self) -> None:
-        """Let the data directory be empty, while no process runs; a voter keeps what it voted, and who it is."""
+    @property
+    def directories(self) -> list[str]:
+        return list(self.settings.log_dirs)
+
+    def wipe(self, directories: Sequence[str] = ()) -> None:
+        """Let data directories, all by default, be empty while no process runs.
+
+        A voter keeps what it voted, and who it is.
+        """
         self.lost = True
-        self.disk.wipe(DATA_DIR, _VOTERS_OWN if self.is_voter else ())
+        for directory in directories or self.directories:
+            self.disk.wipe(directory, _VOTERS_OWN if self.is_voter and directory == DATA_DIR else ())
 
     def pause(self) -> None:
         if self.loop is not None and self.state == "up":

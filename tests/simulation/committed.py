@@ -83,65 +83,57 @@ class Compacted(Committed):
         self._last: dict[bytes | None, int] = {}
 
     def advance(self, log: Log, begin: int, end: int, check: Check, name: str) -> None:
-        found = self._compare(log, begin, end, check, name)
+        found, read = self._compare(log, begin, end, check, name)
         for offset, kept in found.items():
             if offset >= self.end:
                 self._records[offset] = kept
                 self._last[kept.key] = offset
-        # A high watermark may lie within a batch, which is not read then.
-        self.end = max(self.end, 1 + max(found, default=-1))
-        self._check_missing(found, log, begin, end, check, name)
+        self.end = max(self.end, read.stop)
+        self._check_missing(found, read, log, check, name)
 
     def compacted(self, log: Log, check: Check, name: str) -> None:
         """Compare the whole of `log` below its high watermark, after a pass or a start."""
-        begin, end = log.log_start_offset, min(log.high_watermark, self.end)
-        self._check_missing(self._compare(log, begin, end, check, name), log, begin, end, check, name)
+        found, read = self._compare(log, log.log_start_offset, min(log.high_watermark, self.end), check, name)
+        self._check_missing(found, read, log, check, name)
 
     def lose(self, end: int) -> None:
         self._records = {offset: kept for offset, kept in self._records.items() if offset < end}
         self._last = {kept.key: offset for offset, kept in sorted(self._records.items())}
         self.end = min(self.end, end)
 
-    def _compare(self, log: Log, begin: int, end: int, check: Check, name: str) -> dict[int, _Kept]:
+    def _compare(self, log: Log, begin: int, end: int, check: Check, name: str) -> tuple[dict[int, _Kept], range]:
+        """Return the records of the batches from `begin` to `end`, and the offsets of these batches.
+
+        A high watermark may lie within a batch, which is not read then, but the next time.
+        """
         found: dict[int, _Kept] = {}
-        for offset, kept in records_of(log, begin, end):
-            check(Invariant.COMPACTED_KEEPS_OFFSETS, offset not in found, f"{name} has {offset} twice")
-            found[offset] = kept
-            if offset < self.end:
-                known = self._records.get(offset)
+        first = last = begin
+        for header, data in _headed(log, begin, end):
+            first, last = min(first, header.base_offset), header.next_offset
+            for record in iter_records(data):
+                offset = record.offset
+                content = crc32(repr((record.timestamp, record.value, record.headers)).encode())
+                kept = _Kept(record.key, record.value is not None, content)
+                check(Invariant.COMPACTED_KEEPS_OFFSETS, offset not in found, f"{name} has {offset} twice")
+                found[offset] = kept
+                known = self._records.get(offset) if offset < self.end else kept
                 check(
                     Invariant.COMPACTED_KEEPS_OFFSETS,
                     known == kept,
                     f"{name} has {kept} at {offset}, where {known} was committed",
                 )
-        return found
+        return found, range(first, last)
 
-    def _check_missing(
-        self,
-        found: dict[int, _Kept],
-        log: Log,
-        begin: int,
-        end: int,
-        check: Check,
-        name: str,
-    ) -> None:
+    def _check_missing(self, found: dict[int, _Kept], read: range, log: Log, check: Check, name: str) -> None:
         tombstones_go = log.config.delete_retention_ms < _LONG_MS
-        for offset in range(max(begin, log.log_start_offset), end):
+        for offset in read:
             kept = self._records.get(offset)
-            if kept is None or offset in found:
+            if kept is None or offset in found or offset < log.log_start_offset:
                 continue
             superseded = self._last[kept.key] > offset or (tombstones_go and not kept.has_value)
             check(
                 Invariant.COMPACTED_KEEPS_LAST, superseded, f"{name} has lost {offset}, the last record of {kept.key!r}"
             )
-
-
-def records_of(log: Log, begin: int, end: int) -> Iterator[tuple[int, _Kept]]:
-    """Yield the offset and content of each record of the batches of a log from an offset to another."""
-    for _, data in _headed(log, begin, end):
-        for record in iter_records(data):
-            content = crc32(repr((record.timestamp, record.value, record.headers)).encode())
-            yield record.offset, _Kept(record.key, record.value is not None, content)
 
 
 def batches_of(log: Log, begin: int, end: int) -> list[Batch]:

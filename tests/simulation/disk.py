@@ -1,8 +1,9 @@
 """A machine's disk: what is synced lasts, what is not may be lost, torn or out of order, and any call may fail.
 
 It is the disk in memory of the power cuts' tests (`tests.crash`): a process that dies leaves every byte that it wrote,
-a `power_cut` what `Platter` makes of the bytes since the last syncs. Besides, calls fail as they are told to, reads may
-have to wait for the device, and bytes may leave through a socket's descriptor as the kernel's sendfile lets them.
+a `power_cut` what `Platter` makes of the bytes since the last syncs, be it between two changes of one callback.
+Besides, calls fail as they are told to, reads may have to wait for the device, syncs take long, a directory fails while
+another works, and bytes may leave through a socket's descriptor as the kernel's sendfile lets them.
 """
 
 from __future__ import annotations
@@ -10,15 +11,16 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from random import Random
 from zlib import crc32
 
-from tests.crash.memory_disk import Effect, MemoryDisk, MemoryFile, Synced, Write
+from tests.crash.memory_disk import Effect, FileNode, MemoryDisk, MemoryFile, Synced, Write
 from tests.crash.power_cut import Platter
-from tests.simulation.loop import Trace
+from tests.simulation.loop import Ended, Loop, Trace, Worker
 from tests.simulation.network import Network
 
+_CHANGES = frozenset({"create", "pwrite", "make_dir", "rename", "remove", "truncate", "sync", "sync_dir"})
 _NEEDS_SPACE = frozenset({"create", "pwrite", "make_dir", "rename"})
 
 
@@ -54,6 +56,14 @@ class SimulatedDisk(MemoryDisk):
         self.full = False
         self.failures = 0
         self._told_after: tuple[int, asyncio.Future[None]] | None = None
+        self._interrupted: tuple[int, Callable[[], None]] | None = None
+        self.process: Loop | None = None
+        """The loop of the process that uses it."""
+        self.slow_sync_s = 0.0
+        """How long a sync takes, as a rule."""
+        self.broken = ""
+        """The directory in which every call fails."""
+        self._waited_s = 0.0
         self.observed = False
         """Whether it is only being looked at, which never fails."""
         self.trace = _Follower(self)  # type: ignore[assignment]
@@ -72,17 +82,43 @@ class SimulatedDisk(MemoryDisk):
         self._failing[kind] = (after, code)
 
     def mend(self) -> None:
-        """Let everything succeed."""
+        """Let everything succeed, and at once."""
         self._failing.clear()
         self.full = False
+        self.broken = ""
+        self.slow_sync_s = 0.0
+        self._interrupted = None
 
     def tell_after(self, count: int, told: asyncio.Future[None]) -> None:
         """Let it be known as soon as so many more writes, syncs and changes of directories have come."""
         self._told_after = count, told
 
+    def interrupt(self, count: int, interruption: Callable[[], None]) -> None:
+        """Call `interruption` before the change after the next `count`; what ends the process ends the call there."""
+        self._interrupted = count, interruption
+
+    def take_waits_s(self) -> float:
+        """Return how long syncs have taken since this was called last."""
+        waited_s, self._waited_s = self._waited_s, 0.0
+        return waited_s
+
     def before(self, kind: str, path: str) -> None:
         if self.observed:
             return
+        Worker.yield_point()
+        if self._interrupted is not None and kind in _CHANGES:
+            left, interruption = self._interrupted
+            self._interrupted = (left - 1, interruption) if left else None
+            if not left:
+                interruption()
+        process = self.process
+        if process is not None and process.dead and (Worker.is_here() or process.is_running()):
+            raise Ended
+        if self.slow_sync_s and kind in ("sync", "sync_dir"):
+            self._waited_s += self._random.expovariate(1 / self.slow_sync_s)
+        if self.broken and (path == self.broken or path.startswith(self.broken + "/")):
+            self.failures += 1
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
         if self.full and kind in _NEEDS_SPACE:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
         if kind in self._failing:
@@ -105,6 +141,13 @@ class SimulatedDisk(MemoryDisk):
         """Be as a power cut leaves it."""
         self.root = self._platter.cut(self._random).root
         self._platter = Platter(self)
+
+    def rot(self, path: str, at: int) -> None:
+        """Let a byte of a file at rest be another."""
+        node = self._find(path)
+        if isinstance(node, FileNode) and node.data:
+            self.write(node, bytes([node.data[at % len(node.data)] ^ 0x55]), at % len(node.data))
+            self.did(Synced(node))
 
     def wipe(self, path: str, kept: Collection[str]) -> None:
         """Have nothing in a directory but the names that are `kept`; nobody runs that could have it open."""

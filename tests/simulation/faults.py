@@ -9,6 +9,7 @@ from typing import Any
 
 from controller.partition_change import tracks_eligible
 from tests.simulation.cluster import Host, World
+from tests.simulation.violation import Invariant
 
 _LARGEST_JUMP_MS = 20 * 60 * 1000
 
@@ -26,15 +27,19 @@ class Faults:
             (self._cut_power, 4),
             (self._stop, 1),
             (self._pause, 2),
-            (self._jump, 1),
+            (self._jump, 2),
             (self._fail_disk, 2),
             (self._fill_disk, 2),
+            (self._cut_between_operations, 3),
+            (self._kill_between_operations, 1),
+            (self._slow_syncs, 2),
             (self._partition, 4),
             (self._reset, 4),
             (self._slow, 2),
             *(
                 (
                     (self._wipe, 2),
+                    (self._fail_directory, 3),
                     (self._isolate, 3),
                     (self._slow_down, 2),
                     (self._cut_power_amid_writes, 4),
@@ -45,7 +50,7 @@ class Faults:
                 else ()
             ),
         )
-        self._harmless = (self._jump, self._reset, self._slow)
+        self._harmless = (self._jump, self._reset, self._slow, self._slow_syncs)
         self._struck: set[str] = set()
 
     async def run(self) -> None:
@@ -127,7 +132,7 @@ class Faults:
     async def _wipe(self, host: Host) -> None:
         host.crash()
         if self._may_crash(host, lose=True):
-            host.wipe()
+            host.wipe(self._random.choice(((), (), host.directories[-1:])))
             self._world.count("wiped disks")
 
     async def _cut_power_amid_writes(self, host: Host) -> None:
@@ -137,6 +142,59 @@ class Faults:
         await asyncio.wait([written], timeout=1.0)
         if host.starts == starts and self._may_crash(host):
             await self._cut_power(host)
+
+    async def _cut_between_operations(self, host: Host) -> None:
+        """Cut the power between two disk operations of one callback, or of one thread's call."""
+        await self._crash_between_operations(host, power=self._may_crash(host, lose=True))
+
+    async def _kill_between_operations(self, host: Host) -> None:
+        await self._crash_between_operations(host, power=False)
+
+    async def _crash_between_operations(self, host: Host, *, power: bool) -> None:
+        starts, crashed = host.starts, asyncio.get_running_loop().create_future()
+
+        def crash() -> None:
+            if host.starts == starts and host.state in ("up", "starting") and self._may_crash(host, lose=power):
+                self._world.count("crashes between two operations")
+                host.crash(power=power)
+            if not crashed.done():
+                crashed.set_result(None)
+
+        host.disk.interrupt(self._random.choice((0, 1, 2, 3, 5, 8, 13, 40)), crash)
+        await asyncio.wait([crashed], timeout=1.0)
+        host.disk.interrupt(0, lambda: None)
+
+    async def _slow_syncs(self, host: Host) -> None:
+        """Let each sync take long, as a disk does that is about to fail."""
+        host.disk.slow_sync_s = self._random.choice((0.02, 0.5, 2.0))
+        await self._while_s(1.0)
+        host.disk.slow_sync_s = 0.0
+
+    async def _fail_directory(self, host: Host) -> None:
+        """Let everything fail in one of several data directories, and have an empty one there for the next start.
+
+        The broker goes on with the others (KIP-112).
+        """
+        if len(host.directories) < 2 or host.state != "up" or not self._may_crash(host, lose=True):
+            return
+        host.faulty = True
+        starts = host.starts
+        host.disk.broken = self._random.choice(host.directories[1:])
+        await self._while_s(2.0)
+        if host.starts == starts and host.broker is not None and host.broker.logs.directories[1].failure is not None:
+            self._world.count("failed directories")
+            self._world.check(
+                Invariant.OTHER_DIRECTORIES_SERVE,
+                host.state in ("up", "paused"),
+                f"{host.name} has ended because {host.disk.broken} failed",
+            )
+        replaced, host.disk.broken = host.disk.broken, ""
+        host.crash()
+        for _ in range(50):
+            if self._may_crash(host, lose=True):
+                host.wipe((replaced,))
+                return
+            await asyncio.sleep(0.1)
 
     async def _come_back_apart(self, host: Host) -> None:
         """Crash, and come back without reaching one of the others for a while."""
@@ -176,6 +234,7 @@ class Faults:
         host.resume()
 
     async def _jump(self, host: Host) -> None:
+        _ = self._world.latest_ms  # what it says now counts on
         host.clock_offset_ms = self._random.randint(-_LARGEST_JUMP_MS, _LARGEST_JUMP_MS)
 
     async def _fail_disk(self, host: Host) -> None:

@@ -53,8 +53,11 @@ class Committer:
     async def run(self) -> None:
         while not self.client.world.stopping:
             index = self.client.random.randrange(self.topic.partitions)
-            if self.client.random.random() < 0.6:
+            chance = self.client.random.random()
+            if chance < 0.6:
                 await self.commit(index)
+            elif chance < 0.64:
+                await self.delete()
             else:
                 await self.read(index)
             await self.client.pause(0.1)
@@ -93,16 +96,45 @@ class Committer:
         self.client.world.count("commits")
         return True
 
+    async def delete(self) -> None:
+        """Delete the group, with all that it has committed."""
+        known = [self.history.commit(self.group, self.topic.name, index) for index in range(self.topic.partitions)]
+        cuts = self.client.world.power_cuts
+        try:
+            address = await self.client.coordinator(self.group)
+            answer = await self.client.call(address, ApiKey.DELETE_GROUPS, 2, groups_names=[self.group])
+        except Lost:
+            for one in known:
+                one.unsure = True
+            self.client.forget()
+            return
+        [result] = answer.results
+        code = ErrorCode(result.error_code)
+        expected = code in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND)
+        for one in known:
+            one.unsure = one.unsure or not expected
+            if code is ErrorCode.NONE:
+                one.delete()
+                if not self.history.always and cuts != self.client.world.power_cuts:
+                    one.deleted = -1
+        self.client.world.count("deletions of groups", code is ErrorCode.NONE)
+        waited_out = is_waited_out(self.client.world, code)
+        self.client.world.check(
+            Invariant.GROUP_ANSWERS, expected or waited_out, f"{self.client.name} got {code.name} for DeleteGroups"
+        )
+        if not expected:
+            self.client.forget()
+
     async def read(self, index: int) -> bool:
         known = self.history.commit(self.group, self.topic.name, index)
-        floor = known.floor
+        floor, deleted = known.floor, known.deleted
         wanted = OffsetFetchRequest.Group.Topic(name=self.topic.name, partition_indexes=[index])
         groups = [OffsetFetchRequest.Group(group_id=self.group, topics=[wanted])]
         offsets = partition_for(self.group, self.client.world.hosts[0].settings["offsets.topic.num.partitions"])
         try:
             address = await self.client.coordinator(self.group)
             if self.client.world.clustered and self.client.world.leader_epoch(address, CONSUMER_OFFSETS, offsets) < 0:
-                floor = -1  # a coordinator that does not know yet that another took over tells what it knows
+                floor = deleted = -1  # a coordinator that does not know yet that another took over tells what it knows
             answer = await self.client.call(address, ApiKey.OFFSET_FETCH, 8, groups=groups)
         except Lost:
             self.client.forget()
@@ -118,7 +150,7 @@ class Committer:
             return False
         [one] = group.topics[0].partitions
         if one.error_code == ErrorCode.NONE:
-            known.read(one.committed_offset, floor)
+            known.read(one.committed_offset, floor, deleted)
         return True
 
 

@@ -76,7 +76,7 @@ class History:
                 partition.lose(always=self.always)
         if not self.always:
             for commit in self.commits.values():
-                commit.floor = -1
+                commit.floor = commit.deleted = -1
             self.groups = {group: GroupHistory(self.world, group, begun_anew=True) for group in self.groups}
 
 
@@ -101,8 +101,24 @@ class PartitionHistory:
         self.durable_end = 0
         """The offset below which everything has been synced."""
         self.start_floor = 0
-        self.start_ceiling = 0
+        self.retention_ms: int | None = None
+        """The age beyond which records may go."""
+        self._deleted_to = 0
+        self._oldest_ms = 2**63
         self._offsets: dict[Content, int] = {}
+
+    @property
+    def start_ceiling(self) -> int:
+        """Return the largest offset at which the log may start: by DeleteRecords, or because all before is too old."""
+        latest_ms, retention_ms = self._history.world.latest_ms, self.retention_ms
+        if retention_ms is None or self._oldest_ms + retention_ms >= latest_ms:
+            return self._deleted_to
+        lasting = (at for at, content in self.records.items() if content.timestamp_ms + retention_ms >= latest_ms)
+        return max(self._deleted_to, min(lasting, default=2**62))
+
+    def deleting(self, offset: int) -> None:
+        """Note that records before `offset` are asked to be deleted."""
+        self._deleted_to = max(self._deleted_to, offset)
 
     def acknowledged(self, offset: int, content: Content, *, firm: bool) -> None:
         self._place(offset, content, "was acknowledged")
@@ -142,6 +158,7 @@ class PartitionHistory:
                 f"{self._name}: {content} {how} at {offset}, and is at {at} too",
             )
         self.records[offset] = content
+        self._oldest_ms = min(self._oldest_ms, content.timestamp_ms)
 
     def lose(self, *, always: bool) -> None:
         self.start_floor = 0  # deletions last when the process dies, and are not synced
@@ -183,12 +200,25 @@ class CommitHistory:
         self._name = name
         self.floor = -1
         self.ceiling = -1
+        self.deleted = -1
+        """The last that was gone when the group was deleted."""
+        self.unsure = False
+        """Whether the group may be deleted at any time: no answer came to that."""
         self.lost: set[int] = set()
         """Those of which no answer came: they may come to be stored at any time, even after later ones."""
 
-    def read(self, offset: int, floor: int) -> None:
-        """Take what a fetch answered, when `floor` had been acknowledged before it was sent."""
-        floor = min(floor, self.floor)  # lost meanwhile, as far as that is allowed
+    def delete(self) -> None:
+        """Note that the group was deleted, with all that was committed."""
+        self.deleted, self.floor = self.ceiling, -1
+
+    def read(self, offset: int, floor: int, deleted: int) -> None:
+        """Take what a fetch answered, when `floor` was committed, and all up to `deleted` gone, before it was sent."""
+        self._check(
+            Invariant.OFFSETS_STAY,
+            offset < 0 or offset > min(deleted, self.deleted) or offset in self.lost,
+            f"{self._name} is committed up to {offset}, and was deleted up to {deleted}",
+        )
+        floor = -1 if self.unsure else min(floor, self.floor)  # lost meanwhile, as far as that is allowed
         self._check(
             Invariant.OFFSETS_STAY,
             floor <= offset <= self.ceiling or offset in self.lost,

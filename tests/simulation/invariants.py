@@ -38,13 +38,15 @@ class Seen:
         "leader_epoch",
         "log_end",
         "log_start",
+        "partition",
         "partition_epoch",
         "recovery_point",
         "starts",
     )
 
-    def __init__(self, starts: int) -> None:
+    def __init__(self, starts: int, partition: Partition) -> None:
         self.starts = starts
+        self.partition = partition
         self.known = False
         self.high_watermark = self.log_start = self.log_end = 0
         self.leader_epoch = self.partition_epoch = self.recovery_point = -1
@@ -85,8 +87,8 @@ class Invariants:
         log = partition.log
         key = (host.name, partition.topic_id, partition.index)
         seen = self._seen.get(key)
-        if seen is None or seen.starts != host.starts:
-            seen = self._seen[key] = Seen(host.starts)
+        if seen is None or seen.starts != host.starts or seen.partition is not partition:
+            seen = self._seen[key] = Seen(host.starts, partition)  # one that was taken away and came back begins anew
         high_watermark = log.high_watermark
         if (
             high_watermark == seen.high_watermark
@@ -123,8 +125,12 @@ class Invariants:
         self._synced[key] = max(self._synced.get(key, 0), log.recovery_point + rolled)
         if partition.is_leader:
             self._check_leader(host, partition, name, high_watermark > seen.high_watermark)
-        elif log.log_end_offset < seen.log_end:
+        if log.log_end_offset < seen.log_end:
+            self._check_producers(partition, name)
+        if not partition.is_leader and log.log_end_offset < seen.log_end:
             self._check_cut(host, partition, name)
+        place = (partition.topic, partition.index)
+        self._world.committed[place] = max(self._world.committed.get(place, 0), high_watermark)
         if not log.offline:
             host.disk.observed = True
             if high_watermark > seen.high_watermark:
@@ -142,6 +148,18 @@ class Invariants:
         known = self._history.partitions.get((partition.topic, partition.index))
         if known is not None and len(host.cluster) == 1:
             known.durable_end = max(known.durable_end, log.recovery_point)
+
+    def _check_producers(self, partition: Partition, name: str) -> None:
+        """A log that was truncated knows of no producer's batch that went."""
+        log = partition.log
+        self._world.count("truncations")
+        for producer_id, entry in log.producers.producers.items():
+            last = entry.batches[-1].last_offset if entry.batches else -1
+            self._world.check(
+                Invariant.PRODUCERS_ARE_TRUNCATED,
+                last < log.log_end_offset,
+                f"{name} ends at {log.log_end_offset}, and knows of a batch up to {last} of producer {producer_id}",
+            )
 
     def _in_sync(self, host: Host, partition: Partition) -> bool:
         """Say whether the controller has this very process of a broker in sync."""

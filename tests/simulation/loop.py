@@ -3,8 +3,10 @@
 Theory of operation. A `Schedule` knows the time, the timers of all loops and which loops have callbacks ready. One of
 these, of the seed's choice, has its turn: everything that was ready when the turn began runs, in order, as asyncio
 promises. What no event loop promises is the seed's to choose: whose turn it is, which of two timers due at the same
-time comes first, how long a thread takes. Each callback takes `_EVENT_S`; where none is ready, time jumps to the next
-timer. So hours pass in seconds, nothing waits, and the same seed does the same again.
+time comes first, how long a thread takes, and what happens in the loop between two disk operations of a thread. Each
+loop has a monotonic clock of its own, which may run slower or faster than time. Each callback takes `_EVENT_S`, and as
+long as the disk keeps it waiting; where none is ready, time jumps to the next timer. So hours pass in seconds, nothing
+waits, and the same seed does the same again.
 
     die       what is ready, and every timer, thread and task of the loop is gone at once, as after kill -9
     pause     nothing of the loop happens until it is resumed, as after SIGSTOP; timers are late then
@@ -22,11 +24,13 @@ from asyncio import events as asyncio_events
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context, copy_context
+from functools import partial
 from hashlib import blake2b
 from heapq import heappop, heappush
 from inspect import CORO_CREATED, getcoroutinelocals, getcoroutinestate, iscoroutine
 from random import Random
 from struct import Struct
+from threading import Semaphore, Thread, current_thread, local
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tests.simulation.violation import Invariant, Violation
@@ -72,6 +76,8 @@ class Schedule:
         self.after_event: Callable[[Loop], None] = lambda loop: None
         self.network: Network | None = None
         self.loops: list[Loop] = []
+        self.keeper: Loop | None = None
+        """The loop whose timers end what keeps others waiting."""
         self._timers: list[tuple[float, float, int, asyncio.TimerHandle, Loop]] = []
         self._timer_number = 0
         self._runnable: list[Loop] = []
@@ -92,14 +98,15 @@ class Schedule:
 
     def add_timer(self, handle: asyncio.TimerHandle, loop: Loop) -> None:
         self._timer_number += 1
-        heappush(self._timers, (handle.when(), self.random.random(), self._timer_number, handle, loop))
+        due_s = (handle.when() - loop.origin_s) / loop.rate
+        heappush(self._timers, (due_s, self.random.random(), self._timer_number, handle, loop))
 
     def add_runnable(self, loop: Loop) -> None:
         self._runnable.append(loop)
 
     def remove_runnable(self, loop: Loop) -> None:
-        if loop in self._runnable:
-            self._runnable.remove(loop)
+        """Let `loop` have no turn, however often it is in the list."""
+        self._runnable[:] = [other for other in self._runnable if other is not loop]
 
     def _turn(self) -> None:
         timers, runnable = self._timers, self._runnable
@@ -134,6 +141,8 @@ class Schedule:
                 note(_EVENT.pack(self.now, index))
                 handle._run()
                 after_event(loop)
+                if (waits_s := loop.disk_waits_s()) > 0:
+                    loop.stall(waits_s)
                 if self.events >= self.most_events:
                     raise Exhausted(Invariant.PROGRESS, f"{self.events} events have passed at {self.now:.6f} s")
         finally:
@@ -149,11 +158,19 @@ class Loop(asyncio.AbstractEventLoop):
         self.index = index
         self.ready: deque[asyncio.Handle] = deque()
         self.dead = False
-        self.paused = False
+        self._stopped, self._stalls = False, 0
         self.on_exception: Callable[[dict[str, Any]], None] | None = None
         self._buried: list[asyncio.Task[Any]] = []
+        self.disk_waits_s: Callable[[], float] = lambda: 0.0
+        """Return how long the disk has kept waiting what was called since the last time."""
         self.threads_s = (1e-5, 1e-3)
         """The shortest and the usual time that a thread takes to begin, and again until it is heard of."""
+        self.stepped_share = 0.0
+        """The share of the threads' calls whose disk operations interleave with what the loop does."""
+        self.origin_s, self.rate = 0.0, 1.0
+        """The monotonic clock: what it says at the beginning of time, and how much faster than time it runs."""
+        self._workers: set[Worker] = set()
+        self._worker_number = 0
 
     def __repr__(self) -> str:
         return f"<Loop {self.index} of {self.host}>"
@@ -164,6 +181,8 @@ class Loop(asyncio.AbstractEventLoop):
         """Let nothing of this process happen any more."""
         self.dead = True
         self.ready.clear()
+        for worker in sorted(self._workers, key=lambda worker: worker.number):
+            worker.end()
         self.schedule.remove_runnable(self)
         # They are kept, for as long as this is: what is collected runs the rest of its `finally`.
         self._buried = list(asyncio.all_tasks(self))
@@ -175,15 +194,35 @@ class Loop(asyncio.AbstractEventLoop):
 
     def pause(self) -> None:
         """Let nothing of this process happen until `resume`."""
-        self.paused = True
+        self._stopped = True
         self.schedule.remove_runnable(self)
 
     def resume(self) -> None:
         """Go on."""
-        if self.paused and not self.dead:
-            self.paused = False
-            if self.ready:
-                self.schedule.add_runnable(self)
+        if self._stopped:
+            self._stopped = False
+            self._go_on()
+
+    @property
+    def paused(self) -> bool:
+        """Return whether nothing happens now."""
+        return self._stopped or self._stalls > 0
+
+    def stall(self, wait_s: float) -> None:
+        """Let nothing of this process happen for `wait_s`: a call in it waits for the disk."""
+        keeper = self.schedule.keeper
+        if not self.dead and keeper is not None:
+            self._stalls += 1
+            self.schedule.remove_runnable(self)
+            keeper.call_later(wait_s, self._end_stall)
+
+    def _end_stall(self) -> None:
+        self._stalls -= 1
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self.ready and not (self.paused or self.dead):
+            self.schedule.add_runnable(self)
 
     @property
     def tasks(self) -> list[asyncio.Task[Any]]:
@@ -201,7 +240,7 @@ class Loop(asyncio.AbstractEventLoop):
     # What asyncio asks of a loop
 
     def time(self) -> float:
-        return self.schedule.now
+        return self.origin_s + self.schedule.now * self.rate
 
     def is_running(self) -> bool:
         return asyncio_events._get_running_loop() is self
@@ -222,7 +261,7 @@ class Loop(asyncio.AbstractEventLoop):
     def call_later(  # type: ignore[override]
         self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        return self.call_at(self.schedule.now + delay, callback, *args, context=context)
+        return self.call_at(self.time() + delay, callback, *args, context=context)
 
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
@@ -252,11 +291,28 @@ class Loop(asyncio.AbstractEventLoop):
         return shortest + self.schedule.random.expovariate(1 / usual)
 
     def _work(self, future: asyncio.Future[Any], func: Callable[..., Any], args: tuple[Any, ...]) -> None:
+        if self.stepped_share and self.schedule.random.random() < self.stepped_share:
+            self._worker_number += 1
+            self._step(Worker(partial(func, *args), self._worker_number), future)
+            return
         try:
             result, error = func(*args), None
         except Exception as raised:
             result, error = None, raised
-        self.call_later(self._thread_s(), _settle, future, result, error)
+        self.call_later(self._thread_s() + self.disk_waits_s(), _settle, future, result, error)
+
+    def _step(self, worker: Worker, future: asyncio.Future[Any]) -> None:
+        """Let a thread go on up to its next disk operation, or to its end."""
+        self._workers.add(worker)
+        ended = worker.step()
+        if self.dead:
+            return
+        wait_s = self._thread_s() + self.disk_waits_s()
+        if ended:
+            self._workers.discard(worker)
+            self.call_later(wait_s, _settle, future, worker.result, worker.error)
+        else:
+            self.call_later(wait_s, self._step, worker, future)
 
     def set_exception_handler(self, handler: Any) -> None:
         raise NotImplementedError("whoever made the loop sets on_exception")
@@ -282,6 +338,68 @@ class Loop(asyncio.AbstractEventLoop):
         if self.schedule.network is None:
             raise OSError("no network")
         return self.schedule.network
+
+
+class Ended(BaseException):
+    """The process has died: raised in what was running, which has no effect any more."""
+
+
+class Worker:
+    """A thread of a process that runs only while the schedule waits for it, from one disk operation to the next."""
+
+    _here = local()
+
+    def __init__(self, function: Callable[[], Any], number: int) -> None:
+        self.number = number
+        self.result: Any = None
+        self.error: Exception | None = None
+        self._function = function
+        self._go_on, self._paused = Semaphore(0), Semaphore(0)
+        self._done = self._killed = False
+        self._thread: Thread | None = None
+
+    @classmethod
+    def yield_point(cls) -> None:
+        """Let the schedule go on before a disk operation; `Ended` if the process died meanwhile. Nothing elsewhere."""
+        worker: Worker | None = getattr(cls._here, "worker", None)
+        if worker is not None:
+            if not worker._killed:
+                worker._paused.release()
+                worker._go_on.acquire()
+            if worker._killed:
+                raise Ended
+
+    @classmethod
+    def is_here(cls) -> bool:
+        """Return whether the caller is in such a thread."""
+        return getattr(cls._here, "worker", None) is not None
+
+    def step(self) -> bool:
+        """Go on up to the next disk operation; return whether the function has ended."""
+        if self._thread is None:
+            self._thread = Thread(target=self._run, daemon=True)
+            self._thread.start()
+        else:
+            self._go_on.release()
+        self._paused.acquire()
+        return self._done
+
+    def end(self) -> None:
+        """Let the function have no further effect, and the thread end."""
+        self._killed = True
+        if self._thread is not None and self._thread is not current_thread() and not self._done:
+            self.step()
+
+    def _run(self) -> None:
+        self._here.worker = self
+        try:
+            self.result = self._function()
+        except Ended:
+            self.result = None
+        except Exception as error:
+            self.error = error
+        self._done = True
+        self._paused.release()
 
 
 def _settle(future: asyncio.Future[Any], result: Any, error: Exception | None) -> None:

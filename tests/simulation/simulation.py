@@ -20,20 +20,24 @@ from tests.simulation.administration import (
     keep_eligible_replicas,
     set_config,
 )
+from tests.simulation.availability import lagging_follower_leaves
 from tests.simulation.client import Client
-from tests.simulation.cluster import Host, World, cluster_settings, logs_watched
+from tests.simulation.cluster import DATA_DIR, OTHER_DIR, Host, World, cluster_settings, logs_watched
 from tests.simulation.convergence import difference
 from tests.simulation.faults import Faults
 from tests.simulation.groups import Committer, Member
 from tests.simulation.history import History
 from tests.simulation.invariants import Invariants
+from tests.simulation.lookups import Lookup
 from tests.simulation.loop import Loop, Schedule, Trace
 from tests.simulation.network import Network
 from tests.simulation.producers import Producer
-from tests.simulation.violation import Invariant, Violation
+from tests.simulation.rearrangement import Rearranger
+from tests.simulation.violation import EVERYWHERE, IN_CLUSTERS, Invariant, Violation
 from tests.simulation.workload import Consumer, Topic, within
 
 _HEALED_S = 90.0
+_RETENTION_MS = 300_000
 _EVENTS_TO_END = 100_000
 
 
@@ -80,12 +84,15 @@ class Simulation:
             "metadata.log.segment.bytes": random.choice((8 * 1024 * 1024, 1 << 30)),
             "socket.request.max.bytes": 1 << 20,
             "connections.max.idle.ms": random.choice((5_000, 600_000)),
+            "log.retention.check.interval.ms": 500,
             "offsets.retention.check.interval.ms": 5_000,
             "log.segment.delete.delay.ms": random.choice((500, 60_000)),
             "log.cleaner.backoff.ms": random.choice((100, 2_000)),
             "log.cleaner.min.cleanable.ratio": random.choice((0.01, 0.3)),
             "log.cleaner.delete.retention.ms": random.choice((0, 500, 86_400_000)),
         }
+        if random.random() < 0.5:
+            chosen["log.dirs"] = f"{DATA_DIR},{OTHER_DIR}"
         controllers = 0
         if brokers > 1:
             brokers, controllers = random.choice(((brokers, 0), (brokers, 0), (brokers, 3), (brokers, 3), (5, 0)))
@@ -110,7 +117,7 @@ class Simulation:
             host.before_power_cut = self._before_power_cut
         self._random = random
         self._clients: list[Loop] = []
-        self._fate = schedule.loop("fate")
+        self._fate = schedule.keeper = schedule.loop("fate")
         schedule.after_event = self._after_event
         self.topics: list[Topic] = []
 
@@ -139,6 +146,8 @@ class Simulation:
                 error = world.found or raised
             for loop in schedule.loops:
                 loop.die()
+        if error is None and (missing := unchecked(world)):
+            error = Violation(Invariant.EVERY_CHECK_RAN, f"never checked: {', '.join(missing)}")
         world.count("checks", self.invariants.checks)
         return Outcome(world.seed, schedule.events, schedule.now, schedule.trace.digest, world.counts, error)
 
@@ -205,8 +214,15 @@ class Simulation:
         members = [Member(self._client(f"member{number}"), history, self.topics[0], "members") for number in range(2)]
         administrators = [TopicAdministrator(self._client("admin"), replicas)]
         deleters = [RecordsAdministrator(self._client("deleter"), history, random.choice(steady))]
-        actors = (*producers, *consumers, *committers, *members, *administrators, *deleters)
-        working = [self._begin(actor.client, actor) for actor in actors]  # type: ignore[attr-defined]  # of a type that is known here
+        for index in range(steady[1].partitions):
+            history.partition(steady[1].name, index).retention_ms = _RETENTION_MS
+        movers = []
+        if world.clustered:
+            brokers = [host.node_id for host in world.hosts if host.settings.is_broker]
+            movers.append(Rearranger(self._client("mover"), self.topics, brokers))
+        lookup = Lookup(self._client("lookup"), history, self.topics)
+        actors = (lookup, *producers, *consumers, *committers, *members, *administrators, *deleters, *movers)
+        working = [self._begin(actor.client, actor) for actor in actors]  # type: ignore[attr-defined]
         usual_pause_s = random.choice((0.2, 0.5, 1.5) if world.clustered else (0.3, 1.0, 3.0))
         faults = Faults(world, ("c1", "c2"), usual_pause_s)
         await faults.run()
@@ -214,6 +230,9 @@ class Simulation:
         await within(world, _HEALED_S, "the clients end what they began", *working)
         await within(world, _HEALED_S, "a last round", self._last_round(producers, committers))
         await self._converge()
+        if world.clustered:
+            await lagging_follower_leaves(world, producers[0])
+            await self._converge()
         await within(world, _HEALED_S, "a topic is made", administrators[0].serve_at_once())
         await self._verify()
         await within(world, _HEALED_S, "the brokers stop and start", self._restart(faults))
@@ -268,6 +287,12 @@ class Simulation:
                 await asyncio.sleep(0.1)
 
 
+def unchecked(world: World) -> list[str]:
+    """Return the invariants that a run of any length has to check, and this one has not."""
+    expected = EVERYWHERE | IN_CLUSTERS if world.clustered else EVERYWHERE
+    return sorted(one.name for one in expected if not world.checked[one])
+
+
 def _topic(random: Random, name: str) -> tuple[int, dict[str, str]]:
     """Return how many partitions a topic has, and its settings."""
     if name == "compacted":
@@ -277,4 +302,7 @@ def _topic(random: Random, name: str) -> tuple[int, dict[str, str]]:
             "min.compaction.lag.ms": str(random.choice((0, 0, 500))),
         }
         return random.randint(1, 2), config
-    return random.randint(1, 3), {"internal.segment.bytes": str(random.choice((8_000, 30_000, 1 << 20)))}
+    config = {"internal.segment.bytes": str(random.choice((8_000, 30_000, 1 << 20)))}
+    if name == "steady1":
+        config["retention.ms"] = str(_RETENTION_MS)
+    return random.randint(1, 3), config

@@ -51,6 +51,9 @@ class Invariant(Enum):
     RECORDS_STAY = "acknowledged and read records stay where they are, unchanged"
     RECORDS_ARE_UNIQUE = "an idempotent producer's record is in the log once"
     RECORDS_ARE_IN_ORDER = "an idempotent producer's records are in the order in which it sent them"
+    LATEST_IS_COMMITTED = "ListOffsets(latest) is not above the high watermark"
+    TIMES_ARE_FOUND = "ListOffsets finds the first record of a time, and one with the largest timestamp"
+    EPOCHS_END = "OffsetForLeaderEpoch returns where the records of an epoch end"
     LATEST_IS_NOT_BEHIND = "ListOffsets(latest) is not below an offset that was acknowledged or read"
     DELETED_RECORDS_STAY_DELETED = "the log start is between the last and the largest deletion of records"
     DELETE_RECORDS_ANSWERS = "DeleteRecords returns expected errors only"
@@ -80,8 +83,50 @@ class Invariant(Enum):
     STOPS_IN_ORDER = "a broker stops in order, and leaves no task"
     CLIENTS_END = "no client fails"
     PROGRESS = "everything goes on once nothing is broken any more"
+    OTHER_DIRECTORIES_SERVE = "a broker goes on with its other directories where one fails"
+    ACKS_ALL_GOES_ON = "acks=all goes on without a follower that does not reach its leader"
+    PRODUCERS_ARE_TRUNCATED = "the producers of a log are those of its records"
+    EVERY_CHECK_RAN = "every check ran that the scenario has work for"
     REPLICAS_CONVERGE = "in the end all nodes have the same metadata, and all replicas the same bytes"
 
 
 class Violation(Finding):
     """A promise that was not kept."""
+
+
+EVERYWHERE = frozenset(
+    {
+        Invariant.OFFSETS_ARE_ORDERED,
+        Invariant.HIGH_WATERMARK_RISES,
+        Invariant.EPOCHS_RISE,
+        Invariant.ONE_LEADER,
+        Invariant.ONE_QUORUM_LEADER,
+        Invariant.METADATA_ON_A_MAJORITY,
+        Invariant.METADATA_RISES,
+        Invariant.VOTES_ARE_KEPT,
+        Invariant.RESPONSES_ARE_ORDERED,
+        Invariant.PRODUCER_IDS_ARE_UNIQUE,
+        Invariant.FETCHED_HIGH_WATERMARK_RISES,
+        Invariant.READS_ARE_COMMITTED,
+        Invariant.READS_HAVE_NO_GAPS,
+        Invariant.RECORDS_ARE_SENT,
+        Invariant.RECORDS_STAY,
+        Invariant.RECORDS_ARE_UNIQUE,
+        Invariant.RECORDS_ARE_IN_ORDER,
+        Invariant.LATEST_IS_COMMITTED,
+        Invariant.OFFSETS_STAY,
+        Invariant.NEW_TOPICS_ARE_WRITABLE,
+    }
+)
+"""What every run checks that comes to its end, however short it is."""
+
+IN_CLUSTERS = frozenset(
+    {
+        Invariant.COMMITTED_IS_THE_SAME,
+        Invariant.ISR_HAS_COMMITTED,
+        Invariant.COMMITTED_BY_MIN_ISR,
+        Invariant.METADATA_IS_THE_SAME,
+        Invariant.LATEST_IS_NOT_BEHIND,
+    }
+)
+"""What every run of a cluster checks besides."""

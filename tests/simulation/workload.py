@@ -83,7 +83,7 @@ class Consumer:
         while not self.client.world.stopping:
             await self.fetch()
             await self.client.pause(0.02)
-            if self.client.world.clustered:
+            if self.client.world.clustered or self.client.random.random() < 0.1:
                 index, chance = self.client.random.randrange(self.topic.partitions), self.client.random.random()
                 if chance < 0.4:
                     await self.latest(index)
@@ -120,6 +120,12 @@ class Consumer:
         if one.error_code != ErrorCode.NONE:
             self.client.forget()
             return None
+        committed = self.client.world.committed.get((self.topic.name, index), 0)
+        self.client.world.check(
+            Invariant.LATEST_IS_COMMITTED,
+            one.offset <= committed,
+            f"{self.topic.name}-{index} ends at {one.offset} for {address[0]}, and is committed up to {committed}",
+        )
         if self.client.world.clustered and epoch >= 0 and one.leader_epoch >= epoch:
             said = f"{self.topic.name}-{index} ends at {one.offset} for {address[0]}"
             self.client.world.check(

@@ -1,0 +1,72 @@
+"""What has to go on although something is broken: a follower that lags leaves the ISR, and acks=all goes on without it.
+
+It is tried when everything else works: the leader and one follower of a partition of three replicas do not reach each
+other, but both reach the active controller, which therefore does not fence the follower; only the leader can remove it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from tests.simulation.violation import Invariant
+
+if TYPE_CHECKING:
+    from controller.image import PartitionImage
+    from tests.simulation.cluster import Host, World
+    from tests.simulation.producers import Producer
+
+_REPLICAS = 3
+_SLACK_S = 5.0
+
+
+async def lagging_follower_leaves(world: World, producer: Producer) -> None:
+    """Cut a follower off from the leader of a partition that `producer` writes to with acks=all, until it has left."""
+    found = _choose(world, producer)
+    if found is None:
+        return
+    index, leader, follower = found
+    name, topic = f"{producer.topic.name}-{index}", producer.topic.name
+    limit_s = 2 * leader.settings["replica.lag.time.max.ms"] / 1000 + _SLACK_S
+    links = world.network.link(leader.name, follower.name), world.network.link(follower.name, leader.name)
+    for link in links:
+        link.up = False
+    try:
+        async with asyncio.timeout(limit_s):
+            await producer.send(index)
+            while _has(world, topic, index, leader, follower):
+                await asyncio.sleep(0.1)
+    except TimeoutError:
+        world.check(
+            Invariant.ACKS_ALL_GOES_ON,
+            False,
+            f"{name}: {follower.name} does not reach its leader {leader.name}, and {limit_s:.1f} s later acks=all waits"
+            f" for it; {_state(world, topic, index)}",
+        )
+    finally:
+        for link in links:
+            link.up = True
+    world.count("followers that left the ISR")
+
+
+def _choose(world: World, producer: Producer) -> tuple[int, Host, Host] | None:
+    """Return a partition, its leader, and a follower, neither of them the active controller; None if there is none."""
+    hosts = {host.node_id: host for host in world.hosts if host.broker is not None and not host.broker.controller.leads}
+    for index in range(producer.topic.partitions):
+        state = _state(world, producer.topic.name, index)
+        if state is None or len(state.replicas) < _REPLICAS or state.leader not in hosts:
+            continue
+        followers = [hosts[one] for one in state.isr if one != state.leader and one in hosts]
+        if followers:
+            return index, hosts[state.leader], followers[-1]
+    return None
+
+
+def _state(world: World, topic: str, index: int) -> PartitionImage | None:
+    return world.newest.partition(topic, index) if world.newest is not None else None
+
+
+def _has(world: World, topic: str, index: int, leader: Host, follower: Host) -> bool:
+    """Return whether the follower is in the ISR of that leader."""
+    state = _state(world, topic, index)
+    return state is not None and state.leader == leader.node_id and follower.node_id in state.isr
