@@ -12,7 +12,7 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: $(VENV)/.run ## Start a broker on 127.0.0.1:9092 with its data in ./barnabas-data
-	@exec $(BIN)/barnabas serve $(ARGS)
+	@exec $(BIN)/barnabas serve $(if $(findstring --config,$(ARGS)),,-D group.initial.rebalance.delay.ms=0 )$(ARGS)
 
 test: $(VENV)/.dev ## Run every test at a size that fits into 15 minutes
 	$(BIN)/python -m tests.suites $(ARGS)

@@ -59,6 +59,12 @@ def _serve(arguments: list[str]) -> int:
     """Become the server's program; signals and standard streams stay as they are."""
     import os
 
+    if "--ephemeral" in arguments:
+        from barnabas._ephemeral import make_directory
+
+        path, keeping, _ = make_directory()
+        os.set_inheritable(keeping, True)
+        arguments = [*arguments, "--ephemeral-dir", path]
     launcher = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_launcher.py")
     os.execv(sys.executable, [sys.executable, launcher, *arguments])  # noqa: S606 - our own program, no shell
 

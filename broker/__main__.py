@@ -2,8 +2,9 @@
 
 This is the one place that picks the event loop. Standard output carries `ready: HOST:PORT` and nothing else,
 once clients are served and the topics asked for exist; everything else goes to the log on standard error. The
-exit status is 0 after SIGTERM, SIGINT or, if that is asked for, the end of standard input; 2 when it could not start
-as asked (settings, addresses, the data directory); and 1 when it had to stop.
+exit status is 0 after SIGTERM, SIGINT, SIGHUP (unless that is ignored, as by nohup) or, if that is asked for, the end
+of standard input; 2 when it could not start as asked (settings, addresses, the data directory); and 1 when it had to
+stop.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from controller.topic_names import check_topic_name
 from protocol.errors import InvariantError, KafkaError
 from storage.disk import Disk, OsDisk
 
+_REBALANCE_DELAY = "group.initial.rebalance.delay.ms"
 _STANDARD_INPUT = 0
 _HAD_TO_STOP = 1
 _CANNOT_START = 2
@@ -61,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if options.ephemeral:
             from tempfile import mkdtemp
 
-            options.data_dir = mkdtemp(prefix="barnabas-")
+            options.data_dir = options.ephemeral_dir or mkdtemp(prefix="barnabas-")
         settings = _settings(options, disk)
         asked = Asked(
             [_new_topic(text) for text in options.topic],
@@ -107,7 +109,8 @@ async def _serve(settings: Settings, disk: Disk, asked: Asked) -> int:
             end(_HAD_TO_STOP)
 
     loop.set_exception_handler(fail)
-    for number in (signal.SIGTERM, signal.SIGINT):
+    ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    for number in (signal.SIGTERM, signal.SIGINT, *(() if ignored else (signal.SIGHUP,))):
         loop.add_signal_handler(number, end, 0)
     hand_over = True
     if asked.exit_with_parent:
@@ -208,6 +211,8 @@ def _flags(options: Options, configured: Mapping[str, Option], others: Defaults)
     if options.data_dir is not None:
         origin = "--ephemeral" if options.ephemeral else f"--data-dir {options.data_dir}"
         flags["log.dirs"] = Option(os.path.abspath(options.data_dir) if options.data_dir else "", origin)
+        if options.ephemeral and _REBALANCE_DELAY not in defined:
+            flags[_REBALANCE_DELAY] = Option("0", origin)
     elif not {"log.dir", "log.dirs"} & defined:
         flags["log.dirs"] = Option(os.path.abspath(others.data_dir), "default")
     return flags

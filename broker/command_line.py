@@ -59,6 +59,8 @@ def make_parser() -> argparse.ArgumentParser:
     place = parser.add_mutually_exclusive_group()
     place.add_argument("--data-dir", metavar="DIR", help=f"where the data lies (default {others.data_dir})")
     place.add_argument("--ephemeral", action="store_true", help="keep the data in a temporary directory")
+    # From the launcher, which sees to it that the directory goes with this process even if that is killed.
+    parser.add_argument("--ephemeral-dir", help=argparse.SUPPRESS)
     parser.add_argument(
         "--topic", metavar="NAME[:PARTITIONS]", action="append", default=[], help="create a topic unless it exists"
     )

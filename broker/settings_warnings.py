@@ -1,4 +1,4 @@
-"""What was set and will not do what it seems to: said once, when a node starts."""
+"""What was set and will not do what it seems to, or what Kafka's default does: logged once, when a node starts."""
 
 from __future__ import annotations
 
@@ -17,6 +17,11 @@ def warn_of_settings(settings: Settings) -> None:
     """Name settings that do not exist, and more replicas than a broker that is alone can have."""
     if settings.unknown:
         _log.warning("Settings that do not exist are ignored: %s", ", ".join(map(_unknown, settings.unknown)))
+    if "group.initial.rebalance.delay.ms" in settings.explicit and not settings["group.initial.rebalance.delay.ms"]:
+        _log.info(
+            "group.initial.rebalance.delay.ms=0, as in the server.properties that Apache Kafka comes with: a new group "
+            "does not wait for more members (default: 3000)"
+        )
     replicas = settings["default.replication.factor"]
     if replicas > 1 and not settings.voters:
         _log.warning(

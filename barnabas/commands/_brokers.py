@@ -37,8 +37,11 @@ Phase = Literal["starting", "serving", "stopping"]
 class Broker:
     """One broker's process, which is its own from the moment that it is started with its sockets."""
 
-    def __init__(self, node: Node, arguments: Sequence[str], lifeline: int) -> None:
-        """Start it; `lifeline` is to be its standard input, `arguments` are further ones of `barnabas serve`."""
+    def __init__(self, node: Node, arguments: Sequence[str], lifeline: int, inherited: Sequence[int]) -> None:
+        """Start it; `lifeline` is to be its standard input, `arguments` are further ones of `barnabas serve`.
+
+        The descriptors `inherited` are open in its process too.
+        """
         sockets = {name: one.fileno() for name, one in node.sockets.items()}
         handed = [f"--socket={name}={descriptor}" for name, descriptor in sockets.items()]
         self.node = node
@@ -47,7 +50,7 @@ class Broker:
             stdin=lifeline,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            pass_fds=sockets.values(),
+            pass_fds=[*sockets.values(), *inherited],
             process_group=0,
             env=os.environ | {"BARNABAS_CONTAINER": ""},  # its settings are in the file
         )
@@ -64,8 +67,12 @@ class Broker:
 class Brokers:
     """All of them. To be used in a `with` block, at whose end none of them is left."""
 
-    def __init__(self, on_end: Callable[[Broker, int], None]) -> None:
-        """`on_end` is told of each that ends before it is to, and of how many others are left."""
+    def __init__(self, on_end: Callable[[Broker, int], None], inherited: Sequence[int] = ()) -> None:
+        """`on_end` is told of each that ends before it is to, and of how many others are left.
+
+        The descriptors `inherited` stay open until the last of them has ended.
+        """
+        self._inherited = inherited
         self.phase: Phase = "starting"
         self.status = 0
         self.running: dict[int, Broker] = {}
@@ -79,7 +86,7 @@ class Brokers:
         os.set_blocking(self._wake, False)
         self._selector.register(self._woken, selectors.EVENT_READ, self._signalled)
         signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in stopping_signals():
             self._handlers.append((number, signal.signal(number, lambda *_: None)))  # being woken is enough
         return self
 
@@ -100,7 +107,7 @@ class Brokers:
 
     def start(self, node: Node, arguments: Sequence[str]) -> None:
         """Start a broker."""
-        broker = self.running[node.node_id] = Broker(node, arguments, self._lifeline)
+        broker = self.running[node.node_id] = Broker(node, arguments, self._lifeline, self._inherited)
         for stream, take in zip(broker.streams, (self._printed, self._logged), strict=True):
             self._selector.register(stream, selectors.EVENT_READ, partial(self._read, broker, stream, Lines(), take))
 
@@ -173,6 +180,12 @@ class Brokers:
             self.stop(CANNOT_START if status == CANNOT_START else HAD_TO_STOP)
         elif not self.running:
             self.stop(HAD_TO_STOP)
+
+
+def stopping_signals() -> list[signal.Signals]:
+    """Return the signals that stop a cluster in order: SIGHUP too, unless it is ignored, as by nohup."""
+    ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return [signal.SIGTERM, signal.SIGINT, *([] if ignored else [signal.SIGHUP])]
 
 
 class Lines:

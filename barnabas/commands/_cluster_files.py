@@ -172,6 +172,7 @@ def settings_of(node: Node, nodes: Sequence[Node], cluster_id: str, own: Mapping
         "default.replication.factor": str(copies),
         "offsets.topic.replication.factor": str(copies),
         "min.insync.replicas": "2" if copies > 2 else "1",
+        "group.initial.rebalance.delay.ms": "0",
         **own,
     }
 

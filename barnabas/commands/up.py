@@ -1,12 +1,13 @@
 """Run a whole cluster in the foreground: brokers on this machine, each a process of its own, until it is told to stop.
 
 The first three are controllers too; topics have three replicas, of which two have to have a record before it is
-acknowledged to a producer with acks=all. A line on standard output says that every broker serves and lists all others
-in its metadata; their logs go to standard error, with the number of the broker before each line. A broker that ends is
-told of, with the command that starts it again, and the others go on.
+acknowledged to a producer with acks=all. A line on standard output says that every broker serves and lists all others;
+their logs go to standard error, with the number of the broker before each line. A broker that ends is told of, with the
+command that starts it again, and the others go on. A new consumer group does not wait for more members: `-D` sets
+another group.initial.rebalance.delay.ms than the 0 of the server.properties that Apache Kafka comes with.
 
-Ctrl-C or SIGTERM stops all of them in order, another Ctrl-C at once. The exit status is 0 after that, 2 when the
-cluster cannot be started as asked, and 1 when it had to stop.
+Ctrl-C, SIGTERM or SIGHUP stops all of them in order, another Ctrl-C at once. The exit status is 0 after that, 2 when
+the cluster cannot be started as asked, and 1 when it had to stop.
 """
 
 from __future__ import annotations
@@ -96,12 +97,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run the cluster; return when it has stopped."""
     with ExitStack() as stack:
+        keeping: int | None = None
         if options.ephemeral:
-            import tempfile
+            from barnabas._ephemeral import temporary_directory
 
-            options.data_dir = stack.enter_context(
-                tempfile.TemporaryDirectory(prefix="barnabas-", ignore_cleanup_errors=True)
-            )
+            options.data_dir, keeping = stack.enter_context(temporary_directory())
         directory = os.path.abspath(options.data_dir)
         stack.enter_context(held(directory, options.brokers))
         cluster_id = identity(directory, options.brokers)
@@ -109,7 +109,7 @@ def run(options: argparse.Namespace) -> int:
         write_identity(directory, cluster_id, options.brokers)
         for node in nodes:
             write_settings(node, settings_of(node, nodes, cluster_id, dict(options.define)))
-        brokers = stack.enter_context(Brokers(partial(_say_ended, options.command)))
+        brokers = stack.enter_context(Brokers(partial(_say_ended, options.command), [keeping] if keeping else []))
         if options.exit_with_parent:
             try:
                 brokers.stop_at_end_of_input()

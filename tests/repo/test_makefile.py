@@ -17,7 +17,7 @@ from tests.typed import present
 
 # What each target comes down to once the environment is there.
 COMMANDS = {
-    "run": ["barnabas serve"],
+    "run": ["barnabas serve -D group.initial.rebalance.delay.ms=0"],
     "test": ["python -m tests.suites"],
     "quick": ["python -m tests.quick"],
     "prove": ["python -m tests.suites --full"],
@@ -58,7 +58,8 @@ def test_the_full_figures_are_those_that_tests_ask_for() -> None:
 
 
 def test_options_are_passed_on(environment: Path) -> None:
-    assert "barnabas serve --ephemeral --topic a:3" in dry_run(environment, "run", "ARGS=--ephemeral --topic a:3")
+    assert "ms=0 --ephemeral --topic a:3" in dry_run(environment, "run", "ARGS=--ephemeral --topic a:3")
+    assert "barnabas serve --config x\n" in dry_run(environment, "run", "ARGS=--config x")
 
 
 def test_help_lists_every_target_that_is_for_people() -> None:

@@ -1,6 +1,7 @@
 """Move what a consumer group has committed: it goes on from there when it is started again.
 
 Nobody may be in the group meanwhile, or its members' next commit would undo it. `--dry-run` shows what would change.
+An offset beyond the end of its partition is refused; with `--force` the group goes to the end instead.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from barnabas.commands._client import add_broker_options, admin
 from barnabas.commands._groups import Group, committed_offsets, describe, refuse_active
 from barnabas.commands._offsets import Point, parse_point, resolve
-from barnabas.commands._output import CommandError, add_json, explain_code, show
+from barnabas.commands._output import CommandError, add_json, explain_code, show, some
 from barnabas.commands._topics import UNKNOWN_TOPIC, choose, end_offsets, offsets_at, partitions_of, start_offsets
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TOPIC[:PARTITION],...",
         help="default: whatever the group has committed",
     )
+    parser.add_argument("--force", action="store_true", help="go to the end where the offset is beyond it")
     parser.add_argument("-d", "--dry-run", action="store_true", help="only show what would change")
     add_json(parser)
     add_broker_options(parser)
@@ -98,6 +100,10 @@ def _targets(
     starts, ends = start_offsets(client, chosen), end_offsets(client, chosen)
     if not wanted:
         wanted = resolve(partial(offsets_at, client), options.to, starts, ends, before)
+    beyond = [one for one in chosen if one in wanted and wanted[one] > ends[one]]
+    if beyond and not options.force:
+        named = some([f"{one.topic}/{one.partition}: {wanted[one]} is beyond the end, {ends[one]}" for one in beyond])
+        raise CommandError(f"{named}; --force goes to the end")
     return {one: min(max(wanted[one], starts[one]), ends[one]) for one in chosen if one in wanted}
 
 

@@ -1,6 +1,7 @@
 """Delete topics with their records.
 
-There is no way back: `--dry-run` says first what would go.
+There is no way back: `--dry-run` says first what would go. Internal topics, which hold what groups have committed, are
+deleted with `--force` only.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("topic", nargs="+", metavar="NAME|^PATTERN")
     parser.add_argument("--if-exists", action="store_true", help="a topic that does not exist is no error")
+    parser.add_argument("--force", action="store_true", help="delete internal topics too")
     parser.add_argument("-d", "--dry-run", action="store_true", help="only say what would be deleted")
     add_json(parser)
     add_broker_options(parser)
@@ -50,6 +52,11 @@ def run(options: argparse.Namespace) -> int:
             if topic["error_code"] and not options.if_exists:
                 report.failed(topic["name"], UNKNOWN_TOPIC)
         there = [topic for topic in chosen if not topic["error_code"]]
+        if not options.force:
+            for topic in there:
+                if topic["is_internal"]:
+                    report.failed(topic["name"], "an internal topic, which groups need; --force deletes it")
+            there = [topic for topic in there if not topic["is_internal"]]
         if options.dry_run:
             for topic in there:
                 _would_delete(client, topic, report)

@@ -79,7 +79,7 @@ def place(tmp_path: Path) -> tuple[str, str, str, str]:
     return ("--listen", "127.0.0.1:0", "--data-dir", str(tmp_path / "data"))
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_it_says_when_it_is_ready_and_stops_with_status_0_when_told(
     place: tuple[str, str, str, str], number: Signals
 ) -> None:

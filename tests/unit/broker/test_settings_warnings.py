@@ -24,6 +24,15 @@ def test_nothing_is_said_of_what_holds(warned: Callable[..., list[str]]) -> None
     assert warned(log_retention_hours="5") == []
 
 
+def test_that_groups_do_not_wait_is_said_where_it_was_set(
+    warned: Callable[..., list[str]], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "broker")
+    assert warned(group_initial_rebalance_delay_ms="3000") == []
+    [said] = warned(group_initial_rebalance_delay_ms="0")
+    assert said.startswith("group.initial.rebalance.delay.ms=0, as in the server.properties")
+
+
 def test_settings_that_do_not_exist_are_named_with_what_may_have_been_meant(warned: Callable[..., list[str]]) -> None:
     [said] = warned(log_retention_hour="5", nothing_like_it="5", retention_ms="5")
     assert "log.retention.hour (did you mean log.retention.hours?)" in said

@@ -172,6 +172,30 @@ def test_brokers_go_with_a_parent_that_is_killed(up: Callable[..., Up], tmp_path
     assert {(Path(broker["data_dir"]) / ".kafka_cleanshutdown").exists() for broker in brokers} == {True}
 
 
+def test_a_hang_up_stops_all_in_order(up: Callable[..., Up], tmp_path: Path) -> None:
+    running = up("--json", "--data-dir", str(tmp_path / "data"))
+    brokers = running.ready()["brokers"]
+    assert running.stop(signal.SIGHUP) == 0
+    assert {(Path(broker["data_dir"]) / ".kafka_cleanshutdown").exists() for broker in brokers} == {True}
+    assert "group.initial.rebalance.delay.ms=0, as in the server.properties" in running.said
+
+
+def test_ephemeral_data_goes_with_a_parent_that_is_killed(
+    up: Callable[..., Up], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    running = up("--json", "--ephemeral", "--brokers", "2")
+    brokers = running.ready()["brokers"]
+    assert len(list(folder.iterdir())) == 1
+    running.process.kill()
+    wait_until_gone([broker["pid"] for broker in brokers])
+    deadline = time.monotonic() + TIMEOUT_S
+    while list(folder.iterdir()):
+        assert time.monotonic() < deadline
+
+
 def test_it_goes_with_its_own_parent_if_that_is_asked_for(up: Callable[..., Up]) -> None:
     running = up("--json", "--ephemeral", "--brokers", "1", "--exit-with-parent")
     running.ready()

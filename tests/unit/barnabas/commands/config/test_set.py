@@ -15,7 +15,8 @@ def test_settings_of_a_topic_are_set_and_lists_changed(barnabas: Command, topic:
     barnabas("topic", "create", topic)
     of = f"topic/{topic}"
     said = barnabas("config", "set", of, "retention.ms=1", "cleanup.policy+=compact")
-    assert said == (0, f"altered {of}\n", "")
+    changes = "retention.ms: 604800000 -> 1, cleanup.policy: delete -> delete,compact"
+    assert said == (0, f"altered {of}: {changes}\n", "")
     assert (value(barnabas, of, "retention.ms"), value(barnabas, of, "cleanup.policy")) == ("1", "delete,compact")
     barnabas("config", "set", of, "cleanup.policy-=delete")
     assert value(barnabas, of, "cleanup.policy") == "compact"
@@ -31,14 +32,19 @@ def test_the_default_of_all_brokers_and_one_broker(barnabas: Command) -> None:
 
 def test_a_group_s_settings(barnabas: Command, topic: str) -> None:
     of = f"group/{topic}"
-    assert barnabas("config", "set", of, "consumer.session.timeout.ms=50000") == (0, f"altered {of}\n", "")
+    assert barnabas("config", "set", of, "consumer.session.timeout.ms=50000") == (
+        0,
+        f"altered {of}: consumer.session.timeout.ms: 45000 -> 50000\n",
+        "",
+    )
     assert value(barnabas, of, "consumer.session.timeout.ms") == "50000"
 
 
 def test_a_dry_run_sets_nothing(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", topic)
     of = f"topic/{topic}"
-    assert barnabas("config", "set", of, "retention.ms=1", "--dry-run") == (0, f"would alter {of}\n", "")
+    said = barnabas("config", "set", of, "retention.ms=1", "--dry-run")
+    assert said == (0, f"would alter {of}: retention.ms: 604800000 -> 1\n", "")
     assert value(barnabas, of, "retention.ms") != "1"
 
 

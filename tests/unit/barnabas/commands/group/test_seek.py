@@ -24,7 +24,7 @@ def committed(barnabas: Callable[..., Said], group: str) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("to", "offset"), [("start", 0), ("end", 5), ("1", 1), ("-2", 1), ("+1", 4), ("+9", 5), ("@-1h", 0), ("@now", 5)]
+    ("to", "offset"), [("start", 0), ("end", 5), ("1", 1), ("-2", 1), ("+1", 4), ("@-1h", 0), ("@now", 5)]
 )
 def test_where_to(barnabas: Command, group: str, to: str, offset: int) -> None:
     said = barnabas("group", "seek", group, "--to", to)
@@ -34,6 +34,15 @@ def test_where_to(barnabas: Command, group: str, to: str, offset: int) -> None:
         [group, "0", "3", str(offset)],
     ]
     assert committed(barnabas, group) == [offset]
+
+
+@pytest.mark.parametrize("to", ["+9", "12"])
+def test_beyond_the_end_it_goes_by_force_only_and_then_to_the_end(barnabas: Command, group: str, to: str) -> None:
+    said = barnabas("group", "seek", group, "--to", to, "--topics", f"{group}:0")
+    why = f"{group}/0: 12 is beyond the end, 5; --force goes to the end"
+    assert (said.status, said.err) == (1, f"barnabas group seek: {why}\n")
+    assert barnabas("group", "seek", group, "--to", to, "--force").status == 0
+    assert barnabas("group", "describe", group).lines[-1].split()[2] == "5"
 
 
 def test_a_dry_run_moves_nothing(barnabas: Command, group: str) -> None:

@@ -16,6 +16,16 @@ def test_a_dry_run_says_what_would_go(barnabas: Command, topic: str) -> None:
     assert topic in barnabas("topic", "list", "-q").lines
 
 
+def test_an_internal_topic_is_deleted_by_force_only(barnabas: Command, topic: str) -> None:
+    assert barnabas("produce", topic, stdin=b"a\n").status == 0
+    assert barnabas("consume", topic, "-g", topic, "-c", "1").out == "a\n"
+    name = "__consumer_offsets"
+    why = "an internal topic, which groups need; --force deletes it"
+    assert barnabas("topic", "delete", name) == (1, "", f"barnabas topic delete: {name}: {why}\n")
+    assert barnabas("topic", "delete", name, "--dry-run").status == 1
+    assert barnabas("topic", "delete", name, "--dry-run", "--force").out.startswith(f"would delete {name}: ")
+
+
 def test_a_pattern_deletes_what_matches(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", f"{topic}-a", f"{topic}-b", topic)
     assert barnabas("topic", "delete", f"^{topic}-").lines == [f"deleted {topic}-a", f"deleted {topic}-b"]

@@ -1,0 +1,100 @@
+"""A directory that goes with the last process that holds its descriptor."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from barnabas._ephemeral import temporary_directory
+from tests.broker_process import COMMAND, READY
+from tests.typed import present
+
+
+def test_a_directory_goes_at_the_end_of_the_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with temporary_directory() as (path, _):
+        assert os.path.dirname(path) == str(tmp_path)
+        (Path(path) / "file").write_text("x")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_it_stays_while_a_process_that_inherited_the_descriptor_runs(tmp_path: Path) -> None:
+    program = """
+import os, subprocess, sys
+from barnabas._ephemeral import temporary_directory
+with temporary_directory() as (path, keeping):
+    script = 'read -r end; : > "$0/late"; echo "$0"; read -r end'
+    subprocess.Popen(["sh", "-c", script, path], pass_fds=[keeping])
+    os.kill(os.getpid(), 9)
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+    ) as killed:
+        assert killed.wait(60) == -signal.SIGKILL
+        inherited = present(killed.stdin)
+        inherited.write(b"\n")
+        inherited.flush()
+        path = Path(present(killed.stdout).readline().decode().strip())
+        assert (path / "late").exists()
+    deadline = time.monotonic() + 60
+    while path.exists():
+        assert time.monotonic() < deadline
+
+
+@contextmanager
+def serve(*options: str, by: Sequence[str] = ()) -> Iterator[subprocess.Popen[str]]:
+    command = [*by, *COMMAND, "serve", "--listen", "127.0.0.1:0", *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert present(process.stdout).readline().startswith(READY)
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_the_data_of_an_ephemeral_broker_goes_however_it_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    with serve("--ephemeral") as process:
+        assert len(list(tmp_path.iterdir())) == 1
+        process.send_signal(number)
+        assert process.wait(60) == (-number if number == signal.SIGKILL else 0)
+    deadline = time.monotonic() + 60
+    while list(tmp_path.iterdir()):
+        assert time.monotonic() < deadline
+
+
+def test_groups_of_an_ephemeral_broker_do_not_wait_unless_told_to_and_it_says_so() -> None:
+    for options, said in ((), True), (("-Dgroup.initial.rebalance.delay.ms=5",), False):
+        with serve("--ephemeral", *options) as process:
+            process.terminate()
+            log = process.communicate(timeout=60)[1]
+        assert ("group.initial.rebalance.delay.ms=0" in log) is said
+
+
+def test_a_hang_up_that_is_ignored_does_not_stop_a_broker(tmp_path: Path) -> None:
+    with serve("--data-dir", str(tmp_path), by=["nohup"]) as process:
+        process.send_signal(signal.SIGHUP)
+        assert signal_is_ignored(process.pid, signal.SIGHUP)
+        process.terminate()
+        assert process.wait(60) == 0
+
+
+def signal_is_ignored(pid: int, number: signal.Signals) -> bool:
+    """Return whether a process ignores a signal: for one that is pending still, too."""
+    (mask,) = re.findall(r"^SigIgn:\s+([0-9a-f]+)$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    return bool(int(mask, 16) >> (number - 1) & 1)
