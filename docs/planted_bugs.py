@@ -1,4 +1,4 @@
-"""Writes the tables of planted bugs in SIMULATION.md from the code.
+"""Writes the tables of planted bugs and mutants in SIMULATION.md from the code.
 
 python -m docs.planted_bugs            brings the page up to date
 python -m docs.planted_bugs --check    says whether it is
@@ -13,6 +13,7 @@ from pathlib import Path
 from docs.generated import Generated
 from tests.crash import bugs as crash_bugs
 from tests.crash import metadata_bugs
+from tests.mutants import MUTANTS
 from tests.planting import NEARBY_SEEDS, Bug
 from tests.simulation import bugs, cluster_bugs, raft_bugs
 
@@ -34,17 +35,28 @@ def tables() -> str:
     return "\n".join(table(title, number, planted) for title, number, planted in TABLES)
 
 
+def mutants() -> str:
+    """Return every mutant in Markdown, with the first test that finds it."""
+    rows = [f"| {mutant.name} | `{mutant.path}` | `{mutant.found_by}` | {mutant.seconds} |\n" for mutant in MUTANTS]
+    return "| Mutant | Of | Found by | After (s) |\n|---|---|---|---|\n" + "".join(rows)
+
+
 def table(title: str, number: str, planted: Sequence[Bug]) -> str:
     """Return the table of one checker's bugs; `number` is what its runs are numbered by."""
     rows = [
-        f"| `{bug.name}` | {bug.mistake} | {bug.invariant.value} | {bug.seed} | {bug.neighbours} |\n" for bug in planted
+        f"| `{bug.name}` | {bug.mistake} | {bug.invariant.value} | {bug.seed} | {bug.neighbours or '-'} |\n"
+        for bug in planted
     ]
     head = f"| {title} | What is wrong | Invariant | {number} | Of {NEARBY_SEEDS} |\n|---|---|---|---|---|\n"
     return head + "".join(rows)
 
 
+COMMAND = "python -m docs.planted_bugs"
 GENERATED = Generated(PAGE, BEGIN, END, tables)
+GENERATED_MUTANTS = Generated(
+    PAGE, f"<!-- mutants, written by {COMMAND} -->\n", "<!-- end of the mutants -->\n", mutants
+)
 
 
 if __name__ == "__main__":
-    sys.exit(GENERATED.main(sys.argv[1:], "python -m docs.planted_bugs"))
+    sys.exit(max(GENERATED.main(sys.argv[1:], COMMAND), GENERATED_MUTANTS.main(sys.argv[1:], COMMAND)))

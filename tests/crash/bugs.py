@@ -172,14 +172,14 @@ BUGS = (
     Bug(no_sync_after_a_truncation, Invariant.BATCHES_WERE_WRITTEN, 303, 5),
     Bug(checksums_unread, Invariant.BATCHES_WERE_WRITTEN, 130, 2),
     Bug(leader_epochs_of_the_file_alone, Invariant.LEADER_EPOCHS, 176, 10),
-    Bug(a_mark_of_a_clean_stop_that_may_come_back, Invariant.OFFSET_INDEX, 139, 3),
-    Bug(closing_without_a_sync, Invariant.SYNCED_STAYS, 13, 23),
-    Bug(syncs_that_do_nothing, Invariant.STARTS, 13, 23),
-    Bug(a_swap_that_is_named_before_it_is_synced, Invariant.OFFSET_INDEX, 24, 2),
-    Bug(no_sync_of_the_names_of_a_swap, Invariant.COMPACTION_KEEPS_KEYS, 312, 1),
-    Bug(compaction_of_what_is_not_synced, Invariant.COMPACTION_KEEPS_KEYS, 0, 0),
-    Bug(swaps_dropped_by_recovery, Invariant.COMPACTION_KEEPS_KEYS, 3375, 4),
-    Bug(transactions_open_for_ever_by_an_old_snapshot, Invariant.PRODUCER_STATE, 2720, 0),
+    Bug(a_mark_of_a_clean_stop_that_may_come_back, Invariant.OFFSET_INDEX, 111, 2),
+    Bug(closing_without_a_sync, Invariant.SYNCED_STAYS, 25, 22),
+    Bug(syncs_that_do_nothing, Invariant.STARTS, 25, 22),
+    Bug(a_swap_that_is_named_before_it_is_synced, Invariant.OFFSET_INDEX, 24, 1),
+    Bug(no_sync_of_the_names_of_a_swap, Invariant.COMPACTION_KEEPS_KEYS, 238, 3),
+    Bug(compaction_of_what_is_not_synced, Invariant.COMPACTION_KEEPS_KEYS, 339, 1),
+    Bug(swaps_dropped_by_recovery, Invariant.COMPACTION_KEEPS_KEYS, 9, 5),
+    Bug(transactions_open_for_ever_by_an_old_snapshot, Invariant.PRODUCER_STATE, 2720, 1),
 )
 """Every bug, and the state that finds it (`Bug.seed`)."""
 

@@ -398,6 +398,11 @@ class TestEviction:
         assert self.opened(node, 0, replica_id=2).session_id > 0
         assert [self.alive(fetcher) for fetcher in fetchers].count(False) == 1
 
+    def test_a_replicas_session_leaves_a_young_one_of_another_replica_its_place(self, node: Node) -> None:
+        fetchers = [self.opened(node, 0, replica_id=2) for _ in range(4)]
+        assert self.opened(node, 0, 1, 2, replica_id=3).session_id == 0
+        assert all(fetcher.response(replica_id=2).error_code == 0 for fetcher in fetchers)
+
     def test_an_evicted_session_answers_what_waits_on_it(self, node: Node) -> None:
         fetchers = [self.opened(node, *range(1 + number)) for number in (0, 1, 1, 1)]
         for _ in range(2):

@@ -1,9 +1,10 @@
-from docs.planted_bugs import GENERATED, PAGE, TABLES, tables
+from docs.planted_bugs import GENERATED, GENERATED_MUTANTS, PAGE, TABLES, tables
 
 
 def test_the_tables_of_planted_bugs_are_up_to_date() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert page == GENERATED.brought_up_to_date(page), "run python -m docs.planted_bugs"
+    assert page == GENERATED_MUTANTS.brought_up_to_date(page), "run python -m docs.planted_bugs"
 
 
 def test_a_bug_is_listed_with_what_is_wrong_and_the_invariant_that_it_breaks() -> None:

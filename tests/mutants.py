@@ -1,0 +1,208 @@
+"""Mutants of the product: one subtle change each, and the test that finds it.
+
+`python -m tests.mutants [NAME ...]` applies each to a copy of the tree, runs the tests that it names, and prints which
+fail first and how long that took; the status is how many mutants survive. `docs/SIMULATION.md` has the table.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+_FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
+
+
+class Mutant(NamedTuple):
+    """A change of one file, and the tests that find it."""
+
+    name: str
+    path: str
+    old: str
+    new: str
+    tests: str
+    """What to run: files or folders."""
+    found_by: str
+    """The first test that failed when this was tried last."""
+    seconds: int
+    """How long that took."""
+
+    def apply(self, root: Path) -> None:
+        """Change the file below `root`; ValueError unless the text to replace is there once."""
+        file = root / self.path
+        text = file.read_text(encoding="utf-8")
+        if text.count(self.old) != 1:
+            raise ValueError(f"{self.name}: {text.count(self.old)} places in {self.path}")
+        file.write_text(text.replace(self.old, self.new), encoding="utf-8")
+
+
+_STORAGE, _REPLICATION, _HANDLERS = "tests/unit/storage", "tests/unit/broker/replication", "tests/unit/broker/handlers"
+_CONTROLLER, _GROUPS = "tests/unit/controller", "tests/unit/broker/groups"
+
+MUTANTS = (
+    Mutant(
+        "ListOffsets returns the log end for latest",
+        "broker/replication/partition.py",
+        "else log.high_watermark\n        if timestamp == LATEST:",
+        "else log.log_end_offset\n        if timestamp == LATEST:",
+        f"{_HANDLERS}/test_list_offsets.py",
+        "test_consumers_see_what_is_committed",
+        200,
+    ),
+    Mutant(
+        "a follower that lags stays in the ISR",
+        "broker/replication/isr.py",
+        "one.broker in partition.isr and one.lags(end, now_ms, lag_max_ms)}",
+        "one.broker in partition.isr and one.lags(end, now_ms, lag_max_ms) and False}",
+        _REPLICATION,
+        "test_who_has_been_behind_for_too_long_leaves",
+        46,
+    ),
+    Mutant(
+        "a truncation keeps the producer state",
+        "storage/log.py",
+        "            self.producers = recover_producers(\n"
+        "                self._files, segments.all, end_offset, high_watermark=self.high_watermark\n"
+        "            )\n",
+        "",
+        _STORAGE,
+        "test_truncation_forgets_epochs_producers_and_the_recovery_point_behind_it",
+        84,
+    ),
+    Mutant(
+        "a leader epoch that begins where a log is truncated stays",
+        "storage/leader_epochs.py",
+        "del self._entries[bisect_left(self._entries, end_offset, key=_start_offset) :]",
+        "del self._entries[bisect_right(self._entries, end_offset, key=_start_offset) :]",
+        _STORAGE,
+        "test_truncation_drops_what_begins_at_the_new_end",
+        55,
+    ),
+    Mutant(
+        "the time index keeps entries past a truncation",
+        "storage/segment.py",
+        "        self.time_index.truncate_to(offset)\n        self.transaction_index.truncate_to(offset)",
+        "        self.transaction_index.truncate_to(offset)",
+        _STORAGE,
+        "test_indexes_that_a_truncation_has_emptied_are_synced_by_a_clean_stop",
+        106,
+    ),
+    Mutant(
+        "the recovery point stays past a truncation",
+        "storage/log.py",
+        "            self.recovery_point = min(self.recovery_point, end_offset)\n            self.log_start_offset",
+        "            self.log_start_offset",
+        _STORAGE,
+        "test_truncation_forgets_epochs_producers_and_the_recovery_point_behind_it",
+        159,
+    ),
+    Mutant(
+        "a leader takes any incarnation of a broker into the ISR",
+        "broker/replication/isr.py",
+        "    return follower.broker_epoch in (NO_EPOCH, known.epoch)",
+        "    return True",
+        _REPLICATION,
+        "test_who_is_not_alive_in_the_incarnation_that_fetches_does_not",
+        235,
+    ),
+    Mutant(
+        "a leader's epoch begins at its high watermark",
+        "broker/replication/partition.py",
+        "self.epoch_start_offset = self.log.log_end_offset",
+        "self.epoch_start_offset = self.log.high_watermark",
+        f"{_REPLICATION} {_HANDLERS}/test_list_offsets.py",
+        "test_rule_4_a_new_leader_serves_only_what_it_can_prove_committed",
+        92,
+    ),
+    Mutant(
+        "a follower truncates to its own end of the leader's epoch",
+        "broker/replication/replica_copy.py",
+        "            end = min(end, end_offset)\n",
+        "            pass\n",
+        _REPLICATION,
+        "test_what_the_leader_does_not_have_goes",
+        70,
+    ),
+    Mutant(
+        "AlterPartition takes a former partition epoch",
+        "controller/commands/alter_partition.py",
+        "    if wanted.partition_epoch < partition.partition_epoch:\n        return ErrorCode.INVALID_UPDATE_VERSION\n",
+        "",
+        _CONTROLLER,
+        "test_rule_7_a_wish_that_does_not_know_the_last_isr_is_refused",
+        19,
+    ),
+    Mutant(
+        "the removal of a replica keeps the leader epoch",
+        "controller/partition_change.py",
+        "        elif not set(old.replicas) <= set(self.replicas):\n            change.leader = leader\n",
+        "",
+        _CONTROLLER,
+        "test_an_isr_with_all_new_replicas_completes_a_reassignment",
+        30,
+    ),
+    Mutant(
+        "a commit of a removed member is taken",
+        "broker/groups/shard.py",
+        "        error = group.check_member(who.member_id, who.instance_id)\n        if error ==",
+        "        error = ErrorCode.NONE\n        if error ==",
+        _GROUPS,
+        "test_nobody_else",
+        47,
+    ),
+    Mutant(
+        "the retention of offsets counts from the commit, not from when the group empties",
+        "broker/groups/offsets.py",
+        "now_ms - (committed.commit_timestamp_ms if since_ms is None else since_ms) >= retention_ms",
+        "now_ms - committed.commit_timestamp_ms >= retention_ms",
+        _GROUPS,
+        "test_offsets_and_groups_go_a_week_after_the_last_member",
+        42,
+    ),
+    Mutant(
+        "a follower's fetch session evicts that of another follower",
+        "broker/fetch_sessions.py",
+        "if grown_old or (newcomer.privileged and not session.privileged):",
+        "if grown_old or newcomer.privileged:",
+        "tests/unit/broker/test_fetch_sessions.py",
+        "test_a_replicas_session_leaves_a_young_one_of_another_replica_its_place",
+        31,
+    ),
+)
+
+
+def main(names: list[str]) -> int:
+    """Try the mutants whose names contain one of `names`, or all; return how many survive."""
+    survivors = 0
+    for mutant in MUTANTS:
+        if not names or any(name in mutant.name for name in names):
+            started = time.monotonic()
+            failed = first_failures(mutant)
+            survivors += not failed
+            print(f"{mutant.name}: {', '.join(failed) or 'SURVIVES'} ({time.monotonic() - started:.0f} s)", flush=True)
+    return survivors
+
+
+def first_failures(mutant: Mutant) -> list[str]:
+    """Return the first tests that fail with a mutant, in a copy of the tree."""
+    listed = ("git", "ls-files", "--cached", "--others", "--exclude-standard")
+    files = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
+    with tempfile.TemporaryDirectory() as copy:
+        for name in filter(None, files):
+            if (ROOT / name).is_file():
+                (Path(copy) / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(ROOT / name, Path(copy) / name)
+        mutant.apply(Path(copy))
+        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *mutant.tests.split()]
+        done = subprocess.run(command, cwd=copy, capture_output=True, text=True, check=False)
+    return _FAILED.findall(done.stdout)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,25 @@
+"""The list of mutants fits the product: each still changes one place, and names a test that is there."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.mutants import MUTANTS, ROOT, Mutant
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_mutant_changes_one_place_and_is_found_by_a_test(mutant: Mutant, tmp_path: Path) -> None:
+    file = tmp_path / mutant.path
+    file.parent.mkdir(parents=True)
+    shutil.copy(ROOT / mutant.path, file)
+    mutant.apply(tmp_path)
+    compile(file.read_text(encoding="utf-8"), mutant.path, "exec")
+    tests = [path for name in mutant.tests.split() for path in (ROOT / name, *(ROOT / name).rglob("test_*.py"))]
+    assert any(f"def {mutant.found_by}(" in path.read_text(encoding="utf-8") for path in tests if path.is_file())
+
+
+def test_a_mutant_that_fits_no_more_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("1\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="0 places"):
+        Mutant("changed since", "a.py", "2", "3", "", "", 0).apply(tmp_path)
