@@ -13,7 +13,7 @@ from broker.quorum import metadata_snapshots
 from broker.quorum.metadata_log import MetadataLog
 from broker.replication import isr, isr_driver
 from broker.replication.follower import NO_EPOCH, Follower
-from broker.replication.partition import Partition
+from broker.replication.partition import LATEST, Isolation, OffsetFound, Partition
 from broker.replication.replica_copy import ReplicaCopy
 from broker.replication.replica_manager import ReplicaManager
 from controller.commands import alter_partition, registration
@@ -25,6 +25,7 @@ from protocol.records.metadata import ConfigRecord
 from protocol.schema import Message
 from storage.log import Log
 from storage.producer_state import ProducerState
+from storage.search import Search
 from tests.planting import Bug, Planter
 from tests.simulation.violation import Invariant
 
@@ -267,6 +268,17 @@ def leaves_settings_out_of_snapshots(plant: Planter) -> None:
     plant.setattr(metadata_snapshots, "image_records", records)
 
 
+def says_that_the_log_end_is_the_latest(plant: Planter) -> None:
+    """ListOffsets returns the log end for the latest offset, not the high watermark (rule 22)."""
+    find_offset = Partition.find_offset
+
+    def find(self: Partition, timestamp: int, isolation: Isolation, *args: Any) -> Search[OffsetFound]:
+        found = yield from find_offset(self, timestamp, isolation, *args)
+        return found._replace(offset=self.log.log_end_offset) if timestamp == LATEST else found
+
+    plant.setattr(Partition, "find_offset", find)
+
+
 def keeps_laggards_in_sync(plant: Planter) -> None:
     """A follower that lags never leaves the ISR."""
     plant.setattr(isr_driver, "without_laggards", lambda *_: None)
@@ -292,11 +304,12 @@ BUGS = (
     Bug(elects_preferred_replicas_that_are_not_in_sync, Invariant.HIGH_WATERMARK_RISES, 1, 0),
     Bug(leaves_settings_out_of_snapshots, Invariant.METADATA_IS_THE_SAME, 2, 0),
     Bug(says_where_it_ends_before_it_knows, Invariant.LATEST_IS_NOT_BEHIND, 6, 0),
+    Bug(says_that_the_log_end_is_the_latest, Invariant.LATEST_IS_COMMITTED, 1, 0),
     Bug(takes_any_broker_epoch_into_sync, Invariant.ISR_HAS_COMMITTED, 10, 0),
     Bug(keeps_in_sync_who_may_have_lost_records, Invariant.LATEST_IS_NOT_BEHIND, 40, 0),
     Bug(takes_into_sync_who_is_behind, Invariant.ISR_HAS_COMMITTED, 11, 0),
     Bug(remembers_the_farthest_that_a_follower_was, Invariant.ISR_HAS_COMMITTED, 11, 0),
-    Bug(keeps_laggards_in_sync, Invariant.LAGGARDS_LEAVE, 1, 0),
+    Bug(keeps_laggards_in_sync, Invariant.ACKS_ALL_GOES_ON, 1, 0),
     Bug(takes_fetches_of_any_leader_epoch, Invariant.LEADER_EPOCHS_ARE_FENCED, 1, 0),
     Bug(never_parts_from_another_log, Invariant.REPLICAS_CONVERGE, 28, 0),
     Bug(takes_who_is_in_sync_for_as_far_as_itself, Invariant.ISR_HAS_COMMITTED, 1, 0),
@@ -304,7 +317,7 @@ BUGS = (
     Bug(acknowledges_what_only_the_leader_has, Invariant.LATEST_IS_NOT_BEHIND, 1, 0),
     Bug(deletes_records_on_the_leader_alone, Invariant.DELETED_RECORDS_STAY_DELETED, 16, 0),
     Bug(remembers_no_producers_as_a_follower, Invariant.RECORDS_ARE_UNIQUE, 1, 0),
-    Bug(keeps_producers_of_truncated_records, Invariant.SEQUENCES_ARE_KEPT, 27, 0),
+    Bug(keeps_producers_of_truncated_records, Invariant.PRODUCERS_ARE_TRUNCATED, 27, 0),
     Bug(knows_former_topics_by_their_name, Invariant.FORMER_TOPIC_IDS_ARE_REFUSED, 1, 0),
     Bug(goes_on_with_the_replica_of_a_namesake, Invariant.COMMITTED_IS_THE_SAME, 9, 0),
     Bug(answers_who_creates_topics_at_once, Invariant.NEW_TOPICS_ARE_WRITABLE, 2, 0),

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from storage.log_config import FSYNC_ALWAYS
 from tests.simulation.cluster import Host, World
 from tests.simulation.committed import Committed, Compacted
-from tests.simulation.laggards import Laggards
 from tests.simulation.quorum_invariants import QuorumInvariants
 from tests.simulation.violation import Invariant
 
@@ -65,7 +64,6 @@ class Invariants:
         self._committed: dict[tuple[int, bytes, int], Committed] = {}
         self._synced: dict[tuple[str, bytes, int], int] = {}
         self._quorum = QuorumInvariants(world)
-        self._laggards = Laggards(world)
         self.checks = 0
 
     def after(self, loop: Loop) -> None:
@@ -78,8 +76,6 @@ class Invariants:
             return
         self.checks += 1
         self._quorum.look(host, controller)
-        if self._world.clustered:
-            self._laggards.look(host)
         for partition in broker.replicas.partitions:
             self._look(host, partition)
 

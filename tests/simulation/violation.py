@@ -23,7 +23,6 @@ class Invariant(Enum):
     COMPACTED_KEEPS_OFFSETS = "what a compacted log has was committed there, at that offset"
     ISR_HAS_COMMITTED = "members of the ISR have everything below the high watermark"
     ISR_KEEPS_COMMITTED = "members of the ISR truncate nothing that is committed"
-    LAGGARDS_LEAVE = "a follower that is behind for three times `replica.lag.time.max.ms` leaves the ISR"
     COMMITTED_BY_MIN_ISR = "at least `min.insync.replicas` replicas have what is committed"
 
     # Of the metadata quorum
