@@ -102,6 +102,7 @@ class CheckpointFiles:
     def write(self, directories: Iterable[LogDirectory], names: Iterable[str] = (), *, sync: bool = False) -> None:
         """Write some of the files, or all of them; with `sync`, durably."""
         names = tuple(names) or CHECKPOINTS
+        still_stale: set[TopicPartition] = set()
         for directory in directories:
             try:
                 for name in names:
@@ -109,8 +110,11 @@ class CheckpointFiles:
             except KafkaError as error:
                 if not directory.full:  # `SpaceWatch` tells of that, once
                     self._problems.append(str(error))
+                still_stale.update(
+                    key for key in self.stale if any(directory.may_say_more(name, key, None) for name in CHECKPOINTS)
+                )
         if set(names) >= set(CHECKPOINTS):
-            self.stale.clear()
+            self.stale &= still_stale
 
     def write_one(self, log: Log, directory: LogDirectory, copy: Log) -> None:
         """Let the files of `directory` tell of a log that is about to be in it, as `copy` is; KafkaError if not."""

@@ -233,6 +233,9 @@ class LogManager:
         if key in self._checkpoints.stale:
             # Durably, and with it that the former log has another name now: neither may be back beside this one.
             self._checkpoints.write(self.online, sync=True)
+            if key in self._checkpoints.stale:
+                reason = f"checkpoint files still tell of a former log of {topic}-{partition}, and cannot be written"
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
         log = self._open(directory, key, config, topic_id=topic_id)
         if log is None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {topic}-{partition} cannot be made")

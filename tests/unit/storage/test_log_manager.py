@@ -135,6 +135,28 @@ def test_a_log_is_made_in_the_directory_asked_for(manager: Manager) -> None:
         assert manager.directory_of(log) is wanted
 
 
+def test_what_a_full_disk_still_says_of_a_former_log_is_said_of_no_new_one(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    manager = Manager(tmp_path / "a", disk=disk)
+    manager.start()
+    log = create(manager)
+    fill(log, 3)
+    log.update_high_watermark(3)
+    manager.delete_records(log, 2)
+    manager.save_log_starts()
+    manager.checkpoint()
+    manager.delete("topic", 0)
+    disk.full = True
+    with pytest.raises(KafkaError, match="KAFKA_STORAGE_ERROR"):
+        create(manager)
+    disk.full = False
+    create(manager)
+    manager.crash()
+    again = Manager(tmp_path / "a")
+    [log] = again.start()
+    assert (log.log_start_offset, log.log_end_offset) == (0, 0)
+
+
 def test_a_log_that_is_there_is_not_made_again(manager: Manager) -> None:
     log = create(manager)
     fill(log, 3)
