@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -194,3 +195,11 @@ def test_why_a_topic_could_not_be_created_is_told(call: Command, tmp_path: Path)
         "barnabas produce: 1 record was not acknowledged: auto: Replication-factor is invalid. "
         "(are fewer brokers alive than default.replication.factor asks for?)\n",
     )
+
+
+def test_people_are_told_how_many_records_were_written(
+    barnabas: Command, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert barnabas("produce", topic, stdin=b"1\n2\n") == (0, "", "barnabas produce: 2 records written\n")
+    assert barnabas("produce", topic, "--quiet", stdin=b"3\n") == (0, "", "")

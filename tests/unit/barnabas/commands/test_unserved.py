@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import subprocess
 
 import pytest
 
 from barnabas.commands import _reading, _sending
 from barnabas.commands._output import CommandError
 from barnabas.commands._unserved import why_quiet
+from tests.broker_process import COMMAND
 from tests.typed import present
 from tests.unit.barnabas.conftest import Command, Half, Halved, Leaderless
 
@@ -82,3 +84,20 @@ def test_writing_ends_with_the_reason(call: Command, half: Half, monkeypatch: py
     said = call("produce", "t", "-p", str(lost), "-b", half.bootstrap, stdin=b"1\n2\n3\n")
     assert (said.status, f"barnabas produce: KAFKA_STORAGE_ERROR: t/{lost} cannot" in said.err) == (1, True)
     assert call("produce", "t", "-p", str(kept), "-b", half.bootstrap, stdin=b"1\n2\n3\n") == (0, "", "")
+
+
+def test_partitions_that_are_led_are_read_and_the_others_named(call: Command, leaderless: Leaderless) -> None:
+    (led, *_) = sorted({f"t/{index}" for index in range(4)} - set(leaderless.lost))
+    place = ("-b", leaderless.bootstrap)
+    assert call("produce", "t", "-p", led.removeprefix("t/"), *place, stdin=b"1\n2\n").status == 0
+    said = call("consume", "t", "-e", *place)
+    assert (said.status, said.out) == (1, "1\n2\n")
+    assert said.err.endswith(f"barnabas consume: no broker leads {', '.join(leaderless.lost)}\n")
+
+
+def test_who_waits_for_a_controller_is_told_that_none_answers(halved: Halved) -> None:
+    command = [*COMMAND, "topic", "create", "new", "-b", halved.alive]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as creating:
+        why = "no controller answers: it takes more than half of the nodes 1; none can be reached; waiting for it"
+        assert present(creating.stderr).readline() == f"barnabas topic create: {why}\n"
+        creating.kill()
