@@ -272,8 +272,8 @@ def says_that_the_log_end_is_the_latest(plant: Planter) -> None:
     """ListOffsets returns the log end for the latest offset, not the high watermark (rule 22)."""
     find_offset = Partition.find_offset
 
-    def find(self: Partition, timestamp: int, isolation: Isolation, *args: Any) -> Search[OffsetFound]:
-        found = yield from find_offset(self, timestamp, isolation, *args)
+    def find(self: Partition, timestamp: int, isolation: Isolation, *args: Any, **options: Any) -> Search[OffsetFound]:
+        found = yield from find_offset(self, timestamp, isolation, *args, **options)
         return found._replace(offset=self.log.log_end_offset) if timestamp == LATEST else found
 
     plant.setattr(Partition, "find_offset", find)
