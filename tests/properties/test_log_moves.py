@@ -46,6 +46,7 @@ class MovesKeepTheLog(RuleBasedStateMachine):
         for log in self.logs.load():
             self.log = log
         self.move: LogMove | None = None
+        self.steps_since_take_over = 0
         self.steps: Search[None]
         self.advance: Callable[[], Step]
 
@@ -82,7 +83,7 @@ class MovesKeepTheLog(RuleBasedStateMachine):
         known = self.move
         begun = self.logs.moves.begin(self.log, self.logs.directories[directory])
         if begun is not None:
-            self.move, self.steps = begun, self.logs.moves.steps(begun)
+            self.move, self.steps, self.steps_since_take_over = begun, self.logs.moves.steps(begun), 0
             self.advance = partial(next, self.steps)
         elif known is not None and known not in self.logs.moves:
             self.move = None
@@ -98,6 +99,7 @@ class MovesKeepTheLog(RuleBasedStateMachine):
                 assert self.logs.directory_of(self.log) is self.move.target
                 self.move = None
                 return
+            self.steps_since_take_over += self.move is not None and self.move.taken_over
             self.advance = partial(self.steps.send, None if step is None else step())
 
     @rule(clean=st.booleans())
@@ -124,7 +126,20 @@ class MovesKeepTheLog(RuleBasedStateMachine):
         home = self.logs.directory_of(self.log)
         assert self.log.directory == f"{home.path}/t-0"
         places = [path for path in self.folder.glob("*/t-0") if path != Path(self.log.directory)]
-        assert len(places) == (self.move is not None and self.move.taken_over)
+        # From the step that syncs the new name to the next one, which gives up the old name and syncs that.
+        assert len(places) == (self.move is not None and self.steps_since_take_over == 1)
+
+
+def test_it_is_in_one_place_after_each_step() -> None:
+    machine = MovesKeepTheLog()
+    machine.ask_for_a_move(directory=1)
+    seen = []
+    while machine.move is not None:
+        machine.go_on(count=1)
+        machine.it_is_in_one_place()
+        seen.append(machine.steps_since_take_over)
+    machine.teardown()
+    assert seen == [0, 0, 1, 2, 2]
 
 
 TestMovesKeepTheLog = MovesKeepTheLog.TestCase
