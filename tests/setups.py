@@ -20,7 +20,15 @@ import pytest
 
 def require(*tools: str) -> None:
     """Skip the test unless every tool is on PATH; fail it where ``CI=true``."""
-    missing = [tool for tool in tools if shutil.which(tool) is None]
+    _demand([tool for tool in tools if shutil.which(tool) is None])
+
+
+def require_file(package: str, path: Path) -> None:
+    """Skip the test unless ``path``, which ``package`` brings, is there; fail it where ``CI=true``."""
+    _demand([] if path.exists() else [package])
+
+
+def _demand(missing: Sequence[str]) -> None:
     if missing:
         reason = f"not installed: {', '.join(missing)}"
         if os.environ.get("CI") == "true":
@@ -28,11 +36,11 @@ def require(*tools: str) -> None:
         pytest.skip(reason)
 
 
-def prepared(name: str, sources: Sequence[Path], build: Callable[[Path], object]) -> Path:
+def prepared(name: str, sources: Sequence[Path], build: Callable[[Path], object], cache_of: str = "") -> Path:
     """Return the folder that ``build`` filled, building it only if the sources have changed since.
 
-    Concurrent callers, in other processes too, wait for the first one. One set-up is built at a time: Maven and npm do
-    not allow two processes to write their caches. ``build`` calls no other set-up.
+    Concurrent callers, in other processes too, wait for the first one. Set-ups with the same ``cache_of`` are built one
+    at a time: that client, such as Maven, does not allow two processes to write its cache.
     """
     digest = hashlib.sha256()
     for source in sorted(sources):
@@ -43,7 +51,7 @@ def prepared(name: str, sources: Sequence[Path], build: Callable[[Path], object]
     with open(cache / f"{name}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / ".ready").exists():
-            with open(cache / "build.lock", "w") as one_at_a_time:
+            with open(cache / f"{cache_of or name}-build.lock", "w") as one_at_a_time:
                 fcntl.flock(one_at_a_time, fcntl.LOCK_EX)
                 shutil.rmtree(folder, ignore_errors=True)
                 folder.mkdir()

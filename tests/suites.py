@@ -2,7 +2,7 @@
 
 A suite is a folder of tests. It is divided into parts of some minutes at most, each run by pytest in a process of its
 own. The parts are a queue, the longest first, from which as many processes are fed as there are cores; the output of
-each part comes when it has ended. Set-ups of clients in other languages lock each other out (`tests.setups.prepared`).
+each part comes when it has ended. No set-up of a client in another language is made twice (`tests.setups.prepared`).
 Suites named on the command line run alone. With `--full` the proofs run at their full figures: more kills, examples and
 states. The end lists each tool that is missing, with the number of tests that were skipped for it.
 """

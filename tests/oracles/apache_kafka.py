@@ -19,7 +19,7 @@ def kafka_classpath() -> str:
         target = f"-DoutputDirectory={folder}"
         run("mvn", "-q", "-B", "-f", POM, "dependency:copy-dependencies", target, "-DincludeScope=runtime")
 
-    return f"{prepared('apache-kafka', [POM], fetch)}/*"
+    return f"{prepared('apache-kafka', [POM], fetch, cache_of='maven')}/*"
 
 
 def kafka_tool(class_name: str, *arguments: str) -> Sequence[str]:

@@ -89,4 +89,4 @@ def set_up() -> Path:
         run("mvn", "-q", "-B", "-f", POM, "dependency:copy-dependencies", target, "-DincludeScope=runtime")
         run("javac", "-nowarn", "-d", folder / "classes", "-cp", f"{folder / 'lib'}/*", *JAVA.glob("*.java"))
 
-    return prepared("kafka-it", [POM, *JAVA.glob("*.java")], build)
+    return prepared("kafka-it", [POM, *JAVA.glob("*.java")], build, cache_of="maven")

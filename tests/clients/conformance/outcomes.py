@@ -1,17 +1,20 @@
 """What became of each test of a suite, and whether that was to be expected.
 
-A suite's ``expected/NAME.txt`` lists its tests that do not pass, a line each, in four columns:
+A suite's ``expected/NAME.txt`` lists its tests that do not pass, a line each, in four or five columns:
 
     NAME      the test, or a pattern of names with ``*``; the first line that fits counts
     OUTCOME   ``fails``, ``skips``, or ``unrun``: the suite is told to leave it out
     WAITS FOR what it needs that is not there yet, ``nothing`` if it does not pass on Apache Kafka 4.3.1 either
     WHY       in words
+    SAYS      optional: text that the test's own message contains; a test that fails or skips with another message is
+              not the one that is listed
 
 What waits for ``several brokers`` waits on a single one only. ``expected/NAME-cluster.txt`` has the lines that count on
 several before these, where a suite has any.
 
 Two blanks or more divide the columns; ``#`` begins a comment. Whatever is not listed has to pass, and whatever is
-listed and passes is told, so that the lists shrink.
+listed and passes is told, so that the lists shrink. An ``unrun`` line is told too where a test that it names passes by
+itself: a whole run tries the first of those that wait for the same thing, and the next if that passes.
 """
 
 import re
@@ -29,12 +32,16 @@ OUTCOMES = {"fails": "failed", "skips": "skipped", "unrun": "unrun"}
 
 
 class Outcome(NamedTuple):
-    """One test: ``result`` is passed, failed or skipped, ``detail`` what it said."""
+    """One test: ``result`` is passed, failed or skipped, ``detail`` what it said.
+
+    ``alone``: it has passed by itself on a fresh broker, after it failed beside others.
+    """
 
     name: str
     result: str
     detail: str = ""
     seconds: float = 0.0
+    alone: bool = False
 
 
 class Expectation(NamedTuple):
@@ -44,9 +51,14 @@ class Expectation(NamedTuple):
     result: str
     waits_for: str
     why: str
+    says: str = ""
 
     def fits(self, name: str) -> bool:
         return fnmatchcase(name, self.pattern)
+
+    def explains(self, outcome: Outcome) -> bool:
+        """Return whether the outcome is the listed one, with the listed message."""
+        return self.result == outcome.result and self.says in " ".join(outcome.detail.split())
 
 
 @dataclass
@@ -54,6 +66,8 @@ class Verdict:
     """A suite's outcomes, sorted by what they mean."""
 
     passed: list[Outcome] = field(default_factory=list)
+    alone: list[Outcome] = field(default_factory=list)
+    """What failed beside other tests and passed by itself on a fresh broker."""
     unexpected: list[Outcome] = field(default_factory=list)
     waiting: list[tuple[Outcome, Expectation]] = field(default_factory=list)
     by_itself: list[Outcome] = field(default_factory=list)
@@ -76,23 +90,31 @@ def read_list(path: Path) -> list[Expectation]:
         if not line.strip() or line.startswith("#"):
             continue
         columns = re.split(r" {2,}", line.strip())
-        if len(columns) != 4 or columns[1] not in OUTCOMES:
-            raise ValueError(f"{path.name}: not four columns: {line!r}")
-        pattern, outcome, waits_for, why = columns
+        if len(columns) not in (4, 5) or columns[1] not in OUTCOMES:
+            raise ValueError(f"{path.name}: not four or five columns: {line!r}")
+        pattern, outcome, waits_for, why, *says = columns
         # Names of parametrized tests hold brackets, which are no patterns here.
-        found.append(Expectation(re.sub(r"([\[?])", r"[\1]", pattern), OUTCOMES[outcome], waits_for, why))
+        found.append(Expectation(re.sub(r"([\[?])", r"[\1]", pattern), OUTCOMES[outcome], waits_for, why, *says))
     return found
 
 
 def judge(outcomes: Iterable[Outcome], expected: Sequence[Expectation], whole: bool) -> Verdict:
-    """Compare outcomes with a list; of a ``whole`` run, lines that no outcome needed are obsolete."""
-    verdict = Verdict(unrun=[line for line in expected if line.result == "unrun"])
+    """Compare outcomes with a list; of a ``whole`` run, lines that no outcome needed are obsolete.
+
+    An ``unrun`` line is obsolete where a test that it names has passed, which it does only if it was tried.
+    """
+    outcomes = list(outcomes)
+    tried = [line for line in expected if line.result == "unrun" and any(line.fits(one.name) for one in outcomes)]
+    gone = [line for line in tried if all(one.result == "passed" for one in outcomes if line.fits(one.name))]
+    verdict = Verdict(unrun=[line for line in expected if line.result == "unrun" and line not in gone])
     needed = set()
     for outcome in outcomes:
         line = next((line for line in expected if line.fits(outcome.name)), None)
         if outcome.result == "passed":
-            verdict.passed.append(outcome)
-        elif line is None or line.result != outcome.result:
+            (verdict.alone if outcome.alone else verdict.passed).append(outcome)
+        elif line is not None and line in tried:
+            continue  # it is still to be left out
+        elif line is None or not line.explains(outcome):
             verdict.unexpected.append(outcome)
         else:
             needed.add(line)
@@ -101,7 +123,7 @@ def judge(outcomes: Iterable[Outcome], expected: Sequence[Expectation], whole: b
             else:
                 verdict.waiting.append((outcome, line))
     if whole:
-        verdict.obsolete = [line for line in expected if line.result != "unrun" and line not in needed]
+        verdict.obsolete = gone + [line for line in expected if line.result != "unrun" and line not in needed]
     return verdict
 
 

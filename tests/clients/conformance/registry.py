@@ -20,6 +20,26 @@ KAFKA_IT = Quick(
     ("PlaintextConsumerFetchTest.testClassicConsumerLowMaxFetchSizeForRequestAndPartition",),
 )
 
+TOOLS = Quick(
+    ("topics-create", "topics-describe", "topics-alter", "configs-alter", "get-offsets", "quorum-status", "log-dirs")
+)
+# Set-up: about four CPU minutes to build it in C and C++, once; then each of these takes seconds.
+LIBRDKAFKA = Quick(
+    (
+        *("0001_multiobj", "0005_order", "0012_produce_consume", "0017_compression"),
+        *("0081_admin/CreateTopics", "0081_admin/DescribeCluster", "0081_admin/ListOffsets"),
+    )
+)
+ON_THREE = {
+    "kafka-python": Quick(
+        (
+            "test_producer_integration.py::test_idempotent_producer",
+            *(f"test_admin_integration.py::test_{name}" for name in ("create_partitions", "describe_metadata_quorum")),
+        )
+    ),
+    "kgo": Quick(("TestPing", "TestIssue1034")),
+}
+
 SUITES = (
     Suite(
         "kafka-python",
@@ -27,9 +47,25 @@ SUITES = (
         kafka_python.set_up,
         kafka_python.run_tests,
         quick=KAFKA_PYTHON,
+        quick_on_three=ON_THREE["kafka-python"],
     ),
-    Suite("command-line-tools", "28 passed", command_line_tools.set_up, command_line_tools.run_tests),
-    Suite("kgo", "149 passed, 3 skipped", kgo.set_up, kgo.run_tests, {"num.partitions": 2, **GROUPS}, KGO),
+    Suite(
+        "command-line-tools",
+        "28 passed",
+        command_line_tools.set_up,
+        command_line_tools.run_tests,
+        quick=TOOLS,
+        quick_on_three=TOOLS,
+    ),
+    Suite(
+        "kgo",
+        "149 passed, 3 skipped",
+        kgo.set_up,
+        kgo.run_tests,
+        {"num.partitions": 2, **GROUPS},
+        KGO,
+        ON_THREE["kgo"],
+    ),
     Suite(
         "kafka-it",
         "not all of them run on one broker",
@@ -44,5 +80,7 @@ SUITES = (
         librdkafka.set_up,
         librdkafka.run_tests,
         {"num.partitions": 4, **GROUPS},
+        LIBRDKAFKA,
+        LIBRDKAFKA,
     ),
 )

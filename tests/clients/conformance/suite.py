@@ -4,6 +4,7 @@ Everything comes from a package registry by name and pinned version, through the
 the cache of ``tests/setups.py``. The suites themselves are untouched: what they are told is where the broker is.
 """
 
+import math
 import os
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -29,6 +30,7 @@ class Order(NamedTuple):
     only: Sequence[str] = ()
     without: Sequence[str] = ()
     brokers: int = 1
+    timeout_s: float = math.inf  # of the whole suite, where its own is longer
 
 
 class Quick(NamedTuple):
@@ -42,8 +44,8 @@ class Quick(NamedTuple):
 class Suite:
     """A suite of somebody else's; ``set_up`` fetches and builds it if that has not been done.
 
-    Without ``settings`` a suite starts brokers of its own, by ``ext-cluster``. Without a ``quick`` part, which
-    `make test` runs, its set-up or its tests take too long for that.
+    Without ``settings`` a suite starts brokers of its own, by ``ext-cluster``. `make test` runs the part ``quick`` on
+    one broker and the part ``quick_on_three`` on three; without such a part, its tests take too long for that.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Suite:
     run: Callable[[Order], list[Outcome]]
     settings: Mapping[str, object] | None = field(default_factory=lambda: {"node.id": 0, **GROUPS})
     quick: Quick | None = None
+    quick_on_three: Quick | None = None
 
 
 def run_logged(
@@ -74,11 +77,11 @@ def run_logged(
             start_new_session=True,
         )
         try:
-            status = process.wait(timeout_s)
+            status = process.wait(min(timeout_s, order.timeout_s))
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, 9)
             process.wait()
-            status = f"none, stopped after {timeout_s:.0f} s"
+            status = f"none, stopped after {min(timeout_s, order.timeout_s):.0f} s"
         output.write(f"\nstatus: {status}\n".encode())
     return log.read_text(encoding="utf-8", errors="replace")
 

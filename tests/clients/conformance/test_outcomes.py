@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.clients.conformance.__main__ import try_unrun
 from tests.clients.conformance.outcomes import Expectation, Outcome, expectations, from_junit, judge
 from tests.clients.conformance.registry import SUITES
-from tests.clients.conformance.suite import Suite
+from tests.clients.conformance.suite import Order, Suite
 
 FAILS = Expectation("waits", "failed", "transactions", "no transactions yet")
 SKIPS = Expectation("skips*", "skipped", "nothing", "wants something else")
@@ -64,10 +65,10 @@ def test_brackets_in_a_name_are_no_pattern(tmp_path: Path, monkeypatch: pytest.M
     assert not line.fits("testa")
 
 
-def test_a_line_that_is_not_four_columns_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_with_too_few_columns_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "suite.txt").write_text("test  fails  because\n")
     monkeypatch.setattr("tests.clients.conformance.outcomes.EXPECTED", tmp_path)
-    with pytest.raises(ValueError, match="four columns"):
+    with pytest.raises(ValueError, match="four or five columns"):
         expectations("suite")
 
 
@@ -84,3 +85,61 @@ def test_reports_of_junit_are_read(tmp_path: Path) -> None:
         Outcome("b", "failed", "no\ntrace"),
         Outcome("c", "skipped", "later"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("detail", "expected"),
+    [
+        ("INVALID_TXN_STATE: no such\n  transaction", "waiting"),
+        ("connection refused", "unexpected"),
+        ("", "unexpected"),
+    ],
+)
+def test_a_listed_failure_with_another_message_is_unexpected(detail: str, expected: str) -> None:
+    line = FAILS._replace(says="no such transaction")
+    outcome = Outcome("waits", "failed", detail)
+    verdict = judge([outcome], [line], whole=True)
+    assert (verdict.unexpected, verdict.waiting) == (
+        ([], [(outcome, line)]) if expected == "waiting" else ([outcome], [])
+    )
+
+
+def test_the_message_is_the_fifth_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "suite.txt").write_text("test  fails  transactions  because  no such transaction\n")
+    monkeypatch.setattr("tests.clients.conformance.outcomes.EXPECTED", tmp_path)
+    assert [line.says for line in expectations("suite")] == ["no such transaction"]
+
+
+def test_what_passes_only_by_itself_is_counted_apart() -> None:
+    outcome = Outcome("other", "passed", alone=True)
+    verdict = judge([outcome], [], whole=True)
+    assert (verdict.alone, verdict.passed) == ([outcome], [])
+
+
+def test_what_is_left_out_and_passes_when_tried_is_told() -> None:
+    unrun = Expectation("hangs", "unrun", "transactions", "retries for ever")
+    verdict = judge([Outcome("hangs", "passed")], [unrun], whole=True)
+    assert (verdict.obsolete, verdict.unrun) == ([unrun], [])
+
+
+def test_what_is_left_out_and_was_not_tried_or_did_not_pass_stays_left_out() -> None:
+    unrun = Expectation("hangs", "unrun", "transactions", "retries for ever")
+    for outcomes in ([], [Outcome("hangs", "failed")]):
+        verdict = judge(outcomes, [unrun], whole=True)
+        assert (verdict.obsolete, verdict.unrun, verdict.unexpected) == ([], [unrun], [])
+
+
+def test_of_what_is_left_out_the_next_is_tried_only_if_the_one_before_passes(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def answer(order: Order) -> list[Outcome]:
+        (name,) = order.only
+        asked.append(name)
+        return [Outcome(name, "failed" if name == "b" else "passed")]
+
+    suite = Suite("s", "", lambda: tmp_path, answer, settings=None)
+    lines = [Expectation(name, "unrun", "transactions", "why") for name in ("a", "b", "c", "d*")]
+    lines.append(Expectation("e", "unrun", "KIP-848", "why"))
+    passed = try_unrun(suite, Order("", tmp_path), lines)
+    assert [one.name for one in passed] == ["a", "e"]
+    assert asked == ["a", "b", "e"]
