@@ -45,7 +45,7 @@ class LogCleaner:
         self._disk = disk
         self._logs = logs
         self._now_ms = now_ms
-        self._due_ms = 0
+        self._due_s = loop.time()
         self._setting = setting
         self._loop = loop
         self._budget = _LEAST_BYTES * 4
@@ -79,10 +79,10 @@ class LogCleaner:
 
     async def run_if_due(self) -> None:
         """Do `run` if the rest since the last time is over; a broker without compacted logs does not load all this."""
-        if self._now_ms() >= self._due_ms:
+        if self._loop.time() >= self._due_s:  # not the wall clock, which may be set back
             if any("compact" in log.config.cleanup_policy for log in self._logs):
                 await self.run()
-            self._due_ms = self._now_ms() + self._setting("log.cleaner.backoff.ms")
+            self._due_s = self._loop.time() + self._setting("log.cleaner.backoff.ms") / 1000
 
     async def run(self) -> None:
         """Compact until nothing is due."""

@@ -41,12 +41,13 @@ class Node:
 
     def __init__(self, folder: Path) -> None:
         self.loop = Loop()
+        self.set_back_ms = 0
         self.logs = LogManager(OsDisk(), [str(folder)], COMPACTED, now_ms=self.now_ms, random=Random(1))
         self.logs.open()
         self.logs.format("cluster", 1)
 
     def now_ms(self) -> int:
-        return NOW_MS + round(self.loop.time() * 1000)
+        return NOW_MS + self.set_back_ms + round(self.loop.time() * 1000)
 
 
 @pytest.fixture
@@ -172,6 +173,17 @@ def test_it_rests_when_nothing_is_due(node: Node) -> None:
     node.loop.run_until_complete(at_work.run_if_due())
     assert len(offsets(later)) == 50
     node.loop.run_until_complete(asyncio.sleep(2))
+    node.loop.run_until_complete(at_work.run_if_due())
+    assert len(offsets(later)) == 5
+
+
+def test_a_wall_clock_that_is_set_back_does_not_let_it_rest(node: Node) -> None:
+    filled(node, "a")
+    at_work = cleaner(node)
+    node.loop.run_until_complete(at_work.run_if_due())
+    later = filled(node, "b")
+    node.set_back_ms = -3_600_000
+    node.loop.run_until_complete(asyncio.sleep(16))
     node.loop.run_until_complete(at_work.run_if_due())
     assert len(offsets(later)) == 5
 
