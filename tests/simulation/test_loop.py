@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from tests.simulation.loop import Exhausted, Loop, Schedule, Stuck, Trace
+from tests.simulation.loop import Exhausted, Loop, Schedule, Stuck, Trace, Worker
 
 
 @pytest.fixture
@@ -124,3 +124,78 @@ def test_a_paused_process_goes_on_where_it_was(schedule: Schedule) -> None:
     other.call_later(7.5, victim.resume)
     schedule.run(other, asyncio.sleep(10))
     assert [int(tick) for tick in ticks] == [0, 1, 2, 7, 8, 9]
+
+
+def test_a_clock_that_runs_fast_lets_its_timers_come_sooner(schedule: Schedule) -> None:
+    loop = schedule.loop("a")
+    loop.origin_s, loop.rate = 1000.0, 2.0
+    begun_s = loop.time()
+    schedule.run(loop, asyncio.sleep(10))
+    assert 10 <= loop.time() - begun_s < 10.1
+    assert 5 <= schedule.now < 5.1
+
+
+def test_a_loop_stands_still_while_the_disk_keeps_it_waiting(schedule: Schedule) -> None:
+    loop, schedule.keeper = schedule.loop("a"), schedule.loop("keeper")
+    waits_s = [3.0]
+    loop.disk_waits_s = lambda: waits_s.pop() if waits_s else 0.0
+    schedule.run(loop, asyncio.sleep(0.1))
+    assert 3 <= schedule.now < 3.1
+
+
+def stepped(schedule: Schedule) -> Loop:
+    loop = schedule.loop("a")
+    loop.stepped_share = 1.0
+    return loop
+
+
+def test_the_loop_goes_on_between_two_operations_of_a_thread(schedule: Schedule) -> None:
+    loop, seen = stepped(schedule), list[str]()
+
+    def work() -> str:
+        for number in range(5):
+            Worker.yield_point()
+            seen.append(f"thread {number}")
+        return "done"
+
+    async def both() -> str:
+        working = loop.run_in_executor(None, work)
+        while not working.done():
+            seen.append("loop")
+            await asyncio.sleep(1e-4)
+        return working.result()
+
+    assert schedule.run(loop, both()) == "done"
+    assert [one for one in seen if one != "loop"] == [f"thread {number}" for number in range(5)]
+    assert "loop" in seen[seen.index("thread 0") : seen.index("thread 4")]
+
+
+def test_a_thread_of_a_process_that_died_has_no_effect_any_more(schedule: Schedule) -> None:
+    loop, other, seen = stepped(schedule), schedule.loop("b"), list[str]()
+
+    def work() -> None:
+        for _ in range(1000):
+            Worker.yield_point()
+            seen.append("written")
+
+    loop.run_in_executor(None, work)
+    while not seen:
+        schedule.run(other, asyncio.sleep(1e-3))
+    written = len(seen)
+    loop.die()
+    schedule.run(other, asyncio.sleep(10))
+    assert len(seen) == written < 1000
+
+
+def test_what_a_thread_raises_is_told(schedule: Schedule) -> None:
+    loop = stepped(schedule)
+
+    def work() -> None:
+        Worker.yield_point()
+        raise OSError("broken")
+
+    async def call() -> None:
+        await loop.run_in_executor(None, work)
+
+    with pytest.raises(OSError, match="broken"):
+        schedule.run(loop, call())

@@ -12,8 +12,8 @@ from tests import proofs
 from tests.planting import Bug, replay
 from tests.seeds import first_seed
 from tests.simulation import find_bugs
-from tests.simulation.simulation import run
-from tests.simulation.violation import Invariant
+from tests.simulation.simulation import Simulation, run, unchecked
+from tests.simulation.violation import EVERYWHERE, Invariant
 
 SEEDS = int(os.environ.get("BARNABAS_TEST_SEEDS", "20"))
 CLUSTERS = 3
@@ -62,3 +62,11 @@ def test_a_planted_bug_is_found_by_the_invariant_that_it_breaks(bug: Bug) -> Non
 def test_no_bug_is_found_by_any_exception() -> None:
     """A patch that does not fit the product ends in a traceback, which shows nothing of the bug."""
     assert not [bug.name for bug in find_bugs.ALL if bug.invariant is Invariant.NO_TRACEBACK]
+
+
+def test_a_check_that_never_ran_is_found() -> None:
+    simulation = Simulation(1, 0)
+    simulation.world.checked.update(EVERYWHERE)
+    assert unchecked(simulation.world) == []
+    del simulation.world.checked[Invariant.ONE_QUORUM_LEADER]
+    assert unchecked(simulation.world) == ["ONE_QUORUM_LEADER"]
