@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from broker.groups.journal import Journal, Marker, Stored
 from broker.groups.turn import Answer, Record, Turn
+from broker.logs import count_of
 from broker.turns import in_turns
 from protocol.errors import DecodeError, ErrorCode, KafkaError
 
@@ -140,7 +141,9 @@ class ShardHost:
         self.shard.loaded(turn)
         self.perform(turn)
         if self.shard.groups:
-            _log.info("Loaded %d groups of offsets partition %d", len(self.shard.groups), self.shard.partition)
+            _log.info(
+                "Loaded %s of offsets partition %d", count_of(len(self.shard.groups), "group"), self.shard.partition
+            )
 
     def close(self) -> None:
         """Answer everyone who waits with NOT_COORDINATOR."""

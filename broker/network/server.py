@@ -18,6 +18,7 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
+from broker.logs import count_of
 from broker.network.channel import Channel, Waiting
 from broker.network.connection_counts import ConnectionCounts, ConnectionLimits
 from broker.network.lingering import Lingering
@@ -161,7 +162,9 @@ class Server:
                 channel.finish()
             _, late = await asyncio.wait((self._all_gone,), timeout=timeout_s)
             if late:
-                _log.warning("Closing %d connections that did not take their responses", len(self.connections))
+                _log.warning(
+                    "Closing %s whose client did not take its responses", count_of(len(self.connections), "connection")
+                )
                 for channel in list(self.connections):
                     channel.abort()
 

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 
+from broker.logs import count_of
 from controller.image import NO_LEADER
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.metadata import PartitionChangeRecord, PartitionRecord, RemoveTopicRecord
@@ -98,7 +99,11 @@ class ReplicaHomes:
             while some := dict(islice(self._untold.items(), _TOLD_AT_ONCE)):
                 code = await self._ask(some)
                 if code not in (ErrorCode.NONE, trouble):
-                    _log.warning("The controller does not know yet where %d replicas lie: %s", len(some), code.name)
+                    _log.warning(
+                        "The controller does not know yet the directories of %s: %s",
+                        count_of(len(some), "replica"),
+                        code.name,
+                    )
                 trouble = code
                 if code is ErrorCode.NONE:
                     self._untold = {key: home for key, home in self._untold.items() if some.get(key) != home}

@@ -259,7 +259,7 @@ def test_stopping_does_not_wait_for_ever(run: Run, serving: Serving, caplog: pyt
             assert await client.closed()
 
     run(body())
-    assert "Closing 1 connections that did not take their responses" in caplog.text
+    assert "Closing 1 connection whose client did not take its responses" in caplog.text
 
 
 def test_refused_connections_are_told_of_once_in_a_while(
