@@ -10,7 +10,6 @@ from broker.groups.group import COMPLETING, PREPARING, STABLE, Group
 from broker.groups.rebalance import answer_syncs, prepare, refuse_sync
 from broker.groups.records import group_record
 from broker.groups.turn import Sync, Synced, Turn
-from broker.logs import count_of
 from protocol.errors import ErrorCode
 
 
@@ -67,6 +66,6 @@ def _store_assignment(turn: Turn, group: Group, assigned: dict[str, bytes]) -> N
         group.move_to(STABLE, turn.now_ms)
         answer_syncs(turn, group, ErrorCode.NONE)
         size = len(group.members)
-        turn.log.info("group %s: generation %d is stable with %s", group.group_id, generation, count_of(size, "member"))
+        turn.log.info("group %s: generation %d is stable with %d members", group.group_id, generation, size)
 
     turn.append([group_record(group, assignments)], then)
