@@ -41,6 +41,17 @@ def no_sync_before_the_recovery_point_moves(plant: Planter) -> None:
     plant.setattr(Flush, "sync", lambda self: setattr(self, "error", None))
 
 
+def what_came_during_a_sync_counted_as_synced(plant: Planter) -> None:
+    """Records that are appended during a sync count as synced."""
+    finish = Log._finish_flush
+
+    def finish_flush(self: Log, home: LogDirectory, flush: Flush) -> None:
+        flush.end_offset = self.log_end_offset
+        finish(self, home, flush)
+
+    plant.setattr(Log, "_finish_flush", finish_flush)
+
+
 def no_sync_of_the_names(plant: Planter) -> None:
     """A flush does not sync the directory of a new segment."""
 
@@ -165,6 +176,7 @@ def _act(plant: Planter, **weights: int) -> None:
 
 BUGS = (
     Bug(no_sync_before_the_recovery_point_moves, Invariant.SYNCED_STAYS, 26, 19),
+    Bug(what_came_during_a_sync_counted_as_synced, Invariant.SYNCED_STAYS, 104, 3),
     Bug(no_sync_of_the_names, Invariant.SYNCED_STAYS, 227, 16),
     Bug(no_sync_of_directories_at_all, Invariant.LOGS_OPEN, 26, 17),
     Bug(no_sync_of_indexes, Invariant.OFFSET_INDEX, 250, 14),
