@@ -113,8 +113,9 @@ class PartitionHistory:
         latest_ms, retention_ms = self._history.world.latest_ms, self.retention_ms
         if retention_ms is None or self._oldest_ms + retention_ms >= latest_ms:
             return self._deleted_to
-        lasting = (at for at, content in self.records.items() if content.timestamp_ms + retention_ms >= latest_ms)
-        return max(self._deleted_to, min(lasting, default=2**62))
+        oldest_ms = latest_ms - retention_ms
+        behind = ((at, content) for at, content in self.records.items() if at >= self._deleted_to)
+        return min((at for at, content in behind if content.timestamp_ms >= oldest_ms), default=2**62)
 
     def deleting(self, offset: int) -> None:
         """Note that records before `offset` are asked to be deleted."""
