@@ -161,10 +161,6 @@ def forgets_producers_at_a_restart(plant: Planter) -> None:
 BUGS = (
     Bug(commits_before_the_sync, Invariant.COMMITTED_IS_SYNCED, 4, 0),
     Bug(syncs_nothing, Invariant.STARTS, 6, 0),
-    Bug(forgets_sequences, Invariant.RECORDS_ARE_UNIQUE, 1, 0),
-    Bug(remembers_only_the_last_batch, Invariant.SEQUENCES_ARE_KEPT, 1, 0),
-    Bug(answers_repetitions_with_the_log_end, Invariant.RECORDS_STAY, 1, 0),
-    Bug(forgets_producers_at_a_restart, Invariant.RECORDS_ARE_UNIQUE, 1, 0),
     Bug(takes_any_epoch_of_a_session, Invariant.FETCH_SESSION_EPOCHS, 1, 0),
     Bug(takes_commits_of_any_generation, Invariant.GENERATIONS_ARE_FENCED, 2, 0),
     Bug(keeps_no_log_start_through_a_crash, Invariant.DELETED_RECORDS_STAY_DELETED, 2, 0),

@@ -27,6 +27,7 @@ from storage.log import Log
 from storage.producer_state import ProducerState
 from storage.search import Search
 from tests.planting import Bug, Planter
+from tests.simulation import bugs
 from tests.simulation.violation import Invariant
 
 
@@ -316,6 +317,10 @@ BUGS = (
     Bug(keeps_epochs_that_begin_where_it_cuts, Invariant.REPLICAS_CONVERGE, 1, 0),
     Bug(acknowledges_what_only_the_leader_has, Invariant.LATEST_IS_NOT_BEHIND, 2, 0),
     Bug(deletes_records_on_the_leader_alone, Invariant.DELETED_RECORDS_STAY_DELETED, 16, 0),
+    Bug(bugs.forgets_sequences, Invariant.RECORDS_ARE_UNIQUE, 1, 0),
+    Bug(bugs.remembers_only_the_last_batch, Invariant.SEQUENCES_ARE_KEPT, 1, 0),
+    Bug(bugs.answers_repetitions_with_the_log_end, Invariant.RECORDS_STAY, 1, 0),
+    Bug(bugs.forgets_producers_at_a_restart, Invariant.RECORDS_ARE_UNIQUE, 1, 0),
     Bug(remembers_no_producers_as_a_follower, Invariant.RECORDS_ARE_UNIQUE, 1, 0),
     Bug(keeps_producers_of_truncated_records, Invariant.PRODUCERS_ARE_TRUNCATED, 2, 0),
     Bug(knows_former_topics_by_their_name, Invariant.FORMER_TOPIC_IDS_ARE_REFUSED, 1, 0),
