@@ -164,7 +164,7 @@ BUGS = (
     Bug(takes_any_epoch_of_a_session, Invariant.FETCH_SESSION_EPOCHS, 1, 0),
     Bug(takes_commits_of_any_generation, Invariant.GENERATIONS_ARE_FENCED, 2, 0),
     Bug(keeps_no_log_start_through_a_crash, Invariant.DELETED_RECORDS_STAY_DELETED, 2, 0),
-    Bug(believes_that_every_stop_was_clean, Invariant.STARTS, 3, 0),
+    Bug(believes_that_every_stop_was_clean, Invariant.RECORDS_STAY, 3, 0),
     Bug(reads_past_the_high_watermark, Invariant.READS_ARE_COMMITTED, 4, 0),
     Bug(gives_producer_ids_twice, Invariant.PRODUCER_IDS_ARE_UNIQUE, 1, 0),
     Bug(takes_over_the_log_of_a_namesake, Invariant.NEW_TOPICS_ARE_EMPTY, 1, 0),
