@@ -9,10 +9,12 @@ import pytest
 from tests import proofs
 from tests.broker_process import BrokerProcess
 
-# A shell without job control starts background jobs with SIGINT ignored. Programs that tests interrupt would inherit
-# that, and never end.
+# A shell without job control starts background jobs with SIGINT ignored, and nohup a program with SIGHUP ignored. The
+# programs that tests stop by these signals would inherit that, and never end.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture
