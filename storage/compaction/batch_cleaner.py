@@ -125,7 +125,8 @@ class BatchCleaner:
         bare = header._replace(
             attributes=header.attributes & ~DELETE_HORIZON_BIT, base_timestamp=NO_TIMESTAMP, record_count=0
         )
-        return repack(bare, b"", Compression.NONE, None, header.max_timestamp)
+        # One that only marks the end of a segment has no timestamp: the time index may name no batch without records.
+        return repack(bare, b"", Compression.NONE, None, header.max_timestamp if needed else NO_TIMESTAMP)
 
     def _rebuilt(self, header: BatchHeader, data: bytes, kept: list[Span], *, dated: bool) -> Search[Buffer]:
         """Return the batch with only these records; `dated` with the delete horizon for its tombstones or marker."""

@@ -1,7 +1,7 @@
 from collections.abc import Mapping
 
 from protocol.compression import Compression
-from protocol.record_batch import build_batch, crc_matches, iter_records, read_header
+from protocol.record_batch import NO_TIMESTAMP, build_batch, crc_matches, iter_records, read_header
 from storage.compaction.batch_cleaner import BatchCleaner, LastBatch
 from storage.compaction.offset_map import OffsetMap
 from storage.compaction.transactions import Transactions
@@ -57,6 +57,12 @@ def test_the_last_batch_of_a_segment_stays_empty() -> None:
     assert (len(left), header.record_count, header.base_offset, header.next_offset) == (61, 0, 7, 10)
     assert clean(bytearray(left), {}, end_offset=10) == left
     assert clean(bytearray(left), {}) is None
+
+
+def test_the_time_index_names_no_batch_that_only_marks_the_end_of_a_segment() -> None:
+    left = clean(build_batch([(b"a", b"1")], base_offset=7, timestamp_ms=5000), {b"a": 50}, end_offset=8)
+    assert left is not None
+    assert read_header(left).max_timestamp == NO_TIMESTAMP
 
 
 def test_the_last_of_a_producer_stays_empty() -> None:
