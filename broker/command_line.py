@@ -37,7 +37,8 @@ def parse(argv: Sequence[str] | None = None) -> Options:
 def options() -> dict[str, tuple[str, tuple[str, ...]]]:
     """Return each option with what it does, and what it may be; nothing where it may be anything."""
     actions = make_parser()._option_string_actions
-    return {name: (action.help or "", tuple(map(str, action.choices or ()))) for name, action in actions.items()}
+    shown = {name: action for name, action in actions.items() if action.help != argparse.SUPPRESS}
+    return {name: (action.help or "", tuple(map(str, action.choices or ()))) for name, action in shown.items()}
 
 
 def make_parser() -> argparse.ArgumentParser:
