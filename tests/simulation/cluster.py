@@ -251,6 +251,10 @@ class Host:
         if power:
             self.disk.power_cut()
         self.state = "off"
+        if self.broker is not None:
+            for directory in self.broker.logs.directories:
+                if directory.failure is not None:
+                    self._drop_former_logs(directory.path)
 
     @property
     def directories(self) -> list[str]:
@@ -264,6 +268,13 @@ class Host:
         self.lost = True
         for directory in directories or self.directories:
             self.disk.wipe(directory, _VOTERS_OWN if self.is_voter and directory == DATA_DIR else ())
+
+    def _drop_former_logs(self, failed: str) -> None:
+        """Delete from a failed directory the logs of partitions that have been made anew in another one.
+
+        A start with both is refused (docs/SKIPPED.md), and an administrator deletes the older one.
+        """
+        self.disk.drop(failed, (other for other in self.directories if other != failed))
 
     def pause(self) -> None:
         if self.loop is not None and self.state == "up":

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from random import Random
 from zlib import crc32
 
@@ -155,6 +155,14 @@ class SimulatedDisk(MemoryDisk):
         for name in names.keys() - kept:
             del names[name]
         self._platter = Platter(self)
+
+    def drop(self, path: str, others: Iterable[str]) -> None:
+        """Delete from a directory the directories that one of the `others` has too; nobody runs that has them open."""
+        there = {name for other in others if self.is_dir(other) for name in self._directory(other).entries}
+        names = self._directory(path).entries if self.is_dir(path) else {}
+        twice = {name for name in names.keys() & there if self.is_dir(f"{path}/{name}")}
+        if twice:
+            self.wipe(path, names.keys() - twice)
 
     def took(self, effect: Effect) -> None:
         """Keep account of what is durable, and of what happened."""
