@@ -377,7 +377,10 @@ class Fetching:
                 key = (topic.topic_id, fetched.partition_index)
                 followed = self._followed.get(key)
                 if followed is None or followed.asked == NO_OFFSET or followed.asked_in > self._answers:
-                    continue  # it is followed no more, or not as it was asked for
+                    # No longer followed, or asked for anew since. If the next request takes it out of the session, an
+                    # early answer about it is no sign of a busy loop.
+                    self._progressed |= key in self._to_forget
+                    continue
                 try:
                     if self._take_one(key, followed, fetched, now_ms):
                         moved.append((key, followed))

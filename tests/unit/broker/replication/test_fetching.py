@@ -170,6 +170,18 @@ class TestSessions:
         assert pauses == [*[0] * (FRUITLESS_FETCHES - 1), 20, 40, 80, 100, 100]
         assert follower.remarks == [NO_PROGRESS]
 
+    def test_errors_of_partitions_that_are_no_longer_followed_cause_no_pause(self, follower: Follower) -> None:
+        follower.settle()
+        for _ in range(2 * FRUITLESS_FETCHES):
+            follower.ask()
+            follower.machine.unfollow(b"u".ljust(16, b"_"), 0)
+            follower.tell(u={"error_code": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+            assert follower.machine.due_ms == 0
+            assert follower.forgotten(follower.ask()) == "u"
+            follower.follow("u")
+            follower.tell()
+        assert follower.remarks == []
+
     @pytest.mark.parametrize("waited_ms", [0, LIMITS.max_wait_ms])
     def test_progress_or_a_whole_wait_ends_these_pauses(self, follower: Follower, waited_ms: int) -> None:
         now_ms = 0
