@@ -47,6 +47,8 @@ class History:
         self.always = always
         self.attempted: dict[Content, bool] = {}
         """Every record that was ever sent, and whether it may be there only once."""
+        self.oldest_ms = 2**63
+        """The smallest timestamp of a record that was sent: also what was never acknowledged may be too old, and go."""
         self.partitions: dict[tuple[str, int], PartitionHistory] = {}
         self.commits: dict[tuple[str, str, int], CommitHistory] = {}
         self.groups: dict[str, GroupHistory] = {}
@@ -104,14 +106,13 @@ class PartitionHistory:
         self.retention_ms: int | None = None
         """The age beyond which records may go."""
         self._deleted_to = 0
-        self._oldest_ms = 2**63
         self._offsets: dict[Content, int] = {}
 
     @property
     def start_ceiling(self) -> int:
         """Return the largest offset at which the log may start: by DeleteRecords, or because all before is too old."""
         latest_ms, retention_ms = self._history.world.latest_ms, self.retention_ms
-        if retention_ms is None or self._oldest_ms + retention_ms >= latest_ms:
+        if retention_ms is None or self._history.oldest_ms + retention_ms >= latest_ms:
             return self._deleted_to
         oldest_ms = latest_ms - retention_ms
         behind = ((at, content) for at, content in self.records.items() if at >= self._deleted_to)
@@ -159,7 +160,6 @@ class PartitionHistory:
                 f"{self._name}: {content} {how} at {offset}, and is at {at} too",
             )
         self.records[offset] = content
-        self._oldest_ms = min(self._oldest_ms, content.timestamp_ms)
 
     def lose(self, *, always: bool) -> None:
         self.start_floor = 0  # deletions last when the process dies, and are not synced

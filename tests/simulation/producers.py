@@ -165,6 +165,7 @@ class Producer:
         random = self.client.random
         contents = [self._content() for _ in range(random.choice((1, 1, 2, 3)))]
         self.history.attempted.update(dict.fromkeys(contents, self.idempotent))
+        self.history.oldest_ms = min(self.history.oldest_ms, *(content.timestamp_ms for content in contents))
         sequence = self._sequences.get(partition, 0)
         self._sequences[partition] = sequence + len(contents)
         known = self.history.partition(self.topic.name, partition)
