@@ -2,7 +2,8 @@
 
 A load prepares a running broker and runs in rounds, each of which returns its figures by name. CPU seconds are the
 broker's, over the time that the client ran, per 10^9 bytes of record values. The Java clients are new processes, so
-cold, in each round, for both brokers alike.
+cold, in each round, for both brokers alike. Each round that produces is checked by the topic's log ends, and one that
+consumes by the number of records that the client reports: a round that did something else has no figures.
 """
 
 import json
@@ -13,9 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks._loopback import Server, create_topic
+from benchmarks._loopback import Server, Written, create_topic, uncounted
 from benchmarks._warmth import Figures
-from benchmarks.produce_cpu import LARGE_BYTES, produce_frames
+from benchmarks.produce_cpu import LARGE_BYTES, produce_frames, records_of
 from benchmarks.start import Command, barnabas, barnabas_that_validates
 from tests.clients.clients import go_program
 from tests.oracles.apache_kafka import kafka_classpath
@@ -25,6 +26,10 @@ RECORD_BYTES = 1000
 PRODUCER_SETTINGS = ("batch.size=131072", "linger.ms=5")
 PARTITIONS = 6
 TIMEOUT_S = 600
+
+# Columns of ConsumerPerformance: data.consumed.in.nMsg, and fetch.MB.sec, whose time has no rebalance in it.
+_CONSUMED_RECORDS = 4
+_FETCH_MB_PER_S = 8
 
 
 def tool(name: str, *arguments: str) -> str:
@@ -61,12 +66,14 @@ class Load(NamedTuple):
 def _produce(name: str, configs: Mapping[str, str], settings: Sequence[str], server: Server) -> Callable[[], Figures]:
     """ProducerPerformance."""
     create_topic(server.port, "produced", PARTITIONS, configs)
+    written = Written(server.port, "produced", PARTITIONS)
     gigabytes = RECORDS * RECORD_BYTES / 1e9
 
     def run() -> Figures:
         user_s, system_s = server.cpu()
         rate = produce_rate(server.bootstrap, "produced", *settings)
         user_end_s, system_end_s = server.cpu()
+        written.check(RECORDS)
         return {
             f"{name}, MB/s": rate,
             f"{name}, user s/GB": (user_end_s - user_s) / gigabytes,
@@ -79,7 +86,9 @@ def _produce(name: str, configs: Mapping[str, str], settings: Sequence[str], ser
 def _consume(server: Server) -> Callable[[], Figures]:
     """ConsumerPerformance, from the page cache."""
     create_topic(server.port, "consumed", PARTITIONS)
+    written = Written(server.port, "consumed", PARTITIONS)
     produce_rate(server.bootstrap, "consumed", "acks=1")
+    written.check(RECORDS)
 
     def run() -> Figures:
         before_s = sum(server.cpu())
@@ -88,10 +97,14 @@ def _consume(server: Server) -> Callable[[], Figures]:
             *("--bootstrap-server", server.bootstrap, "--topic", "consumed", "--num-records", str(RECORDS)),
             *("--command-property", "group.protocol=classic", "--timeout", "60000", "--hide-header"),
         )
+        cpu_s = sum(server.cpu()) - before_s
         columns = printed.strip().splitlines()[-1].split(", ")
+        consumed = int(columns[_CONSUMED_RECORDS])
+        if consumed != RECORDS:
+            raise RuntimeError(f"{consumed} of {RECORDS} records were consumed:\n{printed}")
         return {
-            "consume, MB/s": float(columns[8]),
-            "consume, CPU s/GB": (sum(server.cpu()) - before_s) / (RECORDS * RECORD_BYTES / 1e9),
+            "consume without the rebalance, MB/s": float(columns[_FETCH_MB_PER_S]),
+            "consume, CPU s/GB": cpu_s / (consumed * RECORD_BYTES / 1e9),
         }
 
     return run
@@ -100,9 +113,11 @@ def _consume(server: Server) -> Callable[[], Figures]:
 def _one_at_a_time(server: Server, requests: int = 10_000) -> Callable[[], Figures]:
     """Send one record of 100 bytes a request, one request in flight, acks=1, by a socket and nothing else."""
     frames = produce_frames(create_topic(server.port, "small", 1), 1, 100)
+    written = Written(server.port, "small", 1)
 
     def run() -> Figures:
         cost = server.measure(frames, requests, in_flight=1)
+        written.check(requests + uncounted(frames, requests))
         return {"one record a request, requests/s": cost.requests / cost.seconds}
 
     return run
@@ -112,9 +127,11 @@ def _keyed(server: Server, requests: int = 3000) -> Callable[[], Figures]:
     """128-KB batches of keyed records to a compacted topic, whose broker has to look for a record without a key."""
     topic_id = create_topic(server.port, "keyed", PARTITIONS, {"cleanup.policy": "compact"})
     frames = produce_frames(topic_id, PARTITIONS, LARGE_BYTES, key=b"key")
+    written = Written(server.port, "keyed", PARTITIONS)
 
     def run() -> Figures:
         cost = server.measure(frames, requests)
+        written.check((requests + uncounted(frames, requests)) * records_of(LARGE_BYTES))
         return {
             "produce 128-KB batches to a compacted topic, MB/s": cost.size_bytes / cost.seconds / 2**20,
             "produce 128-KB batches to a compacted topic, user s/GB": cost.user_s_per_gb,

@@ -24,6 +24,7 @@ TOPIC = "benchmark"
 BROKER, BARE_LOOP = "Barnabas", "bare loop"
 PIPELINED = 5  # max.in.flight.requests.per.connection of Java's producer
 _RECEIVE_BYTES = 1 << 20
+_LATEST = -1
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
@@ -122,7 +123,7 @@ class Server(NamedTuple):
     def measure(self, frames: Sequence[bytes], count: int, in_flight: int = PIPELINED) -> Cost:
         """Send `count` frames in turn and return what they cost the process; after a few that do not count."""
         client = Client(self.port)
-        client.pipeline(frames, max(len(frames), count // 10), in_flight)
+        client.pipeline(frames, uncounted(frames, count), in_flight)
         user_s, system_s = self.cpu()
         begun = time.perf_counter()
         received_bytes = client.pipeline(frames, count, in_flight)
@@ -136,6 +137,11 @@ class Server(NamedTuple):
         """Return the seconds of user and of system time that the process has taken so far."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return int(fields[11]) / _TICKS_PER_S, int(fields[12]) / _TICKS_PER_S
+
+
+def uncounted(frames: Sequence[bytes], count: int) -> int:
+    """Return how many requests `Server.measure` sends before the `count` that it measures."""
+    return max(len(frames), count // 10)
 
 
 def request_frame(key: ApiKey, version: int, request: Any) -> bytes:
@@ -162,6 +168,38 @@ def create_topic(port: int, name: str, partitions: int, configs: Mapping[str, st
         raise RuntimeError(f"{name} was not created: {answer.error_message}")
     topic_id: bytes = answer.topic_id
     return topic_id
+
+
+def log_end(port: int, topic: str, partitions: int) -> int:
+    """Return the sum of the log end offsets of a topic's partitions."""
+    requests: Any = request_class(ApiKey.LIST_OFFSETS)
+    asked = [
+        requests.Topic.Partition(partition_index=index, current_leader_epoch=-1, timestamp=_LATEST)
+        for index in range(partitions)
+    ]
+    request = requests(replica_id=-1, isolation_level=0, topics=[requests.Topic(name=topic, partitions=asked)])
+    client = Client(port)
+    found = client.call(ApiKey.LIST_OFFSETS, 7, request).topics[0].partitions
+    client.close()
+    errors = [partition.error_code for partition in found if partition.error_code]
+    if errors or len(found) != partitions:
+        raise RuntimeError(f"ListOffsets of {topic}: {len(found)} partitions, errors {errors}")
+    return sum(partition.offset for partition in found)
+
+
+class Written:
+    """Checks after each round that a topic has as many records more as were sent."""
+
+    def __init__(self, port: int, topic: str, partitions: int) -> None:
+        """Begin with what the topic has now."""
+        self._asked = (port, topic, partitions)
+        self._end = log_end(*self._asked)
+
+    def check(self, records: int) -> None:
+        """Raise RuntimeError unless the log ends have moved by `records` since the last check."""
+        before, self._end = self._end, log_end(*self._asked)
+        if self._end - before != records:
+            raise RuntimeError(f"{self._asked[1]}: {records} records were sent, {self._end - before} are in the log")
 
 
 @contextlib.contextmanager

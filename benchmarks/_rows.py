@@ -1,7 +1,8 @@
 """Lines of the table beside Apache Kafka: what was measured, cold and warm, what is asked, and whether that holds.
 
-Cold is the first round on a broker that has just started; warm is the mean of the last two of as many rounds as it took
-until two agreed (`_warmth`). The column `rounds` counts them, run by run: ours; Apache Kafka's.
+Cold is the first round on a broker that has just started; warm is the mean of the last three of as many rounds as it
+took until three agreed (`_warmth`). The column `rounds` counts them, run by run: ours; Apache Kafka's. Where they did
+not agree in a run, the figures prove nothing, and the last column is "unsettled".
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ class Runs(NamedTuple):
     warm: Sequence[float]
     cold: Sequence[float] = ()
     rounds: Sequence[str] = ()
+    settled: bool = True
 
 
 class Row(NamedTuple):
@@ -74,6 +76,8 @@ class Row(NamedTuple):
         cold = self._cells(_median(self.ours.cold), _median(self.theirs.cold))
         rounds = "; ".join(" ".join(side.rounds) for side in (self.ours, self.theirs) if side.rounds)
         holds = "yes" if self.asked.holds(ours, theirs) else "NO"
+        if not (self.ours.settled and self.theirs.settled):
+            holds = "unsettled"
         return f"| {self.name} | {cold} | {self._cells(ours, theirs)} | {rounds} | {self.asked} | {holds} |"
 
     def _cells(self, ours: float | None, theirs: float | None) -> str:
@@ -90,7 +94,12 @@ def row(name: str, asked: Asked, ours: Sequence[float], theirs: Sequence[float] 
 
 def runs(found: Sequence[Warmed], name: str) -> Runs:
     """Return one figure of all runs of a load."""
-    return Runs([one.warm[name] for one in found], [one.cold[name] for one in found], [one.summary for one in found])
+    return Runs(
+        [one.warm[name] for one in found],
+        [one.cold[name] for one in found],
+        [one.summary for one in found],
+        all(one.settled for one in found),
+    )
 
 
 def in_turn(names: Iterable[str], run: int) -> list[str]:

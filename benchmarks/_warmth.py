@@ -1,23 +1,27 @@
 """Rounds of a load until a broker is warm, and the figures of the first round and of the last ones.
 
 A JVM compiles what runs often, so a broker that has just started takes several times the CPU of one that has run for a
-minute. A load is repeated on the same broker until two rounds in a row differ by less than 10 %, at most `MOST_ROUNDS`
-times. Both brokers are treated alike, although the first round of Barnabas is as fast as the others.
+minute. A load is repeated on the same broker until it has run for `MIN_LOAD_S` and three rounds in a row differ by less
+than 10 %: two agree by chance while the compiler still works. It gives up after `MOST_ROUNDS` rounds, or later if they
+take less than `MIN_LOAD_S` in all. Both brokers are treated alike.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 AGREEMENT = 0.1
+AGREEING_ROUNDS = 3
 MOST_ROUNDS = 10
+MIN_LOAD_S = 10.0
 
 Figures = Mapping[str, float]
 
 
 class Warmed(NamedTuple):
-    """Figures by name: `cold` of the first round, `warm` the means of the last two."""
+    """Figures by name: `cold` of the first round, `warm` the means of the last three."""
 
     cold: Figures
     warm: Figures
@@ -26,17 +30,20 @@ class Warmed(NamedTuple):
 
     @property
     def summary(self) -> str:
-        """Return how often the load ran, with a mark if the last two rounds still differed."""
+        """Return how often the load ran, with a mark if the last three rounds still differed."""
         return f"{self.rounds}" if self.settled else f"{self.rounds}, still changing"
 
 
-def warm_up(run: Callable[[], Figures], settles_on: str) -> Warmed:
-    """Repeat `run` until its figure `settles_on` of two rounds in a row differs by less than `AGREEMENT`."""
-    rounds = [run()]
+def warm_up(run: Callable[[], Figures], settles_on: str, *, clock: Callable[[], float] = time.monotonic) -> Warmed:
+    """Repeat `run` until its figure `settles_on` agrees over `AGREEING_ROUNDS`, after `MIN_LOAD_S` of load."""
+    began_s = clock()
+    rounds: list[Figures] = []
     settled = False
-    while not settled and len(rounds) < MOST_ROUNDS:
+    while not settled and (len(rounds) < MOST_ROUNDS or clock() - began_s < MIN_LOAD_S):
         rounds.append(run())
-        before, after = (figures[settles_on] for figures in rounds[-2:])
-        settled = abs(after - before) < AGREEMENT * max(before, after)
-    warm = {name: (rounds[-1][name] + rounds[-2][name]) / 2 for name in rounds[0]}
+        last = [figures[settles_on] for figures in rounds[-AGREEING_ROUNDS:]]
+        agrees = len(last) == AGREEING_ROUNDS and max(last) - min(last) < AGREEMENT * max(last)
+        settled = agrees and clock() - began_s >= MIN_LOAD_S
+    last_rounds = rounds[-AGREEING_ROUNDS:]
+    warm = {name: sum(figures[name] for figures in last_rounds) / len(last_rounds) for name in rounds[0]}
     return Warmed(rounds[0], warm, len(rounds), settled)

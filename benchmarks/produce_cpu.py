@@ -30,11 +30,16 @@ LARGE_BYTES = 128 * 1024
 SMALL_BYTES = 1024
 
 
+def records_of(batch_bytes: int) -> int:
+    """Return how many records a batch of about that size has."""
+    return max(1, batch_bytes // 1000)
+
+
 def produce_frames(
     topic_id: bytes, partitions: int, batch_bytes: int, acks: int = 1, key: bytes | None = None
 ) -> list[bytes]:
     """Return a request for each partition, with a batch of about that size."""
-    records = build_batch([(key, bytes(min(batch_bytes, 1000) - 80))] * max(1, batch_bytes // 1000))
+    records = build_batch([(key, bytes(min(batch_bytes, 1000) - 80))] * records_of(batch_bytes))
     return [
         request_frame(
             ApiKey.PRODUCE,

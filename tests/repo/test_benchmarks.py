@@ -1,0 +1,53 @@
+"""What the benchmarks make of their figures: when a broker counts as warm, and what a row of the table says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from benchmarks._rows import Asked, Row, at_least, at_most, runs
+from benchmarks._warmth import MOST_ROUNDS, Figures, Warmed, warm_up
+
+
+class Load:
+    """Rounds of known figures and lengths on a clock of its own."""
+
+    def __init__(self, figures: Sequence[float], seconds: float) -> None:
+        self._figures: Iterator[float] = iter(figures)
+        self._seconds = seconds
+        self.now = 0.0
+
+    def run(self) -> Figures:
+        self.now += self._seconds
+        return {"MB/s": next(self._figures)}
+
+    def warmed(self) -> Warmed:
+        return warm_up(self.run, "MB/s", clock=lambda: self.now)
+
+
+def test_three_rounds_have_to_agree() -> None:
+    assert Load([50, 100, 101, 150, 151, 152, 1], 10).warmed() == ({"MB/s": 50}, {"MB/s": 151}, 6, True)
+
+
+def test_rounds_that_drift_apart_in_small_steps_do_not_agree() -> None:
+    drifting = [100 * 1.06**number for number in range(MOST_ROUNDS)]
+    found = Load(drifting, 10).warmed()
+    assert (found.rounds, found.settled, found.summary) == (10, False, "10, still changing")
+
+
+def test_short_rounds_go_on_until_the_load_has_run_long_enough() -> None:
+    assert Load([100] * 50, 0.5).warmed().rounds == 20
+    assert Load([100] * 50, 2.0).warmed().rounds == 5
+
+
+@pytest.mark.parametrize(
+    ("asked", "settled", "holds"),
+    [(at_least(1), True, "yes"), (at_most(0.5), True, "NO"), (at_least(1), False, "unsettled")],
+)
+def test_a_row_says_whether_its_bound_holds_only_if_both_sides_have_settled(
+    asked: Asked, settled: bool, holds: str
+) -> None:
+    ours = runs([Warmed({"MB/s": 2}, {"MB/s": 2}, 3, settled=True)], "MB/s")
+    theirs = runs([Warmed({"MB/s": 1}, {"MB/s": 1}, 10, settled)], "MB/s")
+    assert str(Row("MB/s", asked, ours, theirs)).endswith(f" {holds} |")
