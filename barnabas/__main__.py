@@ -6,6 +6,7 @@ feature. The other commands import kafka-python when they run, never for `--help
 
 from __future__ import annotations
 
+import os
 import sys
 
 USAGE = """\
@@ -26,6 +27,18 @@ The commands find a broker by -b HOST:PORT,... or $BARNABAS_BROKERS, and at 127.
 
 def main() -> int:
     """Run one command and return its exit status."""
+    try:
+        try:
+            return _run()
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+    except BrokenPipeError:  # the reader of our output is gone; the interpreter would fail at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _run() -> int:
     arguments = sys.argv[1:]
     if arguments[:1] == ["help"] and arguments[1:]:
         arguments = [*arguments[1:], "--help"]
@@ -57,16 +70,18 @@ def main() -> int:
 
 def _serve(arguments: list[str]) -> int:
     """Become the server's program; signals and standard streams stay as they are."""
-    import os
-
     if "--ephemeral" in arguments:
+        from contextlib import suppress
+
         from barnabas._ephemeral import make_directory
 
-        path, keeping, _ = make_directory()
-        os.set_inheritable(keeping, True)
-        arguments = [*arguments, "--ephemeral-dir", path]
+        # Without a shell, the broker makes its directory itself, and deletes it unless it is killed.
+        with suppress(OSError):
+            path, keeping, _ = make_directory()
+            os.set_inheritable(keeping, True)
+            arguments = [*arguments, "--ephemeral-dir", path]
     launcher = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_launcher.py")
-    os.execv(sys.executable, [sys.executable, launcher, *arguments])  # noqa: S606 - our own program, no shell
+    os.execv(sys.executable, [sys.executable, launcher, "serve", *arguments])  # noqa: S606 - our own program, no shell
 
 
 if __name__ == "__main__":

@@ -14,28 +14,41 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from tempfile import mkdtemp
 
+SHELL = "/bin/sh"
 DELETE_AT_END_OF_INPUT = 'read -r end; rm -rf -- "$0"'
 
 
 def make_directory() -> tuple[str, int, subprocess.Popen[bytes]]:
-    """Return the path of a new directory, the descriptor that keeps it, and the process that will delete it."""
+    """Return the path of a new directory, the descriptor that keeps it, and the process that will delete it.
+
+    OSError, and nothing is left behind, if it cannot be made or there is no shell.
+    """
     path = mkdtemp(prefix="barnabas-")
-    read, write = os.pipe()
-    watching = subprocess.Popen(  # noqa: S603 - a fixed script, and a path that was made here
-        ["/bin/sh", "-c", DELETE_AT_END_OF_INPUT, path],
-        cwd="/",
-        stdin=read,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,  # so that the terminal's signals do not reach it
-    )
-    os.close(read)
+    try:
+        read, write = os.pipe()
+        try:
+            watching = subprocess.Popen(  # noqa: S603 - a fixed script, and a path that was made here
+                [SHELL, "-c", DELETE_AT_END_OF_INPUT, path],
+                cwd="/",
+                stdin=read,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,  # so that the terminal's signals do not reach it
+            )
+        except BaseException:
+            os.close(write)
+            raise
+        finally:
+            os.close(read)
+    except BaseException:
+        os.rmdir(path)
+        raise
     return path, write, watching
 
 
 @contextmanager
 def temporary_directory() -> Iterator[tuple[str, int]]:
-    """Yield the path of a new directory, and the descriptor that keeps it for whoever inherits that."""
+    """Yield the path of a new directory, and a descriptor: it is kept while any process holds that."""
     path, keeping, watching = make_directory()
     with watching:
         try:

@@ -1,4 +1,4 @@
-"""Run the server's program with its own packages first on `sys.path`.
+"""Run one of the server's programs with its own packages first on `sys.path`: LAUNCHER (serve | log | complete) ...
 
 Executed by path (never imported), so that nothing named `broker` or `storage` has to be importable in a user's
 environment, and a user's module of such a name never reaches the broker. In the wheel the server's packages lie in
@@ -25,4 +25,6 @@ else:
     from broker.__main__ import main
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["serve"]:
+        del sys.argv[1]  # the options of `serve` follow, whatever they are
     sys.exit(main())

@@ -1,8 +1,8 @@
 """The commands that are Kafka clients, one module each; those with subcommands are packages.
 
 Results go to standard output, errors to standard error; the exit status is 0 only if everything that was asked for
-happened. 2 means a wrong call, 130 an interrupt, 143 a SIGTERM: both end a command in good order. How a command line is
-read is `_parser.py`.
+happened. 2 means a wrong call, 130 an interrupt, 143 a SIGTERM, 129 a SIGHUP: each ends a command in good order. How a
+command line is read is `_parser.py`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from types import FrameType
 
 from barnabas.commands._output import CommandError, complain, explain
 from barnabas.commands._parser import find, make_parser, parse, unknown_command
@@ -21,13 +21,29 @@ from barnabas.commands._parser import find, make_parser, parse, unknown_command
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
-class Terminated(KeyboardInterrupt):
-    """SIGTERM, on which a consumer commits and leaves its group as it does on Ctrl-C."""
+class Signalled(KeyboardInterrupt):
+    """A signal on which a consumer commits and leaves its group as it does on Ctrl-C."""
+
+    number = signal.SIGINT
+
+
+class Terminated(Signalled):
+    """SIGTERM."""
+
+    number = signal.SIGTERM
+
+
+class HungUp(Signalled):
+    """SIGHUP: the terminal is closed, so no output may arrive any more."""
+
+    number = signal.SIGHUP
 
 
 def run(words: Sequence[str]) -> int:
     """Run the command that these words begin with, and return its exit status."""
     found = find(words)
+    if found.is_group and found.rest[:1] == ["help"]:
+        found = find([words[0], *found.rest[1:], "--help"])
     parser = make_parser(found)
     _open_closed_streams()
     if found.is_group and (not found.rest or found.rest[0] not in ("-h", "--help")):
@@ -38,14 +54,16 @@ def run(words: Sequence[str]) -> int:
         return 2
     options = parse(parser, found.rest)
     try:
-        with _sigterm_interrupts():
+        with _signals_interrupt():
             status = int(found.module.run(options))
             sys.stdout.flush()
             return status
     except CommandError as error:
         return _fail(found.command, str(error), error.status)
     except KeyboardInterrupt as end:
-        return 128 + (signal.SIGTERM if isinstance(end, Terminated) else signal.SIGINT)
+        if isinstance(end, HungUp):
+            _forget_closed_terminal()
+        return 128 + (end.number if isinstance(end, Signalled) else signal.SIGINT)
     except BrokenPipeError:  # the reader of our output (head, a pager) has seen enough
         _forget_output()
         return 0
@@ -71,6 +89,15 @@ def _forget_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def _forget_closed_terminal() -> None:
+    """Drop what a closed terminal does not take: the interpreter would fail on it at its end, with status 120."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
 def _open_closed_streams() -> None:
     """Put /dev/null where the caller has closed a standard stream, so that no connection takes its place."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
@@ -79,12 +106,22 @@ def _open_closed_streams() -> None:
 
 
 @contextmanager
-def _sigterm_interrupts() -> Iterator[None]:
-    def terminate(*_: Any) -> None:
-        raise Terminated
-
-    before = signal.signal(signal.SIGTERM, terminate)
+def _signals_interrupt() -> Iterator[None]:
+    before = {signal.SIGTERM: signal.signal(signal.SIGTERM, _terminate)}
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup has it
+        before[signal.SIGHUP] = signal.signal(signal.SIGHUP, _hang_up)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _terminate(_: int, __: FrameType | None) -> None:
+    raise Terminated
+
+
+def _hang_up(number: int, _: FrameType | None) -> None:
+    # The kernel and the shell may each send one: the second must not interrupt the end in good order.
+    signal.signal(number, signal.SIG_IGN)
+    raise HungUp

@@ -9,6 +9,12 @@
 A broker has the end of our pipe as its standard input, and stops when the other end is closed: by us, or by the system
 because this process is gone, however it went. It is in a process group of its own, for the terminal's Ctrl-C is for us
 to hand on.
+
+A broker's process gets two options of `barnabas serve` that its help does not show, because only a launcher uses them:
+
+    --socket=LISTENER=FD         descriptor FD, inherited, is a socket bound to the address of LISTENER; may be repeated
+    --start-group=TAG:BROKERS    print the ready line only when this broker's metadata has so many (BROKERS) brokers of
+                                 this start; TAG is the same 16 random hexadecimal digits for all of them
 """
 
 from __future__ import annotations
@@ -30,6 +36,10 @@ READ_BYTES = 64 * 1024
 STOPPING_S = 10.0
 HAD_TO_STOP = 1
 CANNOT_START = 2
+REFUSAL = "barnabas: "
+"""The begin of the line in which a broker's process says why it ends."""
+FROM_ARGUMENTS = "-D "
+"""The begin of a refusal that concerns a setting which every broker gets on its command line."""
 
 Phase = Literal["starting", "serving", "stopping"]
 
@@ -46,7 +56,16 @@ class Broker:
         handed = [f"--socket={name}={descriptor}" for name, descriptor in sockets.items()]
         self.node = node
         self.process = subprocess.Popen(  # noqa: S603 - our own program, no shell
-            [sys.executable, LAUNCHER, "--config", node.settings_file, "--exit-with-parent", *handed, *arguments],
+            [
+                sys.executable,
+                LAUNCHER,
+                "serve",
+                "--config",
+                node.settings_file,
+                "--exit-with-parent",
+                *handed,
+                *arguments,
+            ],
             stdin=lifeline,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -57,6 +76,7 @@ class Broker:
         for one in node.sockets.values():
             one.close()  # so that nothing is left at its ports once it is gone
         self.ready = False
+        self.explained = False  # why it ends has been printed without its number
 
     @property
     def streams(self) -> list[IO[bytes]]:
@@ -67,16 +87,24 @@ class Broker:
 class Brokers:
     """All of them. To be used in a `with` block, at whose end none of them is left."""
 
-    def __init__(self, on_end: Callable[[Broker, int], None], inherited: Sequence[int] = ()) -> None:
-        """`on_end` is told of each that ends before it is to, and of how many others are left.
+    def __init__(
+        self,
+        on_end: Callable[[Broker, int], None],
+        on_refusal: Callable[[str], None],
+        inherited: Sequence[int] = (),
+    ) -> None:
+        """`on_end` is called with each broker that ends before it is to, and with how many others are left.
 
-        The descriptors `inherited` stay open until the last of them has ended.
+        `on_refusal` is called once with each reason for which brokers do not take the settings that all of them got.
+        For such a broker `on_end` is not called. The descriptors `inherited` stay open until the last one has ended.
         """
         self._inherited = inherited
         self.phase: Phase = "starting"
         self.status = 0
         self.running: dict[int, Broker] = {}
         self._on_end = on_end
+        self._on_refusal = on_refusal
+        self._refusals: set[str] = set()
         self._selector = selectors.DefaultSelector()
         self._lifeline, self._held = os.pipe()
         self._woken, self._wake = os.pipe()
@@ -166,7 +194,15 @@ class Brokers:
         broker.ready = broker.ready or line.startswith(READY)
 
     def _logged(self, broker: Broker, line: bytes) -> None:
-        sys.stderr.write(f"[{broker.node.node_id}] {line.decode(errors='replace')}")
+        text = line.decode(errors="replace")
+        if not broker.ready and text.startswith(REFUSAL + FROM_ARGUMENTS):
+            broker.explained = True
+            reason = text.removeprefix(REFUSAL).rstrip("\n")
+            if reason not in self._refusals:  # each broker checks the same settings
+                self._refusals.add(reason)
+                self._on_refusal(reason)
+            return
+        sys.stderr.write(f"[{broker.node.node_id}] {text}")
         sys.stderr.flush()
 
     def _ended(self, broker: Broker) -> None:
@@ -175,7 +211,8 @@ class Brokers:
         if self.phase == "stopping":
             self.status = self.status or (HAD_TO_STOP if status else 0)
             return
-        self._on_end(broker, len(self.running))
+        if not broker.explained:
+            self._on_end(broker, len(self.running))
         if self.phase == "starting":
             self.stop(CANNOT_START if status == CANNOT_START else HAD_TO_STOP)
         elif not self.running:

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from barnabas.commands._codecs import provide_zstd
-from barnabas.commands._output import CommandError, WrongCall, plain
+from barnabas.commands._output import CommandError, WrongCall, complain, plain
 from barnabas.commands._settings import Settings, parse_setting, read_settings
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 DEFAULT_BROKERS = "127.0.0.1:9092"
 DEFAULT_PORT = 9092
+MAX_PORT = 65535
 DEFAULT_TIMEOUT_S = 2.0
 LOOK_MS = 5000
 """How long a command that only looks at the cluster waits for a response: a lost majority is to be seen too."""
@@ -98,11 +99,11 @@ def connect(kind: Any, options: argparse.Namespace, **own: Any) -> Any:
     settings = Settings(from_file, options.settings)
     failures = []
     for address in options.brokers:
-        if not settings.proxied and (why := _not_listening(address, options.timeout)):
+        if not settings.proxied and (why := not_listening(address, options.timeout)):
             failures.append(f"{address} ({why})")
             continue
         try:
-            return kind(
+            client = kind(
                 **{
                     "bootstrap_servers": address,
                     "client_id": "barnabas-cli",
@@ -112,9 +113,16 @@ def connect(kind: Any, options: argparse.Namespace, **own: Any) -> Any:
                 }
             )
         except (KafkaTimeoutError, UnrecognizedBrokerVersion):
-            failures.append(f"{address} (what listens there did not answer as one within {options.timeout:g} s)")
+            what = None if settings.proxied else listener(address, options.timeout)
+            did = what or f"what listens there did not answer as one within {options.timeout:g} s"
+            failures.append(f"{address} ({did})")
         except (KafkaConfigurationError, AssertionError, ValueError) as error:
             raise WrongCall(f"the client refuses its settings: {plain(str(error))}") from error
+        else:
+            if failures and hasattr(options, "command") and not getattr(options, "named", False):
+                options.named = True  # once in a command, however many clients it makes
+                complain(options.command, f"no answer from {', '.join(failures)}; {address} answers")
+            return client
     raise CommandError(
         f"no broker answers at {', '.join(failures)}; -b or $BARNABAS_BROKERS may name others, and `barnabas serve` "
         "starts one"
@@ -124,18 +132,6 @@ def connect(kind: Any, options: argparse.Namespace, **own: Any) -> Any:
 def send(client: Any, request: Any, node: int | None = None) -> Any:
     """Have a client send one request, and return the response: for what its API lacks."""
     return client._manager.run(lambda: client._manager.send(request, node_id=node))
-
-
-def keep_joining(client: KafkaConsumer) -> None:
-    """Have a member of a group end the join that it may be in; to be called before each `poll`.
-
-    kafka-python 3.0.12 looks at each poll whether there is a reason to join: the group rebalances, or the topics are
-    others than when it joined last. The second is over as soon as the request is out. If the poll ends before the
-    response is there, the next ones see no reason, and the member waits for ever, without heartbeats.
-    """
-    coordinator = client._coordinator
-    if coordinator.rebalance_in_progress():
-        coordinator.request_rejoin()
 
 
 @contextmanager
@@ -174,6 +170,14 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def number(text: str) -> int:
+    """Read the value of an option that is a whole number."""
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+
+
 def seconds(text: str) -> float:
     """Read the value of an option that is a time in seconds."""
     try:
@@ -194,18 +198,36 @@ def _address(text: str) -> str:
     host, colon, port = text.rpartition(":")
     if not colon or (text.endswith("]") and text.startswith("[")):
         host, port = text, str(DEFAULT_PORT)
-    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+    if host and port.isdecimal() and int(port) > MAX_PORT:
+        raise argparse.ArgumentTypeError(f"{text!r}: port {port} is above {MAX_PORT}; write it as HOST:PORT")
+    if not host or not port.isdecimal() or not int(port):
         raise argparse.ArgumentTypeError(f"{text!r}: write it as HOST:PORT")
     return f"{host}:{port}"
 
 
-def _not_listening(address: str, timeout_s: float) -> str | None:
+def not_listening(address: str, timeout_s: float) -> str | None:
     """Return why nothing can be reached at an address; kafka-python would try again until its time is over."""
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout_s).close()
     except OSError as error:
         return reason(error)
+    return None
+
+
+def listener(address: str, timeout_s: float) -> str | None:
+    """Return what listens at an address that is no broker's, as far as it says so when it receives a Kafka request."""
+    from barnabas.commands._silence import API_VERSIONS
+
+    host, _, port = address.rpartition(":")
+    received = b""
+    with contextlib.suppress(OSError), socket.create_connection((host.strip("[]"), int(port)), timeout_s) as connection:
+        connection.sendall(API_VERSIONS + b"\r\n\r\n")
+        received = connection.recv(64)
+    if received.startswith(b"\x15\x03"):  # the header of a TLS alert
+        return "it takes TLS only: -X security.protocol=SSL or SASL_SSL"
+    if received.startswith((b"HTTP/", b"<!DOCTYPE", b"<html")):
+        return "an HTTP server, no Kafka broker"
     return None
 
 

@@ -21,7 +21,7 @@ from contextlib import contextmanager, suppress
 from socket import socket
 from typing import NamedTuple
 
-from barnabas.commands._output import WrongCall
+from barnabas.commands._output import WrongCall, count_of
 
 IDENTITY = "cluster.properties"
 MOST_VOTERS = 3
@@ -143,14 +143,15 @@ def identity(directory: str, brokers: int) -> str:
         raise _unusable(directory, error) from error
     if found is None:
         return _new_id()
-    if not found.keys() >= {"cluster.id", "brokers"}:
+    if not (found.keys() >= {"cluster.id", "brokers"} and found["brokers"].isdecimal()):
         raise WrongCall(
             f"{path} does not say cluster.id and brokers: put it back as it was, or choose another directory"
         )
     if found["brokers"] != str(brokers):
+        known = int(found["brokers"])
         raise WrongCall(
-            f"{directory} holds a cluster of {found['brokers']} brokers: say --brokers {found['brokers']}, or choose "
-            "another directory with --data-dir DIR"
+            f"{directory} holds a cluster of {count_of(known, 'broker')}: say --brokers {known}, or choose another "
+            "directory with --data-dir DIR"
         )
     return found["cluster.id"]
 

@@ -85,7 +85,7 @@ def _values(action: argparse.Action, words: Sequence[str]) -> Iterable[Candidate
     if action.choices:
         return [(str(choice), "") for choice in action.choices]
     if action.dest in ("change", "config", "define", "reset", "name"):
-        found = _server("settings", _kind_of_settings(action, words))
+        found = server_candidates("settings", _kind_of_settings(action, words))
         return found if action.dest in ("change", "config", "define") else [(name[:-1], about) for name, about in found]
     names = {"topic": _topics, "topics": _topics, "group": _groups, "to_group": _groups, "resource": _resources}
     look_up = names.get(action.dest)
@@ -95,8 +95,8 @@ def _values(action: argparse.Action, words: Sequence[str]) -> Iterable[Candidate
 def _serve(previous: str, typed: str) -> list[Candidate]:
     """Return what may follow in `barnabas serve`, whose options are the server's."""
     if typed.startswith("-D"):
-        return [(f"-D{name}", about) for name, about in _server("settings", "broker")]
-    return _server("options") if typed.startswith("-") else _server("values", previous)
+        return [(f"-D{name}", about) for name, about in server_candidates("settings", "broker")]
+    return server_candidates("options") if typed.startswith("-") else server_candidates("values", previous)
 
 
 def _kind_of_settings(action: argparse.Action, words: Sequence[str]) -> str:
@@ -107,7 +107,7 @@ def _kind_of_settings(action: argparse.Action, words: Sequence[str]) -> str:
     return next(kinds, "topic").removesuffix("s") if action.dest in ("change", "name") else "topic"
 
 
-def _server(*words: str) -> list[Candidate]:
+def server_candidates(*words: str) -> list[Candidate]:
     """Return the candidates of the server's program, which knows the settings."""
     launcher = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "_launcher.py")
     done = subprocess.run(  # noqa: S603 - our own program, no shell

@@ -7,7 +7,7 @@ are made here and sent by kafka-python: its own methods do not know that default
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.commands._client import send
@@ -17,6 +17,9 @@ from barnabas.commands._settings import did_you_mean
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient
 
+    from barnabas.commands._admin import Admin
+
+ALL_BROKERS = "brokers"
 KINDS = {"topic": 2, "broker": 4, "brokers": 4, "broker-logger": 8, "client-metrics": 16, "group": 32}
 SOURCES = {
     0: "unknown",
@@ -97,18 +100,42 @@ def topics_values(client: KafkaAdminClient, topics: Sequence[str], name: str) ->
     return {one.resource_name: one.configs[0].value for one in results if not one.error_code and one.configs}
 
 
-def alter_configs(client: KafkaAdminClient, of: str, changes: Sequence[Change], dry_run: bool) -> str | None:
+def known_settings(client: Admin, of: str) -> dict[str, Setting]:
+    """Return every setting of a resource that has a name there, by its name.
+
+    Brokers describe of `brokers` only what is set; the other settings are those of a broker that answers.
+    """
+    described = {setting.name: setting for setting in describe_configs(client, of)}
+    if of != ALL_BROKERS:
+        return described
+    known = {setting.name: setting for setting in describe_a_broker(client)}
+    for name, setting in described.items():
+        synonyms = known[name].synonyms if name in known else setting.synonyms
+        known[name] = setting._replace(synonyms=synonyms)
+    return known
+
+
+def describe_a_broker(client: Admin, names: Sequence[str] | None = None) -> list[Setting]:
+    """Return settings of the first broker that answers; CommandError if none does."""
+    failure = CommandError("no broker is listed")
+    for number in client.listed():
+        try:
+            return describe_configs(client, f"broker/{number}", names)
+        except CommandError as error:
+            failure = error
+    raise failure
+
+
+def alter_configs(
+    client: Admin, of: str, changes: Sequence[Change], known: Mapping[str, Setting], dry_run: bool
+) -> str | None:
     """Change settings of a resource; return what went wrong, if anything.
 
-    A broker takes the reset of a setting that it does not know, since nothing of that name is set afterwards. Who
-    mistypes a name shall hear of it, so it is looked up first.
+    A broker accepts the reset of a setting that it does not know. A mistyped name must be an error, so it is looked up
+    in `known`, the settings of the resource.
     """
     from kafka.protocol.admin import IncrementalAlterConfigsRequest
 
-    try:
-        known = [setting.name for setting in describe_configs(client, of)]
-    except CommandError as error:
-        return str(error).removeprefix(f"{of}: ")
     for change in changes:
         if change.operation != SET and change.name not in known:
             return f"there is no setting {change.name!r}{did_you_mean(change.name, known)}"
@@ -118,7 +145,10 @@ def alter_configs(client: KafkaAdminClient, of: str, changes: Sequence[Change], 
         validate_only=dry_run,
     )
     (response,) = send(client, request, node).responses
-    return explain_code(response.error_code, response.error_message) if response.error_code else None
+    if not response.error_code:
+        return None
+    meant = "".join(did_you_mean(change.name, known) for change in changes if change.name not in known)
+    return f"{explain_code(response.error_code, response.error_message)}{meant}"
 
 
 def _address(of: str) -> tuple[int, str, int | None]:

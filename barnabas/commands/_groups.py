@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.commands._output import CommandError, count_of, plain
+from barnabas.commands._partitions import led_by, without_leader
 from barnabas.commands._topics import end_offsets, start_offsets
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient, TopicPartition
 
 NOBODY = ("Empty", "Dead")
+OFFSETS = "__consumer_offsets"
 
 
 class Group(NamedTuple):
@@ -58,6 +60,14 @@ def list_groups(client: KafkaAdminClient, brokers: Sequence[int]) -> list[dict[s
             "a broker cannot load the groups of some partitions of __consumer_offsets; its log says which and why"
         ) from error
     return groups
+
+
+def not_listed(topics: Iterable[Mapping[str, Any]], away: Iterable[int]) -> str | None:
+    """Return why groups are missing from `list_groups`: these topics, with brokers `away`; None if none are."""
+    offsets = [topic for topic in topics if topic["name"] == OFFSETS and not topic["error_code"]]
+    lost = [*without_leader(offsets), *(name for number in away for name in led_by(offsets, number))]
+    partitions = f"{count_of(len(lost), 'partition')} of {OFFSETS}"
+    return f"the groups of {partitions} are not known: no coordinator of them answers" if lost else None
 
 
 def committed_offsets(client: KafkaAdminClient, group: str) -> dict[TopicPartition, int]:

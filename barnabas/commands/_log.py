@@ -11,6 +11,7 @@ import json
 import os
 import sys
 
+from barnabas.commands._client import number
 from barnabas.commands._output import WrongCall
 
 
@@ -18,8 +19,10 @@ def add_target(parser: argparse.ArgumentParser, *, files: bool = True) -> None:
     """Declare which files are meant."""
     kinds = "the directory of a partition, or a data directory"
     parser.add_argument("paths", nargs="+", metavar="PATH", help=f"a file, {kinds}" if files else kinds)
-    parser.add_argument("-t", "--topic", dest="log_topic", help="of a data directory, the logs of this topic")
-    parser.add_argument("-p", "--partition", type=int, help="with --topic, this partition")
+    parser.add_argument(
+        "-t", "--topic", dest="log_topic", metavar="TOPIC", help="of a data directory, the logs of this topic"
+    )
+    parser.add_argument("-p", "--partition", type=number, help="with --topic, this partition")
 
 
 def hand_over(options: argparse.Namespace, **more: object) -> int:

@@ -42,6 +42,7 @@ _SPAN = r"-?(?:\d+(?:\.\d+)?(?:ms|s|m|h|d|w))+"
 _TIMES = re.compile(rf"(?P<first>{_ISO}|{_SPAN}|\d+|now)?(?P<colon>:(?P<second>{_ISO}|{_SPAN}|\d+|now|end)?)?")
 # A number of more digits than any date in seconds has counts milliseconds.
 MAX_DIGITS_OF_SECONDS = 11
+WRITE_POINT = "write start, end, stored, N, -N, +N or @TIME"
 WRITE = "write start, end, stored, N, -N, +N, @TIME, or a range of them as 100:200 or :end"
 
 
@@ -59,9 +60,14 @@ class Range(NamedTuple):
     stop: Point | None = None
 
 
-def parse_point(text: str, now_ms: int | None = None) -> Point:
-    """Read one place: for an option that takes no range."""
-    found = parse_range(text, now_ms)
+def parse_point(text: str, now_ms: int | None = None, write: str = WRITE_POINT) -> Point:
+    """Read one place: for an option that takes no range, and is written as `write` says."""
+    try:
+        found = parse_range(text, now_ms)
+    except argparse.ArgumentTypeError as error:
+        if WRITE not in str(error):
+            raise
+        raise argparse.ArgumentTypeError(f"{text!r}: {write}") from None
     if found.stop is not None:
         raise argparse.ArgumentTypeError(f"{text!r} is a range; write one offset or time")
     return found.first

@@ -16,7 +16,8 @@ from typing import Any
 
 # kafka-python puts this before what the broker says: "[Error 37] InvalidPartitionsError: ".
 _PREFIX = re.compile(
-    r"(Could not execute transactional request for unknown reasons: )?(\[Error -?\d+\] [A-Za-z]+|[A-Za-z]+Error)(: |$)"
+    r"(?:Could not execute transactional request for unknown reasons: "
+    r"|(?:\[Error -?\d+\] [A-Za-z]+|[A-Za-z]+Error)(?:: |$))+"
 )
 
 SHOWN = 5
@@ -215,5 +216,5 @@ def some(names: Sequence[str]) -> str:
 
 
 def count_of(number: int, what: str, plural: str = "") -> str:
-    """Return "1 record" or "2 records"."""
-    return f"{number} {what}" if number == 1 else f"{number} {plural or what + 's'}"
+    """Return "1 record" or "2,000 records"."""
+    return f"{number:,} {what if number == 1 else plural or what + 's'}"

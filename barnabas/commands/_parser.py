@@ -66,7 +66,7 @@ def find(words: Sequence[str]) -> Found:
 def make_parser(found: Found) -> argparse.ArgumentParser:
     """Make the parser of a command."""
     module = found.module
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog=f"barnabas {found.command}",
         description=inspect.getdoc(module),
         epilog=_epilog(module),
@@ -127,6 +127,15 @@ def _epilog(module: ModuleType) -> str | None:
 def _in_usage(argument: argparse.Action) -> str:
     name = str(argument.metavar or argument.dest.upper())
     return {"+": f"{name}...", "*": f"[{name}...]", "?": f"[{name}]"}.get(str(argument.nargs), name)
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser that lists what may be written where something else was."""
+
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        if action.choices is not None and value not in action.choices:
+            listed = ", ".join(map(str, action.choices))
+            raise argparse.ArgumentError(action, f"{str(value)!r}: write one of {listed}")
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):

@@ -53,7 +53,7 @@ def without_log(topics: Topics, described: Iterable[Mapping[str, Any]]) -> list[
 
 
 def _name(topic: str, partition: Mapping[str, Any]) -> str:
-    return f"{topic}/{partition['partition_index']}"
+    return f"{topic}-{partition['partition_index']}"
 
 
 def _named(topics: Topics) -> list[tuple[str, Mapping[str, Any]]]:

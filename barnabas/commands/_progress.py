@@ -6,18 +6,25 @@ The line is drawn on standard error, where results never are, at most ten times 
 from __future__ import annotations
 
 import sys
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
+
+from barnabas.commands._output import complain, count_of
 
 WIDTH = 24
 INTERVAL_S = 0.1
+WAITING_S = 2.0
+"""How long a command may be silent on a terminal."""
 
 
 class Progress:
     """A bar, or a count where it is not known how much there is to do."""
 
     def __init__(self, total: int | None, what: str, hidden: bool = False) -> None:
-        """Count up to `total` of `what`; draw nothing if `hidden` or if standard error is not a terminal."""
+        """Count up to `total` of `what` (a singular); draw nothing if `hidden`, or if standard error is no terminal."""
         self._total = total
         self._what = what
         self._shown = not hidden and sys.stderr.isatty()
@@ -35,7 +42,7 @@ class Progress:
     def line(self) -> str:
         """Return what is shown."""
         rate = self._done / max(time.monotonic() - self._began, 0.001)
-        counted = f"{self._done:,} {self._what}, {rate:,.0f}/s"
+        counted = f"{count_of(self._done, self._what)}, {rate:,.0f}/s"
         if not self._total:
             return counted
         part = min(self._done / self._total, 1.0)
@@ -48,3 +55,16 @@ class Progress:
         if self._shown:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
+
+
+@contextmanager
+def waiting(command: str, what: str) -> Iterator[None]:
+    """Write to a terminal that the block waits for `what`, if it lasts longer than `WAITING_S`."""
+    timer = threading.Timer(WAITING_S, complain, (command, f"waiting for {what}"))
+    timer.daemon = True
+    if sys.stderr.isatty():
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

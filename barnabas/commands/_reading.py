@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from barnabas.commands._client import keep_joining
+from barnabas.commands._membership import is_joining, keep_joining
 from barnabas.commands._offsets import Range, resolve
-from barnabas.commands._output import CommandError
+from barnabas.commands._output import CommandError, some
 from barnabas.commands._topics import compiled, is_pattern
 
 if TYPE_CHECKING:
@@ -52,6 +52,10 @@ class Reading(Protocol):
     def give_up(self) -> None:
         """Wait no longer for those."""
 
+    @property
+    def joining_s(self) -> float:
+        """Return for how long the group has rebalanced; 0 if it does not."""
+
 
 class RangeReading:
     """Partitions from an offset on, each up to its own end if it has one.
@@ -75,9 +79,14 @@ class RangeReading:
         self._first: dict[TopicPartition, int] = {}
         self._stops: dict[TopicPartition, int] = {}
         self._open: set[TopicPartition] = set()
+        self._beyond: dict[TopicPartition, int] = {}
         self._deadline_s = time.monotonic() + OFFSETS_MS / 1000
         self._again_s = 0.0
+        self.joining_s = 0.0
         self._begin()
+        if self._beyond and self._beyond.keys() == self._first.keys() and not self.unread:
+            ends = some([f"{one.topic}-{one.partition} ends at {end}" for one, end in sorted(self._beyond.items())])
+            raise CommandError(f"{ends}, before offset {where.first.value}")
 
     @property
     def done(self) -> bool:
@@ -124,14 +133,16 @@ class RangeReading:
     def _begin(self) -> None:
         """Assign the partitions whose leaders answer now, beside those that are assigned already."""
         begun: dict[TopicPartition, int] = {}
-        for some in _by_leader(self._client, self.unread):
+        for led in _by_leader(self._client, self.unread):
             with contextlib.suppress(*_unanswered()):
-                starts = _ask(self._client.beginning_offsets, some)
-                ends = _ask(self._client.end_offsets, some)
+                starts = _ask(self._client.beginning_offsets, led)
+                ends = _ask(self._client.end_offsets, led)
+                if self._where.first.kind == "offset":
+                    self._beyond |= {one: end for one, end in ends.items() if end < self._where.first.value}
                 first = _clamped(resolve(self._at_time, self._where.first, starts, ends), ends)
                 stops = resolve(self._at_time, self._where.stop, starts, ends) if self._where.stop else {}
                 if self._until_end:
-                    stops = {one: min(stops.get(one, ends[one]), ends[one]) for one in some}
+                    stops = {one: min(stops.get(one, ends[one]), ends[one]) for one in led}
                 self._stops.update(stops)
                 begun.update(first)
         self._again_s = time.monotonic() + AGAIN_S
@@ -159,6 +170,7 @@ class GroupReading:
         self._until_end = until_end
         self._ends: dict[TopicPartition, int] = {}
         self._deadline_s: float | None = None
+        self._joining_since_s: float | None = None
         self.unread: set[TopicPartition] = set()
         patterns = [name for name in topics if is_pattern(name)]
         if patterns:
@@ -176,15 +188,18 @@ class GroupReading:
         if not (self._until_end and assigned):
             return False
         now_s = time.monotonic()
-        for some in _by_leader(self._client, assigned - self._ends.keys()):
+        for led in _by_leader(self._client, assigned - self._ends.keys()):
             with contextlib.suppress(*_unanswered()):
-                self._ends.update(_ask(self._client.end_offsets, some))
+                self._ends.update(_ask(self._client.end_offsets, led))
         self.unread = assigned - self._ends.keys()
         if not self.unread:
             self._deadline_s = None
         elif self._deadline_s is None:
             self._deadline_s = now_s + OFFSETS_MS / 1000
-        if any(self._client.position(one) < self._ends[one] for one in assigned - self.unread):
+        # Without a time-out, kafka-python waits until all assigned partitions have a position: up to 120 s if one has
+        # no leader. `poll` looks the positions up.
+        positions = {one: self._client.position(one, timeout_ms=0) for one in assigned - self.unread}
+        if any(position is None or position < self._ends[one] for one, position in positions.items()):
             return False
         if self.unread and now_s < (self._deadline_s or 0.0):
             _refresh(self._client)
@@ -195,6 +210,11 @@ class GroupReading:
         """Wait no longer for the ends that are not known."""
         self._deadline_s = 0.0
 
+    @property
+    def joining_s(self) -> float:
+        """Return for how long the group has rebalanced; 0 if it does not."""
+        return 0.0 if self._joining_since_s is None else time.monotonic() - self._joining_since_s
+
     def expected(self, count: int | None) -> int | None:
         """Return the count: what others of the group read is not known."""
         return count
@@ -204,6 +224,10 @@ class GroupReading:
         """Hand out the next records; only once the block has ended well do they count as read."""
         keep_joining(self._client)
         polled = self._client.poll(timeout_ms=POLL_MS, max_records=min(most or MAX_RECORDS, MAX_RECORDS))
+        if not is_joining(self._client):
+            self._joining_since_s = None
+        elif self._joining_since_s is None:
+            self._joining_since_s = time.monotonic() - POLL_MS / 1000
         try:
             yield [record for records in polled.values() for record in records]
         except BaseException:

@@ -57,8 +57,10 @@ def from_json(line: bytes) -> NewRecord:
     """Return the record that a line of JSON describes."""
     try:
         fields = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise CommandError(f"invalid JSON at column {error.colno}: {error.msg}") from error
     except ValueError as error:
-        raise CommandError(f"this is no JSON: {error}") from error
+        raise CommandError("invalid JSON: it is not in UTF-8") from error
     if not isinstance(fields, dict):
         raise CommandError("a record is a JSON object")
     if "value" not in fields and "payload" not in fields:  # a slip must not become a tombstone

@@ -21,7 +21,7 @@ from barnabas.commands._deliveries import Deliveries, Delivery
 from barnabas.commands._output import CommandError, complain, count_of, explain, plain
 from barnabas.commands._records import Headers, NewRecord
 from barnabas.commands._silence import TURN_S, Silence, listening, repeating
-from barnabas.commands._unserved import QUIET_S, Unserved, why_quiet
+from barnabas.commands._unserved import STALLED_S, Unserved, why_quiet
 
 if TYPE_CHECKING:
     from kafka import KafkaProducer
@@ -32,6 +32,8 @@ MAX_PENDING = 10_000
 CLOSE_S = 2.0
 AGAIN_S = 30.0
 """How often it is said that a partition still refuses records, or has no leader."""
+NO_PRODUCER_ID = "Could not execute transactional request"
+"""What kafka-python 3.0.12 says where it gets no producer id, without any transaction."""
 # The broker says what is too large for it.
 MAX_REQUEST_BYTES = 2**31 - 1
 
@@ -53,7 +55,7 @@ class Sender:
         self._producer = producer
         self._options = options
         self._silence = Silence(options, producer, producer._metadata)
-        self._patience_s = producer.config["delivery_timeout_ms"] / 1000 + QUIET_S
+        self._patience_s = producer.config["delivery_timeout_ms"] / 1000 + STALLED_S
         self._pending: deque[tuple[Any, int]] = deque()
         self._pending_bytes = 0
         self._failures: list[Exception] = []
@@ -65,7 +67,7 @@ class Sender:
 
     def send(self, record: NewRecord) -> None:
         """Send a record; wait if too much is on its way already. `Unserved` if that waits for what cannot be served."""
-        from kafka.errors import KafkaTimeoutError
+        from kafka.errors import KafkaTimeoutError, MessageSizeTooLargeError
 
         self._end_if_in_vain()
         self.handed += 1
@@ -82,6 +84,9 @@ class Sender:
         except (ValueError, TypeError) as error:  # what kafka-python says of a name or a partition that cannot be
             self.handed -= 1
             raise CommandError(str(error)) from error
+        except MessageSizeTooLargeError as error:
+            most = self._producer.config["max_request_size"]
+            raise CommandError(f"larger than the {most:,} bytes of -X message.max.bytes (max.request.size)") from error
         except KafkaTimeoutError as error:
             why = self._why.get(str(record.topic)) or f"no broker returned its partitions ({plain(str(error))})"
             raise Unserved(f"{record.topic}: {why}") from error
@@ -116,7 +121,7 @@ class Sender:
             return
         unknown: dict[str, set[int]] = {}
         for (topic, partition), delivery in self.deliveries:
-            if delivery.stalled_s() < QUIET_S:
+            if delivery.stalled_s() < STALLED_S:
                 if self._said.pop(delivery.name, None) and not delivery.failed:
                     complain(self._options.command, f"{delivery.name}: records are acknowledged again")
             elif self._is_news(delivery.name, delivery.error):
@@ -127,7 +132,7 @@ class Sender:
             named = [self.deliveries.of(topic, one) for one in partitions]
             self._ask(topic, partitions, silently=all(one.error for one in named))
         topic = self._sending_to or ""
-        if topic and time.monotonic() - self._sending_s >= QUIET_S and self._is_news(topic, None):
+        if topic and time.monotonic() - self._sending_s >= STALLED_S and self._is_news(topic, None):
             self._ask(topic, None)
 
     def refuse(self, batch: Any, error: Exception) -> None:
@@ -149,10 +154,12 @@ class Sender:
         from kafka.errors import KafkaTimeoutError
 
         first, number = self._failures[0], len(self._failures)
-        records = "1 record was" if number == 1 else f"{number:,} records were"
+        records = f"{count_of(number, 'record')} {'was' if number == 1 else 'were'}"
         why = explain(first) or str(first)
         if isinstance(first, KafkaTimeoutError):  # kafka-python's own, at the end of all retries
             why = self.deliveries.refused() or "; ".join(self._why.values()) or "no response within delivery.timeout.ms"
+        elif NO_PRODUCER_ID in str(first):  # of InitProducerId, for which a broker may need the controller
+            why = "; ".join(self._why.values()) or f"no broker returned a producer id ({why})"
         return CommandError(f"{records} not acknowledged: {why}")
 
     def _wait_for_oldest(self) -> None:
@@ -184,15 +191,16 @@ class Sender:
 
     def _end_if_in_vain(self) -> None:
         """Raise `Unserved` where nothing can be acknowledged, or a record has waited for `delivery.timeout.ms`."""
-        from kafka.errors import KafkaTimeoutError
+        from kafka.errors import IllegalStateError, KafkaTimeoutError
 
         if self._unserved is not None:
             raise self._unserved
         if any(isinstance(failure, KafkaTimeoutError) for failure in self._failures):
             # Each batch that waits would be retried for as long again.
-            self._producer._sender.force_close()
-            self._producer._accumulator.abort_incomplete_batches()
-            raise Unserved(str(self._refused()))
+            _give_up_batches(self._producer)
+            given_up = sum(isinstance(failure, IllegalStateError) for failure in self._failures)
+            early = f"; {given_up:,} of them given up before delivery.timeout.ms" if given_up else ""
+            raise Unserved(f"{self._refused()}{early}")
 
     def _stuck(self) -> Unserved:
         """Return the end of records that kafka-python neither sends nor gives up: 3.0.12 may, after others failed."""
@@ -241,7 +249,9 @@ def sending(options: argparse.Namespace) -> Iterator[Sender]:
     except KeyboardInterrupt:
         _close(producer)
         if lost := sender.handed - sender.deliveries.acknowledged:
-            complain(options.command, f"interrupted: {lost:,} of {sender.handed:,} records not acknowledged")
+            with contextlib.suppress(OSError):  # the terminal may be closed
+                counted = f"{lost:,} of {count_of(sender.handed, 'record')}"
+                complain(options.command, f"interrupted: {counted} not acknowledged")
         raise
     finally:
         with contextlib.suppress(KafkaTimeoutError):
@@ -257,9 +267,27 @@ def _close(producer: KafkaProducer) -> None:
         with contextlib.suppress(KafkaTimeoutError):
             producer.flush(CLOSE_S)
     finally:
-        producer._sender.force_close()
-        producer._accumulator.abort_incomplete_batches()
+        _give_up_batches(producer)
         producer.close(CLOSE_S)
+
+
+def _give_up_batches(producer: KafkaProducer) -> None:
+    """Fail all records that are not acknowledged.
+
+    kafka-python raises IllegalStateError where its thread completes a batch at that moment: the next try passes it.
+    """
+    from kafka.errors import IllegalStateError
+
+    producer._sender.force_close()
+    deadline_s = time.monotonic() + CLOSE_S
+    while True:
+        try:
+            producer._accumulator.abort_incomplete_batches()
+        except IllegalStateError:
+            if time.monotonic() >= deadline_s:
+                return
+        else:
+            return
 
 
 def keep_errors(sender: Any, keep: Callable[[Any, Exception], None]) -> None:

@@ -80,6 +80,8 @@ class Settings:
             spelled = name.replace(".", "_").replace("-", "_")
             if spelled in ADDRESSES:
                 raise WrongCall(f"{name}={value}: write the brokers' addresses as -b {value}")
+            if spelled == "transactional_id":
+                raise WrongCall(f"-X {name}: no command writes transactions")
             self._given[ALIASES.get(spelled, spelled)] = (name, value)
 
     @property

@@ -1,7 +1,7 @@
 """Say on standard error that no broker answers a client, and that one answers again.
 
 kafka-python reconnects without a word, for minutes. A thread beside the command watches whether anything is received;
-when nothing is for `QUIET_S`, it sends each known broker a request of its own, for an idle client receives nothing
+when nothing is for `SILENT_S`, it sends each known broker a request of its own, for an idle client receives nothing
 either (a member of a group that waits for the others).
 """
 
@@ -20,7 +20,9 @@ from typing import Any
 from barnabas.commands._client import reason
 from barnabas.commands._output import complain, some
 
-QUIET_S = 1.0
+SILENT_S = 1.0
+"""How long nothing is received before the brokers are probed."""
+
 PROBE_S = 0.7
 TURN_S = 0.2
 # Size, API key 18 (ApiVersions), version 0, correlation id 0, no client id.
@@ -47,7 +49,7 @@ class Silence:
     def check(self, waits: bool) -> None:
         """Complain if the client waits for a response and no broker answers, and once more when one does."""
         now_s = time.monotonic()
-        if now_s - self._heard_s < QUIET_S:
+        if now_s - self._heard_s < SILENT_S:
             if self.silent:
                 self.silent = False
                 complain(self._options.command, "a broker answers again")

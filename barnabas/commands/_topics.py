@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from kafka import KafkaAdminClient, TopicPartition
 
 UNKNOWN_TOPIC = "there is no such topic"
+NO_MATCH = "no topic matches"
 
 
 def is_pattern(name: str) -> bool:
@@ -47,6 +48,12 @@ def choose(client: KafkaAdminClient, names: Sequence[str], internal: bool = True
                 found.setdefault(topic["name"], topic)
     order = {name: place for place, name in enumerate(plain)}
     return sorted(found.values(), key=lambda topic: (order.get(topic["name"], len(order)), topic["name"]))
+
+
+def unmatched(names: Iterable[str], topics: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the patterns among `names` that none of these topics matches."""
+    found = [str(topic["name"]) for topic in topics]
+    return [name for name in names if is_pattern(name) and not any(map(compiled(name).match, found))]
 
 
 def partitions_of(topics: Iterable[Mapping[str, Any]]) -> list[TopicPartition]:

@@ -21,9 +21,8 @@ from barnabas.commands.cluster.quorum import describe as describe_quorum
 if TYPE_CHECKING:
     from barnabas.commands._admin import Admin
 
-QUIET_S = 2.0
-"""How long nothing has to happen before it is asked why."""
-
+STALLED_S = 2.0
+"""How long no record is received or acknowledged before the cluster is asked why."""
 
 SLOW_S = 0.5
 QUORUM_MS = 1500
@@ -44,7 +43,7 @@ def why_quiet(
     from kafka.errors import KafkaError
 
     def wanted(names: list[str]) -> list[str]:
-        return [name for name in names if partitions is None or int(name.rpartition("/")[2]) in partitions]
+        return [name for name in names if partitions is None or int(name.rpartition("-")[2]) in partitions]
 
     try:
         with admin(options, request_timeout_ms=2 * QUORUM_MS) as client:

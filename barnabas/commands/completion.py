@@ -20,8 +20,23 @@ EXAMPLES = """
 SCRIPTS = {
     "bash": """\
 _barnabas() {
-    local IFS=$'\\n'
-    COMPREPLY=($(barnabas complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null | cut -f1))
+    local IFS=$'\\n' line=${COMP_LINE:0:COMP_POINT} words=() word gap typed
+    # Join what bash has split at ':' and '=': the words with no space before them.
+    for word in "${COMP_WORDS[@]:0:COMP_CWORD+1}"; do
+        gap=${line%%[![:space:]]*}
+        line=${line#"$gap"}
+        line=${line#"$word"}
+        if [[ -n $gap || ${#words[@]} -eq 0 ]]; then
+            words+=("$word")
+        else
+            words[${#words[@]}-1]+=$word
+        fi
+    done
+    COMPREPLY=($(barnabas complete "${words[@]:1}" 2>/dev/null | cut -f1))
+    # bash replaces only the part of the word after the last of these.
+    typed=${words[${#words[@]}-1]}
+    word=${COMP_WORDS[COMP_CWORD]}
+    COMPREPLY=("${COMPREPLY[@]#"${typed%"${word##[:=]}"}"}")
 }
 complete -o default -F _barnabas barnabas
 """,

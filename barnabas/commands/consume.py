@@ -13,19 +13,22 @@ from collections.abc import Collection
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from barnabas.commands import _format, _offsets, _records
+from barnabas.commands import HungUp, _format, _offsets, _records
 from barnabas.commands._client import add_broker_options, consumer, positive
+from barnabas.commands._membership import leave
 from barnabas.commands._output import CommandError, WrongCall, complain, some
 from barnabas.commands._progress import Progress
 from barnabas.commands._reading import GroupReading, RangeReading, Reading
 from barnabas.commands._silence import Silence, listening, repeating
-from barnabas.commands._unserved import QUIET_S, Unserved, why_quiet
+from barnabas.commands._unserved import STALLED_S, Unserved, why_quiet
 
 if TYPE_CHECKING:
     from kafka import KafkaConsumer, TopicPartition
 
 GIVE_UP_S = 10.0
 """How long `--exit` waits for records up to the end where they cannot be read."""
+
+REBALANCING = "it rebalances until each member has rejoined, or the session of one that is gone has timed out"
 
 EXAMPLES = r"""
   barnabas consume orders                              from the start, and whatever comes
@@ -95,8 +98,10 @@ def run(options: argparse.Namespace) -> int:
         try:
             with listening(silence), repeating(partial(silence.check, waits=True)):
                 return _print_all(_reading(client, where, options), write, options)
-        except KeyboardInterrupt:
-            if options.exit or options.count or where.stop:
+        except KeyboardInterrupt as end:
+            if options.group:
+                leave(client, options)
+            if options.exit or options.count or where.stop or isinstance(end, HungUp):
                 raise
             return 0  # this is how it ends
         except (KafkaConnectionError, KafkaTimeoutError) as error:
@@ -176,9 +181,10 @@ def _literal(text: str) -> str:
 def _print_all(reading: Reading, write: _format.Formatter, options: argparse.Namespace) -> int:
     remaining: int | None = options.count
     out = sys.stdout.buffer
-    progress = Progress(reading.expected(options.count), "records", hidden=options.quiet or sys.stdout.isatty())
+    progress = Progress(reading.expected(options.count), "record", hidden=options.quiet or sys.stdout.isatty())
     began = heard_at = time.monotonic()
     why: str | None = None
+    said_joining = False
     with progress:
         while remaining != 0 and not reading.done:
             with reading.batch(remaining) as records:
@@ -191,7 +197,10 @@ def _print_all(reading: Reading, write: _format.Formatter, options: argparse.Nam
             now = time.monotonic()
             if records:
                 heard_at = now
-            if why is None and now - (began if reading.unread else heard_at) > QUIET_S:
+            if reading.joining_s > STALLED_S and not said_joining:
+                complain(options.command, f"waiting for group {options.group}: {REBALANCING}")
+            said_joining = reading.joining_s > STALLED_S
+            if why is None and now - (began if reading.unread else heard_at) > STALLED_S:
                 try:
                     why = why_quiet(options, options.topic, options.partition) or ""  # it is enough to have asked once
                 except Unserved as error:
@@ -215,6 +224,6 @@ def _print_all(reading: Reading, write: _format.Formatter, options: argparse.Nam
 
 def _why_unread(partitions: Collection[TopicPartition], options: argparse.Namespace) -> str:
     """Return why these partitions were not read."""
-    names = some([f"{one.topic}/{one.partition}" for one in sorted(partitions)])
+    names = some([f"{one.topic}-{one.partition}" for one in sorted(partitions)])
     why = why_quiet(options, {one.topic for one in partitions}, {one.partition for one in partitions})
     return why or f"{names} cannot be read: the leader does not answer"

@@ -3,6 +3,10 @@
 Checked are: every broker answers; a controller does, and every voter follows it; none of the brokers is fenced; every
 partition has a leader; all replicas are in sync; no log directory has failed or is full, and every replica has its log
 in one; every broker coordinates groups. Nothing is written or created.
+
+With --json each check has its name, `ok`, `detail` (a sentence), `problems`, `known` (false where the metadata may be
+out of date, for no controller answers), `nodes` (the ids of the brokers or controllers with a problem) and `facts`
+(numbers of brokers, partitions, topics and groups, the id of the controller).
 """
 
 from __future__ import annotations
@@ -10,17 +14,28 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from barnabas.commands._client import LOOK_MS, add_broker_options, admin, seconds
-from barnabas.commands._groups import list_groups
-from barnabas.commands._output import CommandError, add_json, count_of, explain, print_table, red, show_json, some
+from barnabas.commands._client import LOOK_MS, add_broker_options, admin, not_listening, seconds
+from barnabas.commands._groups import list_groups, not_listed
+from barnabas.commands._output import (
+    CommandError,
+    WrongCall,
+    add_json,
+    count_of,
+    explain,
+    print_table,
+    red,
+    show_json,
+    some,
+)
 from barnabas.commands._partitions import under_replicated, without_leader, without_log
+from barnabas.commands._progress import waiting
 from barnabas.commands._topics import choose
 from barnabas.commands._watch import TIMESTAMP
+from barnabas.commands.cluster.quorum import CONTROLLER, is_silent, silent_voters
 from barnabas.commands.cluster.quorum import describe as describe_quorum
-from barnabas.commands.cluster.quorum import silent_voters
 
 if TYPE_CHECKING:
     from barnabas.commands._admin import Admin
@@ -42,6 +57,17 @@ NEW_LEADER_S = 1.0
 Check = dict[str, Any]
 
 
+class Finding(NamedTuple):
+    """The outcome of a check: what is wrong, what to print if nothing is, and both as values for programs."""
+
+    name: str
+    problems: list[str]
+    fine: str = ""
+    nodes: Sequence[int] = ()
+    facts: Mapping[str, Any] = {}
+    known: bool = True
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options, named as rpk's users know them."""
     parser.add_argument("-w", "--watch", action="store_true", help="go on, and print whenever something changes")
@@ -58,6 +84,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Check once, or until interrupted, healthy, or out of time."""
+    if options.give_up is not None and not (options.exit_when_healthy or options.watch):
+        raise WrongCall("--give-up belongs to --exit-when-healthy or --watch: without them there is one check")
     deadline = None if options.give_up is None else time.monotonic() + options.give_up
     last: list[Check] | None = None
     try:
@@ -74,76 +102,109 @@ def run(options: argparse.Namespace) -> int:
                 return 0 if healthy else 1
             time.sleep(min(options.interval, left_s))  # the last check is at the deadline
     except KeyboardInterrupt:
-        return 130 if options.exit_when_healthy else 0
+        if options.exit_when_healthy:
+            raise
+        return 0
 
 
 def examine(options: argparse.Namespace) -> list[Check]:
     """Return every check with its outcome; those that need a broker are left out if none answers."""
     try:
         with admin(options, request_timeout_ms=LOOK_MS) as client:
-            return [_check(name, found, fine) for name, found, fine in _checks(client)]
+            return [_check(found) for found in _checks(client, options)]
     except CommandError as error:
         if error.status != 1:
             raise
-        return [_check("reachable", [str(error)], "")]
+        return [_check(Finding("reachable", [str(error)]))]
     except Exception as error:
         explained = explain(error)
         if explained is None:
             raise
-        return [_check("reachable", [explained], "")]
+        return [_check(Finding("reachable", [explained]))]
 
 
-def _check(name: str, found: list[str], fine: str) -> Check:
+def _check(found: Finding) -> Check:
     """Return a check: `problems` has all that was found, `detail` a few of them, for people."""
-    detail = "; ".join(found) if name in SENTENCES else some(found)
-    return {"check": name, "ok": not found, "detail": detail or fine, "problems": found}
+    detail = "; ".join(found.problems) if found.name in SENTENCES else some(found.problems)
+    return {
+        "check": found.name,
+        "ok": not found.problems,
+        "detail": detail or found.fine,
+        "problems": found.problems,
+        "known": found.known,
+        "nodes": sorted(found.nodes),
+        "facts": dict(found.facts),
+    }
 
 
-def _checks(client: Admin) -> Iterator[tuple[str, list[str], str]]:
-    """Yield each check's name, what is wrong, and what to print if nothing is."""
+def _checks(client: Admin, options: argparse.Namespace) -> Iterator[Finding]:
+    """Yield the outcome of each check."""
     cluster = client.describe_cluster()
     brokers = {broker["broker_id"]: broker for broker in cluster["brokers"]}
+    fenced = [number for number, broker in brokers.items() if broker.get("is_fenced")]
     away = client.away()
-    yield "reachable", list(away.values()), f"cluster {cluster['cluster_id']}, {count_of(len(brokers), 'broker')}"
+    # Metadata lists no broker that is fenced, so `away` has none of them.
+    unreachable = {number: _why_fenced(brokers[number], options.timeout) for number in fenced} | away
+    fine = f"cluster {cluster['cluster_id']}, {count_of(len(brokers), 'broker')}"
+    yield Finding("reachable", list(unreachable.values()), fine, list(unreachable), {"brokers": len(brokers)})
     answering = client.answering(away)
     stale: list[str] = []
     try:
-        quorum = describe_quorum(client)
-        if silent_voters(quorum):
-            time.sleep(NEW_LEADER_S)
+        with waiting(options.command, CONTROLLER):
             quorum = describe_quorum(client)
+            if silent_voters(quorum):
+                time.sleep(NEW_LEADER_S)
+                quorum = describe_quorum(client)
     except CommandError as error:
         stale = ["not known: no controller answers, and the metadata may be out of date"]
-        yield "controller", [str(error)], ""
+        yield Finding("controller", [str(error)], known=False)
     else:
-        yield "controller", silent_voters(quorum), f"node {quorum['leader']}"
-    fenced = [f"broker {number}" for number, broker in brokers.items() if broker.get("is_fenced")]
-    yield "fenced", fenced or stale, "none"
+        leader = quorum["leader"]
+        silent = [node["node"] for node in quorum["nodes"] if is_silent(node)]
+        yield Finding("controller", silent_voters(quorum), f"node {leader}", silent, {"node": leader})
+    known = not stale
+    yield Finding("fenced", [f"broker {number}" for number in fenced] or stale, "none", fenced, known=known)
     topics = choose(client, [])
-    count = count_of(sum(len(topic["partitions"]) for topic in topics), "partition")
-    yield "leaders", without_leader(topics) or stale, f"{count} of {count_of(len(topics), 'topic')}, each has one"
-    yield "in sync", under_replicated(topics) or stale, "all replicas"
+    counts = {"partitions": sum(len(topic["partitions"]) for topic in topics), "topics": len(topics)}
+    fine = f"every partition has one: {count_of(counts['partitions'], 'partition')} of {count_of(len(topics), 'topic')}"
+    fine = fine if topics else "there are no topics"
+    yield Finding("leaders", without_leader(topics) or stale, fine, facts=counts, known=known)
+    yield Finding("in sync", under_replicated(topics) or stale, "all replicas", known=known)
     described = client.describe_log_dirs(brokers=answering)
-    yield "log dirs", _wrong_directories(described), "none has failed or is full"
-    yield "served", without_log(topics, described), "all replicas"
+    wrong = _wrong_directories(described)
+    failed = {number for number, _ in wrong}
+    yield Finding("log dirs", [directory for _, directory in wrong], "none has failed or is full", list(failed))
+    yield Finding("served", without_log(topics, described), "all replicas")
     try:
-        groups = list_groups(client, [number for number in answering if f"broker {number}" not in fenced])
+        groups = list_groups(client, [number for number in answering if number not in fenced])
     except CommandError as error:
-        yield "coordinator", [str(error)], ""
+        yield Finding("coordinator", [str(error)], known=False)
     else:
-        yield "coordinator", [], count_of(len(groups), "group")
+        missing = not_listed(topics, away)
+        facts = {"groups": None if missing else len(groups)}
+        fine = count_of(len(groups), "group")
+        yield Finding("coordinator", [missing] if missing else [], fine, facts=facts, known=not missing)
 
 
-def _wrong_directories(described: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the log directories that have failed, and those without room."""
+def _why_fenced(broker: Mapping[str, Any], timeout_s: float) -> str:
+    """Return why a fenced broker is not reachable, as far as that can be found out."""
+    address = f"{broker['host']}:{broker['port']}"
+    if why := not_listening(address, timeout_s):
+        return f"broker {broker['broker_id']} cannot be reached at {address} ({why})"
+    return f"broker {broker['broker_id']} at {address} is fenced: the controller receives no heartbeat from it"
+
+
+def _wrong_directories(described: Iterable[Mapping[str, Any]]) -> list[tuple[int, str]]:
+    """Return the log directories that have failed, and those without room, each with its broker."""
     wrong = []
     for broker in described:
         for one in broker["log_dirs"]:
             room = one.get("usable_bytes", -1)  # -1: the broker does not say
             if one["error_code"]:
-                wrong.append(one["log_dir"])
+                wrong.append((broker["broker"], one["log_dir"]))
             elif 0 <= room < ROOM_BYTES:
-                wrong.append(f"{one['log_dir']} on broker {broker['broker']} has less than {ROOM_BYTES >> 20} MiB free")
+                why = f"{one['log_dir']} on broker {broker['broker']} has less than {ROOM_BYTES >> 20} MiB free"
+                wrong.append((broker["broker"], why))
     return wrong
 
 

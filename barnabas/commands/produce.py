@@ -11,7 +11,7 @@ import itertools
 import os
 import sys
 
-from barnabas.commands._client import add_broker_options, pair, positive
+from barnabas.commands._client import add_broker_options, number, pair, positive
 from barnabas.commands._format import unescape
 from barnabas.commands._input import STANDARD_INPUT, Input
 from barnabas.commands._output import CommandError, WrongCall, complain, count_of
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", nargs="*", metavar="FILE", help="default: -, standard input, record by record")
     parser.add_argument("-l", "--lines", action="store_true", help="read files record by record, as standard input")
     parser.add_argument("-J", "--json", action="store_true", help="read records as `consume --json` prints them")
-    parser.add_argument("-p", "--partition", type=int, metavar="N", help="default: by key, or spread (-1)")
+    parser.add_argument("-p", "--partition", type=number, metavar="N", help="default: by key, or spread (-1)")
     parser.add_argument("-k", "--key", metavar="TEXT", help="the key of records that have none of their own")
     parser.add_argument("-K", "--key-delimiter", metavar="TEXT", help="a record is KEY TEXT VALUE")
     parser.add_argument("-D", "--delimiter", metavar="TEXT", default="\\n", help="what ends a record (default: \\n)")
@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
             raise WrongCall(f"{name}: a delimiter has at least one byte")
     whole = bool(options.file) and not (options.lines or options.json)
     source = Input(options.file, b"\n" if options.json else unescape(options.delimiter), whole)
-    progress = Progress(source.size_bytes, "bytes", hidden=options.quiet or options.tee or not source.size_bytes)
+    progress = Progress(source.size_bytes, "byte", hidden=options.quiet or options.tee or not source.size_bytes)
     with sending(options) as sender, progress:
         for message in itertools.islice(source, options.count):
             try:
@@ -92,8 +92,17 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _is_file(topic: str | None) -> bool:
-    """Return whether `produce --json WORD` means a file; a topic that has the name of a file is written as `NAME -`."""
-    return topic is not None and ("/" in topic or os.path.isfile(topic))
+    """Return whether `produce --json WORD` means a file; raise `WrongCall` where it may also mean a topic.
+
+    A pipe could be the input of a topic that happens to have the name of a file here.
+    """
+    if topic is None or "/" in topic:
+        return topic is not None
+    if not os.path.isfile(topic):
+        return False
+    if sys.stdin is not None and sys.stdin.isatty():
+        return True
+    raise WrongCall(f"{topic} is also a file: write `{topic} -` for the topic, ./{topic} for the file")
 
 
 def _record(message: bytes, options: argparse.Namespace) -> NewRecord:

@@ -2,8 +2,8 @@
 
 The first three are controllers too; topics have three replicas, of which two have to have a record before it is
 acknowledged to a producer with acks=all. A line on standard output says that every broker serves and lists all others;
-their logs go to standard error, with the number of the broker before each line. A broker that ends is told of, with the
-command that starts it again, and the others go on. A new consumer group does not wait for more members: `-D` sets
+their logs go to standard error, with the number of the broker before each line. When a broker ends, the command that
+starts it again is printed, and the others go on. A new consumer group does not wait for more members: `-D` sets
 another group.initial.rebalance.delay.ms than the 0 of the server.properties that Apache Kafka comes with.
 
 Ctrl-C, SIGTERM or SIGHUP stops all of them in order, another Ctrl-C at once. The exit status is 0 after that, 2 when
@@ -26,7 +26,7 @@ from contextlib import ExitStack
 from functools import partial
 
 from barnabas.commands._brokers import Broker, Brokers
-from barnabas.commands._client import DEFAULT_TIMEOUT_S, admin, positive
+from barnabas.commands._client import DEFAULT_TIMEOUT_S, admin, positive, reason
 from barnabas.commands._cluster_files import (
     CLIENTS,
     CONTROLLERS,
@@ -109,7 +109,8 @@ def run(options: argparse.Namespace) -> int:
         write_identity(directory, cluster_id, options.brokers)
         for node in nodes:
             write_settings(node, settings_of(node, nodes, cluster_id, dict(options.define)))
-        brokers = stack.enter_context(Brokers(partial(_say_ended, options.command), [keeping] if keeping else []))
+        ended, refused = partial(_say_ended, options.command), partial(complain, options.command)
+        brokers = stack.enter_context(Brokers(ended, refused, [keeping] if keeping else []))
         if options.exit_with_parent:
             try:
                 brokers.stop_at_end_of_input()
@@ -163,9 +164,8 @@ def _bound(host: str, port: int) -> socket.socket:
             made.close()
             raise
     except OSError as error:
-        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
         raise WrongCall(
-            f"cannot listen on {Address(host, port)}: {reason.lower()}; choose another first port with --listen "
+            f"cannot listen on {Address(host, port)}: {reason(error)}; choose another first port with --listen "
             "HOST:PORT, or port 0 for any that are free"
         ) from error
     return made
@@ -203,6 +203,8 @@ def _announce(options: argparse.Namespace, brokers: Sequence[Broker]) -> None:
         line = json.dumps({"bootstrap": bootstrap, "brokers": told})
     else:
         line = f"ready: {bootstrap}"
+        pids = ", ".join(f"broker {broker.node.node_id}: {broker.process.pid}" for broker in brokers)
+        complain(options.command, f"process ids: {pids}")
         # The others serve those who know them all, whichever broker is gone.
         complain(options.command, f"in other terminals: export BARNABAS_BROKERS={bootstrap}")
     sys.stdout.write(f"{line}\n")

@@ -15,10 +15,11 @@ from barnabas.commands._client import LOOK_MS, add_broker_options, admin
 from barnabas.commands._configs import topics_values
 from barnabas.commands._output import CommandError, Row, add_json, complain, print_facts, print_table, show_json
 from barnabas.commands._partitions import under_min_isr, under_replicated, without_leader
+from barnabas.commands._progress import waiting
 from barnabas.commands._topics import choose
 from barnabas.commands._watch import add_watch, repeat
+from barnabas.commands.cluster.quorum import CONTROLLER, with_age
 from barnabas.commands.cluster.quorum import describe as describe_quorum
-from barnabas.commands.cluster.quorum import with_age
 
 if TYPE_CHECKING:
     from barnabas.commands._admin import Admin
@@ -34,7 +35,7 @@ BROKERS = ("broker", "host", "port", "rack", "controller", "fenced", "answers")
 PARTITIONS = ("partition", "problem")
 FEATURES = ("feature", "finalized", "supported")
 TABLES = {"controllers": CONTROLLERS, "brokers": BROKERS, "problems": PARTITIONS, "features": FEATURES}
-COUNTED_PROBLEMS = ("without_leader", "under_min_isr", "under_replicated")
+PROBLEMS = {"without_leader": "offline", "under_min_isr": "under min ISR", "under_replicated": "under-replicated"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,9 +57,10 @@ def _show(client: Admin, options: argparse.Namespace) -> int:
     away = client.away()
     wrong = list(away.values())
     try:
-        quorum = describe_quorum(client)
+        with waiting(options.command, CONTROLLER):
+            quorum = describe_quorum(client)
     except CommandError as error:
-        quorum = {"leader": None, "epoch": None, "nodes": []}
+        quorum = {"leader": None, "epoch": None, "nodes": []}  # the metadata may be out of date
         wrong.append(str(error))
     cluster = _describe(client, quorum, away)
     if options.json:
@@ -72,9 +74,10 @@ def _show(client: Admin, options: argparse.Namespace) -> int:
 
 def _print(cluster: dict[str, Any], verbose: bool) -> None:
     facts = {name: value for name, value in cluster.items() if not isinstance(value, list)}
-    wrong = {name for name in COUNTED_PROBLEMS if facts[name]} | (
-        {"controller"} if facts["controller"] is None else set()
-    )
+    wrong = {name for name in PROBLEMS if facts[name] != 0}
+    if facts["controller"] is None:
+        wrong.add("controller")
+        facts |= dict.fromkeys(("controller", "epoch", *PROBLEMS), "not known")
     print_facts(facts, wrong=wrong)
     for name, columns in TABLES.items():
         rows = SHOWN_AS[name](cluster[name]) if name in SHOWN_AS else cluster[name]
@@ -84,14 +87,14 @@ def _print(cluster: dict[str, Any], verbose: bool) -> None:
 
 
 def _ranges(problems: list[dict[str, str]]) -> list[dict[str, str]]:
-    """Return a row for partitions in a row that have the same problem, as "t/0-49"."""
+    """Return a row for partitions in a row that have the same problem, as "t-0 to t-49"."""
     rows: list[dict[str, str]] = []
     last = ("", -1, "")
     for one in problems:
-        topic, _, index = one["partition"].rpartition("/")
+        topic, _, index = one["partition"].rpartition("-")
         if last == (topic, int(index) - 1, one["problem"]):
-            first = rows[-1]["partition"].rpartition("/")[2].partition("-")[0]
-            rows[-1] = {**one, "partition": f"{topic}/{first}-{index}"}
+            first = rows[-1]["partition"].partition(" to ")[0]
+            rows[-1] = {**one, "partition": f"{first} to {topic}-{index}"}
         else:
             rows.append(one)
         last = (topic, int(index), one["problem"])
@@ -111,24 +114,23 @@ def _describe(client: Admin, quorum: dict[str, Any], away: Container[int]) -> di
     least = topics_values(client, [topic["name"] for topic in topics], "min.insync.replicas")
     listed = client.listed()
     wrong = {
-        "offline": without_leader(topics),
-        "under min ISR": under_min_isr(topics, {topic: int(value) for topic, value in least.items()}),
-        "under-replicated": under_replicated(topics),
+        "without_leader": without_leader(topics),
+        "under_min_isr": under_min_isr(topics, {topic: int(value) for topic, value in least.items()}),
+        "under_replicated": under_replicated(topics),
     }
     problems: dict[str, str] = {}
     for problem, partitions in wrong.items():
         for partition in partitions:
-            problems.setdefault(partition, problem)
+            problems.setdefault(partition, PROBLEMS[problem])
     return {
         "id": about["cluster_id"],
         "controller": quorum["leader"],
         "epoch": quorum["epoch"],
         "api_level": ".".join(map(str, client._manager.broker_version)),
-        "topics": len(topics),
+        "topics": sum(not topic["is_internal"] for topic in topics),
+        "internal_topics": sum(topic["is_internal"] for topic in topics),
         "partitions": sum(len(topic["partitions"]) for topic in topics),
-        "without_leader": len(wrong["offline"]),
-        "under_min_isr": len(wrong["under min ISR"]),
-        "under_replicated": len(wrong["under-replicated"]),
+        **{count: None if quorum["leader"] is None else len(found) for count, found in wrong.items()},
         "controllers": [{"controller": node["node"], **node} for node in quorum["nodes"]],
         "brokers": [
             {

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from barnabas.commands._client import LOOK_MS, add_broker_options, admin
 from barnabas.commands._configs import describe_configs
 from barnabas.commands._output import CommandError, add_json, cell, print_facts, print_table, show_json
+from barnabas.commands._progress import waiting
 from barnabas.commands._topics import uuid_text
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ EXAMPLES = """
   barnabas cluster quorum
 """
 VOTERS = "controller.quorum.voters"
+CONTROLLER = "the response of the controller"
 SILENT_S = 5.0
 """A voter that has not fetched for so long does not run, or does not reach the leader; it fetches twice a second."""
 COLUMNS = ("node", "status", "directory", "log_end", "lag", "caught_up")
@@ -32,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the quorum's leader, and its voters and observers."""
-    with admin(options, request_timeout_ms=LOOK_MS) as client:
+    with admin(options, request_timeout_ms=LOOK_MS) as client, waiting(options.command, CONTROLLER):
         quorum = describe(client)
     if options.json:
         show_json(quorum)
@@ -78,17 +80,20 @@ def describe(client: Admin) -> dict[str, Any]:
     }
 
 
+def is_silent(node: dict[str, Any]) -> bool:
+    """Return whether a node that `describe` returned is a voter that does not fetch from the leader."""
+    return node["status"] == "voter" and (node["silent_s"] is None or node["silent_s"] >= SILENT_S)
+
+
 def silent_voters(quorum: dict[str, Any]) -> list[str]:
-    """Return the voters that do not fetch from the leader of the quorum that `describe` returned."""
-    said = []
-    for node in quorum["nodes"]:
-        if node["status"] != "voter":
-            continue
-        if node["silent_s"] is None:
-            said.append(f"controller {node['node']} has not fetched from node {quorum['leader']} since that leads")
-        elif node["silent_s"] >= SILENT_S:
-            said.append(f"controller {node['node']} has not fetched for more than {SILENT_S:g} s")
-    return said
+    """Return a sentence for each voter that does not fetch from the leader of the quorum that `describe` returned."""
+    return [
+        f"controller {node['node']} does not run, or node {quorum['leader']} cannot be reached from it"
+        if node["silent_s"] is None
+        else f"controller {node['node']} has not fetched for more than {SILENT_S:g} s"
+        for node in quorum["nodes"]
+        if is_silent(node)
+    ]
 
 
 def _silent_s(node: dict[str, Any], leaders_ms: int, *, is_leader: bool) -> float | None:

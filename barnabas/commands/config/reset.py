@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 
 from barnabas.commands._client import add_broker_options, admin
-from barnabas.commands._configs import DELETE, Change, Setting, alter_configs, describe_configs, resource
+from barnabas.commands._config_changes import is_set, outcomes
+from barnabas.commands._configs import DELETE, Change, alter_configs, known_settings, resource
 from barnabas.commands._output import Report, WrongCall, add_json
 from barnabas.commands._settings import did_you_mean
+from barnabas.commands._unserved import controller_awaited
 
 EXAMPLES = """
   barnabas config reset topic/orders retention.ms --dry-run
@@ -31,34 +33,21 @@ def run(options: argparse.Namespace) -> int:
     if bool(options.name) == options.all:
         raise WrongCall("name settings, or give --all")
     report = Report(options)
-    with admin(options) as client:
-        known = {setting.name: setting for setting in describe_configs(client, options.resource)}
-        own = [name for name, setting in known.items() if setting.source == options.resource.partition("/")[0]]
+    with admin(options) as client, controller_awaited(options):
+        known = known_settings(client, options.resource)
+        own = [name for name, setting in known.items() if is_set(options.resource, setting)]
         names = own if options.all else list(dict.fromkeys(options.name))
         for name in names:
             if name not in known:
                 report.failed(name, f"{options.resource} has no such setting{did_you_mean(name, known)}")
                 return report.end()
-        failure = names and alter_configs(
-            client, options.resource, [Change(name, DELETE) for name in names], options.dry_run
-        )
+        changes = [Change(name, DELETE) for name in names]
+        found = outcomes(client, options.resource, changes, known)
+        failure = changes and alter_configs(client, options.resource, changes, known, options.dry_run)
     if failure:
         report.failed(options.resource, failure)
         return report.end()
-    for name in names:
-        before, after = known[name].value, _default(known[name]) if name in own else known[name].value
-        note = f"{before} -> {'the default' if after is None else after}" if name in own else "it was not set"
-        report.done("would reset" if options.dry_run else "reset", name, note, before=before, after=after)
+    for one in found:
+        did = "would reset" if options.dry_run else "reset"
+        report.done(did, one.name, one.note, before=one.before, after=one.after)
     return report.end()
-
-
-def _default(setting: Setting) -> str | None:
-    """Return the value that counts once this one is gone: that of the next place that sets it.
-
-    It may be not told; and it may be of another unit (`retention.ms`: `log.retention.hours`), which is then named.
-    """
-    if len(setting.synonyms) < 2:
-        return None
-    following = setting.synonyms[1]
-    same = following["name"] == setting.name or following["name"].rpartition(".")[2] == setting.name.rpartition(".")[2]
-    return str(following["value"]) if same else f"{following['name']}={following['value']}"

@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
 
 from barnabas.commands._client import add_broker_options, admin
-from barnabas.commands._configs import (
-    APPEND,
-    SET,
-    SUBTRACT,
-    Change,
-    Setting,
-    alter_configs,
-    describe_configs,
-    resource,
-)
-from barnabas.commands._output import CommandError, Report, add_json, cell
+from barnabas.commands._config_changes import notes, outcomes
+from barnabas.commands._configs import APPEND, SET, SUBTRACT, Change, alter_configs, known_settings, resource
+from barnabas.commands._output import CommandError, Report, add_json
+from barnabas.commands._unserved import controller_awaited
 
 EXAMPLES = """
   barnabas config set topic/orders retention.ms=86400000 max.message.bytes=2097152
@@ -39,43 +31,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Make all the changes or, if one is refused, none."""
     report = Report(options)
-    with admin(options) as client:
+    with admin(options) as client, controller_awaited(options):
         try:
-            before = {setting.name: setting for setting in describe_configs(client, options.resource)}
-        except CommandError:
-            before = {}  # `alter_configs` says what is wrong
-        failure = alter_configs(client, options.resource, options.change, options.dry_run)
+            known = known_settings(client, options.resource)
+        except CommandError as error:
+            report.failed(options.resource, str(error).removeprefix(f"{options.resource}: "))
+            return report.end()
+        found = outcomes(client, options.resource, options.change, known)
+        failure = alter_configs(client, options.resource, options.change, known, options.dry_run)
     if failure:
         report.failed(options.resource, failure)
         return report.end()
-    changes = _changes(options.change, before)
-    note = ", ".join(f"{name}: {_shown(old)} -> {_shown(new)}" for name, (old, new) in changes.items())
-    facts = [{"name": name, "before": old, "after": new} for name, (old, new) in changes.items()]
-    report.done("would alter" if options.dry_run else "altered", options.resource, note, changes=facts)
+    did = "would alter" if options.dry_run else "altered"
+    report.done(did, options.resource, notes(found), changes=[one.facts for one in found])
     return report.end()
-
-
-def _changes(changes: Sequence[Change], known: Mapping[str, Setting]) -> dict[str, tuple[str | None, str | None]]:
-    """Return the values of each setting before and after; None where it has none, or is not told."""
-    found: dict[str, tuple[str | None, str | None]] = {}
-    for change in changes:
-        setting = known.get(change.name)
-        old = setting.value if setting else None
-        value = change.value or ""
-        if change.operation != SET:
-            items = [item for item in (old or "").split(",") if item]
-            given = value.split(",")
-            if change.operation == APPEND:
-                items += [item for item in given if item not in items]
-            else:
-                items = [item for item in items if item not in given]
-            value = ",".join(items)
-        found[change.name] = (old, None if setting and setting.sensitive else value)
-    return found
-
-
-def _shown(value: str | None) -> str:
-    return cell(value) if value != "" else '""'
 
 
 def _change(text: str) -> Change:

@@ -46,7 +46,8 @@ def run(options: argparse.Namespace) -> int:
                 else:
                     _delete_group(client, group, options, report)
             except CommandError as error:
-                report.failed(name, str(error).removeprefix(f"{name} "))
+                why = str(error)
+                report.failed(name, f"it{why.removeprefix(name)}" if why.startswith(f"{name} ") else why)
     return report.end()
 
 

@@ -66,7 +66,7 @@ def _described(client: Any, group: Group) -> dict[str, Any]:
                 "client": member["client_id"],
                 "host": member["client_host"],
                 "partitions": len(assigned(member)),
-                "assigned": [f"{partition.topic}/{partition.partition}" for partition in assigned(member)],
+                "assigned": [f"{partition.topic}-{partition.partition}" for partition in assigned(member)],
             }
             for member in group.members
         ],

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 
 from barnabas.commands._client import add_broker_options, admin
-from barnabas.commands._groups import list_groups
+from barnabas.commands._groups import OFFSETS, list_groups, not_listed
 from barnabas.commands._output import add_json, complain, show
+from barnabas.commands._topics import choose
 
 STATES = (
     "Stable",
@@ -35,10 +36,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the groups; the status is 1 if a broker, which may coordinate others, does not answer."""
+    """Print the groups; the status is 1 if a broker does not answer, or groups have no coordinator."""
     with admin(options) as client:
         away = client.away()
         groups = list_groups(client, client.answering(away))
+        missing = not_listed(choose(client, [OFFSETS]), away)
     rows = [
         {
             "group": group["group_id"],
@@ -50,9 +52,10 @@ def run(options: argparse.Namespace) -> int:
         if not options.state or group.get("group_state") in options.state
     ]
     show(options, ("group", "state", "type"), rows)
-    for why in away.values():
+    wrong = [*away.values(), *([missing] if missing else [])]
+    for why in wrong:
         complain(options.command, why)
-    return 1 if away else 0
+    return 1 if wrong else 0
 
 
 def _state(text: str) -> str:

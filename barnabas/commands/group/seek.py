@@ -29,6 +29,7 @@ EXAMPLES = """
   barnabas group seek readers --to-file offsets             lines of TOPIC PARTITION OFFSET
   barnabas group seek readers --to-group others             to where another group is
 """
+WRITE = "write start, end, a number N, +N, -N or @TIME, or the name of a file that exists"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -102,7 +103,7 @@ def _targets(
         wanted = resolve(partial(offsets_at, client), options.to, starts, ends, before)
     beyond = [one for one in chosen if one in wanted and wanted[one] > ends[one]]
     if beyond and not options.force:
-        named = some([f"{one.topic}/{one.partition}: {wanted[one]} is beyond the end, {ends[one]}" for one in beyond])
+        named = some([f"{one.topic}-{one.partition}: {wanted[one]} is beyond the end, {ends[one]}" for one in beyond])
         raise CommandError(f"{named}; --force goes to the end")
     return {one: min(max(wanted[one], starts[one]), ends[one]) for one in chosen if one in wanted}
 
@@ -165,7 +166,7 @@ def _target(text: str) -> Point | str:
     import os.path
 
     try:
-        point = parse_point(text)
+        point = parse_point(text, write=WRITE)
     except argparse.ArgumentTypeError:
         if os.path.exists(text):
             return text

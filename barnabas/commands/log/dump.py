@@ -1,8 +1,8 @@
 """Print what is in the files of a log: batches with their records, indexes, snapshots, checkpoints.
 
 Records of __consumer_offsets, __transaction_state and __cluster_metadata are decoded, and so are snapshots of the
-metadata and control records. What kind a file is says its name, as Kafka has them. Damage does not end the output; the
-exit status is 1 then.
+metadata and control records. The name of a file says what is in it, as Kafka names them. Damaged data does not end the
+output, but the exit status is 1.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ EXAMPLES = """
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_target(parser)
-    parser.add_argument("-o", "--offsets", default=":", metavar="FROM:TO", help="only these offsets, without the last")
+    parser.add_argument(
+        "-o", "--offsets", default=":", metavar="FROM:TO", help="from offset FROM up to, not including, TO"
+    )
     parser.add_argument("--no-records", action="store_true", help="print batches without their records")
     parser.add_argument(
         "--decoder",

@@ -11,6 +11,7 @@ import argparse
 from barnabas.commands._client import add_broker_options, admin, positive
 from barnabas.commands._output import Report, add_json, count_of, explain_code
 from barnabas.commands._topics import UNKNOWN_TOPIC, choose
+from barnabas.commands._unserved import controller_awaited
 
 EXAMPLES = """
   barnabas topic add-partitions orders --num 3        three more than there are
@@ -29,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Add to each topic; the status is 1 if one gets none."""
     report = Report(options)
-    with admin(options) as client:
+    with admin(options) as client, controller_awaited(options):
         for topic in choose(client, options.topic):
             if topic["error_code"]:
                 report.failed(topic["name"], UNKNOWN_TOPIC)

@@ -9,11 +9,13 @@ import argparse
 from typing import TYPE_CHECKING
 
 from barnabas.commands._client import add_broker_options, admin, each_once, pair, positive
-from barnabas.commands._configs import DELETE, SET, Change, alter_configs
-from barnabas.commands._output import Report, WrongCall, add_json, explain_code
+from barnabas.commands._config_changes import Outcome, notes, outcomes
+from barnabas.commands._configs import DELETE, SET, Change, alter_configs, known_settings
+from barnabas.commands._output import CommandError, Report, WrongCall, add_json, explain_code
+from barnabas.commands._unserved import controller_awaited
 
 if TYPE_CHECKING:
-    from kafka import KafkaAdminClient
+    from barnabas.commands._admin import Admin
 
 EXAMPLES = """
   barnabas topic alter orders -c retention.ms=86400000 -c cleanup.policy=delete
@@ -44,19 +46,26 @@ def run(options: argparse.Namespace) -> int:
     changes = [Change(name, SET, value) for name, value in each_once(options.config).items()]
     changes += [Change(name, DELETE) for name in options.reset]
     report = Report(options)
-    with admin(options) as client:
+    with admin(options) as client, controller_awaited(options):
         for name in options.topic:
+            found: list[Outcome] = []
             failure = _more_partitions(client, name, options)
             if not failure and changes:
-                failure = alter_configs(client, f"topic/{name}", changes, options.dry_run)
+                try:
+                    known = known_settings(client, f"topic/{name}")
+                    found = outcomes(client, f"topic/{name}", changes, known)
+                    failure = alter_configs(client, f"topic/{name}", changes, known, options.dry_run)
+                except CommandError as error:
+                    failure = str(error).removeprefix(f"topic/{name}: ")
             if failure:
                 report.failed(name, failure)
             else:
-                report.done("would alter" if options.dry_run else "altered", name)
+                did = "would alter" if options.dry_run else "altered"
+                report.done(did, name, notes(found), changes=[one.facts for one in found])
     return report.end()
 
 
-def _more_partitions(client: KafkaAdminClient, topic: str, options: argparse.Namespace) -> str | None:
+def _more_partitions(client: Admin, topic: str, options: argparse.Namespace) -> str | None:
     """Return what went wrong, if anything."""
     if options.partitions is None:
         return None

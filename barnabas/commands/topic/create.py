@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 
 from barnabas.commands._client import add_broker_options, admin, each_once, pair, positive
 from barnabas.commands._output import Report, add_json, explain_code
@@ -43,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Create each topic that can be; the status is 1 if one cannot."""
-    from kafka.errors import TopicAlreadyExistsError
+    from kafka.errors import InvalidConfigurationError, TopicAlreadyExistsError
 
     configs = each_once(options.config)
     wanted = {
@@ -61,12 +62,23 @@ def run(options: argparse.Namespace) -> int:
         if topic["error_code"] == TopicAlreadyExistsError.errno and options.if_not_exists:
             continue
         if topic["error_code"]:
-            report.failed(topic["name"], explain_code(topic["error_code"], topic.get("error_message")))
+            why = explain_code(topic["error_code"], topic.get("error_message"))
+            meant = _meant(configs) if topic["error_code"] == InvalidConfigurationError.errno else ""
+            report.failed(topic["name"], why + meant)
         else:
             report.done(
                 "would create" if options.dry_run else "created", topic["name"], partitions=topic.get("num_partitions")
             )
     return report.end()
+
+
+def _meant(configs: Iterable[str]) -> str:
+    """Return the end of a sentence that names the setting that a mistyped one is most like."""
+    from barnabas.commands._complete import server_candidates
+    from barnabas.commands._settings import did_you_mean
+
+    known = [name.removesuffix("=") for name, _ in server_candidates("settings", "topic")]
+    return "".join(did_you_mean(name, known) for name in configs if name not in known)
 
 
 def new_topic(text: str) -> tuple[str, int | None]:

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any
 from barnabas.commands._client import add_broker_options, admin
 from barnabas.commands._output import Report, add_json, count_of, explain_code
 from barnabas.commands._topics import (
+    NO_MATCH,
     UNKNOWN_TOPIC,
     choose,
-    compiled,
     end_offsets,
-    is_pattern,
     partitions_of,
     start_offsets,
+    unmatched,
 )
+from barnabas.commands._unserved import controller_awaited
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient
@@ -43,11 +44,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Delete each topic; the status is 1 if one cannot be."""
     report = Report(options)
-    with admin(options) as client:
+    with admin(options) as client, controller_awaited(options):
         chosen = choose(client, options.topic)
-        for pattern in filter(is_pattern, options.topic):
-            if not any(compiled(pattern).match(topic["name"]) for topic in chosen) and not options.if_exists:
-                report.failed(pattern, "no topic matches")
+        for pattern in () if options.if_exists else unmatched(options.topic, chosen):
+            report.failed(pattern, NO_MATCH)
         for topic in chosen:
             if topic["error_code"] and not options.if_exists:
                 report.failed(topic["name"], UNKNOWN_TOPIC)

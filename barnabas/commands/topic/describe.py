@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 from barnabas.commands._client import add_broker_options, admin
 from barnabas.commands._configs import describe_configs
 from barnabas.commands._output import add_json, complain, print_facts, print_table, show_json
-from barnabas.commands._topics import UNKNOWN_TOPIC, choose, end_offsets, partitions_of, start_offsets, uuid_text
+from barnabas.commands._topics import (
+    NO_MATCH,
+    UNKNOWN_TOPIC,
+    choose,
+    end_offsets,
+    partitions_of,
+    start_offsets,
+    unmatched,
+    uuid_text,
+)
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient
@@ -44,9 +53,10 @@ def run(options: argparse.Namespace) -> int:
         for number, topic in enumerate(described):
             sys.stdout.write("\n" if number else "")
             _print(topic)
-    missing = [topic["name"] for topic in chosen if topic["error_code"]]
-    for name in missing:
-        complain(options.command, f"{name}: {UNKNOWN_TOPIC}")
+    missing = {topic["name"]: UNKNOWN_TOPIC for topic in chosen if topic["error_code"]}
+    missing |= dict.fromkeys(unmatched(options.topic, there), NO_MATCH)
+    for name, why in missing.items():
+        complain(options.command, f"{name}: {why}")
     return 1 if missing else 0
 
 

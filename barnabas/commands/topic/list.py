@@ -7,7 +7,7 @@ import sys
 
 from barnabas.commands._client import add_broker_options, admin
 from barnabas.commands._output import add_json, complain, show
-from barnabas.commands._topics import UNKNOWN_TOPIC, choose
+from barnabas.commands._topics import NO_MATCH, UNKNOWN_TOPIC, choose, unmatched
 
 EXAMPLES = """
   barnabas topic list
@@ -40,11 +40,12 @@ def run(options: argparse.Namespace) -> int:
         }
         for topic in there
     ]
-    missing = [topic["name"] for topic in topics if topic["error_code"]]
+    missing = {topic["name"]: UNKNOWN_TOPIC for topic in topics if topic["error_code"]}
+    missing |= dict.fromkeys(unmatched(options.topic, there), NO_MATCH)
     if options.quiet and not options.json:
         sys.stdout.writelines(f"{row['topic']}\n" for row in rows)
     elif rows or options.json or not missing:
         show(options, ("topic", "partitions", "replicas"), rows)
-    for name in missing:
-        complain(options.command, f"{name}: {UNKNOWN_TOPIC}")
+    for name, why in missing.items():
+        complain(options.command, f"{name}: {why}")
     return 1 if missing else 0

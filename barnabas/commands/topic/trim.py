@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from functools import partial
 
-from barnabas.commands._client import add_broker_options, admin
+from barnabas.commands._client import add_broker_options, admin, number
 from barnabas.commands._offsets import Point, parse_point, resolve
 from barnabas.commands._output import CommandError, add_json, show
 from barnabas.commands._topics import UNKNOWN_TOPIC, choose, end_offsets, offsets_at, partitions_of, start_offsets
@@ -20,6 +20,7 @@ EXAMPLES = """
   barnabas topic trim orders --to @2026-01-02         older than that day (UTC)
   barnabas topic trim orders --to end                 everything
 """
+WRITE = "write start, end, a number N, -N, +N or @TIME"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N|-N|end|@TIME",
         help="the first record to keep",
     )
-    parser.add_argument("-p", "--partition", type=int, action="append", help="default: every partition")
+    parser.add_argument("-p", "--partition", type=number, action="append", help="default: every partition")
     parser.add_argument("-d", "--dry-run", action="store_true", help="only say what would be deleted")
     add_json(parser)
     add_broker_options(parser)
@@ -78,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _target(text: str) -> Point:
-    point = parse_point(text)
+    point = parse_point(text, write=WRITE)
     if point.kind in ("committed", "shift"):
-        raise argparse.ArgumentTypeError(f"{text!r}: write a number, -N, start, end or @TIME")
+        raise argparse.ArgumentTypeError(f"{text!r}: {WRITE}")
     return point

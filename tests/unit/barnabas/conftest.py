@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from confluent_kafka import Consumer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas.__main__ import main
 from tests.broker_process import COMMAND, BrokerProcess, free_address
@@ -93,15 +93,19 @@ class Half(NamedTuple):
     lost: list[int]
 
 
-@pytest.fixture
-def half(call: Command, tmp_path: Path) -> Iterator[Half]:
-    directories, metrics = [tmp_path / "first", tmp_path / "second"], free_address()
-    settings = {"log.dirs": ",".join(map(str, directories)), "barnabas.metrics.listener": metrics}
-    with BrokerProcess(tmp_path, settings) as running:
-        assert call("topic", "create", "t", "-p", "4", "-b", running.bootstrap).status == 0
+@pytest.fixture(scope="session")
+def half(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Half]:
+    """A broker that its tests share: what they write goes to partitions that none of them compares."""
+    folder = tmp_path_factory.mktemp("half")
+    directories, metrics = [folder / "first", folder / "second"], free_address()
+    settings: dict[str, object] = {"log.dirs": ",".join(map(str, directories)), "barnabas.metrics.listener": metrics}
+    with BrokerProcess(folder, settings | {"group.initial.rebalance.delay.ms": 0}) as running:
+        admin = AdminClient({"bootstrap.servers": running.bootstrap, "log_level": 0})
+        admin.create_topics([NewTopic("t", 4, 1)])["t"].result(60)
+        del admin
         assert running.stop() == 0
         lost = sorted(int(path.name.removeprefix("t-")) for path in directories[1].glob("t-?"))
-        directories[1].rename(tmp_path / "unplugged")
+        directories[1].rename(folder / "unplugged")
         directories[1].write_text("no directory")
         running.start()
         yield Half(running.bootstrap, metrics, lost)
@@ -173,7 +177,7 @@ def _led(bootstrap: str) -> dict[int, list[str]]:
     """Return the partitions of t that each broker leads, and that none does (-1)."""
     partitions = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}).list_topics("t").topics["t"].partitions
     return {
-        broker: [f"t/{index}" for index in sorted(partitions) if partitions[index].leader == broker]
+        broker: [f"t-{index}" for index in sorted(partitions) if partitions[index].leader == broker]
         for broker in (-1, 1, 2)
     }
 

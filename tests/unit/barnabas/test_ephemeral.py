@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from barnabas._ephemeral import temporary_directory
+from barnabas import _ephemeral
+from barnabas.__main__ import main
+from barnabas._ephemeral import make_directory, temporary_directory
 from tests.broker_process import COMMAND, READY
 from tests.typed import present
 
@@ -51,6 +53,22 @@ with temporary_directory() as (path, keeping):
     deadline = time.monotonic() + 60
     while path.exists():
         assert time.monotonic() < deadline
+
+
+def test_without_a_shell_nothing_is_left_behind_and_the_broker_makes_its_directory_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(_ephemeral, "SHELL", str(tmp_path / "sh"))
+    descriptors = os.listdir("/proc/self/fd")
+    with pytest.raises(FileNotFoundError):
+        make_directory()
+    assert (list(tmp_path.iterdir()), os.listdir("/proc/self/fd")) == ([], descriptors)
+    executed: list[list[str]] = []
+    monkeypatch.setattr(os, "execv", lambda _, arguments: executed.append(arguments))
+    monkeypatch.setattr(sys, "argv", ["barnabas", "serve", "--ephemeral"])
+    main()
+    assert executed[0][2:] == ["serve", "--ephemeral"]
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from barnabas import _launcher
+from tests.broker_process import COMMAND
 
 HOSTILE = "raise SystemExit('a module of the user was imported')"
 
@@ -30,9 +31,16 @@ def hostile(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("safe", [False, True])
 def test_a_user_s_modules_never_reach_the_broker(hostile: Path, safe: bool) -> None:
-    done = launch("--help", launcher=Path(_launcher.__file__), python_path=hostile, safe=safe)
+    done = launch("serve", "--help", launcher=Path(_launcher.__file__), python_path=hostile, safe=safe)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("usage: barnabas serve ")
+
+
+@pytest.mark.parametrize("word", ["complete", "log"])
+def test_serve_runs_no_other_program(word: str) -> None:
+    done = subprocess.run([*COMMAND, "serve", word, "x"], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"unexpected arguments: {word} x\n" in done.stderr
 
 
 def test_packages_beside_the_launcher_come_before_those_of_a_checkout(tmp_path: Path) -> None:
@@ -42,5 +50,5 @@ def test_packages_beside_the_launcher_come_before_those_of_a_checkout(tmp_path: 
     (server / "__main__.py").write_text("def main(): print('installed'); return 7")
     launcher = tmp_path / "barnabas" / "_launcher.py"
     launcher.write_bytes(Path(_launcher.__file__).read_bytes())
-    done = launch(launcher=launcher, python_path=tmp_path)
+    done = launch("serve", launcher=launcher, python_path=tmp_path)
     assert (done.returncode, done.stdout) == (7, "installed\n")

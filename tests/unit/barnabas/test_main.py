@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -38,6 +40,8 @@ def test_an_option_before_the_command_is_told_its_place(call: Command) -> None:
 def test_help_may_be_asked_for_as_a_command(call: Command) -> None:
     assert call("help", "topic", "list") == call("topic", "list", "--help")
     assert call("help", "group").out.startswith("usage: barnabas group COMMAND")
+    assert call("topic", "help") == call("topic", "--help")
+    assert call("topic", "help", "list") == call("topic", "list", "--help")
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])
@@ -54,3 +58,24 @@ def test_serve_becomes_the_server_s_program_whose_options_are_its_own() -> None:
     )
     assert done.stdout.startswith("usage: barnabas serve ")
     assert "--data-dir DIR" in done.stdout
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["topic", "list", "--help"]])
+def test_a_reader_that_is_gone_is_no_error(arguments: list[str]) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    line = [sys.executable, "-m", "barnabas", *arguments]
+    done = subprocess.run(line, stdout=write, stderr=subprocess.PIPE, check=False)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_ready_line_that_nobody_reads_ends_nothing() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    line = "from broker.__main__ import _print; _print('ready\\n'); _print('again\\n')"
+    done = subprocess.run(
+        [sys.executable, "-c", line], cwd=Path(__file__).parents[3], stdout=write, stderr=subprocess.PIPE, check=False
+    )
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, b"")

@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import argparse
 import socket
+import threading
 import time
 
 import pytest
 
-from barnabas.commands._client import add_broker_options, pair, positive, seconds
+from barnabas.commands._client import add_broker_options, listener, pair, positive, seconds
+from barnabas.commands._parser import find, make_parser
+from barnabas.commands.health import examine
 from tests.broker_process import BrokerProcess
 from tests.unit.barnabas.conftest import Command
 
@@ -62,7 +65,48 @@ def test_the_first_address_that_answers_is_taken(call: Command, shared_broker: B
         bound.bind(("127.0.0.1", 0))
         useless = [f"127.0.0.1:{one.getsockname()[1]}" for one in (silent, bound)]
         said = call("topic", "list", "-b", ",".join([*useless, shared_broker.bootstrap]), "-m", "0.3")
-    assert (said.status, said.err) == (0, "")
+    first = f"{useless[0]} (what listens there did not answer as one within 0.3 s)"
+    away = f"no answer from {first}, {useless[1]} (connection refused); {shared_broker.bootstrap} answers"
+    assert (said.status, said.err) == (0, f"barnabas topic list: {away}\n")
+
+
+def test_an_address_that_does_not_answer_is_named_once_however_often_a_command_connects(
+    call: Command, shared_broker: BrokerProcess
+) -> None:
+    options = make_parser(find(["health"])).parse_args(["-b", f"127.0.0.1:1,{shared_broker.bootstrap}"])
+    for _ in range(2):
+        assert examine(options)[0]["ok"]
+    assert call("topic", "list", "-b", shared_broker.bootstrap).err.count("no answer from 127.0.0.1:1") == 1
+
+
+@pytest.mark.parametrize(
+    ("received", "said"),
+    [
+        (b"\x15\x03\x03\0\2\2\x46", "it takes TLS only: -X security.protocol=SSL or SASL_SSL"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "an HTTP server, no Kafka broker"),
+        (b"SSH-2.0-x\r\n", None),
+        (b"", None),
+    ],
+)
+def test_what_listens_in_place_of_a_broker_is_named_where_it_says_so(received: bytes, said: str | None) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(64)
+                connection.sendall(received)
+
+        answering = threading.Thread(target=answer)
+        answering.start()
+        assert listener(f"127.0.0.1:{server.getsockname()[1]}", 10) == said
+        answering.join()
+
+
+def test_a_port_that_cannot_be_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse("-b", "127.0.0.1:99999")
+    assert "port 99999 is above 65535" in capsys.readouterr().err
 
 
 def test_a_listener_that_is_no_broker_is_told_as_such_within_the_time_out(call: Command) -> None:

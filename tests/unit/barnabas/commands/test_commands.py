@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -69,9 +70,9 @@ def test_a_closed_standard_output_hinders_nobody(topic: str, shared_broker: Brok
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(("ending", "status"), [(signal.SIGINT, 0), (signal.SIGTERM, 0), (signal.SIGHUP, 129)])
 def test_a_signal_ends_a_consumer_quietly_and_what_it_printed_is_committed(
-    barnabas: Command, topic: str, shared_broker: BrokerProcess, ending: Signals
+    barnabas: Command, topic: str, shared_broker: BrokerProcess, ending: Signals, status: int
 ) -> None:
     barnabas("produce", topic, stdin=b"1\n2\n")
     with started(shared_broker, "consume", topic, "-g", topic) as consumer:
@@ -80,8 +81,38 @@ def test_a_signal_ends_a_consumer_quietly_and_what_it_printed_is_committed(
         assert present(consumer.stdout).readline() == b"3\n"  # so it is through with those before
         consumer.send_signal(ending)
         assert (present(consumer.stdout).read(), present(consumer.stderr).read()) == (b"", b"")
-    assert consumer.returncode == 0
+    assert consumer.returncode == status
     assert barnabas("consume", topic, "-g", topic, "-e").out in ("", "3\n")  # which it may not have known to be read
+
+
+def test_a_consumer_whose_terminal_is_closed_commits(
+    barnabas: Command, topic: str, shared_broker: BrokerProcess
+) -> None:
+    barnabas("produce", topic, stdin=b"1\n2\n")
+    ours, theirs = os.openpty()
+    line = [sys.executable, "-m", "barnabas", "consume", topic, "-g", topic, "-b", shared_broker.bootstrap]
+    with subprocess.Popen(line, stdin=theirs, stdout=theirs, stderr=theirs) as consumer:
+        os.close(theirs)
+        with open(ours, "rb", buffering=0) as terminal:
+            printed = b""
+            while printed.count(b"\n") < 2:
+                printed += terminal.read(100)
+        consumer.send_signal(signal.SIGHUP)
+        consumer.send_signal(signal.SIGHUP)  # the kernel sends one, and the shell
+    assert consumer.returncode == 129
+    assert barnabas("consume", topic, "-g", topic, "-e").out == ""
+
+
+def test_nohup_keeps_a_consumer(topic: str, shared_broker: BrokerProcess, barnabas: Command) -> None:
+    line = ["nohup", sys.executable, "-m", "barnabas", "consume", topic, "-b", shared_broker.bootstrap]
+    barnabas("produce", topic, stdin=b"1\n")
+    with subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as consumer:
+        assert present(consumer.stdout).readline() == b"1\n"
+        consumer.send_signal(signal.SIGHUP)
+        barnabas("produce", topic, stdin=b"2\n")
+        assert present(consumer.stdout).readline() == b"2\n"
+        consumer.send_signal(signal.SIGTERM)
+    assert consumer.returncode == 0
 
 
 def test_sigterm_before_the_end_that_was_asked_for_is_told(

@@ -24,14 +24,24 @@ def test_a_shell_accepts_its_script(call: Command, shell: str, tmp_path: Path) -
     subprocess.run([shell, "-n", path], check=True)
 
 
-def test_bash_completes_with_it(call: Command, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("words", "line", "completed"),
+    [
+        ("barnabas topic de", "barnabas topic de", "describe delete"),
+        # as bash splits them
+        ("barnabas group -b 127.0.0.1 : 1 describe --mem", "barnabas group -b 127.0.0.1:1 describe --mem", ""),
+        ("barnabas topic list -b 127.0.0.1 : 1 --js", "barnabas topic list -b 127.0.0.1:1 --js", "--json"),
+        ("barnabas produce t -b 127.0.0.1 : 1 -z z", "barnabas produce t -b 127.0.0.1:1 -z z", "zstd"),
+    ],
+)
+def test_bash_completes_with_it(call: Command, tmp_path: Path, words: str, line: str, completed: str) -> None:
     require("bash")
     (tmp_path / "script").write_text(call("completion", "bash").out)
-    lines = """
+    lines = f"""
         source ./script
-        COMP_WORDS=(barnabas topic de) COMP_CWORD=2 COMP_LINE='barnabas topic de' COMP_POINT=17
+        COMP_WORDS=({words}) COMP_CWORD={len(words.split()) - 1} COMP_LINE='{line}' COMP_POINT={len(line)}
         _barnabas
-        echo "${COMPREPLY[@]}"
+        echo "${{COMPREPLY[@]}}"
     """
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     done = subprocess.run(
@@ -42,10 +52,10 @@ def test_bash_completes_with_it(call: Command, tmp_path: Path) -> None:
         text=True,
         check=True,
     )
-    assert (done.stdout, done.stderr) == ("describe delete\n", "")
+    assert (done.stdout, done.stderr) == (f"{completed}\n", "")
 
 
 def test_an_unknown_shell_is_a_wrong_call(call: Command) -> None:
     status, _, err = call("completion", "tcsh")
     assert status == 2
-    assert "invalid choice: 'tcsh'" in err
+    assert err.endswith("'tcsh': write one of bash, zsh, fish\n")

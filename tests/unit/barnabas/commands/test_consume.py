@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -34,7 +35,7 @@ def test_one_partition_is_in_order(barnabas: Command, filled: str) -> None:
     ("offset", "printed"),
     [
         (["3"], ["p2-3"]),
-        (["9"], []),
+        (["4"], []),
         (["-2"], ["p2-2", "p2-3"]),
         (["-99"], ["p2-0", "p2-1", "p2-2", "p2-3"]),
         (["+3"], ["p2-3"]),
@@ -170,3 +171,10 @@ def test_a_wrong_call_is_told_before_any_broker_is_asked(call: Command, argument
     status, out, err = call("consume", *arguments)
     assert (status, out) == (2, "")
     assert complaint in err
+
+
+@pytest.mark.parametrize("more", [[], ["-e"], ["-c", "1"]])
+def test_an_offset_beyond_the_end_is_an_error(barnabas: Command, filled: str, more: list[str]) -> None:
+    said = barnabas("consume", filled, "-o", "1000000", *more)
+    assert (said.status, said.out) == (1, "")
+    assert re.search(rf"barnabas consume: {filled}-0 ends at \d+.*, before offset 1000000\n", said.err)

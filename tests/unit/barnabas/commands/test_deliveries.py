@@ -25,7 +25,7 @@ def test_an_error_is_past_once_records_are_acknowledged() -> None:
     assert re.match("orders-0: NOT_ENOUGH_REPLICAS", deliveries.refused())
     delivery.acknowledge()
     assert deliveries.refused() == ""
-    assert str(delivery) == "orders-0: 1 of 1 records acknowledged"
+    assert str(delivery) == "orders-0: 1 of 1 record acknowledged"
 
 
 def test_records_that_wait_are_those_that_are_neither_acknowledged_nor_given_up() -> None:

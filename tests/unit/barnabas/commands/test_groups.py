@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from barnabas.commands._groups import Group, refuse_active
+from barnabas.commands._groups import OFFSETS, Group, not_listed, refuse_active
 from barnabas.commands._output import CommandError
 
 
@@ -15,3 +17,15 @@ def test_a_group_that_nobody_is_in_may_be_changed(state: str) -> None:
 def test_an_active_one_may_not(state: str) -> None:
     with pytest.raises(CommandError, match=f"g is {state} with 2 members: stop its consumers first"):
         refuse_active(Group("g", state, None, [{}, {}]))
+
+
+def offsets(*leaders: int) -> list[dict[str, Any]]:
+    partitions = [{"partition_index": n, "leader_id": one, "error_code": 0} for n, one in enumerate(leaders)]
+    return [{"name": OFFSETS, "error_code": 0, "partitions": partitions}]
+
+
+def test_groups_whose_coordinator_does_not_answer_are_missing_from_a_list() -> None:
+    why = f"the groups of 2 partitions of {OFFSETS} are not known: no coordinator of them answers"
+    assert not_listed(offsets(1, 2, -1), away=[2]) == why
+    assert not_listed(offsets(1, 1), away=[2]) is None
+    assert not_listed([{"name": OFFSETS, "error_code": 3, "partitions": []}], away=[]) is None

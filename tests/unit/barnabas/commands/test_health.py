@@ -15,9 +15,10 @@ from types import SimpleNamespace
 import pytest
 
 from barnabas.commands import health
+from barnabas.commands.cluster import quorum
 from tests.broker_process import COMMAND, BrokerProcess, free_address
 from tests.typed import present
-from tests.unit.barnabas.conftest import Command, Half, Halved, Said
+from tests.unit.barnabas.conftest import Command, Half, Halved, Leaderless, Said
 
 CHECKS = ["reachable", "controller", "fenced", "leaders", "in sync", "log dirs", "served", "coordinator"]
 
@@ -38,9 +39,9 @@ def test_a_log_directory_that_has_failed_and_what_was_in_it_are_named(call: Comm
     assert said.status == 1
     assert checks["log dirs"][0] is False
     assert checks["log dirs"][1].endswith("/second")
-    assert checks["served"] == (False, ", ".join(f"t/{index}" for index in half.lost))
+    assert checks["served"] == (False, ", ".join(f"t-{index}" for index in half.lost))
     problems = {check["check"]: check["problems"] for check in json.loads(said.out)["checks"]}
-    assert problems["served"] == [f"t/{index}" for index in half.lost]
+    assert problems["served"] == [f"t-{index}" for index in half.lost]
     assert problems["reachable"] == []
     with urllib.request.urlopen(f"http://{half.metrics}/readyz") as page:
         ready, failed = page.read().decode().splitlines()
@@ -50,7 +51,8 @@ def test_a_log_directory_that_has_failed_and_what_was_in_it_are_named(call: Comm
 
 
 def test_groups_that_cannot_be_loaded_are_told_of_and_nobody_waits_for_them(tmp_path: Path, call: Command) -> None:
-    with BrokerProcess(tmp_path, {"offsets.topic.num.partitions": 1}) as broker:
+    settings = {"offsets.topic.num.partitions": 1, "group.initial.rebalance.delay.ms": 0}
+    with BrokerProcess(tmp_path, settings) as broker:
         place = ("-b", broker.bootstrap)
         call("topic", "create", "t", *place)
         call("produce", "t", *place, stdin=b"a\n")
@@ -116,7 +118,7 @@ def controllers(tmp_path: Path) -> Iterator[Controllers]:
 
 
 def test_a_controller_that_never_started_and_one_that_was_killed_are_named(
-    tmp_path: Path, controllers: Controllers, call: Command
+    tmp_path: Path, controllers: Controllers, call: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def until(what: str) -> Said:
         deadline = time.monotonic() + 60
@@ -128,11 +130,13 @@ def test_a_controller_that_never_started_and_one_that_was_killed_are_named(
         controllers.start(node)
     settings = {"node.id": 4, "process.roles": "broker", "controller.quorum.voters": controllers.voters}
     with BrokerProcess(tmp_path / "broker", settings | {"controller.listener.names": "CONTROLLER"}) as broker:
-        assert until("controller +no +controller 3 has not fetched from node [12] since that leads").status == 1
+        assert until("controller +no +controller 3 does not run, or node [12] cannot be reached from it").status == 1
         controllers.start(3)
         assert until("healthy: yes").status == 0
+        monkeypatch.setattr(quorum, "SILENT_S", 2)
         controllers.kill(3)
-        assert until(r"controller +no +controller 3 has not fetched for more than 5 s").status == 1
+        assert until(r"controller +no +controller 3 has not fetched for more than 2 s").status == 1
+        monkeypatch.setattr(health, "LOOK_MS", 2000)
         controllers.kill(2)
         said = until("controller +no +no controller answers: it takes more than half of the nodes 1,2,3")
         assert (said.status, bool(re.search("leaders +no +not known: no controller answers", said.out))) == (1, True)
@@ -151,6 +155,35 @@ def test_a_broker_that_is_away_and_a_lost_controller_are_named_and_the_rest_is_c
         "no controller answers: it takes more than half of the nodes 1; none can be reached",
     )
     assert checks["served"] == (True, "all replicas")
+    typed = {check["check"]: check for check in json.loads(said.out)["checks"]}
+    assert (typed["reachable"]["nodes"], typed["reachable"]["facts"]) == ([1], {"brokers": 2})
+    assert [name for name, check in typed.items() if not check["known"]] == [
+        "controller",
+        "fenced",
+        "leaders",
+        "in sync",
+    ]
+    assert typed["leaders"]["facts"] == {"partitions": 4, "topics": 1}
+
+
+def test_a_broker_that_was_killed_is_not_reachable_once_it_is_fenced(call: Command, leaderless: Leaderless) -> None:
+    checks = {
+        one["check"]: one for one in json.loads(call("health", "-b", leaderless.bootstrap, "--json").out)["checks"]
+    }
+    assert (checks["fenced"]["nodes"], checks["reachable"]["nodes"]) == ([2], [2])
+    (why,) = checks["reachable"]["problems"]
+    assert re.fullmatch(r"broker 2 cannot be reached at 127\.0\.0\.1:\d+ \(connection refused\)", why)
+
+
+def test_a_time_to_give_up_needs_something_to_wait_for(call: Command) -> None:
+    said = call("health", "--give-up", "3")
+    assert (said.status, said.out) == (2, "")
+    assert "--give-up belongs to --exit-when-healthy or --watch" in said.err
+
+
+def test_a_cluster_without_topics_is_said_to_have_none(tmp_path: Path, call: Command) -> None:
+    with BrokerProcess(tmp_path) as broker:
+        assert "leaders      yes  there are no topics" in call("health", "-b", broker.bootstrap).out
 
 
 def test_the_controller_is_the_one_that_leads_the_quorum(barnabas: Command) -> None:

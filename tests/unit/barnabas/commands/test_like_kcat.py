@@ -20,7 +20,8 @@ def kcat(shared_broker: BrokerProcess, topic: str) -> Callable[..., bytes]:
     require("kcat")
 
     def run(*options: str, stdin: bytes = b"") -> bytes:
-        command = ["kcat", "-b", shared_broker.bootstrap, "-t", topic, *options]
+        # At the end of a partition librdkafka waits for an empty response.
+        command = ["kcat", "-b", shared_broker.bootstrap, "-X", "fetch.wait.max.ms=10", "-t", topic, *options]
         return subprocess.run(command, input=stdin, capture_output=True, check=True, timeout=60).stdout
 
     return run

@@ -133,6 +133,11 @@ def test_what_is_not_the_client_s_error_is_not_explained_away() -> None:
         ("[Error 37] InvalidPartitionsError: only 3: no more", "only 3: no more"),
         ("[Error 35] IncompatibleBrokerVersion: no", "no"),
         ("KafkaTimeoutError: late", "late"),
+        (
+            "KafkaError: Could not execute transactional request for unknown reasons: "
+            "[Error 7] RequestTimedOutError: late",
+            "late",
+        ),
         ("just: words", "just: words"),
     ],
 )

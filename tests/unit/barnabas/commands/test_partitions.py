@@ -20,15 +20,15 @@ TOPICS = [
 
 
 def test_partitions_that_nobody_leads() -> None:
-    assert without_leader(TOPICS) == ["b/0", "b/1"]
+    assert without_leader(TOPICS) == ["b-0", "b-1"]
 
 
 def test_partitions_that_a_broker_leads() -> None:
-    assert led_by(TOPICS, 1) == ["a/0", "a/1", "b/1"]
+    assert led_by(TOPICS, 1) == ["a-0", "a-1", "b-1"]
 
 
 def test_partitions_with_replicas_out_of_sync() -> None:
-    assert under_replicated(TOPICS) == ["a/1"]
+    assert under_replicated(TOPICS) == ["a-1"]
 
 
 def test_partitions_of_which_a_broker_that_answers_has_no_log() -> None:
@@ -36,12 +36,12 @@ def test_partitions_of_which_a_broker_that_answers_has_no_log() -> None:
     log = {"partition_index": 1, "is_future_key": False}
     one = {"broker": 1, "log_dirs": [{"topics": [{"name": "a", "partitions": [log]}]}, {"topics": []}]}
     other = {"broker": 2, "log_dirs": [{"topics": [{"name": "a", "partitions": [log, copy]}]}]}
-    assert without_log(TOPICS[:1], [one]) == ["a/0"]
-    assert without_log(TOPICS[:1], [one, other]) == ["a/0"]
+    assert without_log(TOPICS[:1], [one]) == ["a-0"]
+    assert without_log(TOPICS[:1], [one, other]) == ["a-0"]
     assert without_log(TOPICS[:1], []) == []
 
 
 def test_fewer_in_sync_than_a_topic_asks_for() -> None:
     topic = {"partition_index": 0, "isr_nodes": [1], "replica_nodes": [1, 2], "leader_id": 1, "error_code": 0}
     topics = [{"name": name, "partitions": [topic]} for name in ("a", "b", "c")]
-    assert under_min_isr(topics, {"a": 2, "b": 1}) == ["a/0"]
+    assert under_min_isr(topics, {"a": 2, "b": 1}) == ["a-0"]

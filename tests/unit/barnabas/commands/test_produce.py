@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import sys
 from pathlib import Path
 from typing import Any
@@ -117,6 +118,33 @@ def test_a_topic_that_has_the_name_of_a_file_is_followed_by_standard_input(
     assert barnabas("consume", topic, "-e").out == "v\n"
 
 
+def test_a_word_that_may_be_a_topic_or_a_file_is_refused_where_there_is_input_from_elsewhere(
+    call: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "orders").write_text('{"topic": "other", "value": "not meant"}')
+    assert call("produce", "orders", "--json", stdin=b'{"value": "v"}\n') == (
+        2,
+        "",
+        "barnabas produce: orders is also a file: write `orders -` for the topic, ./orders for the file\n",
+    )
+
+
+def test_on_a_terminal_a_word_that_is_a_file_is_one(
+    barnabas: Command, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Terminal(io.TextIOWrapper):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "records.jsonl").write_text(f'{{"topic": "{topic}", "value": "v"}}\n')
+    with monkeypatch.context() as patch:
+        patch.setattr(io, "TextIOWrapper", Terminal)
+        assert barnabas("produce", "--json", "records.jsonl") == (0, "", "")
+    assert barnabas("consume", topic, "-e").out == "v\n"
+
+
 def test_a_line_that_is_no_record_is_named_and_those_before_it_are_sent(
     barnabas: Command, topic: str, shared_broker: BrokerProcess
 ) -> None:
@@ -174,7 +202,7 @@ def test_what_cannot_be_written_is_said_in_one_line(
         (["t", "-p", "-2"], "there is no such partition"),
         (["t", "-K", ""], "--key-delimiter: a delimiter has at least one byte"),
         (["t", "-D", ""], " --delimiter: a delimiter has at least one byte"),
-        (["t", "-z", "rar"], "invalid choice: 'rar'"),
+        (["t", "-z", "rar"], "'rar': write one of none, gzip, snappy, lz4, zstd"),
     ],
 )
 def test_a_wrong_call_is_told_before_any_broker_is_asked(call: Command, arguments: list[str], complaint: str) -> None:
@@ -203,3 +231,20 @@ def test_people_are_told_how_many_records_were_written(
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     assert barnabas("produce", topic, stdin=b"1\n2\n") == (0, "", "barnabas produce: 2 records written\n")
     assert barnabas("produce", topic, "--quiet", stdin=b"3\n") == (0, "", "")
+
+
+def test_a_record_beyond_the_user_s_bound_names_the_setting_as_given(barnabas: Command, topic: str) -> None:
+    said = barnabas("produce", topic, "-X", "message.max.bytes=100", stdin=b"x" * 500 + b"\n")
+    assert said.status == 1
+    assert "larger than the 100 bytes of -X message.max.bytes" in said.err
+
+
+def test_no_transactions_are_written(barnabas: Command, topic: str) -> None:
+    said = barnabas("produce", topic, "-X", "transactional.id=a", stdin=b"x\n")
+    assert (said.status, said.err) == (2, "barnabas produce: -X transactional.id: no command writes transactions\n")
+
+
+def test_a_partition_is_a_number(barnabas: Command, topic: str) -> None:
+    said = barnabas("produce", topic, "-p", "x")
+    assert said.status == 2
+    assert said.err.endswith("'x' is not a whole number\n")

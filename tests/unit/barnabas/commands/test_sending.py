@@ -6,13 +6,14 @@ import re
 import signal
 import subprocess
 import time
+from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from kafka import TopicPartition
-from kafka.errors import KafkaTimeoutError, NotEnoughReplicasError
+from kafka.errors import IllegalStateError, KafkaError, KafkaTimeoutError, NotEnoughReplicasError
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 from kafka.producer.record_accumulator import RecordAccumulator
@@ -21,7 +22,9 @@ from kafka.producer.sender import Sender as KafkaSender
 from barnabas.commands import _sending
 from barnabas.commands._parser import find, make_parser, parse
 from barnabas.commands._records import NewRecord
+from barnabas.commands._sending import Sender
 from tests.broker_process import COMMAND, BrokerProcess
+from tests.typed import present
 from tests.unit.barnabas.conftest import Command
 
 LOST = r"barnabas produce: interrupted: [12] of 2 records not acknowledged\n"
@@ -74,7 +77,8 @@ def test_a_producer_that_has_lost_its_producer_id_gets_another(shared_broker: Br
 def test_what_the_client_neither_sends_nor_gives_up_is_told(
     barnabas: Command, topic: str, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
-    monkeypatch.setattr(_sending, "QUIET_S", 0.2)
+    monkeypatch.setattr(_sending, "STALLED_S", 0.2)
+    monkeypatch.setattr(_sending, "CLOSE_S", 0.1)
     monkeypatch.setattr(_sending, "MAX_PENDING", most)
     monkeypatch.setattr(KafkaSender, "_send_producer_data", lambda self: 10)
     limits = ["-X", "request.timeout.ms=500", "-X", "delivery.timeout.ms=1000"]
@@ -82,7 +86,7 @@ def test_what_the_client_neither_sends_nor_gives_up_is_told(
     assert (status, err) == (1, "barnabas produce: 2 records not acknowledged after 1.2 s\n")
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)])
 def test_a_signal_ends_it_though_what_is_on_its_way_cannot_arrive(tmp_path: Path, number: int, status: int) -> None:
     command = [*COMMAND, "produce", "t", "--tee", "-b"]
     with BrokerProcess(tmp_path) as broker:
@@ -94,11 +98,11 @@ def test_a_signal_ends_it_though_what_is_on_its_way_cannot_arrive(tmp_path: Path
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
-        sending.stdin.write("one\n")  # type: ignore[union-attr]  # of a type that is known here
-        assert sending.stdout.readline() == "one\n"  # type: ignore[union-attr]  # of a type that is known here
+        present(sending.stdin).write("one\n")
+        assert present(sending.stdout).readline() == "one\n"
         broker.kill()
-        sending.stdin.write("two\n")  # type: ignore[union-attr]  # of a type that is known here
-        assert sending.stdout.readline() == "two\n"  # type: ignore[union-attr]  # of a type that is known here
+        present(sending.stdin).write("two\n")
+        assert present(sending.stdout).readline() == "two\n"
         sending.send_signal(number)
         out, err = sending.communicate(timeout=60)  # it would try for 120 s, if it were let
         assert (out, sending.returncode) == ("", status)
@@ -108,7 +112,7 @@ def test_a_signal_ends_it_though_what_is_on_its_way_cannot_arrive(tmp_path: Path
 def test_a_refused_partition_is_named_with_its_error_until_it_takes_records_again(
     shared_broker: BrokerProcess, topic: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(_sending, "QUIET_S", 0.2)
+    monkeypatch.setattr(_sending, "STALLED_S", 0.2)
     send = KafkaSender._send_producer_data
     monkeypatch.setattr(KafkaSender, "_send_producer_data", lambda self: 10)
     arguments = ["produce", topic, "-b", shared_broker.bootstrap]
@@ -124,7 +128,7 @@ def test_a_refused_partition_is_named_with_its_error_until_it_takes_records_agai
         sender.finish()
         until(lambda: not sender._said)
     waiting, again = capsys.readouterr().err.splitlines()
-    why = rf"{topic}-0: NOT_ENOUGH_REPLICAS for \d s \(1 of 2\); 0 of 1 records acknowledged; retrying"
+    why = rf"{topic}-0: NOT_ENOUGH_REPLICAS for \d s \(1 of 2\); 0 of 1 record acknowledged; retrying"
     assert re.fullmatch(f"barnabas produce: {why}", waiting)
     assert again == f"barnabas produce: {topic}-0: records are acknowledged again"
 
@@ -132,7 +136,7 @@ def test_a_refused_partition_is_named_with_its_error_until_it_takes_records_agai
 def test_what_was_refused_for_too_long_is_named_with_its_error(
     barnabas: Command, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_sending, "QUIET_S", 5.0)
+    monkeypatch.setattr(_sending, "STALLED_S", 60.0)
 
     def refused(sender: KafkaSender) -> int:
         for batches in list(sender._accumulator._batches.values()):
@@ -145,12 +149,62 @@ def test_what_was_refused_for_too_long_is_named_with_its_error(
     monkeypatch.setattr(RecordAccumulator, "reenqueue", lambda self, batch: None)
     monkeypatch.setattr(KafkaSender, "_send_producer_data", refused)
     status, _, err = barnabas("produce", topic, stdin=b"1\n2\n")
-    why = rf"{topic}-0: NOT_ENOUGH_REPLICAS for \d s; 0 of [12] records acknowledged"
+    why = rf"{topic}-0: NOT_ENOUGH_REPLICAS for \d s; 0 of [12] records? acknowledged"
     assert status == 1
     assert re.fullmatch(f"barnabas produce: (1 record was|2 records were) not acknowledged: {why}\n", err)
+
+
+def test_how_many_records_are_given_up_early_because_of_another_partition_is_said(
+    barnabas: Command, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    barnabas("topic", "create", f"{topic}:2")
+    monkeypatch.setattr(_sending, "STALLED_S", 60.0)
+
+    def refused(sender: KafkaSender) -> int:
+        for partition, batches in list(sender._accumulator._batches.items()):
+            for batch in list(batches) if partition.partition == 0 else ():
+                sender._dispatch_error(batch, NotEnoughReplicasError(None), None)
+                sender._dispatch_error(batch, KafkaTimeoutError("Expiring"), None)
+        return 10
+
+    monkeypatch.setattr(KafkaSender, "_can_retry", lambda self, batch, error: error is NotEnoughReplicasError)
+    monkeypatch.setattr(RecordAccumulator, "reenqueue", lambda self, batch: None)
+    monkeypatch.setattr(KafkaSender, "_send_producer_data", refused)
+    lines = b'{"partition": 1, "value": "stays"}\n' * 2 + b'{"partition": 0, "value": "refused"}\n'
+    status, _, err = barnabas("produce", topic, "--json", stdin=lines)
+    why = rf"{topic}-0: NOT_ENOUGH_REPLICAS for \d s; 0 of 1 record acknowledged"
+    early = r"; 2 of them given up before delivery\.timeout\.ms"
+    assert status == 1
+    assert re.fullmatch(f"barnabas produce: 3 records were not acknowledged: {why}{early}\n", err)
 
 
 def until(happened: Callable[[], object]) -> None:
     deadline = time.monotonic() + 60
     while not happened():
         assert time.monotonic() < deadline
+
+
+def test_a_batch_that_is_acknowledged_while_the_others_are_given_up_stops_nothing(
+    barnabas: Command, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    abort, calls = RecordAccumulator.abort_incomplete_batches, []
+
+    def race(accumulator: RecordAccumulator) -> None:
+        calls.append(accumulator)
+        if len(calls) == 1:
+            raise IllegalStateError("Batch has already been completed in final state: 0")
+        abort(accumulator)
+
+    monkeypatch.setattr(RecordAccumulator, "abort_incomplete_batches", race)
+    assert barnabas("produce", topic, stdin=b"one\n").status == 0
+    assert len(calls) > 1
+
+
+def test_records_that_wait_for_a_producer_id_are_said_to() -> None:
+    config = {"delivery_timeout_ms": 1000, "security_protocol": "PLAINTEXT"}
+    sender = Sender(SimpleNamespace(config=config, _metadata=None), Namespace(brokers=[], command="produce"))
+    late = "Could not execute transactional request for unknown reasons: [Error 7] RequestTimedOutError: late"
+    sender._failures = [KafkaError(late)]
+    assert str(sender._refused()) == "1 record was not acknowledged: no broker returned a producer id (late)"
+    sender._why["t"] = "no controller answers"
+    assert str(sender._refused()) == "1 record was not acknowledged: no controller answers"

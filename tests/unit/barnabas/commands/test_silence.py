@@ -51,7 +51,7 @@ def silence(address: str, known: Sequence[tuple[str, int]] = (), **config: str) 
 
 
 def test_only_who_waits_is_told_and_only_once(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
-    monkeypatch.setattr(_silence, "QUIET_S", 0.0)
+    monkeypatch.setattr(_silence, "SILENT_S", 0.0)
     address = free_address()
     quiet = silence(address)
     quiet.check(waits=False)
@@ -65,7 +65,7 @@ def test_only_who_waits_is_told_and_only_once(monkeypatch: pytest.MonkeyPatch, c
 def test_an_idle_client_is_not_told_while_any_broker_answers(
     monkeypatch: pytest.MonkeyPatch, capsys: Capture, shared_broker: BrokerProcess
 ) -> None:
-    monkeypatch.setattr(_silence, "QUIET_S", 0.0)
+    monkeypatch.setattr(_silence, "SILENT_S", 0.0)
     host, _, port = shared_broker.bootstrap.rpartition(":")
     quiet = silence(free_address(), [(host, int(port))])
     quiet.check(waits=True)
@@ -73,7 +73,7 @@ def test_an_idle_client_is_not_told_while_any_broker_answers(
 
 
 def test_brokers_behind_a_proxy_are_not_asked(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
-    monkeypatch.setattr(_silence, "QUIET_S", 0.0)
+    monkeypatch.setattr(_silence, "SILENT_S", 0.0)
     quiet = silence(free_address(), proxy_url="http://127.0.0.1:1")
     quiet.check(waits=True)
     assert (quiet.silent, capsys.readouterr().err) == (False, "")

@@ -247,6 +247,7 @@ def test_people_and_a_descriptor_are_told_the_same_line(up: Callable[..., Up]) -
     assert re.fullmatch(r"ready: 127\.0\.0\.1:\d+\n", line)
     assert present(running.process.stdout).readline() == line
     assert f"barnabas up: in other terminals: export BARNABAS_BROKERS={line.split()[1]}\n" in running.said
+    assert re.search(r"barnabas up: process ids: broker 1: \d+", running.said)
     assert running.stop() == 0
 
 
@@ -267,11 +268,26 @@ def test_ctrl_c_kills_those_that_do_not_stop(up: Callable[..., Up]) -> None:
     assert running.stop(signal.SIGINT) == 1
 
 
-def test_what_a_broker_does_not_take_ends_the_start(up: Callable[..., Up], tmp_path: Path) -> None:
-    running = up("--data-dir", str(tmp_path / "data"), "-Dnum.partitions=none")
+@pytest.mark.parametrize("brokers", ["1", "3"])
+def test_a_setting_that_brokers_refuse_is_explained_once(up: Callable[..., Up], tmp_path: Path, brokers: str) -> None:
+    running = up("--brokers", brokers, "--data-dir", str(tmp_path / "data"), "-Dlog.retention.hours=abc")
     assert running.end() == 2
-    assert re.search(r"\[\d\] barnabas: -D num.partitions: Invalid value none", running.said)
-    assert re.search(r"barnabas up: broker \d \(process \d+\) ended with status 2\n", running.said)
+    why = "Invalid value abc for configuration log.retention.hours: Not a number of type INT"
+    assert running.said == f"barnabas up: -D log.retention.hours: {why}\n"
+
+
+def test_what_one_broker_refuses_ends_the_start_and_is_told_with_its_number(
+    up: Callable[..., Up], tmp_path: Path
+) -> None:
+    running = up("--brokers", "2", "--data-dir", str(tmp_path / "data"))
+    present(running.process.stdout).readline()
+    assert running.stop() == 0
+    identity = tmp_path / "data" / "2" / "meta.properties"
+    identity.write_text(re.sub(r"node\.id=2", "node.id=7", identity.read_text()))
+    running = up("--brokers", "2", "--data-dir", str(tmp_path / "data"))
+    assert running.end() == 2
+    assert re.search(r"^\[2\] barnabas: .*the data is of node 7, and this is node\.id=2", running.said, re.MULTILINE)
+    assert re.search(r"barnabas up: broker 2 \(process \d+\) ended with status 2\n", running.said)
 
 
 def test_a_topic_that_cannot_be_ends_the_start(up: Callable[..., Up]) -> None:
@@ -297,7 +313,7 @@ def test_a_directory_of_another_number_of_brokers_is_refused(
     running.stop()
     said = call("up", "--brokers", "3", "--data-dir", str(tmp_path / "data"))
     assert said.status == 2
-    assert f"{tmp_path}/data holds a cluster of 1 brokers: say --brokers 1, or choose another" in said.err
+    assert f"{tmp_path}/data holds a cluster of 1 broker: say --brokers 1, or choose another" in said.err
 
 
 def test_a_cluster_that_runs_is_left_as_it_is(up: Callable[..., Up], call: Command, tmp_path: Path) -> None:

@@ -20,6 +20,9 @@ def test_the_cluster_is_shown(barnabas: Command, topic: str, shared_broker: Brok
     cluster = json.loads(barnabas("cluster", "info", "--json").out)
     assert cluster["controller"] == 1
     assert cluster["partitions"] >= 2
+    assert cluster["topics"] == len(barnabas("topic", "list", "-q").lines)
+    everything = len(barnabas("topic", "list", "-q", "--internal").lines)
+    assert cluster["topics"] + cluster["internal_topics"] == everything
     assert (cluster["without_leader"], cluster["under_min_isr"], cluster["under_replicated"]) == (0, 0, 0)
     assert [(node["node"], node["status"], node["lag"]) for node in cluster["controllers"]] == [(1, "leader", 0)]
     assert {"feature": "metadata.version", "finalized": 30, "supported": "30-30"} in cluster["features"]
@@ -31,27 +34,27 @@ def test_what_is_not_as_it_should_be_is_named(call: Command, tmp_path: Path) -> 
         call("topic", "create", "short:1", *place)
         call("topic", "create", "well:1", "-c", "min.insync.replicas=1", *place)
         cluster = json.loads(call("cluster", "--json", *place).out)
-        assert cluster["problems"] == [{"partition": "short/0", "problem": "under min ISR"}]
+        assert cluster["problems"] == [{"partition": "short-0", "problem": "under min ISR"}]
         assert cluster["under_min_isr"] == 1
-        assert "short/0    under min ISR" in call("cluster", *place).out
+        assert "short-0    under min ISR" in call("cluster", *place).out
 
 
 def test_partitions_in_a_row_with_one_problem_share_a_row() -> None:
     problems = [
-        ("t/0", "a"),
-        ("t/1", "a"),
-        ("t/2", "b"),
-        ("u-1/3", "b"),
-        ("u-1/4", "b"),
-        ("u-1/5", "b"),
-        ("u-1/7", "b"),
+        ("t-0", "a"),
+        ("t-1", "a"),
+        ("t-2", "b"),
+        ("u-1-3", "b"),
+        ("u-1-4", "b"),
+        ("u-1-5", "b"),
+        ("u-1-7", "b"),
     ]
     rows = _ranges([{"partition": partition, "problem": problem} for partition, problem in problems])
     assert [(row["partition"], row["problem"]) for row in rows] == [
-        ("t/0-1", "a"),
-        ("t/2", "b"),
-        ("u-1/3-5", "b"),
-        ("u-1/7", "b"),
+        ("t-0 to t-1", "a"),
+        ("t-2", "b"),
+        ("u-1-3 to u-1-5", "b"),
+        ("u-1-7", "b"),
     ]
 
 
@@ -63,7 +66,10 @@ def test_a_broker_that_is_away_and_a_lost_controller_are_named_below_what_is_kno
     words = [line.split() for line in said.lines]
     assert ["1", dead_host, dead_port, "-", "no", "no", "no"] in words
     assert ["2", host, port, "-", "no", "no", "yes"] in words
-    assert ["CONTROLLER", "-"] in words
+    for fact in ("CONTROLLER", "EPOCH", "WITHOUT-LEADER", "UNDER-MIN-ISR", "UNDER-REPLICATED"):
+        assert [fact, "not", "known"] in words
+    told = json.loads(call("cluster", "-b", halved.alive, "--json").out)
+    assert (told["without_leader"], told["under_min_isr"], told["under_replicated"]) == (None, None, None)
     assert (said.status, said.err) == (
         1,
         f"barnabas cluster info: broker 1 cannot be reached at {halved.dead} (connection refused)\n"

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from types import SimpleNamespace
 
-from barnabas.commands.cluster.quorum import describe
+from barnabas.commands.cluster.quorum import describe, silent_voters
 from tests.unit.barnabas.conftest import Command, Halved
 
 
@@ -27,6 +27,20 @@ def test_what_the_leader_has_not_heard_of_a_node_is_not_known() -> None:
         None,
         None,
     )
+
+
+def test_a_voter_that_has_not_fetched_for_5_s_is_silent() -> None:
+    nodes = [
+        {"replica_id": node, "log_end_offset": 9, "last_caught_up_timestamp": 5, "last_fetch_timestamp": fetched_ms}
+        for node, fetched_ms in ((1, 60_000), (2, 55_001), (3, 55_000), (4, -1))
+    ]
+    partition = {"error": None, "leader_id": 1, "leader_epoch": 4, "high_watermark": 9}
+    partition |= {"current_voters": nodes, "observers": []}  # type: ignore[dict-item]  # only this comes here
+    quorum = describe(SimpleNamespace(describe_metadata_quorum=lambda: {"topics": [{"partitions": [partition]}]}))  # type: ignore[arg-type]  # stands in for Admin
+    assert silent_voters(quorum) == [
+        "controller 3 has not fetched for more than 5 s",
+        "controller 4 does not run, or node 1 cannot be reached from it",
+    ]
 
 
 def test_a_lost_quorum_is_told_of(call: Command, halved: Halved) -> None:

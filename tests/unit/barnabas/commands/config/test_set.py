@@ -48,6 +48,25 @@ def test_a_dry_run_sets_nothing(barnabas: Command, topic: str) -> None:
     assert value(barnabas, of, "retention.ms") != "1"
 
 
+def test_the_default_that_applies_is_told_where_nothing_is_set(barnabas: Command) -> None:
+    said = barnabas("config", "set", "brokers", "log.retention.ms=3600000", "--dry-run")
+    assert said == (0, "would alter brokers: log.retention.ms: 604800000 -> 3600000\n", "")
+    said = barnabas("config", "set", "brokers", "log.cleanup.policy+=compact", "--dry-run")
+    assert said == (0, "would alter brokers: log.cleanup.policy: delete -> delete,compact\n", "")
+    barnabas("config", "set", "broker/1", "message.max.bytes=2000000")
+    said = barnabas("config", "set", "brokers", "message.max.bytes=3000000", "--dry-run")
+    assert said.out == "would alter brokers: message.max.bytes: 1048588 -> 3000000\n"
+    barnabas("config", "reset", "broker/1", "message.max.bytes")
+
+
+def test_a_value_that_does_not_change_is_not_told(barnabas: Command, topic: str) -> None:
+    barnabas("topic", "create", topic)
+    said = barnabas("config", "set", f"topic/{topic}", "cleanup.policy=delete", "retention.ms=1")
+    assert said == (0, f"altered topic/{topic}: retention.ms: 604800000 -> 1\n", "")
+    said = barnabas("config", "set", f"topic/{topic}", "retention.ms=1")
+    assert said == (0, f"altered topic/{topic}\n", "")
+
+
 @pytest.mark.parametrize(
     ("change", "status", "complaint"),
     [
@@ -69,3 +88,14 @@ def test_what_names_no_resource_is_a_wrong_call(call: Command, of: str) -> None:
     status, _, err = call("config", "set", of, "a=b")
     assert status == 2
     assert of in err
+
+
+def test_a_setting_that_is_mistyped_is_named_as_it_may_have_been_meant(barnabas: Command, topic: str) -> None:
+    barnabas("topic", "create", topic)
+    for command in (
+        ["config", "set", f"topic/{topic}", "retention.mss=1"],
+        ["topic", "alter", topic, "-c", "retention.mss=1"],
+    ):
+        said = barnabas(*command)
+        assert said.status == 1
+        assert said.err.endswith("; did you mean retention.ms?\n")

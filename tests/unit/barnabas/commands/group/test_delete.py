@@ -38,6 +38,6 @@ def test_a_group_with_members_stays_and_one_that_is_not_there_is_named(
         status, out, err = barnabas("group", "delete", group, "missing")
     assert (status, out) == (1, "")
     assert err.splitlines() == [
-        f"barnabas group delete: {group}: is Stable with 1 member: stop its consumers first",
+        f"barnabas group delete: {group}: it is Stable with 1 member: stop its consumers first",
         "barnabas group delete: missing: there is no such group",
     ]

@@ -52,7 +52,7 @@ def test_members_are_shown_with_what_they_are_assigned(
     (row,) = described["partitions"]
     assert re.fullmatch(r"me-[0-9a-f-]{36}", row["member"])
     assert row["host"] in ("127.0.0.1", "/127.0.0.1")
-    assert members[-1].split()[-2:] == ["1", f"{group}/0"]
+    assert members[-1].split()[-2:] == ["1", f"{group}-0"]
 
 
 def test_what_is_committed_for_a_deleted_topic_has_no_lag(barnabas: Command, group: str) -> None:

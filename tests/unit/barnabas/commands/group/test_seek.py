@@ -39,7 +39,7 @@ def test_where_to(barnabas: Command, group: str, to: str, offset: int) -> None:
 @pytest.mark.parametrize("to", ["+9", "12"])
 def test_beyond_the_end_it_goes_by_force_only_and_then_to_the_end(barnabas: Command, group: str, to: str) -> None:
     said = barnabas("group", "seek", group, "--to", to, "--topics", f"{group}:0")
-    why = f"{group}/0: 12 is beyond the end, 5; --force goes to the end"
+    why = f"{group}-0: 12 is beyond the end, 5; --force goes to the end"
     assert (said.status, said.err) == (1, f"barnabas group seek: {why}\n")
     assert barnabas("group", "seek", group, "--to", to, "--force").status == 0
     assert barnabas("group", "describe", group).lines[-1].split()[2] == "5"
@@ -107,3 +107,9 @@ def test_what_cannot_be_is_said_and_nothing_moves(
     assert (said.status, said.out) == (status, "")
     assert complaint.format(group=group) in said.err
     assert committed(barnabas, group) == [3]
+
+
+def test_what_is_neither_an_offset_nor_a_file_is_told_what_it_takes(barnabas: Command) -> None:
+    said = barnabas("group", "seek", "g", "--to", "foo")
+    assert said.status == 2
+    assert said.err.endswith("write start, end, a number N, +N, -N or @TIME, or the name of a file that exists\n")

@@ -15,10 +15,26 @@ def described(barnabas: Command, topic: str) -> dict[str, Any]:
 
 def test_altered_configs_are_described_until_they_are_reset(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", topic)
-    assert barnabas("topic", "alter", topic, "-c", "retention.ms=1000") == (0, f"altered {topic}\n", "")
+    said = barnabas("topic", "alter", topic, "-c", "retention.ms=1000")
+    assert said == (0, f"altered {topic}: retention.ms: 604800000 -> 1000\n", "")
     assert described(barnabas, topic)["configs"] == {"retention.ms": "1000"}
-    barnabas("topic", "alter", topic, "--reset", "retention.ms")
+    said = barnabas("topic", "alter", topic, "--reset", "retention.ms")
+    assert said == (0, f"altered {topic}: retention.ms: 1000 -> 604800000 (default)\n", "")
     assert described(barnabas, topic)["configs"] == {}
+
+
+def test_the_reset_of_what_is_not_set_is_told_as_by_config_reset(barnabas: Command, topic: str) -> None:
+    barnabas("topic", "create", topic)
+    said = barnabas("topic", "alter", topic, "--reset", "retention.ms")
+    assert said == (0, f"altered {topic}: retention.ms: it was not set\n", "")
+    assert barnabas("config", "reset", f"topic/{topic}", "retention.ms").out == "reset retention.ms: it was not set\n"
+
+
+def test_programs_get_the_values_before_and_after(barnabas: Command, topic: str) -> None:
+    barnabas("topic", "create", topic)
+    said = json.loads(barnabas("topic", "alter", topic, "-c", "retention.ms=1000", "--json").out)
+    changes = [{"name": "retention.ms", "before": "604800000", "after": "1000"}]
+    assert said == [{"name": topic, "result": "altered", "changes": changes}]
 
 
 def test_partitions_are_added_up_to_a_total(barnabas: Command, topic: str) -> None:
@@ -30,7 +46,7 @@ def test_partitions_are_added_up_to_a_total(barnabas: Command, topic: str) -> No
 def test_a_dry_run_alters_nothing(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", topic)
     said = barnabas("topic", "alter", topic, "-p", "4", "-c", "retention.ms=1", "--dry-run")
-    assert said == (0, f"would alter {topic}\n", "")
+    assert said == (0, f"would alter {topic}: retention.ms: 604800000 -> 1\n", "")
     assert described(barnabas, topic)["configs"] == {}
     assert len(described(barnabas, topic)["partitions"]) == 1
 
@@ -56,13 +72,15 @@ def test_an_alteration_that_is_refused_is_not_called_one(
         assert complaint in err
 
 
-@pytest.mark.parametrize("options", [["-c", "retention.ms=1"], ["-p", "2"]])
+@pytest.mark.parametrize(
+    ("options", "note"), [(["-c", "retention.ms=1"], ": retention.ms: 604800000 -> 1"), (["-p", "2"], "")]
+)
 def test_a_topic_that_does_not_exist_is_named_and_the_others_are_altered(
-    barnabas: Command, topic: str, options: list[str]
+    barnabas: Command, topic: str, options: list[str], note: str
 ) -> None:
     barnabas("topic", "create", topic)
     status, out, err = barnabas("topic", "alter", "missing", topic, *options)
-    assert (status, out) == (1, f"altered {topic}\n")
+    assert (status, out) == (1, f"altered {topic}{note}\n")
     assert err.startswith("barnabas topic alter: missing: ")
     assert len(err.splitlines()) == 1
 

@@ -73,3 +73,9 @@ def test_a_wrong_call_is_told_before_any_broker_is_asked(call: Command, argument
     status, out, err = call("topic", "create", *arguments)
     assert (status, out) == (2, "")
     assert complaint in err
+
+
+def test_a_mistyped_setting_of_a_new_topic_is_named_as_it_may_have_been_meant(barnabas: Command, topic: str) -> None:
+    said = barnabas("topic", "create", topic, "-c", "retention.mss=1")
+    assert said.status == 1
+    assert said.err.endswith("; did you mean retention.ms?\n")

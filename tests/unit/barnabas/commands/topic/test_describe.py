@@ -42,4 +42,10 @@ def test_a_topic_that_does_not_exist_is_named_and_the_others_are_described(barna
 def test_offsets_are_not_known_where_the_leader_does_not_answer(call: Command, halved: Halved) -> None:
     (described,) = json.loads(call("topic", "describe", "t", "--json", "-b", halved.alive).out)
     known = [one["partition"] for one in described["partitions"] if one["end"] == 0]
-    assert [f"t/{index}" for index in known] == halved.led
+    assert [f"t-{index}" for index in known] == halved.led
+
+
+def test_a_pattern_that_no_topic_matches_is_an_error(barnabas: Command) -> None:
+    said = barnabas("topic", "describe", "^nosuch")
+    assert (said.status, said.out) == (1, "")
+    assert said.err == "barnabas topic describe: ^nosuch: no topic matches\n"

@@ -44,3 +44,9 @@ def test_a_pattern_that_is_none_is_a_wrong_call(barnabas: Command) -> None:
 
 def test_a_topic_that_does_not_exist_is_named_without_a_table(barnabas: Command) -> None:
     assert barnabas("topic", "list", "missing") == (1, "", "barnabas topic list: missing: there is no such topic\n")
+
+
+def test_a_pattern_that_no_topic_matches_is_an_error(barnabas: Command) -> None:
+    said = barnabas("topic", "list", "^nosuch")
+    assert (said.status, said.out) == (1, "")
+    assert said.err == "barnabas topic list: ^nosuch: no topic matches\n"

@@ -47,7 +47,7 @@ def test_a_dry_run_deletes_nothing(barnabas: Command, filled: str) -> None:
         (["{topic}", "--to", "9", "-p", "0"], 1, "{topic}, partition 0: it ends at 5, before 9"),
         (["{topic}", "--to", "1", "-p", "7"], 1, "{topic} has partitions 0 to 1"),
         (["missing", "--to", "1"], 1, "missing: there is no such topic"),
-        (["{topic}", "--to", "stored"], 2, "write a number, -N, start, end or @TIME"),
+        (["{topic}", "--to", "stored"], 2, "write start, end, a number N, -N, +N or @TIME"),
     ],
 )
 def test_what_cannot_be_trimmed_is_left_as_it_is(
@@ -57,3 +57,9 @@ def test_what_cannot_be_trimmed_is_left_as_it_is(
     assert (said.status, said.out) == (status, "")
     assert complaint.format(topic=filled) in said.err
     assert starts(barnabas, filled) == [0, 0]
+
+
+def test_what_is_no_offset_is_told_what_it_takes(barnabas: Command) -> None:
+    said = barnabas("topic", "trim", "t", "--to", "foo")
+    assert said.status == 2
+    assert said.err.endswith("'foo': write start, end, a number N, -N, +N or @TIME\n")

@@ -1,0 +1,156 @@
+"""Old and new values of settings that a command changes.
+
+Where a resource sets no value, its default applies: for a topic or group the value of the brokers, for one broker the
+value of `brokers`, then that of its file, then Kafka's. DescribeConfigs lists these places as synonyms, except where
+the default is a setting in another unit: `log.retention.hours` for `retention.ms`, here and in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from barnabas.commands._configs import (
+    ALL_BROKERS,
+    APPEND,
+    DELETE,
+    SET,
+    Change,
+    Setting,
+    describe_a_broker,
+    describe_configs,
+)
+from barnabas.commands._output import cell
+
+if TYPE_CHECKING:
+    from barnabas.commands._admin import Admin
+
+NOT_SET = "it was not set"
+UNITS_MS = {"hours": 60 * 60 * 1000, "minutes": 60 * 1000}
+OTHER_UNITS = {
+    "log.retention.ms": ("log.retention.minutes", "log.retention.hours"),
+    "log.roll.ms": ("log.roll.hours",),
+    "log.roll.jitter.ms": ("log.roll.jitter.hours",),
+    "log.flush.interval.ms": ("log.flush.scheduler.interval.ms",),
+}
+"""The settings that apply, in this order, where a setting of brokers has no value."""
+BROKERS_NAMES = {
+    "retention.ms": "log.retention.ms",
+    "segment.ms": "log.roll.ms",
+    "segment.jitter.ms": "log.roll.jitter.ms",
+    "flush.ms": "log.flush.interval.ms",
+}
+"""The brokers' names of those settings of topics that default to them."""
+
+
+class Outcome(NamedTuple):
+    """The values of one setting before and after a change; None where there is none, or it is sensitive."""
+
+    name: str
+    before: str | None
+    after: str | None
+    to_default: bool
+    was_set: bool
+    sensitive: bool
+
+    @property
+    def note(self) -> str:
+        """Return "old -> new", with "(default)" after a reset; nothing if the value stays as it was."""
+        if self.to_default and not self.was_set:
+            return NOT_SET
+        if self.sensitive:
+            return "not shown, since it is sensitive"
+        if self.before == self.after:
+            return ""
+        return f"{_shown(self.before)} -> {_shown(self.after)}{' (default)' if self.to_default else ''}"
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Return what programs get."""
+        return {"name": self.name, "before": self.before, "after": self.after}
+
+
+def outcomes(client: Admin, of: str, changes: Sequence[Change], known: Mapping[str, Setting]) -> list[Outcome]:
+    """Return what each change does to a resource of which `known` are the settings."""
+    found: dict[str, Outcome] = {}
+    for change in changes:
+        setting = known.get(change.name)
+        before = _value(client, of, setting) if setting else None
+        if change.operation == DELETE:
+            after = _default(client, of, setting) if setting else None
+        else:
+            after = _changed(change, before)
+        sensitive = setting is not None and setting.sensitive
+        found[change.name] = Outcome(
+            change.name,
+            before,
+            None if sensitive else after,
+            to_default=change.operation == DELETE,
+            was_set=setting is not None and is_set(of, setting),
+            sensitive=sensitive,
+        )
+    return list(found.values())
+
+
+def notes(found: Sequence[Outcome]) -> str:
+    """Return the notes of the outcomes in one line."""
+    return ", ".join(f"{one.name}: {one.note}" for one in found if one.note)
+
+
+def is_set(of: str, setting: Setting) -> bool:
+    """Return whether the resource itself sets a value."""
+    return setting.source == of.partition("/")[0]
+
+
+def _value(client: Admin, of: str, setting: Setting) -> str | None:
+    """Return the value that applies now."""
+    of_one_broker = of == ALL_BROKERS and setting.source == "broker"
+    if is_set(of, setting) or (setting.value is not None and not of_one_broker):
+        return setting.value
+    return _default(client, of, setting)
+
+
+def _default(client: Admin, of: str, setting: Setting) -> str | None:
+    """Return the value that applies where the resource sets none."""
+    if setting.sensitive:
+        return None
+    kind = of.partition("/")[0]
+    own = ("broker", ALL_BROKERS) if of == ALL_BROKERS else (kind,)
+    for synonym in setting.synonyms:
+        if synonym["source"] not in own:
+            return _in_unit_of(setting.name, synonym["name"], synonym["value"])
+    others = OTHER_UNITS.get(BROKERS_NAMES.get(setting.name, setting.name) if kind == "topic" else setting.name, ())
+    if not others:
+        return None
+    settings = describe_configs(client, of, others) if kind == "broker" else describe_a_broker(client, others)
+    values = {other.name: other.value for other in settings}
+    for name in others:
+        if (value := values.get(name)) is not None:
+            return _in_unit_of(setting.name, name, value)
+    return None
+
+
+def _in_unit_of(name: str, other: str, value: str | None) -> str | None:
+    """Return a value of the setting `other`; in ms if it is in hours or minutes and the setting `name` is in ms."""
+    unit_ms = UNITS_MS.get(other.rpartition(".")[2])
+    if value is None or unit_ms is None or not name.endswith(".ms"):
+        return value
+    return str(max(int(value) * unit_ms, -1))  # every negative time is "no limit"
+
+
+def _changed(change: Change, before: str | None) -> str:
+    """Return the value after SET, APPEND or SUBTRACT."""
+    value = change.value or ""
+    if change.operation == SET:
+        return value
+    items = [item for item in (before or "").split(",") if item]
+    given = value.split(",")
+    if change.operation == APPEND:
+        items += [item for item in given if item not in items]
+    else:
+        items = [item for item in items if item not in given]
+    return ",".join(items)
+
+
+def _shown(value: str | None) -> str:
+    return cell(value) if value != "" else '""'
