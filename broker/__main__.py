@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import os
 import signal
 import socket
@@ -27,10 +28,20 @@ from broker.container import Defaults, defaults, environment_settings, over_file
 from broker.data_directories import CannotStart
 from broker.network.descriptors import connections_within, raise_limit, segments_within
 from broker.network.listeners import split_host_port
-from broker.settings import Option, Settings, SettingsError, check_settings, read_option, read_properties
+from broker.settings import (
+    DEFAULT_ORIGIN,
+    Option,
+    Settings,
+    SettingsError,
+    check_settings,
+    read_option,
+    read_properties,
+)
 from controller.topic_names import check_topic_name
 from protocol.errors import InvariantError, KafkaError
-from storage.disk import Disk, OsDisk
+from storage.disk import Disk, OsDisk, reason, remedy
+
+_log = logging.getLogger("broker")
 
 _REBALANCE_DELAY = "group.initial.rebalance.delay.ms"
 _STANDARD_INPUT = 0
@@ -104,8 +115,15 @@ async def _serve(settings: Settings, disk: Disk, asked: Asked) -> int:
             stop.set_result(status)
 
     def fail(_: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
-        loop.default_exception_handler(context)
-        if isinstance(context.get("exception"), InvariantError):
+        error = context.get("exception")
+        directory = broker.metadata_directory
+        if isinstance(error, InvariantError) and directory.failure is not None:
+            if not stop.done():
+                said = "Stopping: log directory %s, which has the metadata, failed: %s; %s, then start the broker again"
+                _log.error(said, directory.path, reason(directory.failure), remedy(directory.failure))
+        else:
+            loop.default_exception_handler(context)
+        if isinstance(error, InvariantError):
             end(_HAD_TO_STOP)
 
     loop.set_exception_handler(fail)
@@ -129,13 +147,23 @@ async def _serve(settings: Settings, disk: Disk, asked: Asked) -> int:
         if isinstance(joining.exception(), CannotStart):
             await broker.stop()
         joining.result()
-        sys.stdout.write(f"ready: {broker.bootstrap}\n")
-        sys.stdout.flush()
+        _print(f"ready: {broker.bootstrap}\n")
     else:
         joining.cancel()
         await asyncio.wait((joining,))
     status = await stop
     return status if await broker.stop(hand_over=hand_over) else _HAD_TO_STOP
+
+
+def _print(line: str) -> None:
+    """Write to standard output; drop the line if nobody reads it any more."""
+    if sys.stdout is None:
+        return
+    try:
+        sys.stdout.write(line)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        sys.stdout = sys.__stdout__ = None  # type: ignore[misc]  # it would fail again at the end
 
 
 async def _join(broker: Broker, topics: list[NewTopic]) -> None:
@@ -199,9 +227,9 @@ def _flags(options: Options, configured: Mapping[str, Option], others: Defaults)
     if options.listen is not None:
         flags["listeners"] = Option(_endpoint("--listen", options.listen), f"--listen {options.listen}")
     elif "listeners" not in defined:
-        flags["listeners"] = Option(f"PLAINTEXT://{others.listen}", "default")
+        flags["listeners"] = Option(f"PLAINTEXT://{others.listen}", DEFAULT_ORIGIN)
         if others.advertise and "advertised.listeners" not in defined:
-            flags["advertised.listeners"] = Option(f"PLAINTEXT://{others.advertise}", "default")
+            flags["advertised.listeners"] = Option(f"PLAINTEXT://{others.advertise}", DEFAULT_ORIGIN)
     if options.advertise is not None:
         origin = f"--advertise {options.advertise}"
         flags["advertised.listeners"] = Option(_endpoint("--advertise", options.advertise), origin)
@@ -214,7 +242,7 @@ def _flags(options: Options, configured: Mapping[str, Option], others: Defaults)
         if options.ephemeral and _REBALANCE_DELAY not in defined:
             flags[_REBALANCE_DELAY] = Option("0", origin)
     elif not {"log.dir", "log.dirs"} & defined:
-        flags["log.dirs"] = Option(os.path.abspath(others.data_dir), "default")
+        flags["log.dirs"] = Option(os.path.abspath(others.data_dir), DEFAULT_ORIGIN)
     return flags
 
 

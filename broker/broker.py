@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import socket
 import sys
 import time
@@ -41,6 +40,7 @@ from broker.data_directories import (
     claim_directories,
     leave_directories,
     mark_directories,
+    refuse_failed,
     saying_what_is_full,
 )
 from broker.dispatch import Dispatcher, answer_here
@@ -50,7 +50,7 @@ from broker.live_settings import LiveSettings
 from broker.lost_directories import report_lost
 from broker.metrics import Metrics
 from broker.network.listeners import join_host_port, split_host_port
-from broker.network.server import BindError, Server
+from broker.network.server import BindError, Server, why_not_bound
 from broker.network.server_limits import server_limits
 from broker.network.socket_options import socket_options
 from broker.producer_ids import ProducerIds, allocate_block
@@ -303,7 +303,9 @@ class Broker:
         for listener in settings.listeners:
             name = listener.listener
             is_controller = name in settings.controller_listeners
-            dispatcher = self._dispatchers[name] = Dispatcher(self, "controller" if is_controller else "broker")
+            errors = None if self.monitor is None else self.monitor.errors
+            dispatcher = Dispatcher(self, "controller" if is_controller else "broker", errors)
+            self._dispatchers[name] = dispatcher
             dispatch = dispatcher if self.monitor is None else self.monitor.timed(dispatcher)
             port = await self.server.bind(name, listener.host, listener.port, dispatch)
             self._bound.append(f"{name}://{join_host_port(listener.host or '*', port)}")
@@ -323,8 +325,7 @@ class Broker:
             port = await self.monitor.start(host, port)
         except OSError as error:
             self.monitor = None
-            reason = os.strerror(error.errno).lower() if error.errno else str(error)
-            raise BindError(f"cannot listen on {address} for metrics: {reason}") from error
+            raise BindError(f"cannot listen on {address} for metrics: {why_not_bound(error)}") from error
         _log.info("Metrics are at http://%s/metrics", join_host_port(host or "*", port))
 
     async def _read(self, is_new: bool) -> None:
@@ -332,8 +333,10 @@ class Broker:
         try:
             self.controller.read()
             await open_found_logs(self.logs, is_new=is_new)
-        except (InvariantError, LogRefused) as error:
+            refuse_failed(self.metadata_directory)
+        except (CannotStart, InvariantError, LogRefused) as error:
             leave_directories(self.logs.directories)
+            refuse_failed(self.metadata_directory)
             raise CannotStart(str(error)) from error
 
     async def _join(self) -> None:

@@ -65,7 +65,8 @@ class Chores:
         A broker whose metadata's directory has failed stops, whoever found that out.
         """
         broker = self._broker
-        if self._space.look(broker.loop.time()):
+        has_space = self._space.look(broker.loop.time())
+        if has_space:
             broker.replicas.retry()
         failure = broker.metadata_directory.failure
         if failure is not None and broker.phase != "stopping":
@@ -73,6 +74,9 @@ class Chores:
             broker.loop.call_exception_handler({"message": "The metadata's directory failed", "exception": error})
         if failure is None and broker.phase == "serving":
             await self._tell_of_failed()
+        if not has_space:
+            # A full disk does not wait for log.retention.check.interval.ms: trimmed and expired records go now.
+            await self._tidy(only_full=True)
         await housekeeping.delete_files(broker.logs, broker.now_ms())
 
     async def _tell_of_failed(self) -> None:
@@ -83,9 +87,9 @@ class Chores:
         if node is not None and failed.intersection(node.directories):
             await broker.lifecycle.tell()
 
-    async def _tidy(self) -> None:
+    async def _tidy(self, *, only_full: bool = False) -> None:
         broker = self._broker
-        await housekeeping.tidy(broker.logs, broker.now_ms())
+        await housekeeping.tidy(broker.logs, broker.now_ms(), only_full=only_full)
         broker.replicas.note_retention()
 
     async def _sync(self) -> None:

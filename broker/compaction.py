@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from broker.sync_threads import outlast
 from protocol.errors import KafkaError
+from protocol.plural import count_of
 
 if TYPE_CHECKING:
     from storage.compaction.compaction import Compaction
@@ -104,9 +105,12 @@ class LogCleaner:
                 return  # it was interrupted: the log may be in the middle of something
             self.passes += 1
             _log.info(
-                "Compacted %s up to offset %d: %d bytes before, %d now",
-                compaction.log, compaction.cleaned_to, compaction.bytes_before, compaction.bytes_written,
-            )  # fmt: skip
+                "Compacted %s up to offset %d: %s before, %d now",
+                compaction.log,
+                compaction.cleaned_to,
+                count_of(compaction.bytes_before, "byte"),
+                compaction.bytes_written,
+            )
 
     async def _next(self) -> Compaction | None:
         from storage.compaction.compactor import CompactorConfig

@@ -17,7 +17,7 @@ from protocol.errors import InvariantError, KafkaError
 from protocol.primitives import uuid_text
 from storage.checkpoint import CheckpointError
 from storage.checkpoint_files import CHECKPOINTS
-from storage.disk import AlreadyLocked, reason
+from storage.disk import AlreadyLocked, reason, remedy
 from storage.inspection.kinds import is_foreign, is_log_directory
 
 if TYPE_CHECKING:
@@ -152,7 +152,15 @@ def mark_directories(logs: LogManager, cluster_id: str, node_id: int) -> None:
 
 
 def _unusable(error: OSError) -> CannotStart:
-    return CannotStart(f"the data directory cannot be used: {reason(error)}; mend that, or choose another directory")
+    return CannotStart(
+        f"the data directory cannot be used: {reason(error)}; {remedy(error)}, or choose another directory"
+    )
+
+
+def refuse_failed(directory: LogDirectory) -> None:
+    """Raise `CannotStart` if the directory with the metadata failed while its logs were read."""
+    if directory.failure is not None:
+        raise _unusable(directory.failure)
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from importlib.machinery import PathFinder
 from struct import Struct
@@ -42,6 +42,7 @@ from protocol.schema import Message
 
 if TYPE_CHECKING:
     from broker.broker import Broker
+    from broker.monitoring.request_errors import RequestErrors
 
 Answer: TypeAlias = "Message | list[Part] | None"
 Handler: TypeAlias = Callable[["Broker", RequestContext, Any], "Answer | Promise[Any] | Awaitable[Message | None]"]
@@ -65,21 +66,24 @@ _log = logging.getLogger("broker.dispatch")
 
 def served_apis(listener_type: str) -> dict[ApiKey, Api]:
     """Return the APIs with a handler that a listener of a type, "broker" or "controller", serves."""
-    return {
-        key: api
-        for key, api in APIS.items()
-        if listener_type in api.listeners and PathFinder.find_spec(api.module, handlers.__path__) is not None
-    }
+    return {key: api for key, api in APIS.items() if listener_type in api.listeners and _has_handler(api.module)}
+
+
+@cache
+def _has_handler(module: str) -> bool:
+    return PathFinder.find_spec(module, handlers.__path__) is not None
 
 
 class Dispatcher:
     """Handles the requests of one listener."""
 
-    def __init__(self, broker: Broker, listener_type: str) -> None:
+    def __init__(self, broker: Broker, listener_type: str, errors: RequestErrors | None = None) -> None:
+        """Serve a type of listener; `errors` counts the errors of responses, if that is wanted."""
         self._broker = broker
         self._listener_type = listener_type
         self._metrics = broker.metrics
         self._loop = broker.loop
+        self._errors = errors
         self.apis = served_apis(listener_type)
         self._handlers: dict[ApiKey, _Route] = {}
         # Tasks are only weakly held by the loop.
@@ -101,16 +105,16 @@ class Dispatcher:
             if isinstance(answer, bytes):
                 return [answer]
             if isinstance(answer, Promise):
-                return Waiting(key, answer.then(partial(_encode_promised, header)))
+                return Waiting(key, answer.then(partial(self._encode_promised, header)))
             if answer is not None:
-                return _encode_answer(header, answer)
+                return self._encode(header, answer)
         request = requests.decode(frame, version, body_at)
         try:
             outcome = handle(self._broker, context_of(header, connection), request)
             if isinstance(outcome, Promise):
                 return Waiting(key, outcome.then(partial(self._promised, header, request)))
             if outcome is None or isinstance(outcome, (list, Message)):
-                return _encode_answer(header, outcome)
+                return self._encode(header, outcome)
             return Waiting(key, self._start(self._later(header, request, outcome)))
         except Exception as error:
             return self._failed(header, request, error)
@@ -142,7 +146,7 @@ class Dispatcher:
         except Exception as error:
             if isinstance(error, KafkaError) and error.code in LEADS_NO_MORE:
                 raise
-            return self._failed(header, request, error)
+            return self._failed(header, request, error, counted=False)
 
     def _start(self, later: Coroutine[Any, Any, list[Part] | None]) -> asyncio.Task[list[Part] | None]:
         task = self._loop.create_task(later)
@@ -154,7 +158,7 @@ class Dispatcher:
         self, header: RequestHeader, request: Message, outcome: Awaitable[Message | None]
     ) -> list[Part] | None:
         try:
-            return _encode_answer(header, await outcome)
+            return self._encode(header, await outcome)
         except Exception as error:
             return self._failed(header, request, error)
 
@@ -162,7 +166,7 @@ class Dispatcher:
         try:
             if isinstance(outcome, Exception):
                 raise outcome
-            return _encode_answer(header, outcome)
+            return self._encode(header, outcome)
         except Exception as error:
             return self._failed(header, request, error)
 
@@ -173,7 +177,20 @@ class Dispatcher:
         answer = import_module("broker.handlers.api_versions").unsupported_version()
         return encode_response(header._replace(api_version=0), answer)
 
-    def _failed(self, header: RequestHeader, request: Message, error: Exception) -> list[Part]:
+    def _encode(self, header: RequestHeader, response: Answer) -> list[Part] | None:
+        if self._errors is not None and isinstance(response, Message):
+            self._errors.count(header.api_key, response)
+        return _encode_answer(header, response)
+
+    def _encode_promised(self, header: RequestHeader, answer: FrameAnswer | Exception) -> list[Part] | None:
+        """Return the answer to a frame that is gone by now; what fails then can only close the connection."""
+        if isinstance(answer, bytes):
+            return [answer]
+        if isinstance(answer, Exception):
+            raise Disconnect(f"{APIS[header.api_key].name} failed") from answer
+        return self._encode(header, answer)
+
+    def _failed(self, header: RequestHeader, request: Message, error: Exception, *, counted: bool = True) -> list[Part]:
         """Return the response to a request that failed with `error`, or close the connection by raising."""
         name = APIS[header.api_key].name
         if isinstance(error, (Disconnect, DecodeError)):
@@ -191,9 +208,12 @@ class Dispatcher:
             raise Disconnect(f"a {name} without a response failed with {code.name}")
         try:
             answer = error_response(header.api_key, header.api_version, request, code, message)
-            return encode_response(header, answer)
+            parts = encode_response(header, answer)
         except (LookupError, KafkaError) as impossible:
             raise Disconnect(f"{name} failed with {code.name}") from impossible
+        if self._errors is not None and counted:
+            self._errors.count(header.api_key, answer)
+        return parts
 
 
 async def answer_here(broker: Broker, request: Message) -> Message:
@@ -226,15 +246,6 @@ async def _handled(handle: Handler, broker: Broker, context: RequestContext, req
     """Return a handler's answer, whether it comes at once or later."""
     outcome = handle(broker, context, request)
     return await outcome if isinstance(outcome, Awaitable) else outcome
-
-
-def _encode_promised(header: RequestHeader, answer: FrameAnswer | Exception) -> list[Part] | None:
-    """Return the answer to a frame that is gone by now; what fails then can only close the connection."""
-    if isinstance(answer, bytes):
-        return [answer]
-    if isinstance(answer, Exception):
-        raise Disconnect(f"{APIS[header.api_key].name} failed") from answer
-    return _encode_answer(header, answer)
 
 
 def _encode_answer(header: RequestHeader, response: Answer) -> list[Part] | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from broker.data_directories import foreign_names
 from broker.housekeeping import report_problems
+from protocol.plural import count_of
 
 if TYPE_CHECKING:
     from storage.log_manager import LogManager
@@ -30,7 +31,7 @@ async def open_found_logs(logs: LogManager, *, is_new: bool) -> None:
             _log.log(logging.WARNING if log.recovery.lost else logging.INFO, "Recovered %s: %s", log, log.recovery)
         await asyncio.sleep(0)
     if unclean:
-        _log.warning("Checked %d bytes, cut off %d", scanned_bytes, dropped_bytes)
+        _log.warning("Checked %s, cut off %d", count_of(scanned_bytes, "byte"), dropped_bytes)
     if dropped_bytes:
         _log.warning("`barnabas log repair`, before a start, keeps valid batches that are behind a damaged one")
     report_problems(logs)

@@ -10,11 +10,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from broker.sync_threads import outlast, sync_in_thread
 from protocol.errors import InvariantError, KafkaError
+from storage.disk import remedy
 
 if TYPE_CHECKING:
     from storage.flush import Flush
@@ -59,9 +61,9 @@ class Housekeeping:
                 _log.exception("A chore failed and will be tried again")
 
 
-async def tidy(logs: LogManager, now_ms: int) -> None:
-    """Apply retention, one log a turn of the loop."""
-    for failure in logs.housekeeping(now_ms):
+async def tidy(logs: LogManager, now_ms: int, *, only_full: bool = False) -> None:
+    """Apply retention, one log a turn of the loop; with `only_full`, to the logs in full directories."""
+    for failure in logs.housekeeping(now_ms, only_full=only_full):
         if failure is not None:
             _log.error("%s", failure)
         while logs.deletions:
@@ -135,14 +137,21 @@ class SpaceWatch:
             if directory.failure is not None:
                 if directory not in self._failed:
                     self._failed.add(directory)
-                    _log.error("%s; what is in it is offline until the next start", directory.offline().message)
+                    _log.error(
+                        "%s; what is in it is offline until the next start: %s, then start the broker again",
+                        directory.offline().message,
+                        remedy(directory.failure),
+                    )
                 continue
-            if not directory.full:
+            if not directory.full and _has_room(directory):
                 continue
             known = self._full.get(directory)
             if known is None:
-                said = "Only %d bytes are free in %s: topics are refused, and records and settings that do not fit"
-                _log.warning(said, directory.free_bytes(), directory.path)
+                said = (
+                    "Disk nearly full: %s free in %s. New topics are refused, as are records and settings that do not "
+                    "fit. Delete or trim topics, or lower retention.ms"
+                )
+                _log.warning(said, _size(directory.free_bytes()), directory.path)
             if known is None or known[0] != directory.refused_writes:
                 self._full[directory] = (directory.refused_writes, now)
             elif now - known[1] >= _ROOM_FOR_S and directory.has_room():
@@ -150,6 +159,20 @@ class SpaceWatch:
                 del self._full[directory]
                 _log.warning("There is space in %s again", directory.path)
         return not any(directory.full for directory in self._logs.online)
+
+
+def _has_room(directory: LogDirectory) -> bool:
+    """Return whether `directory` has space; False also if it fails on being asked, which the next look reports."""
+    with suppress(KafkaError):
+        return directory.has_room()
+    return False
+
+
+def _size(size_bytes: int) -> str:
+    """Return a number of bytes below a few MiB with its unit."""
+    if size_bytes < 1 << 10:
+        return f"{size_bytes} B"
+    return f"{size_bytes / (1 << 10):.0f} KiB" if size_bytes < 1 << 20 else f"{size_bytes / (1 << 20):.1f} MiB"
 
 
 def report_problems(logs: LogManager) -> None:

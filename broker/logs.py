@@ -22,11 +22,6 @@ def configure(level: str, style: str, stream: TextIO | None = None) -> None:
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
 
 
-def count_of(number: int, noun: str) -> str:
-    """Return "1 record" or "2 records"."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 class _TextFormatter(logging.Formatter):
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from protocol.plural import count_of
 from protocol.primitives import uuid_text
 
 if TYPE_CHECKING:
@@ -55,5 +56,4 @@ def lost_replicas(image: MetadataImage, node_id: int, logs: LogManager) -> dict[
 def some_of(partitions: list[str]) -> str:
     """Return how many partitions there are, and the names of the first."""
     rest = f" and {len(partitions) - _SHOWN} more" if len(partitions) > _SHOWN else ""
-    count = f"{len(partitions)} partition{'s' if len(partitions) > 1 else ''}"
-    return f"{count} ({', '.join(partitions[:_SHOWN])}{rest})"
+    return f"{count_of(len(partitions), 'partition')} ({', '.join(partitions[:_SHOWN])}{rest})"

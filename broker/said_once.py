@@ -26,7 +26,7 @@ class SaidOnce:
 
 
 class SaidLately:
-    """How often something came since it was last said; for a few keys, such as the names of limits."""
+    """How often something came since it was last said, by key; with too many keys, all are forgotten."""
 
     __slots__ = ("_interval_s", "_said")
 
@@ -40,5 +40,7 @@ class SaidLately:
         if now - said_at < self._interval_s:
             self._said[key] = said_at, times + 1
             return 0
+        if len(self._said) >= _REMEMBERED:
+            self._said.clear()
         self._said[key] = now, 0
         return times + 1

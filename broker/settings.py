@@ -40,6 +40,9 @@ from controller.configs.definition import ConfigConflictError
 from controller.configs.listener_names import listeners_own, without_listener
 from storage.properties import PropertiesError, parse_properties
 
+DEFAULT_ORIGIN = "default"
+"""The origin of an option that the program sets where the user set none."""
+
 
 class SettingsError(Exception):
     """The broker cannot start with these settings; the message is for the one who wrote them."""
@@ -58,7 +61,8 @@ class Settings:
 
     explicit: Mapping[str, str]
     values: Mapping[str, Any]
-    unknown: tuple[str, ...]
+    unknown: Mapping[str, str]
+    """Where each setting that does not exist was written, by name, in the order of the names."""
     node_id: int
     log_dirs: tuple[str, ...]
     listeners: tuple[Endpoint, ...]
@@ -135,7 +139,7 @@ def check_settings(options: Mapping[str, Option]) -> Settings:
     return Settings(
         explicit=explicit,
         values=values,
-        unknown=tuple(sorted(name for name in options if without_listener(name) not in BROKER_CONFIGS)),
+        unknown={name: options[name].origin for name in sorted(options) if not _exists(name)},
         node_id=node_id,
         log_dirs=log_dirs,
         listeners=listeners,
@@ -185,7 +189,8 @@ def _identity(options: Mapping[str, Option], values: Mapping[str, Any]) -> _Iden
         roles = check_roles(values.__getitem__, node_id, voters)
         listeners, advertised = _endpoints(options, values, roles, voters, node_id)
     except RoleError as error:
-        raise _wrong(options, error.key, str(error)) from None
+        written = error.key if _is_written(options, error.key) else error.cause
+        raise _wrong(options, written, str(error)) from None
     except ListenerError as error:
         key = error.key
         if key == "advertised.listeners" and key not in options:
@@ -204,9 +209,18 @@ def _parse(options: Mapping[str, Option], name: str, definition: ConfigDef, text
         raise _wrong(options, name, str(error)) from None
 
 
+def _exists(name: str) -> bool:
+    return without_listener(name) in BROKER_CONFIGS
+
+
+def _is_written(options: Mapping[str, Option], name: str) -> bool:
+    """Return whether the user set `name`; the program sets some options to its own defaults."""
+    return name in options and options[name].origin != DEFAULT_ORIGIN
+
+
 def _wrong(options: Mapping[str, Option], name: str, problem: str) -> SettingsError:
     option = options.get(name)
-    return SettingsError(f"{option.origin if option else 'default'}: {problem}")
+    return SettingsError(f"{option.origin if option else DEFAULT_ORIGIN}: {problem}")
 
 
 def _node_id(options: Mapping[str, Option], values: Mapping[str, Any]) -> int:

@@ -1,4 +1,4 @@
-"""What was set and will not do what it seems to, or what Kafka's default does: logged once, when a node starts."""
+"""Settings that have no effect, or not that of Kafka's default: logged once, when a node starts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ _log = logging.getLogger("broker")
 def warn_of_settings(settings: Settings) -> None:
     """Name settings that do not exist, and more replicas than a broker that is alone can have."""
     if settings.unknown:
-        _log.warning("Settings that do not exist are ignored: %s", ", ".join(map(_unknown, settings.unknown)))
+        names = "; ".join(_unknown(name, origin) for name, origin in settings.unknown.items())
+        _log.warning("Settings that do not exist are ignored: %s", names)
     if "group.initial.rebalance.delay.ms" in settings.explicit and not settings["group.initial.rebalance.delay.ms"]:
         _log.info(
             "group.initial.rebalance.delay.ms=0, as in the server.properties that Apache Kafka comes with: a new group "
@@ -30,12 +31,13 @@ def warn_of_settings(settings: Settings) -> None:
         )
 
 
-def _unknown(name: str) -> str:
-    """Return the name of a setting that does not exist, with the one that may have been meant."""
+def _unknown(name: str, origin: str) -> str:
+    """Return where a setting that does not exist was written, its name once, and the one that may have been meant."""
     from difflib import get_close_matches
 
     from controller.configs.topic import BROKER_SYNONYMS
 
     # One of topics is of brokers by another name.
     meant = BROKER_SYNONYMS.get(name) or get_close_matches(name, BROKER_CONFIGS, n=1, cutoff=0.8)
-    return f"{name} (did you mean {meant[0]}?)" if meant else name
+    place = origin if origin.endswith(f" {name}") else f"{origin}: {name}"
+    return f"{place} (did you mean {meant[0]}?)" if meant else place

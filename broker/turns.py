@@ -11,11 +11,16 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from storage.search import Search, Step
 
 T = TypeVar("T")
 
 STEPS_A_TURN = 4
+
+SLICE_S = 0.002
+"""How long `in_slices` holds the loop in each turn."""
 
 
 def in_turns(work: Search[T], loop: asyncio.AbstractEventLoop) -> T | Awaitable[T]:
@@ -41,6 +46,32 @@ async def _go_on(work: Search[T], step: Step, loop: asyncio.AbstractEventLoop) -
                 step = work.throw(error)
             else:
                 step = _turn(work, answer)
+    except StopIteration as done:
+        result: T = done.value
+        return result
+
+
+async def in_slices(work: Search[T], loop: asyncio.AbstractEventLoop, executor: Executor | None = None) -> T:
+    """Do `work` for `SLICE_S` of each turn of the loop; return what it comes to.
+
+    Its functions are called in `executor`, by default the loop's.
+    """
+    slice_ends = loop.time() + SLICE_S
+    try:
+        step = next(work)
+        while True:
+            answer = None
+            if step is not None:
+                try:
+                    answer = await loop.run_in_executor(executor, step)
+                except Exception as error:
+                    step = work.throw(error)
+                    continue
+                slice_ends = loop.time() + SLICE_S
+            elif loop.time() >= slice_ends:
+                await asyncio.sleep(0)
+                slice_ends = loop.time() + SLICE_S
+            step = work.send(answer)
     except StopIteration as done:
         result: T = done.value
         return result

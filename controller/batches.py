@@ -12,6 +12,7 @@ from controller.raft_messages import Entry
 from protocol.errors import DecodeError
 from protocol.primitives import Buffer
 from protocol.record_batch import (
+    BatchHeader,
     ControlType,
     build_batch,
     control_record_key,
@@ -71,6 +72,17 @@ def decode_entries(data: Buffer) -> Iterator[Entry]:
 
     DecodeError too if a batch is damaged, or not where the one before ends: nobody else has read it yet.
     """
+    for header, records in _decode_batches(data):
+        yield Entry(header.base_offset, header.partition_leader_epoch, tuple(records))
+
+
+def decode_records(data: Buffer) -> Iterator[Message]:
+    """Yield the records in whole batches, each decoded when it is asked for; errors as `decode_entries`."""
+    for _, records in _decode_batches(data):
+        yield from records
+
+
+def _decode_batches(data: Buffer) -> Iterator[tuple[BatchHeader, Iterator[Message]]]:
     view = memoryview(data)
     next_offset: int | None = None
     for at, header in iter_batches(data):
@@ -80,8 +92,7 @@ def decode_entries(data: Buffer) -> Iterator[Entry]:
         if next_offset not in (None, header.base_offset):
             raise DecodeError(f"a batch with offset {header.base_offset} instead of {next_offset}")
         next_offset = header.next_offset
-        records = _control_records(batch) if header.is_control else _metadata_records(batch)
-        yield Entry(header.base_offset, header.partition_leader_epoch, tuple(records))
+        yield header, _control_records(batch) if header.is_control else _metadata_records(batch)
 
 
 def _metadata_records(batch: memoryview) -> Iterator[Message]:

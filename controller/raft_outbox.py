@@ -32,6 +32,8 @@ class Outbox:
 
     def take(self, high_watermark: int) -> Ready | None:
         """Return all of it and begin anew; None if there is nothing to do."""
+        if high_watermark <= self._announced and self._is_empty:
+            return None
         ready = Ready(
             quorum_state=self.quorum_state,
             truncate_to=self.truncate_to,
@@ -44,8 +46,16 @@ class Outbox:
             high_watermark=high_watermark,
             warnings=tuple(self.warnings),
         )
-        if high_watermark <= self._announced and ready == Ready(None, (), high_watermark):
-            return None
         self._announced = high_watermark
         self._clear()
         return ready
+
+    @property
+    def _is_empty(self) -> bool:
+        return (
+            self.quorum_state is None
+            and self.truncate_to is None
+            and self.begin_behind is None
+            and self.received is None
+            and not (self.snapshot_parts or self.entries or self.requests or self.answers or self.warnings)
+        )

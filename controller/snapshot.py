@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from controller.batches import decode_entries, encode_entry, in_batches, is_control
+from controller.batches import decode_records, encode_entry, in_batches, is_control
 from controller.commands.bootstrap import METADATA_VERSION
 from controller.image import MetadataImage
 from controller.raft_messages import Entry
@@ -35,6 +35,10 @@ from protocol.records.metadata import (
     TopicRecord,
 )
 from protocol.schema import Message
+from storage.search import Search, finish
+
+RECORDS_A_STEP = 50
+"""How many records are decoded, or applied, in about a millisecond."""
 
 _RECORDS_PER_BATCH = 250
 _FILE_NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
@@ -91,18 +95,30 @@ def encode_snapshot(
 
 def decode_snapshot(data: Buffer) -> Snapshot:
     """Return what a checkpoint file holds; DecodeError if it is not whole."""
-    all_records = [record for entry in decode_entries(data) for record in entry.records]
-    if not all_records or not isinstance(all_records[0], SnapshotHeaderRecord):
-        raise DecodeError("a snapshot without its header")
-    if not isinstance(all_records[-1], SnapshotFooterRecord):
-        raise DecodeError("a snapshot without its footer")
+    return finish(decode_snapshot_in_steps(data))
+
+
+def decode_snapshot_in_steps(data: Buffer) -> Search[Snapshot]:
+    """Return what a checkpoint file holds, in steps; DecodeError if it is not whole."""
     kraft_version, voters = 0, None
-    for record in all_records:
-        if isinstance(record, KRaftVersionRecord):
-            kraft_version = record.kraft_version
-        elif isinstance(record, VotersRecord):
-            voters = VoterSet.from_record(record)
-    return Snapshot(kraft_version, voters, tuple(record for record in all_records if not is_control(record)))
+    first: Message | None = None
+    last: Message | None = None
+    records: list[Message] = []
+    for number, last in enumerate(decode_records(data), 1):
+        first = last if first is None else first
+        if isinstance(last, KRaftVersionRecord):
+            kraft_version = last.kraft_version
+        elif isinstance(last, VotersRecord):
+            voters = VoterSet.from_record(last)
+        elif not is_control(last):
+            records.append(last)
+        if number % RECORDS_A_STEP == 0:
+            yield None
+    if not isinstance(first, SnapshotHeaderRecord):
+        raise DecodeError("a snapshot without its header")
+    if not isinstance(last, SnapshotFooterRecord):
+        raise DecodeError("a snapshot without its footer")
+    return Snapshot(kraft_version, voters, tuple(records))
 
 
 def image_records(image: MetadataImage) -> Iterator[Message]:

@@ -114,7 +114,9 @@ class EncoderWriter:
             return
         item = source.fresh("item")
         with source.block(f"for {item} in {values}:"):
-            if field.struct:
+            if field.struct and "encoded" in dir(field.struct):
+                self._kept_struct(field.struct, item, path)
+            elif field.struct:
                 self._struct(field.struct, item, path)
             elif fixed:
                 self._run.append((fixed, item))
@@ -125,6 +127,21 @@ class EncoderWriter:
                 self._flush()
                 source.line(f"{self._out} += {item}")
             self._flush()
+
+    def _kept_struct(self, struct: type, item: str, path: str) -> None:
+        """Write the bytes that the item keeps for this version, or encode it and let it keep them."""
+        source, out = self.source, self._out
+        kept, begin = source.fresh("kept"), source.fresh("begin")
+        source.line(f"{kept} = getattr({item}, 'encoded', None)")
+        with source.block(f"if {kept} is None:"):
+            source.line(f"{kept} = {item}.encoded = {{}}")
+        with source.block(f"if {self._version} in {kept}:"):
+            source.line(f"{out} += {kept}[{self._version}]")
+            source.line("continue")
+        source.line(f"{begin} = len({out})")
+        self._struct(struct, item, path)
+        self._flush()
+        source.line(f"{kept}[{self._version}] = bytes({out}[{begin}:])")
 
     def _tagged_fields(self, fields: list[Field], value: str, path: str) -> None:
         if not fields:

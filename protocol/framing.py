@@ -162,7 +162,8 @@ class FrameReader:
             (size,) = _SIZE.unpack_from(source, at)
             self._room_bytes = SMALL_READ_BYTES if size < LARGE_FRAME_BYTES else SCRATCH_BYTES
             if not 0 <= size <= self._max_bytes:
-                raise DecodeError(f"frame of {size} bytes; the limit is {self._max_bytes}")
+                text = f"frame of {size} bytes; the limit is {self._max_bytes}"
+                raise DecodeError(text + _other_protocol(source[at : at + _SIZE_BYTES]))
             at += _SIZE_BYTES
             if end - at < size:
                 self._begin(size, source[at:end])
@@ -190,3 +191,13 @@ class FrameReader:
         body = self._memory.buffers.take(capacity_bytes)
         body[: len(start)] = start
         return body
+
+
+def _other_protocol(start: memoryview) -> str:
+    """Return a remark if a connection begins as one of another protocol does."""
+    first = bytes(start)
+    if first.startswith(b"\x16\x03"):
+        return " (this looks like a TLS handshake; does the client have security.protocol=SSL or SASL_SSL?)"
+    if first in (b"GET ", b"POST", b"HEAD", b"PUT ", b"OPTI", b"CONN"):
+        return " (this looks like an HTTP request)"
+    return ""

@@ -14,6 +14,7 @@ Every integer is zigzag-encoded. Batches themselves, and their compression, live
 from typing import NamedTuple
 
 from protocol.errors import ErrorCode, KafkaError
+from protocol.plural import count_of
 from protocol.primitives import put_varint, read_varint
 
 
@@ -48,7 +49,7 @@ def decode_record(data: bytes, at: int, base_offset: int, base_timestamp: int) -
     value, at = _bytes_or_none(data, at)
     count, at = read_varint(data, at)
     if not 0 <= count <= end - at:
-        raise invalid(f"{count} headers in a record with {end - at} bytes left")
+        raise invalid(f"{count_of(count, 'header')} in a record with {count_of(end - at, 'byte')} left")
     headers: list[tuple[bytes, bytes | None]] = []
     for _ in range(count):
         name, at = _bytes_or_none(data, at)
@@ -57,7 +58,7 @@ def decode_record(data: bytes, at: int, base_offset: int, base_timestamp: int) -
             raise invalid("a header without a key")
         headers.append((name, content))
     if at != end:
-        raise invalid(f"a record of {length} bytes with {end - at} bytes after its last field")
+        raise invalid(f"a record of {count_of(length, 'byte')} with {end - at} after its last field")
     return Record(base_offset + offset_delta, base_timestamp + timestamp_delta, key, value, tuple(headers)), end
 
 

@@ -34,6 +34,7 @@ from typing import NamedTuple, TypeAlias
 from protocol.checksum import crc32c
 from protocol.compression import Compression, CompressionError, compress, decompress
 from protocol.errors import DecodeError, ErrorCode, KafkaError
+from protocol.plural import count_of
 from protocol.primitives import Buffer
 from protocol.record import Record, decode_record, invalid, put_record
 
@@ -172,7 +173,7 @@ def read_header(buf: Buffer, at: int = 0) -> BatchHeader:
     try:
         return _batch_header(_HEADER.unpack_from(buf, at))
     except StructError:
-        raise DecodeError(f"{len(buf) - at} bytes are no batch header") from None
+        raise DecodeError(f"no batch header in {count_of(len(buf) - at, 'byte')}") from None
 
 
 def check_batch(records: memoryview) -> BatchHeader:
@@ -195,9 +196,9 @@ def check_batch(records: memoryview) -> BatchHeader:
     if crc != crc32c(records[_ATTRIBUTES_AT:]):
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "the batch's CRC-32C does not match its content")
     if count <= 0 or last_delta + 1 != count:
-        raise invalid(f"{count} records with a last offset delta of {last_delta}")
+        raise invalid(f"{count_of(count, 'record')} with a last offset delta of {last_delta}")
     if count > MAX_RECORDS if attributes & _CODEC_BITS else count * _MIN_RECORD_BYTES > size - HEADER_BYTES:
-        raise invalid(f"{count} records in {size} bytes")
+        raise invalid(f"{count_of(count, 'record')} in {count_of(size, 'byte')}")
     if attributes & ~_CLIENT_BITS:
         raise _refused_attributes(attributes)
     if attributes & _CODEC_BITS > _LAST_CODEC:
@@ -307,7 +308,7 @@ def iter_records(batch: Buffer, max_bytes: int = MAX_INFLATED_BYTES) -> Iterator
             raise invalid(f"a record with offset {record.offset} and timestamp {record.timestamp}")
         yield record if append_time is None else record._replace(timestamp=append_time)
     if at != len(data):
-        raise invalid(f"{len(data) - at} bytes after the last of {header.record_count} records")
+        raise invalid(f"{count_of(len(data) - at, 'byte')} after the last of {count_of(header.record_count, 'record')}")
 
 
 RecordLike = Record | tuple[bytes | None, bytes | None]

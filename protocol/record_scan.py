@@ -8,6 +8,7 @@ looked at. A record's encoding is told in `record.py`, a batch's in `record_batc
 from collections.abc import Iterator
 
 from protocol.errors import DecodeError, ErrorCode, KafkaError
+from protocol.plural import count_of
 from protocol.primitives import Buffer, read_varint
 from protocol.record import invalid
 from protocol.record_batch import MAX_INFLATED_BYTES, BatchHeader, read_header, unpack
@@ -91,4 +92,4 @@ def scan_unpacked(header: BatchHeader, data: Buffer) -> Iterator[tuple[int, int,
     except (IndexError, DecodeError):
         raise invalid(f"no whole record at byte {start}") from None
     if end != size:
-        raise invalid(f"{size - end} bytes after the last of {header.record_count} records")
+        raise invalid(f"{count_of(size - end, 'byte')} after the last of {count_of(header.record_count, 'record')}")

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from protocol.errors import DecodeError
+from protocol.plural import count_of
 from protocol.primitives import read_varint
 from protocol.record import invalid
 
@@ -69,4 +70,4 @@ def record_spans(data: bytes, count: int, wanted: Sequence[int] | None = None) -
     except (IndexError, DecodeError):
         raise invalid(f"no whole record at byte {start}") from None
     if end != size:
-        raise invalid(f"{size - end} bytes after the last of {count} records")
+        raise invalid(f"{count_of(size - end, 'byte')} after the last of {count_of(count, 'record')}")

@@ -52,6 +52,7 @@ __all__ = [
     "Int16",
     "Int32",
     "Int64",
+    "Kept",
     "Message",
     "Records",
     "RecordsPart",
@@ -92,6 +93,18 @@ class Struct:
     def __repr__(self) -> str:
         values = ", ".join(f"{name}={getattr(self, name)!r}" for name in self._names)
         return f"{type(self).__name__}({values})"
+
+
+class Kept(Struct):
+    """A struct that keeps its bytes for each version that it was encoded in as an item of a list.
+
+    For what is sent in many responses, as the topics of Metadata are. A field must not change after the first encoding.
+    """
+
+    __slots__ = ("encoded", "error_codes")
+    encoded: dict[int, bytes]
+    error_codes: tuple[int, ...]
+    """The errors in it, once they have been counted."""
 
 
 class Message(Struct):

@@ -9,6 +9,7 @@ from functools import partial
 from typing import NamedTuple
 
 from protocol.errors import ErrorCode, KafkaError
+from protocol.plural import count_of
 from protocol.record_batch import NO_TIMESTAMP, BatchHeader, crc_matches, iter_batches
 from protocol.record_scan import check_scannable, scan_records
 from storage.log_config import FOREVER, LOG_APPEND_TIME, LogConfig
@@ -49,11 +50,12 @@ def check_size(size: int, config: LogConfig) -> None:
     if size > config.max_message_bytes:
         raise KafkaError(
             ErrorCode.MESSAGE_TOO_LARGE,
-            f"a batch of {size} bytes; max.message.bytes is {config.max_message_bytes}",
+            f"a batch of {count_of(size, 'byte')}; max.message.bytes is {config.max_message_bytes}",
         )
     if size > config.segment_bytes:
         raise KafkaError(
-            ErrorCode.RECORD_LIST_TOO_LARGE, f"a batch of {size} bytes; segment.bytes is {config.segment_bytes}"
+            ErrorCode.RECORD_LIST_TOO_LARGE,
+            f"a batch of {count_of(size, 'byte')}; segment.bytes is {config.segment_bytes}",
         )
 
 

@@ -16,6 +16,7 @@ raises `CheckpointError`, which names the file and the line, since guessing an o
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from protocol.plural import count_of
 from protocol.primitives import ZERO_UUID, uuid_parse, uuid_text
 from storage.leader_epochs import EpochEntry
 from storage.properties import PropertiesError, format_properties, parse_properties
@@ -178,12 +179,12 @@ def _rows(text: str, file: str, *columns: str) -> list[tuple[int, list[str]]]:
         raise CheckpointError(file, 2, "the number of entries is missing", "count")
     count = _number(lines[1].strip(), file, 2, "count")
     if count != len(lines) - 2:
-        raise CheckpointError(file, 2, f"{count} entries are announced and {len(lines) - 2} are there", "count")
+        raise CheckpointError(file, 2, f"the number of entries is {len(lines) - 2}, not {count} as announced", "count")
     rows = [(number, line.split()) for number, line in enumerate(lines[2:], 3)]
     for number, fields in rows:
         if len(fields) != len(columns):
             missing = columns[min(len(fields), len(columns) - 1)]
-            raise CheckpointError(file, number, f"{len(fields)} fields instead of {len(columns)}", missing)
+            raise CheckpointError(file, number, f"{count_of(len(fields), 'field')} instead of {len(columns)}", missing)
     return rows
 
 

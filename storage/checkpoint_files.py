@@ -43,11 +43,6 @@ class Checkpointed(NamedTuple):
         """Return up to where a log that may be compacted is; where nobody knows, none is refused for its gaps later."""
         return (self.files[CLEANED_TO] or {}).get(key, log_start_offset)
 
-    def known_cleaned_to(self, key: TopicPartition) -> int | None:
-        """Return the offset up to which a log is compacted, 0 if it never was; None if the file was lost."""
-        cleaned = self.files[CLEANED_TO]
-        return None if cleaned is None else cleaned.get(key, 0)
-
 
 class _Unopened(NamedTuple):
     """A log that could not be opened: where it is, and its offset in each file that names it."""
@@ -104,17 +99,26 @@ class CheckpointFiles:
         names = tuple(names) or CHECKPOINTS
         still_stale: set[TopicPartition] = set()
         for directory in directories:
-            try:
-                for name in names:
-                    self._write(directory, name, self._offsets(directory, name), sync=sync)
-            except KafkaError as error:
-                if not directory.full:  # `SpaceWatch` tells of that, once
-                    self._problems.append(str(error))
+            if not self._write_all(directory, names, sync=sync):
                 still_stale.update(
                     key for key in self.stale if any(directory.may_say_more(name, key, None) for name in CHECKPOINTS)
                 )
         if set(names) >= set(CHECKPOINTS):
             self.stale &= still_stale
+
+    def _write_all(self, directory: LogDirectory, names: Iterable[str], *, sync: bool) -> bool:
+        """Write these files of a directory; return whether all could be written."""
+        written = True
+        for name in names:
+            try:
+                self._write(directory, name, self._offsets(directory, name), sync=sync)
+            except KafkaError as error:
+                written = False
+                if not directory.full:  # `SpaceWatch` tells of that, once
+                    self._problems.append(str(error))
+                if directory.failure is not None:
+                    break
+        return written
 
     def write_one(self, log: Log, directory: LogDirectory, copy: Log) -> None:
         """Let the files of `directory` tell of a log that is about to be in it, as `copy` is; KafkaError if not."""
@@ -136,8 +140,13 @@ class CheckpointFiles:
                 self._write(directory, name, self._offsets(directory, name), sync=True)
 
     def log_start_moved(self, log: Log, directory: LogDirectory) -> None:
-        """Take note that `save_log_starts` has something to tell."""
+        """Record that the start of `log` has moved, for `save_log_starts` to write."""
         self._unsaved.setdefault(directory, {})[log.topic, log.partition] = log
+
+    def sync_log_start(self, log: Log, directory: LogDirectory) -> None:
+        """Write durably where a log starts, if that is within its first segment; KafkaError if that fails."""
+        if log.log_start_offset > log.segments[0].base_offset:
+            self._write(directory, LOG_STARTS, self._offsets(directory, LOG_STARTS), sync=True)
 
     def save_log_starts(self, directories: Iterable[LogDirectory]) -> None:
         """Write where logs begin, once for many, where that has moved; KafkaError if some cannot be."""
@@ -150,6 +159,8 @@ class CheckpointFiles:
                     failed = error
                 else:
                     del self._unsaved[directory]
+        for directory in [directory for directory in self._unsaved if directory.failure is not None]:
+            del self._unsaved[directory]  # nothing is written there before the next start
         if failed is not None:
             raise failed
 
@@ -179,8 +190,8 @@ class CheckpointFiles:
         return offsets
 
     def log_starts_are_saved(self, directory: LogDirectory) -> bool:
-        """Tell whether `save_log_starts` has told all that there is of a directory."""
-        return directory not in self._unsaved
+        """Return whether `save_log_starts` has written every log start of a directory, which has not failed."""
+        return directory not in self._unsaved and directory.failure is None
 
     def _offsets(self, directory: LogDirectory, name: str) -> dict[TopicPartition, int]:
         """Return what the file `name` of a directory has to say."""

@@ -10,6 +10,7 @@ the pages, and only the caller can say what that means (the directory goes offli
 import errno
 import fcntl
 import os
+import re
 from contextlib import suppress
 from typing import Protocol
 
@@ -18,6 +19,7 @@ from storage.read_buffers import ReadBuffers
 
 Buffer = bytes | bytearray | memoryview
 
+_NUMBER = re.compile(r"\[Errno -?\d+\] ")
 _OUT_OF_SPACE = (errno.ENOSPC, errno.EDQUOT)
 _OUT_OF_FILES = (errno.EMFILE, errno.ENFILE)
 _FILE_MODE = 0o644
@@ -156,14 +158,24 @@ class Disk(Protocol):
 
 
 def reason(error: OSError) -> str:
-    """Return an error's text behind the path that it is about, without its number."""
-    text = error.strerror or str(error)
+    """Return an error's text behind the path that it is about, without its number.
+
+    asyncio joins the texts, with their numbers, where several addresses of a name failed.
+    """
+    text = error.strerror or _NUMBER.sub("", str(error))
     return f"{error.filename}: {text}" if error.filename else text
 
 
 def out_of_space(error: OSError) -> bool:
     """Tell whether a write failed for want of room, which harms nothing that was written before."""
     return error.errno in _OUT_OF_SPACE
+
+
+def remedy(error: OSError) -> str:
+    """Return what the user can do about a file or directory that cannot be written."""
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return "give this user write access to it (see ls -l and lsattr)"
+    return "mount its file system for writing" if error.errno == errno.EROFS else "mend that"
 
 
 def out_of_files(error: OSError) -> bool:

@@ -176,11 +176,14 @@ class OffsetIndex(SparseIndex):
         number = self._entries_up_to(offset - self.base_offset, 0)
         return self._pair(data, number * 8 - 8)[1] if number else 0
 
-    def position_before(self, position: int) -> int:
-        """Return the last indexed position that is not after `position`, or 0."""
+    def entry_before(self, position: int) -> tuple[int, int]:
+        """Return last offset and position of the last indexed batch that is not after `position`; (-1, 0) if none."""
         data = self._loaded()
         number = self._entries_up_to(position, 1)
-        return self._pair(data, number * 8 - 8)[1] if number else 0
+        if not number:
+            return -1, 0
+        relative, indexed = self._pair(data, number * 8 - 8)
+        return self.base_offset + relative, indexed
 
     def offset_from(self, position: int) -> int | None:
         """Return the last offset of the first indexed batch at or after `position`; None if there is none."""
@@ -192,9 +195,20 @@ class OffsetIndex(SparseIndex):
         count = self.entry_count
         return self.entry(count - 1)[1] if count else 0
 
+    def last_kept(self, offset: int) -> tuple[int, int] | None:
+        """Return last offset and position of the last batch that `truncate_to` would keep; None if there is none."""
+        count = self._count_below(offset)
+        if not count:
+            return None
+        relative, position = self.entry(count - 1)
+        return self.base_offset + relative, position
+
     def truncate_to(self, offset: int) -> None:
         """Drop the entries at or after `offset`."""
-        self._keep(bisect_left(range(self.entry_count), offset - self.base_offset, key=self._column(0)))
+        self._keep(self._count_below(offset))
+
+    def _count_below(self, offset: int) -> int:
+        return bisect_left(range(self.entry_count), offset - self.base_offset, key=self._column(0))
 
 
 class TimeIndex(SparseIndex):
@@ -229,11 +243,17 @@ class TimeIndex(SparseIndex):
         timestamp, relative = self.entry(count - 1)
         return timestamp, self.base_offset + relative
 
-    def lookup(self, timestamp: int) -> int:
-        """Return an offset such that every batch before the one it is in has only smaller timestamps."""
+    def lookup(self, timestamp: int) -> tuple[int, int]:
+        """Return the last entry with at most this timestamp; (-1, base offset) if there is none.
+
+        Every batch before the one that holds its offset has only smaller timestamps.
+        """
         data = self._loaded()
         number = self._entries_up_to(timestamp, 0)
-        return self.base_offset + (self._pair(data, number * 12 - 12)[1] if number else 0)
+        if not number:
+            return -1, self.base_offset
+        indexed, relative = self._pair(data, number * 12 - 12)
+        return indexed, self.base_offset + relative
 
     def truncate_to(self, offset: int) -> None:
         """Drop the entries at or after `offset`."""

@@ -38,7 +38,7 @@ from storage.log_parts import LogParts
 from storage.producer_recovery import recover_producers
 from storage.producer_state import CompletedTxn, ProducerState
 from storage.record_search import TimestampOffset
-from storage.retention import Deletable, deletable
+from storage.retention import Bounds, Deletable, deletable
 from storage.search import Search, T, while_same
 from storage.segment import LENGTH_COVERS_FROM, MAX_RELATIVE_OFFSET, Segment
 from storage.transaction_index import AbortedTxn
@@ -51,7 +51,7 @@ class Log:
 
     __slots__ = (
         "_directory", "_disk", "_files", "_flushes", "_segments", "cleaned_to", "config", "cuts", "directory",
-        "high_watermark", "leader_epochs", "log_end_offset", "log_start_offset", "on_loss", "partition",
+        "high_watermark", "leader_epochs", "log_end_offset", "log_start_offset", "maybe_former", "on_loss", "partition",
         "pending_deletes", "producers", "recovery", "recovery_point", "topic", "topic_id",
     )  # fmt: skip
 
@@ -90,6 +90,8 @@ class Log:
         self.recovery_point = parts.recovery_point
         self.topic = topic
         self.topic_id = parts.topic_id
+        self.maybe_former = parts.maybe_former
+        """Whether its records may be those of a deleted topic of the same name."""
 
     def adopt(self, topic_id: bytes) -> None:
         """Write down that this is the log of that topic, where the power went before it was synced."""
@@ -194,7 +196,13 @@ class Log:
         try:
             if segments.must_roll(config, len(records), last_offset, timestamp, now_ms):
                 # At the end, though a compacted log may go on behind it: segments follow on each other.
-                self._roll(max(self.log_end_offset, last_offset - MAX_RELATIVE_OFFSET), now_ms)
+                roll_offset = self.log_end_offset
+                if last_offset - roll_offset > MAX_RELATIVE_OFFSET:
+                    if len(headers) > 1:
+                        self._write_each(records, headers, now_ms)
+                        return
+                    roll_offset = base_offset  # a compacted log has a gap that is too large for an index
+                self._roll(roll_offset, now_ms)
             segments.active.append(records, headers, config.index_interval_bytes)
         except OSError as error:
             try:
@@ -220,6 +228,13 @@ class Log:
             # Before the append returns, as in Kafka: an acknowledged record is synced. This stops the event loop;
             # barnabas.fsync=always (group commit) does not.
             self.flush(now_ms)
+
+    def _write_each(self, records: bytearray | memoryview, headers: Sequence[HeaderFields], now_ms: int) -> None:
+        """Append batches one at a time: one segment may not have room for all of their offsets."""
+        end = 0
+        for header in headers:
+            start, end = end, end + LENGTH_COVERS_FROM + header[1]
+            self._write(records[start:end], (header,), now_ms)
 
     def _note_ended(self, transaction: CompletedTxn) -> None:
         try:
@@ -278,6 +293,7 @@ class Log:
     def truncate_to(self, offset: int) -> bool:
         """Drop everything from `offset` on, for a follower that parted from its leader; tell if there was any.
 
+        The log ends with the last batch left, as after a restart: where compaction left a gap, that is below `offset`.
         Leader epochs that begin there go even if no record does (KAFKA-10706). A recovery point must be checkpointed.
         """
         segments, directory = self._segments, self._directory
@@ -288,7 +304,8 @@ class Log:
             self.truncate_fully_and_start_at(offset)
             return True
         with directory.storage_errors():
-            segments.prepare_truncation(offset)
+            segments.prepare_truncation(offset, self.config.index_interval_bytes)
+        start_offset = self.log_start_offset
         with directory.must_succeed():
             self._lose()
             self.log_end_offset = end_offset = segments.truncate_to(offset)
@@ -304,6 +321,8 @@ class Log:
             )
             sync_cut(self._disk, directory, self.directory, segments.active.file)
         self.update_high_watermark(self.high_watermark)
+        if end_offset < start_offset <= offset:
+            self.truncate_fully_and_start_at(start_offset)  # only deleted records are left
         return True
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
@@ -345,27 +364,20 @@ class Log:
         self.producers.log_start_moved(offset)
         return True
 
-    def delete_old_segments(self, now_ms: int) -> Sequence[Deletable]:
+    def delete_old_segments(self, now_ms: int, *, full: bool = False) -> Sequence[Deletable]:
         """Take out what is too old or too much; rename the files, for `delete_files`. Return which segments, and why.
 
-        None while the log is compacted: a pass reads them all, and they go afterwards.
+        None while the log is compacted: a pass reads them all, and they go afterwards. `full`: the disk has no space.
         """
         if self.on_loss is not None:
             return ()
         with self._directory.storage_errors():
             segments = self._segments
-            found = deletable(
-                segments.all,
-                self.config,
-                now_ms=now_ms,
-                log_start_offset=self.log_start_offset,
-                high_watermark=self.high_watermark,
-                log_end_offset=self.log_end_offset,
-            )
+            bounds = Bounds(self.log_start_offset, self.high_watermark, self.log_end_offset)
+            found = deletable(segments.all, self.config, bounds, now_ms=now_ms, full=full)
             if not found:
                 return ()
-            if len(found) == len(segments.all):
-                self._roll(self.log_end_offset, now_ms)
+            saved = len(found) < len(segments.all) or self._roll(self.log_end_offset, now_ms, full=full)
             self._flushes.sync_names(self.directory)  # lest only the deletions last, and the log begin anew at 0
             self._flushes.names_changed()
             paths = segments.remove_first(len(found))
@@ -374,6 +386,10 @@ class Log:
             due_ms = now_ms + self.config.file_delete_delay_ms
             self.pending_deletes += [(due_ms, path) for path in paths]
         self.advance_log_start(first)
+        if not saved:
+            self.delete_files(due_ms)  # makes the space that the snapshot needs
+            with self._directory.storage_errors():
+                self._files.save_producers(self.producers, first)
         return found
 
     def replace_segments(self, old: Sequence[Segment], made: Segment, now_ms: int) -> None:
@@ -399,11 +415,11 @@ class Log:
             with self._directory.storage_errors():
                 self._roll(self.log_end_offset, now_ms)
 
-    def _roll(self, base_offset: int, now_ms: int) -> None:
+    def _roll(self, base_offset: int, now_ms: int, *, full: bool = False) -> bool:
         self.recovery_point = min(self.recovery_point, base_offset - 1)  # the complete indexes are not synced yet
         self._flushes.rolled(base_offset)
-        self._segments.roll(base_offset, now_ms)
-        self._files.save_producers(self.producers, base_offset)
+        self._segments.roll(base_offset, now_ms, full=full)
+        return self._files.save_producers(self.producers, base_offset, full=full)
 
     def begin_flush(self, now_ms: int, end_offset: int | None = None) -> Flush | None:
         """List what must be synced for everything below `end_offset`, or all, to be durable; None if it is."""

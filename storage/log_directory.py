@@ -12,7 +12,7 @@ or lost one costs time in recovery, never acknowledged records. But for one, of 
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from errno import ENOENT
+from errno import EIO, ENOENT
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from protocol.errors import ErrorCode, KafkaError
@@ -36,6 +36,8 @@ RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LOG_STARTS = "log-start-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 CLEANED_TO = "cleaner-offset-checkpoint"
+
+CONTIGUOUS_FROM = "contiguous-from-checkpoint"
 
 _CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 _META_PROPERTIES = "meta.properties"
@@ -106,6 +108,17 @@ class LogDirectory:
             self._disk.remove(path)
             # Were it back after a power cut, a torn log would pass for one that was closed in order.
             self._disk.sync_dir(self.path)
+        else:
+            self._check_writable(f"{path}.tmp")
+
+    def _check_writable(self, path: str) -> None:
+        """Raise OSError if no file can be made in the directory, unless it is full; `path` is made and removed."""
+        try:
+            self._disk.open_file(path, create=True)
+            self._disk.remove(path)
+        except OSError as error:
+            if not out_of_space(error):
+                raise OSError(error.errno, error.strerror, self.path) from error
 
     def _make(self) -> None:
         """Make the directory and its parents where they are missing, durably: all that is in it depends on its name."""
@@ -141,6 +154,8 @@ class LogDirectory:
         Without an epoch, nothing was written since the stop before, and what that said of it still holds.
         """
         if clean and self.failure is None:
+            # Another program may be next to write here.
+            self._disk.remove(f"{self.path}/{CONTIGUOUS_FROM}")
             epoch = self.previous_broker_epoch if broker_epoch < 0 else broker_epoch
             mark = format_clean_shutdown(epoch).encode()
             self._disk.replace_file(f"{self.path}/{_CLEAN_SHUTDOWN}", mark)
@@ -156,6 +171,22 @@ class LogDirectory:
         text = self._read(name)
         return {} if text is None else parse_offsets(text, f"{self.path}/{name}") if text else None
 
+    def contiguous_from(self) -> Mapping[TopicPartition, int] | None:
+        """Return behind which segment this product made those of each log, 0 for a log that is not named.
+
+        None if another program may have written here last: after a clean stop, or where the file is not there, or is
+        damaged.
+        """
+        text = None if self.clean else self._read(CONTIGUOUS_FROM)
+        with suppress(CheckpointError):
+            return parse_offsets(text, f"{self.path}/{CONTIGUOUS_FROM}") if text else None
+        return None
+
+    def save_contiguous_from(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Durably write what `contiguous_from` returns after a crash; KafkaError."""
+        with self.storage_errors():
+            self._disk.replace_file(f"{self.path}/{CONTIGUOUS_FROM}", format_offsets(offsets).encode())
+
     def write_offsets(self, name: str, offsets: Mapping[TopicPartition, int], sync: bool = False) -> None:
         """Replace a checkpoint file, unless it says the same already; with `sync`, durably.
 
@@ -163,20 +194,35 @@ class LogDirectory:
         """
         if sync or self._written.get(name) != offsets:
             sync = sync or name == CLEANED_TO
-            # Not known while it is being written, nor if that fails.
-            claimed = self._claimed.pop(name, None)
-            with self.storage_errors():
-                path, text = f"{self.path}/{name}", format_offsets(offsets).encode()
-                if name not in self._written:
-                    # A crash may have left one, and a power cut would bring back what it says in the place of `text`.
-                    self._disk.remove(f"{path}.tmp")
-                self._disk.replace_file(path, text, sync)
+            # Not known while it is being written.
+            claimed, written = self._claimed.pop(name, None), self._written.pop(name, None)
+            try:
+                with self.storage_errors():
+                    path, text = f"{self.path}/{name}", format_offsets(offsets).encode()
+                    if written is None:
+                        # A crash may have left one, and a power cut would bring back what it says, not `text`.
+                        self._disk.remove(f"{path}.tmp")
+                    self._disk.replace_file(path, text, sync)
+            except KafkaError:
+                if claimed is None and sync:
+                    claimed = self._sync_offsets(name)
+                if claimed is not None:
+                    self._claimed[name] = _larger(claimed, offsets)  # the file holds one of the two
+                raise
             self._written[name] = offsets
             if sync:
                 self._claimed[name] = offsets
             elif claimed is not None:
-                more = {key: offset for key, offset in offsets.items() if offset > claimed.get(key, -1)}
-                self._claimed[name] = {**claimed, **more}
+                self._claimed[name] = _larger(claimed, offsets)
+
+    def _sync_offsets(self, name: str) -> Mapping[TopicPartition, int] | None:
+        """Sync a checkpoint file as it is, which takes no space, and return what it says; None if that fails."""
+        with suppress(OSError, CheckpointError):
+            if self._disk.exists(path := f"{self.path}/{name}"):
+                self._disk.open_file(path).sync()
+            self._disk.sync_dir(self.path)
+            return self.read_offsets(name)
+        return None
 
     def written(self, name: str) -> Mapping[TopicPartition, int] | None:
         """Return what this process wrote to a checkpoint file last, None if it has not written it."""
@@ -245,17 +291,24 @@ class LogDirectory:
 
     @contextmanager
     def must_succeed(self) -> Iterator[None]:
-        """Take the directory offline by any OSError within: what is done by half can be neither ended nor undone."""
+        """Take the directory offline by any error within: what is done by half can be neither ended nor undone."""
         try:
             yield
         except OSError as error:
             raise self.give_up(error) from error
+        except KafkaError as error:
+            raise self.give_up(OSError(EIO, str(error))) from error
 
     def _read(self, name: str) -> str | None:
         try:
             return self._disk.read_file(f"{self.path}/{name}").decode(errors="replace")
         except FileNotFoundError:
             return None
+
+
+def _larger(one: Mapping[TopicPartition, int], other: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+    """Return the larger offset of each partition that either names."""
+    return {**one, **{key: offset for key, offset in other.items() if offset > one.get(key, -1)}}
 
 
 def new_directory_id(random: "Random") -> bytes:

@@ -14,7 +14,7 @@ from storage.checkpoint import (
     parse_leader_epochs,
     parse_partition_metadata,
 )
-from storage.disk import Disk, File
+from storage.disk import Disk, File, out_of_space
 from storage.leader_epochs import EpochEntry, LeaderEpochs
 from storage.producer_snapshot import SNAPSHOT_SUFFIX, decode_snapshot, encode_snapshot, snapshot_offsets
 from storage.producer_state import ProducerState
@@ -58,9 +58,16 @@ class LogFiles:
             self._replace(EPOCHS_FILE, format_leader_epochs(entries))
             self._epochs_saved = entries
 
-    def read_topic_id(self) -> bytes | None:
-        """Return whose log this is; None if that was never written, or the power went before it was synced."""
+    def read_topic_id(self, clean: bool = True) -> bytes | None:
+        """Return the topic id; None if it was never written, or the power failed before it was synced.
+
+        Unless the last stop was `clean`, the file may not be durable.
+        """
         text = self._read(METADATA_FILE)
+        if text is not None and not text.strip("\0"):
+            text = None  # as a file system leaves a file whose content was not synced
+        if text is not None and not clean:
+            self._unsynced.add(self._path(METADATA_FILE))
         try:
             return None if text is None else parse_partition_metadata(text, self._path(METADATA_FILE))
         except CheckpointError as error:
@@ -72,11 +79,17 @@ class LogFiles:
         """Write down whose log this is."""
         self._replace(METADATA_FILE, format_partition_metadata(topic_id))
 
-    def save_producers(self, producers: ProducerState, offset: int) -> None:
-        """Write the snapshot of the producers as of `offset`."""
+    def save_producers(self, producers: ProducerState, offset: int, *, full: bool = False) -> bool:
+        """Write the snapshot of the producers as of `offset`; return False if a `full` disk has no space for it."""
         path = segment_path(self._directory, offset, SNAPSHOT_SUFFIX)
-        self._disk.replace_file(path, encode_snapshot(producers), sync=False)
+        try:
+            self._disk.replace_file(path, encode_snapshot(producers), sync=False)
+        except OSError as error:
+            if full and out_of_space(error):
+                return False
+            raise
         self._unsynced.add(path)
+        return True
 
     def has_snapshot(self, offset: int) -> bool:
         """Tell whether the producers as of `offset` are on disk."""

@@ -14,7 +14,7 @@ is full. The metadata log in `__cluster_metadata-0` is its raft driver's, not ke
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from protocol.errors import ErrorCode, KafkaError
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from random import Random
 
 _END_OF_TIME_MS = 1 << 63
+_MAX_OFFSET = (1 << 63) - 1
 _LOGS_A_STEP = 256  # far less than a millisecond's work, where nothing has to be done to them
 
 
@@ -106,6 +107,9 @@ class LogManager:
         outdated: list[tuple[LogDirectory, TopicPartition, str]] = []
         for directory, names in found.items():
             checkpointed = self._checkpoints.read(directory)
+            contiguous = self._contiguous_from(directory)
+            # What this process makes in a directory that another program may have written lies behind these.
+            found_to: dict[TopicPartition, int] = {}
             for name in names:
                 path = f"{directory.path}/{name}"
                 if not self._disk.is_dir(path):
@@ -135,19 +139,38 @@ class LogManager:
                     log_start_offset=checkpointed.offset(LOG_STARTS, key),
                     high_watermark=checkpointed.offset(HIGH_WATERMARKS, key),
                     compacted=compacted,
-                    cleaned_to=checkpointed.known_cleaned_to(key),
+                    contiguous_from=None if contiguous is None else contiguous.get(key, 0),
                 )
                 if log is None:
+                    found_to[key] = _MAX_OFFSET
                     self._checkpoints.could_not_open(directory, key, checkpointed)
                 else:
+                    if begins := log.segments[-1].base_offset:
+                        found_to[key] = begins
                     self._checkpoints.stale.discard(key)
                     if compacted:
                         log.cleaned_to = checkpointed.cleaned_to(key, log.log_start_offset)
                     yield log
+            if contiguous is None:
+                self._save_contiguous_from(directory, found_to)
         for directory, key, path in outdated:
             if key in self._logs:
                 self.problems.append(f"{path} is deleted: {self._logs[key].directory} is what it was moved to")
                 self._discard(directory, key, path)
+
+    def _contiguous_from(self, directory: LogDirectory) -> Mapping[TopicPartition, int] | None:
+        try:
+            return directory.contiguous_from()
+        except OSError as error:
+            self.problems.append(str(directory.give_up(error)))
+            return None
+
+    def _save_contiguous_from(self, directory: LogDirectory, offsets: Mapping[TopicPartition, int]) -> None:
+        if directory.failure is None:
+            try:
+                directory.save_contiguous_from(offsets)
+            except KafkaError as error:
+                self.problems.append(str(error))
 
     def _discard(self, directory: LogDirectory, key: TopicPartition, path: str) -> None:
         try:
@@ -234,8 +257,10 @@ class LogManager:
             # Durably, and with it that the former log has another name now: neither may be back beside this one.
             self._checkpoints.write(self.online, sync=True)
             if key in self._checkpoints.stale:
-                reason = f"checkpoint files still tell of a former log of {topic}-{partition}, and cannot be written"
-                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
+                raise KafkaError(
+                    ErrorCode.KAFKA_STORAGE_ERROR,
+                    f"checkpoint files still list a deleted log of {topic}-{partition}, and cannot be written",
+                )
         log = self._open(directory, key, config, topic_id=topic_id)
         if log is None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {topic}-{partition} cannot be made")
@@ -277,6 +302,9 @@ class LogManager:
         """Drop everything from `offset` on, as `Log.truncate_to`, and from the checkpoint files too."""
         # Before too: it begins with indexes, which are trusted below the recovery point.
         self._checkpoints.cut(log, self.directory_of(log), offset)
+        if offset >= log.log_start_offset:
+            # Deleted records alone may be left, and go too: a power cut amid that must leave no end below the start.
+            self._checkpoints.sync_log_start(log, self.directory_of(log))
         cut = log.truncate_to(offset)
         self._checkpoints.cut(log, self.directory_of(log), offset)
         return cut
@@ -309,16 +337,20 @@ class LogManager:
             if flush is not None or number % _LOGS_A_STEP == 0:
                 yield flush
 
-    def housekeeping(self, now_ms: int) -> Iterator[KafkaError | None]:
-        """Apply retention, release idle files: one log a step; yield what failed."""
+    def housekeeping(self, now_ms: int, *, only_full: bool = False) -> Iterator[KafkaError | None]:
+        """Apply retention, release idle files: one log a step; yield what failed. `only_full`: in full directories."""
         for log in self._online_logs():
-            failed = None
+            full, failed = self.directory_of(log).full, None
+            if only_full and not full:
+                continue
             try:
-                if gone := log.delete_old_segments(now_ms):
+                if gone := log.delete_old_segments(now_ms, full=full):
                     self.deletions.append(f"{log}: {told(gone)}")
-                log.release()
+                if not only_full:
+                    log.release()
             except KafkaError as error:
-                failed = error
+                if not only_full or log.offline:  # that the directory is full is known
+                    failed = error
             yield failed
 
     def expire_producers(self, now_ms: int, expiration_ms: int) -> Iterator[None]:
@@ -383,7 +415,7 @@ class LogManager:
         log_start_offset: int = 0,
         high_watermark: int = 0,
         compacted: bool | None = None,
-        cleaned_to: int | None = None,
+        contiguous_from: int | None = None,
     ) -> Log | None:
         try:
             log = open_log(
@@ -398,7 +430,7 @@ class LogManager:
                 log_start_offset=log_start_offset,
                 high_watermark=high_watermark,
                 compacted=compacted,
-                cleaned_to=cleaned_to,
+                contiguous_from=contiguous_from,
             )
         except KafkaError as error:
             self.problems.append(str(error))

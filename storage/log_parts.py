@@ -23,3 +23,5 @@ class LogParts(NamedTuple):
     """Whether its directory's name may not be durable yet."""
     topic_id: bytes
     report: RecoveryReport
+    maybe_former: bool = False
+    """Whether it has records of a topic whose id was lost with the power, so that they may be a deleted topic's."""

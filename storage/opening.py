@@ -12,7 +12,7 @@ from storage.leader_epochs import LeaderEpochs
 from storage.log import Log
 from storage.log_config import LogConfig
 from storage.log_directory import LogDirectory
-from storage.log_files import EPOCHS_FILE, LogFiles
+from storage.log_files import EPOCHS_FILE, METADATA_FILE, LogFiles
 from storage.log_parts import LogParts
 from storage.producer_recovery import recover_producers
 from storage.producer_state import ProducerState
@@ -36,13 +36,13 @@ def open_log(
     log_start_offset: int = 0,
     high_watermark: int = 0,
     compacted: bool | None = None,
-    cleaned_to: int | None = None,
+    contiguous_from: int | None = None,
     name: str = "",
 ) -> Log:
     """Open the log of a partition in `directory`, or make it; recover it unless the last stop was `clean`.
 
-    The offsets are those of the directory's checkpoints, and so is whether it may be `compacted` (None to look there),
-    and up to where (`cleaned_to`, None if not known).
+    The offsets are those of the directory's checkpoints, and so is whether it may be `compacted`: None to look there.
+    Segments behind `contiguous_from` were made here; None if that is not known (`refusal.is_loss`).
     What recovery did is in `Log.recovery`. A log under another `name` than its partition's is a copy that is being
     made (`log_moves.py`).
     """
@@ -57,7 +57,7 @@ def open_log(
                 log_start_offset=log_start_offset,
                 high_watermark=high_watermark,
                 compacted=compacted,
-                cleaned_to=cleaned_to,
+                contiguous_from=contiguous_from,
                 index_interval_bytes=config.index_interval_bytes,
                 now_ms=now_ms,
             )
@@ -82,7 +82,7 @@ def _open_parts(
     log_start_offset: int,
     high_watermark: int,
     compacted: bool | None,
-    cleaned_to: int | None,
+    contiguous_from: int | None,
     index_interval_bytes: int,
     now_ms: int,
 ) -> LogParts:
@@ -112,7 +112,7 @@ def _open_parts(
         recovery_point=recovery_point,
         log_start_offset=log_start_offset,
         compacted=compacted,
-        cleaned_to=cleaned_to,
+        contiguous_from=contiguous_from,
         index_interval_bytes=index_interval_bytes,
         now_ms=now_ms,
     )
@@ -130,7 +130,7 @@ def _open_parts(
     files.save_epochs(epochs)
     for segment in found.segments:
         segment.close_file()  # most logs are idle after a start
-    topic_id = files.read_topic_id() or ZERO_UUID
+    topic_id = files.read_topic_id(clean) or ZERO_UUID
     return LogParts(
         files,
         Segments(disk, path, found.segments),
@@ -142,6 +142,12 @@ def _open_parts(
         not clean or end_offset == 0,
         topic_id,
         found.report._replace(damaged=tuple(files.damaged)),
+        # The id is synced with the first flush of the log, and a log of several segments was flushed.
+        maybe_former=topic_id == ZERO_UUID
+        and METADATA_FILE not in files.damaged
+        and not clean
+        and end_offset > 0
+        and len(found.segments) == 1,
     )
 
 

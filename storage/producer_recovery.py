@@ -14,7 +14,9 @@ A snapshot holds only each producer's last batch, so a little of the log before 
 """
 
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 
+from protocol.errors import KafkaError
 from protocol.record_batch import BatchHeader, end_txn_marker
 from storage.log_files import LogFiles
 from storage.producer_snapshot import SNAPSHOT_SUFFIX, SnapshotError
@@ -70,7 +72,7 @@ def recover_producers(
         state = ProducerState(end_offset if closed and not (newest or damaged or scanned) else first)
     elif state.producers:
         _close_compacted(state, segments)
-        state.refill(_headers_before(segments, state.end_offset))
+        state.refill(_until_damage(_headers_before(segments, state.end_offset)))
     _read_on(state, segments, scanned, files)
     state.end_offset = end_offset
     return state
@@ -89,8 +91,18 @@ def _close_compacted(state: ProducerState, segments: Sequence[Segment]) -> None:
         if first_offset < segments[0].base_offset:
             continue  # deleted, which tells nothing
         headers = _headers_between(segments, first_offset, state.end_offset)
-        if not any(header.producer_id == producer_id for header in headers):
+        try:
+            is_left = any(header.producer_id == producer_id for header in headers)
+        except KafkaError:
+            continue  # damaged: what is behind the damage may be a batch of it
+        if not is_left:
             state.close_transaction(first_offset)
+
+
+def _until_damage(headers: Iterator[BatchHeader]) -> Iterator[BatchHeader]:
+    """Yield `headers` up to the first damaged batch, over which a log that serves the others must not stay closed."""
+    with suppress(KafkaError):
+        yield from headers
 
 
 def _headers_between(segments: Sequence[Segment], start_offset: int, end_offset: int) -> Iterator[BatchHeader]:
@@ -131,7 +143,7 @@ def _headers_before(segments: Sequence[Segment], end_offset: int) -> Iterator[Ba
         if segment.base_offset >= end_offset or room <= 0:
             continue
         end = segment.position_of(end_offset)
-        start = segment.offset_index.position_before(end - room) if end > room else 0
+        start = segment.indexed_before(end - room) if end > room else 0
         starts.append((segment, start))
         room -= end - start
     for segment, start in reversed(starts):

@@ -17,6 +17,7 @@ from struct import Struct
 from struct import error as StructError  # noqa: N812 - a class, whatever its name
 
 from protocol.checksum import crc32c
+from protocol.plural import count_of
 from protocol.record_batch import NO_SEQUENCE
 from storage.producer_state import NO_OFFSET, AppendedBatch, ProducerEntry, ProducerState
 
@@ -67,7 +68,7 @@ def decode_snapshot(data: bytes, end_offset: int) -> ProducerState:
         version, crc = _VERSION_AND_CRC.unpack_from(data)
         (count,) = _COUNT.unpack_from(data, _VERSION_AND_CRC.size)
     except StructError:
-        raise SnapshotError("version", f"{len(data)} bytes are no producer snapshot") from None
+        raise SnapshotError("version", f"no producer snapshot in {count_of(len(data), 'byte')}") from None
     if version != VERSION:
         raise SnapshotError("version", f"producer snapshot of unknown version {version}")
     body = memoryview(data)[_VERSION_AND_CRC.size :]
@@ -75,7 +76,7 @@ def decode_snapshot(data: bytes, end_offset: int) -> ProducerState:
         raise SnapshotError("crc", "the producer snapshot's CRC-32C does not match its content")
     entries = body[_COUNT.size :]
     if len(entries) != count * _ENTRY.size:
-        raise SnapshotError("producer_count", f"{count} producers in {len(entries)} bytes")
+        raise SnapshotError("producer_count", f"{count_of(count, 'producer')} in {count_of(len(entries), 'byte')}")
     producers: dict[int, ProducerEntry] = {}
     for producer_id, epoch, sequence, offset, delta, timestamp, coordinator_epoch, txn in _ENTRY.iter_unpack(entries):
         batches = [AppendedBatch(sequence, offset, delta, timestamp)] if offset >= 0 else []

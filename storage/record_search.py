@@ -4,16 +4,38 @@ Which batch to look into is told by the indexes (`segment.py`). A batch that is 
 once; to read or unpack another may take long, so that is left to whoever carries the search through (`search.py`).
 """
 
-from typing import NamedTuple
+from __future__ import annotations
 
-from protocol.record_batch import HEADER_BYTES, read_header, unpack
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from protocol.record_batch import HEADER_BYTES, NO_TIMESTAMP, read_header, unpack
 from protocol.record_scan import scan_unpacked
 from storage.disk import File
 from storage.file_slice import FileSlice
 from storage.search import Search
 
+if TYPE_CHECKING:
+    from storage.segment import Segment
+
 _RECORDS_A_STEP = 1024  # about a millisecond's work
+_PLACES_A_STEP = 512  # the same
 _QUICK_BYTES = 16 * 1024  # of a batch, to be read at once; what has to be unpacked may become any size
+
+
+class Place(NamedTuple):
+    """Where a batch lies, and what finding it needs."""
+
+    position: int
+    size_bytes: int
+    base_offset: int
+    last_offset: int
+    max_timestamp: int
+
+
+def largest_timestamp(base_timestamp: int) -> int:
+    """Return what a header means that says 0: librdkafka says so of records that have no timestamps."""
+    return NO_TIMESTAMP if base_timestamp == NO_TIMESTAMP else 0
 
 
 class TimestampOffset(NamedTuple):
@@ -22,6 +44,38 @@ class TimestampOffset(NamedTuple):
     timestamp: int
     offset: int
     leader_epoch: int
+
+
+def find_in_segment(segment: Segment, timestamp: int, from_offset: int) -> Search[TimestampOffset | None]:
+    """Find the first record of `segment` at or after `from_offset` with at least this timestamp."""
+    places = segment.places(_search_start(segment, timestamp, from_offset))
+    return (yield from find_first_record(segment.file, places, timestamp, from_offset))
+
+
+def _search_start(segment: Segment, timestamp: int, from_offset: int) -> int:
+    """Return the position of a batch before which none from `from_offset` on has a timestamp as large."""
+    indexed_timestamp, offset = segment.time_index.lookup(timestamp)
+    if offset > from_offset:
+        position = segment.position_of(offset)
+        place = next(segment.places(position), None)
+        # A damaged entry does not agree with the batch that it leads to.
+        if place and place.base_offset <= offset and place.max_timestamp == indexed_timestamp:
+            return position
+    return segment.position_of(from_offset)
+
+
+def find_first_record(
+    file: File, places: Iterable[Place], timestamp: int, from_offset: int
+) -> Search[TimestampOffset | None]:
+    """Find the first such record in the batches at `places`, which are looked at one after another."""
+    for number, place in enumerate(places, 1):
+        if number % _PLACES_A_STEP == 0:
+            yield None
+        if place.max_timestamp >= timestamp and place.last_offset >= from_offset:
+            found = yield from find_record(file, place.position, timestamp, from_offset)
+            if found is not None:
+                return found
+    return None
 
 
 def find_record(file: File, position: int, timestamp: int, from_offset: int) -> Search[TimestampOffset | None]:

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from protocol.errors import KafkaError
+from protocol.plural import count_of
 from storage.disk import Disk
 from storage.leader_epochs import LeaderEpochs
 from storage.producer_snapshot import SNAPSHOT_SUFFIX, snapshot_offsets
@@ -63,13 +64,17 @@ class RecoveryReport(NamedTuple):
     def __str__(self) -> str:
         parts = []
         if self.truncated_bytes:
-            parts.append(f"{self.truncated_bytes} bytes cut off, from the first damaged batch on, at {self.cut}")
+            parts.append(
+                f"{count_of(self.truncated_bytes, 'byte')} cut off, from the first damaged batch on, at {self.cut}"
+            )
         if self.removed_segments:
-            parts.append(f"{_segments(self.removed_segments)} removed")
+            parts.append(f"{count_of(self.removed_segments, 'segment')} removed")
         if self.rebuilt_segments:
-            parts.append(f"{_segments(self.rebuilt_segments)} read through, for a missing or implausible index")
+            parts.append(
+                f"{count_of(self.rebuilt_segments, 'segment')} read through, for a missing or implausible index"
+            )
         parts += [f"{name} could not be read, and is begun anew" for name in self.damaged]
-        return "; ".join(parts) or f"{self.scanned_bytes} bytes read through"
+        return "; ".join(parts) or f"{count_of(self.scanned_bytes, 'byte')} read through"
 
 
 class Recovered(NamedTuple):
@@ -95,7 +100,7 @@ def recover_segments(
     recovery_point: int,
     log_start_offset: int,
     compacted: bool | None,
-    cleaned_to: int | None,
+    contiguous_from: int | None,
     index_interval_bytes: int,
     now_ms: int,
 ) -> Recovered:
@@ -103,8 +108,7 @@ def recover_segments(
 
     `names` are those of the files there, in their order, and `epochs` is brought in line with what the log holds.
     `recovery_point` is the offset below which all was synced and `log_start_offset` the one below which records were
-    deleted, as far as is known; `compacted` is as for `refuse_segments`. `cleaned_to` is the offset up to which the log
-    is compacted by the data directory's checkpoint, None if that is not known.
+    deleted, as far as is known; `compacted` is as for `refuse_segments`. `contiguous_from` is as for `is_loss`.
     """
     found = names
     if [name for name in names if name.endswith(_UNFINISHED)]:
@@ -155,9 +159,10 @@ def recover_segments(
             if (
                 unflushed
                 and not removed
+                and following is not None
                 and _ends_early(segment, following)
                 and (
-                    is_loss(following, cleaned_to)
+                    is_loss(disk, segment, following, contiguous_from)
                     or not is_compacted(disk, directory, names, bases[: number + 1], compacted)
                 )
             ):
@@ -238,10 +243,6 @@ def _find_first_epochs(segments: list[Segment], epochs: LeaderEpochs, log_start_
         epochs.assign(*entry)
 
 
-def _segments(count: int) -> str:
-    return "1 segment" if count == 1 else f"{count} segments"
-
-
 def _open(
     disk: Disk, directory: str, base: int, names: Sequence[str], segment: Segment | None, now_ms: int
 ) -> tuple[Segment, bool]:
@@ -268,10 +269,10 @@ def _readable_end(segment: Segment) -> int | None:
         return None
 
 
-def _ends_early(segment: Segment, following: int | None) -> bool:
+def _ends_early(segment: Segment, following: int) -> bool:
     """Tell whether the next segment does not follow on this one, whose end was lost unless it was compacted."""
-    end = None if following is None else end_offset(segment)
-    return following is not None and end is not None and end < following
+    end = end_offset(segment)
+    return end is not None and end < following
 
 
 def _remove_behind(disk: Disk, directory: str, bases: list[int]) -> int:

@@ -12,12 +12,22 @@ Only what was synced before the last stop is looked at, since a crash can do the
 from collections.abc import Collection, Container, Sequence
 
 from protocol.errors import KafkaError
+from protocol.plural import count_of
 from protocol.record_batch import HEADER_BYTES, MAGIC, BatchHeader, read_header
 from storage.checkpoint import CheckpointError, TopicPartition, parse_offsets
 from storage.disk import Disk, File
 from storage.log_directory import CLEANED_TO
 from storage.log_names import METADATA_TOPIC, parse_log_name
-from storage.segment import CLEANED_SUFFIX, DELETED_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX, Segment, segment_path
+from storage.segment import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    LOG_SUFFIX,
+    MAX_RELATIVE_OFFSET,
+    SWAP_SUFFIX,
+    Segment,
+    segment_path,
+)
+from storage.whole_batches import valid_batches
 
 # Of a message of format 0; zeros, as a power cut leaves them, say that there are 12 bytes.
 _SMALLEST_BYTES = 26
@@ -115,9 +125,9 @@ def refuse_torn_end(disk: Disk, directory: str) -> None:
         header = read_header(data) if len(data) == HEADER_BYTES else None
         if header is None or not HEADER_BYTES <= header.size_bytes <= size - position:
             raise LogRefused(
-                f"{path} ends in {size - position} bytes that are no whole batch, from byte {position} on, where offset"
-                f" {offset} would be, though the last stop was clean: put the file back, or take them off and lose what"
-                f" they said of topics and settings ({_MENDS})"
+                f"{path} ends in {count_of(size - position, 'byte')} of an incomplete batch, from byte {position} on,"
+                f" where offset {offset} would be, though the last stop was clean: put the file back, or take them off"
+                f" and lose what they said of topics and settings ({_MENDS})"
             )
         position, offset = position + header.size_bytes, header.next_offset
 
@@ -186,13 +196,18 @@ def is_compacted(
     return any(_shows_gaps(disk, directory, base) for base in bases)
 
 
-def is_loss(following: int | None, cleaned_to: int | None) -> bool:
-    """Return whether a gap before the segment that begins at `following` is a loss in a compacted log too.
+def is_loss(disk: Disk, segment: Segment, following: int, contiguous_from: int | None) -> bool:
+    """Return whether the gap between `segment` and the next one, at `following`, is a loss in a compacted log too.
 
-    Neither compaction nor replication leaves a gap between segments here. Apache Kafka's compaction does, below the
-    offset `cleaned_to` of its checkpoint; None if that is not known.
+    Each segment that begins behind `contiguous_from` was made here, at the end of the one before, unless its first
+    batch was too far away for an index. None: others may have made them. Apache Kafka leaves gaps between the segments
+    of a compacted log, and so do its followers.
     """
-    return following is not None and cleaned_to is not None and following > cleaned_to
+    if contiguous_from is None or following <= contiguous_from:
+        return False
+    path = segment_path(segment.directory, following, LOG_SUFFIX)
+    first = next(valid_batches(disk.open_file(path), disk.file_size(path)), None)
+    return first is None or first.last_offset - (end_offset(segment) or 0) <= MAX_RELATIVE_OFFSET
 
 
 def cleaned_offsets(disk: Disk, directory: str) -> dict[TopicPartition, int] | None:

@@ -2,7 +2,9 @@
 
 Only whole segments below the high watermark go, oldest first and without holes. The age of a segment is that of its
 largest timestamp (or of its last write if its records have none), so one late record keeps a segment alive. The
-segment being appended to can go as well once it has expired; the log then rolls to an empty one. As Apache Kafka.
+active segment can go as well once it has expired; the log then rolls to an empty one. As Apache Kafka, except that
+a full disk also loses an active segment whose records were all deleted by DeleteRecords: Kafka keeps its file until
+the log rolls.
 """
 
 from collections import Counter
@@ -21,6 +23,14 @@ class Aged(Protocol):
     def retention_timestamp(self) -> int:
         """Return the largest timestamp in ms."""
         ...
+
+
+class Bounds(NamedTuple):
+    """Offsets of a log that limit what may be deleted."""
+
+    log_start_offset: int
+    high_watermark: int
+    log_end_offset: int
 
 
 class Deletable(NamedTuple):
@@ -42,23 +52,24 @@ def told(gone: Sequence[Deletable]) -> str:
 def deletable(
     segments: Sequence[Aged],
     config: LogConfig,
+    bounds: Bounds,
     *,
     now_ms: int,
-    log_start_offset: int,
-    high_watermark: int,
-    log_end_offset: int,
+    full: bool = False,
 ) -> list[Deletable]:
-    """Return which segments may be deleted now, the oldest first."""
+    """Return which segments may be deleted now, the oldest first; `full`: the disk has no space."""
     delete = "delete" in config.cleanup_policy
     excess = sum(segment.size_bytes for segment in segments) - config.retention_bytes
+    log_start_offset, high_watermark, log_end_offset = bounds
     found: list[Deletable] = []
     for number, segment in enumerate(segments):
         last = number + 1 == len(segments)
         end_offset = log_end_offset if last else segments[number + 1].base_offset
         if end_offset > high_watermark or (last and segment.size_bytes == 0):
             break
-        # Log start is never inside the segment being appended to and past it at once.
-        started_after = not last and end_offset <= log_start_offset
+        if full and last and found:
+            break  # rolling needs the space of the segments before: this one goes with the next pass
+        started_after = (full or not last) and end_offset <= log_start_offset
         too_large = delete and config.retention_bytes >= 0 and excess >= segment.size_bytes
         expired = delete and config.retention_ms >= 0 and now_ms - segment.retention_timestamp() > config.retention_ms
         if expired:

@@ -18,14 +18,18 @@ Search: TypeAlias = Generator[Step, Any, T]
 
 def finish(search: Search[T]) -> T:
     """Return what `search` finds, doing everything at once."""
-    answer = None
-    while True:
-        try:
-            step = search.send(answer)
-        except StopIteration as done:
-            found: T = done.value
-            return found
-        answer = None if step is None else step()
+    try:
+        step = next(search)
+        while True:
+            try:
+                answer = None if step is None else step()
+            except Exception as error:
+                step = search.throw(error)
+            else:
+                step = search.send(answer)
+    except StopIteration as done:
+        found: T = done.value
+        return found
 
 
 def while_same(search: Search[T], state: Callable[[], object]) -> Search[T]:

@@ -15,7 +15,6 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from struct import Struct
-from typing import NamedTuple
 
 from protocol.errors import ErrorCode, KafkaError
 from protocol.record_batch import HEADER_BYTES, NO_TIMESTAMP, BatchHeader, HeaderFields, read_header
@@ -23,7 +22,7 @@ from storage.disk import Buffer, Disk, File
 from storage.file_slice import FileSlice
 from storage.index import OffsetIndex, SparseIndex, TimeIndex
 from storage.producer_state import CompletedTxn
-from storage.record_search import TimestampOffset, find_record
+from storage.record_search import Place, TimestampOffset, find_in_segment, find_record, largest_timestamp
 from storage.search import Search
 from storage.transaction_index import TRANSACTION_INDEX_SUFFIX, AbortedTxn, TransactionIndex
 
@@ -43,28 +42,11 @@ MAX_RELATIVE_OFFSET = 2**31 - 1
 """How far the last offset of a segment may be from its first: index entries have 4 bytes for it."""
 
 _WALK_BYTES = 4096
-# About a millisecond's work.
-_PLACES_A_STEP = 512
 _NO_TAIL = 2**63 - 1
 _ENDS = 8
 _LENGTH = Struct(">8xi")
 _OFFSET = Struct(">q")
 _PLACE = Struct(">q15xiqq")
-
-
-def _largest_timestamp(base_timestamp: int) -> int:
-    """Return what a header means that says 0: librdkafka says so of records that have no timestamps."""
-    return NO_TIMESTAMP if base_timestamp == NO_TIMESTAMP else 0
-
-
-class Place(NamedTuple):
-    """Where a batch lies, and what finding it needs."""
-
-    position: int
-    size_bytes: int
-    base_offset: int
-    last_offset: int
-    max_timestamp: int
 
 
 def segment_path(directory: str, base_offset: int, suffix: str) -> str:
@@ -76,10 +58,9 @@ class Segment:
     """Batches from `base_offset` on, the first `size_bytes` of a file."""
 
     __slots__ = (
-        "__weakref__", "_created_ms", "_disk", "_ends", "_file", "_first_timestamp", "_indexed_position",
+        "__weakref__", "_created_ms", "_damage", "_disk", "_ends", "_file", "_first_timestamp", "_indexed_position",
         "_indexes_loaded", "_max_timestamp", "_sealed", "_tail_from", "_tail_last_offsets", "_tail_positions",
-        "_transaction_index",
-        "base_offset", "directory", "offset_index", "size_bytes", "suffix", "time_index", "used",
+        "_transaction_index", "base_offset", "directory", "offset_index", "size_bytes", "suffix", "time_index", "used",
     )  # fmt: skip
 
     def __init__(self, disk: Disk, directory: str, base_offset: int, now_ms: int, suffix: str = "") -> None:
@@ -92,6 +73,8 @@ class Segment:
         self._ends: dict[int, int] = {}
         self._file: File | None = None
         self._created_ms = now_ms
+        # The first offset that no walk from the start reaches, and where the damaged batch lies.
+        self._damage = (_NO_TAIL, 0)
         self._first_timestamp: int | None = None
         self._max_timestamp: tuple[int, int] | None = None
         self._indexed_position = 0
@@ -168,6 +151,7 @@ class Segment:
         self._sealed = self._indexes_loaded = False
         self._drop_tail()
         self._ends.clear()
+        self._damage = (_NO_TAIL, 0)
         self._indexed_position = position
         self._max_timestamp = self.time_index.last()
         self._first_timestamp = None
@@ -202,7 +186,7 @@ class Segment:
         base_offset, length, _, _, _, _, last_delta, base_timestamp, timestamp, _, _, _, _ = header
         position, last_offset = self.size_bytes, base_offset + last_delta
         self.size_bytes = position + LENGTH_COVERS_FROM + length
-        timestamp = timestamp or _largest_timestamp(base_timestamp)
+        timestamp = timestamp or largest_timestamp(base_timestamp)
         if position == 0:
             self._first_timestamp = timestamp
         largest = self._max_timestamp
@@ -248,19 +232,23 @@ class Segment:
         self._drop_tail()
 
     def truncate_to(self, offset: int) -> int:
-        """Drop every batch that ends at or after `offset`, and return where the next one goes, for appending."""
-        position = self.position_of(offset)
-        if position < self.size_bytes:
-            # A batch that has records before `offset` too goes wholly, and with it these.
-            offset = min(offset, self.header_at(position).base_offset)
+        """Drop every batch that ends at or after `offset`, and return the end of the last one left, as restarts do."""
+        position, offset = self.cut_at(offset)
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
         self.transaction_index.truncate_to(offset)
         if position < self.size_bytes:
             self.size_bytes = position
-            self.cut_back()
-        self.start_appending()
-        return offset
+            self.file.truncate(position)
+        return self.start_appending()
+
+    def cut_at(self, offset: int) -> tuple[int, int]:
+        """Return where a truncation to `offset` cuts the file, and from which offset on all goes."""
+        position = self.position_of(offset) if offset > self.base_offset else 0
+        if 0 < position < self.size_bytes:
+            # A batch that has records before `offset` too goes wholly, and with it these.
+            offset = min(offset, self.header_at(position).base_offset)
+        return position, offset
 
     def forget_contents(self) -> None:
         """Count nothing as being in the file, for `recovery.py` to add what is whole and then `seal`.
@@ -278,7 +266,7 @@ class Segment:
         """Yield where each batch lies from `start`, where one begins, to the end."""
         for position, size, chunk, at in self._walk(start):
             base_offset, last_delta, base_timestamp, max_timestamp = _PLACE.unpack_from(chunk, at)
-            largest = max_timestamp or _largest_timestamp(base_timestamp)
+            largest = max_timestamp or largest_timestamp(base_timestamp)
             yield Place(position, size, base_offset, base_offset + last_delta, largest)
 
     def headers(self, start: int) -> Iterator[tuple[int, BatchHeader]]:
@@ -308,19 +296,29 @@ class Segment:
             return self._tail_positions[number] if number < len(self._tail_positions) else self.size_bytes
         if (known := self._ends.get(offset)) is not None:
             return known
-        if start := self.offset_index.lookup(offset):
+        if 0 < (start := self.offset_index.lookup(offset)) < self.size_bytes:
             # A damaged entry leads into a batch, or past the offset: the batches between would be skipped in silence.
             with suppress(KafkaError):
                 position, base_offset = self._first_ending_at(offset, start)
                 if position > start or base_offset <= offset:
                     return position
+        damaged_from, position = self._damage
+        if offset >= damaged_from:
+            raise self._corrupt(position)
         return self._first_ending_at(offset, 0)[0]
 
     def _first_ending_at(self, offset: int, start: int) -> tuple[int, int]:
-        for position, _, chunk, at in self._walk(start):
-            base_offset, last_delta, _, _ = _PLACE.unpack_from(chunk, at)
-            if base_offset + last_delta >= offset:
-                return position, base_offset
+        position, size, end_offset = start, 0, self.base_offset
+        try:
+            for position, size, chunk, at in self._walk(start):  # noqa: B007 - used where it fails
+                base_offset, last_delta, _, _ = _PLACE.unpack_from(chunk, at)
+                if base_offset + last_delta >= offset:
+                    return position, base_offset
+                end_offset = base_offset + last_delta + 1
+        except KafkaError:
+            if start == 0:
+                self._damage = end_offset, position + size  # or each retry of a reader would walk up to there
+            raise
         return self.size_bytes, offset
 
     def read(self, offset: int, max_bytes: int, end: int, min_one: bool) -> FileSlice | None:
@@ -341,19 +339,30 @@ class Segment:
     def _whole_batches_end(self, start: int, limit: int, min_one: bool) -> int:
         end = start
         if limit - start > _WALK_BYTES:
-            indexed = self.offset_index.position_before(limit)
-            if indexed > start:
-                end = indexed
-                if 2 * (indexed - start) >= limit - start:
-                    return end
-        for position, size, chunk, at in self._walk(end):
-            if position + size > limit and (end > start or not min_one):
-                self._remember_end(_OFFSET.unpack_from(chunk, at)[0], position)
-                break
-            end = position + size
-            if end >= limit:
-                break
+            end = max(self.indexed_before(limit), start)
+            if 2 * (end - start) >= limit - start:
+                return end
+        try:
+            for position, size, chunk, at in self._walk(end):
+                if position + size > limit and (end > start or not min_one):
+                    self._remember_end(_OFFSET.unpack_from(chunk, at)[0], position)
+                    break
+                end = position + size
+                if end >= limit:
+                    break
+        except KafkaError:
+            if end == start:
+                raise  # else the next read finds the damage, and this one serves the batches before it
         return end
+
+    def indexed_before(self, position: int) -> int:
+        """Return where the last indexed batch not behind `position` begins, 0 if its entry is damaged or missing."""
+        last_offset, at = self.offset_index.entry_before(position)
+        place = self.file.pread(_PLACE.size, at) if at > 0 else b""
+        if len(place) < _PLACE.size:
+            return 0
+        base_offset, last_delta, _, _ = _PLACE.unpack(place)
+        return at if base_offset + last_delta == last_offset else 0
 
     def _remember_end(self, offset: int, position: int) -> None:
         ends = self._ends
@@ -405,16 +414,7 @@ class Segment:
 
     def find_timestamp(self, timestamp: int, from_offset: int) -> Search[TimestampOffset | None]:
         """Find the first record at or after `from_offset` with at least this timestamp."""
-        file = self.file
-        after = max(self.time_index.lookup(timestamp), from_offset)
-        for number, place in enumerate(self.places(self.offset_index.lookup(after)), 1):
-            if number % _PLACES_A_STEP == 0:
-                yield None
-            if place.max_timestamp >= timestamp and place.last_offset >= from_offset:
-                found = yield from find_record(file, place.position, timestamp, from_offset)
-                if found is not None:
-                    return found
-        return None
+        return (yield from find_in_segment(self, timestamp, from_offset))
 
     def find_max_timestamp(self) -> Search[TimestampOffset | None]:
         """Find the first record with the largest timestamp."""

@@ -9,12 +9,13 @@ from collections.abc import Iterator, Sequence
 from operator import attrgetter
 
 from protocol.checksum import crc32c
-from storage.disk import Disk, File
+from storage.disk import Disk, File, out_of_space
 from storage.file_slice import FileSlice
 from storage.log_config import LogConfig
 from storage.record_search import TimestampOffset
 from storage.search import Search
 from storage.segment import MAX_RELATIVE_OFFSET, Segment
+from storage.segment_truncation import prepare_truncation
 from storage.transaction_index import AbortedTxn
 
 _MAX_OFFSET = 2**63 - 1
@@ -140,7 +141,8 @@ class Segments:
         """Tell whether the active segment is too full or too old to take `size` bytes up to `last_offset`."""
         active = self.active
         filled = active.size_bytes
-        if last_offset - active.base_offset > MAX_RELATIVE_OFFSET:
+        # Negative: the active segment begins beyond a large gap, and the append that it was made for failed.
+        if not 0 <= last_offset - active.base_offset <= MAX_RELATIVE_OFFSET:
             return True
         if filled + size <= self._calm_bytes and timestamp <= self._calm_ms and config is self._calm_config:
             return False
@@ -161,10 +163,17 @@ class Segments:
         bound = min(config.segment_jitter_ms, config.segment_ms)
         return crc32c(self._directory.encode()) % bound if bound > 0 else 0
 
-    def roll(self, base_offset: int, now_ms: int) -> None:
-        """Complete the active segment and begin a new one at `base_offset`; an empty one is replaced."""
+    def roll(self, base_offset: int, now_ms: int, *, full: bool = False) -> None:
+        """Complete the active segment and begin a new one at `base_offset`; an empty one is replaced.
+
+        On a `full` disk, where the caller deletes the active segment next, its indexes may stay incomplete.
+        """
         active = self.active
-        active.seal()
+        try:
+            active.seal()
+        except OSError as error:
+            if not (full and out_of_space(error)):
+                raise
         created = Segment.create(self._disk, self._directory, base_offset, now_ms)
         if active.size_bytes == 0:
             self._segments.pop()
@@ -172,12 +181,12 @@ class Segments:
                 active.remove()
         self._set([*self._segments, created])
 
-    def prepare_truncation(self, offset: int) -> None:
-        """Read what `truncate_to` needs, while nothing is changed: TransactionIndexError if that cannot be read."""
-        self._holding(offset).transaction_index.load()
+    def prepare_truncation(self, offset: int, index_interval_bytes: int) -> None:
+        """Read what `truncate_to` needs, while nothing is changed: KafkaError if that cannot be read."""
+        prepare_truncation(self._holding(offset), offset, index_interval_bytes)
 
     def truncate_to(self, offset: int) -> int:
-        """Drop every batch that ends at or after `offset`, and return where the next one goes.
+        """Drop every batch that ends at or after `offset`, and return the end of the last one left.
 
         `offset` does not lie before the first segment's start.
         """

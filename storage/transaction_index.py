@@ -24,6 +24,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from protocol.errors import ErrorCode, KafkaError
+from protocol.plural import count_of
 from storage.disk import Buffer, Disk
 
 TRANSACTION_INDEX_SUFFIX = ".txnindex"
@@ -65,7 +66,7 @@ def encode_entries(entries: list[AbortedTxn]) -> bytes:
 def decode_entries(data: Buffer, base_offset: int) -> list[AbortedTxn]:
     """Return the entries of the segment at `base_offset`; TransactionIndexError, if they cannot be that."""
     if len(data) % _ENTRY.size:
-        raise TransactionIndexError(f"{len(data)} bytes are not a whole number of entries of {_ENTRY.size}")
+        raise TransactionIndexError(f"{count_of(len(data), 'byte')}: no whole number of entries of {_ENTRY.size}")
     entries: list[AbortedTxn] = []
     following = base_offset
     for number, (version, *fields) in enumerate(_ENTRY.iter_unpack(data)):

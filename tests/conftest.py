@@ -1,5 +1,6 @@
 """What every test may use."""
 
+import gc
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,12 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
     with BrokerProcess(tmp_path / "broker") as running:
         yield running
     running.check_log()
+
+
+def pytest_collection_finish() -> None:
+    """Take what has been imported out of every garbage collection: 220,000 objects of unit, 0.12 s each time."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -6,6 +6,7 @@ import os
 from storage.disk import Buffer, OsDisk, OsFile
 
 _NEEDS_SPACE = ("create", "replace", "pwrite")
+_NEEDS_BLOCKS = ("replace", "pwrite")
 
 
 class FaultyDisk(OsDisk):
@@ -17,6 +18,10 @@ class FaultyDisk(OsDisk):
         self._armed: dict[str, tuple[int, int]] = {}
         self.full = False
         """While set, nothing more can be written: all that makes files or makes them longer fails."""
+        self.blocks_full = False
+        """While set, no file can become longer, but empty files can be made: how most file systems are full."""
+        self.forbidden = ""
+        """The path of a file that may not be opened."""
         self.cold = False
         """While set, nothing can be read without waiting for the device."""
 
@@ -34,8 +39,10 @@ class FaultyDisk(OsDisk):
 
     def check(self, kind: str, path: str) -> None:
         self.calls.append((kind, path))
-        if self.full and kind in _NEEDS_SPACE:
+        if (self.full and kind in _NEEDS_SPACE) or (self.blocks_full and kind in _NEEDS_BLOCKS):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+        if path == self.forbidden:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
         if kind in self._armed:
             left, code = self._armed[kind]
             if left == 0:
@@ -57,7 +64,7 @@ class FaultyDisk(OsDisk):
         super().replace_file(path, data, sync)
 
     def free_bytes(self, path: str) -> int:
-        return 0 if self.full else super().free_bytes(path)
+        return 0 if self.full or self.blocks_full else super().free_bytes(path)
 
     def rename(self, source: str, target: str) -> None:
         self.check("rename", source)

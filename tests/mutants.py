@@ -1,7 +1,9 @@
 """Mutants of the product: one subtle change each, and the test that finds it.
 
-`python -m tests.mutants [NAME ...]` applies each to a copy of the tree, runs the tests that it names, and prints which
-fail first and how long that took; the status is how many mutants survive. `docs/SIMULATION.md` has the table.
+`python -m tests.mutants [NAME ...]` runs the tests that the mutants name on an unchanged copy of the tree, where they
+must pass, then applies each mutant to the copy and prints which test fails first and how long that took. A mutant is
+found if that is the test in its `found_by`; a test or module that ends in an error finds nothing. The status is 1 if a
+mutant was not found. `docs/SIMULATION.md` has the table.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
-_FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
+_FAILED = re.compile(r"^FAILED (\S+)", re.MULTILINE)
+_ERROR = re.compile(r"^ERROR (.+)", re.MULTILINE)
 
 
 class Mutant(NamedTuple):
@@ -174,34 +177,134 @@ MUTANTS = (
         "test_a_replicas_session_leaves_a_young_one_of_another_replica_its_place",
         31,
     ),
+    Mutant(
+        "a proposed ISR counts for min.insync.replicas",
+        "broker/replication/partition.py",
+        "log, in_sync = self.log, len(self.isr)",
+        "log, in_sync = self.log, len(self.maximal_isr)",
+        f"{_REPLICATION}/test_partition.py",
+        "test_rule_3_a_proposed_isr_does_not_count_for_min_insync_replicas",
+        6,
+    ),
+    Mutant(
+        "a write is acknowledged whatever the size of the ISR when it is committed",
+        "broker/replication/partition.py",
+        "enough = len(self.isr) >= self.min_isr",
+        "enough = True",
+        f"{_REPLICATION}/test_partition.py",
+        "test_a_committed_write_is_reported_where_too_few_replicas_remain_in_sync",
+        11,
+    ),
+    Mutant(
+        "recovery does not sync what it truncates",
+        "storage/recovery.py",
+        "                segment.file.sync()\n",
+        "",
+        f"{_STORAGE}/test_recovery.py",
+        "test_what_is_cut_off_is_synced_before_recovery_ends",
+        4,
+    ),
+    Mutant(
+        "min.compaction.lag.ms counts from a segment's first record",
+        "storage/compaction/filth.py",
+        "segment.max_timestamp[0] > now_ms - lag_ms",
+        "segment.first_timestamp > now_ms - lag_ms",
+        f"{_STORAGE}/compaction/test_filth.py",
+        "test_rule_19_one_young_record_keeps_a_segment_that_begins_with_an_old_one",
+        5,
+    ),
+    Mutant(
+        "a voter with a new directory keeps the log end of the old one",
+        "controller/raft_leader.py",
+        "if progress is None or progress.directory_id != directory_id:",
+        "if progress is None:",
+        f"{_CONTROLLER}/test_raft_leader.py",
+        "test_a_voter_with_another_directory_does_not_count_for_what_the_old_one_stored",
+        5,
+    ),
+    Mutant(
+        "one voter that fetches keeps the leader of any quorum",
+        "controller/raft_leader.py",
+        "heard[needed - 1]",
+        "heard[0]",
+        f"{_CONTROLLER}/test_raft_leader.py",
+        "test_a_leader_needs_the_fetches_of_a_majority_to_remain_one",
+        5,
+    ),
+    Mutant(
+        "a closed group host reports commits",
+        "broker/groups/host.py",
+        "if not self.open or outcomes.cancelled():",
+        "if outcomes.cancelled():",
+        f"{_GROUPS}/test_host.py",
+        "test_a_closed_host_does_not_vouch_for_what_is_committed_afterwards",
+        10,
+    ),
+    Mutant(
+        "a damaged batch length hides the whole batches before it",
+        "storage/segment.py",
+        "            if end == start:\n                raise  # else",
+        "            if True:\n                raise  # else",
+        f"{_STORAGE}/test_segment.py",
+        "test_whole_batches_before_a_damaged_length_are_read",
+        6,
+    ),
 )
 
 
 def main(names: list[str]) -> int:
-    """Try the mutants whose names contain one of `names`, or all; return how many survive."""
-    survivors = 0
-    for mutant in MUTANTS:
-        if not names or any(name in mutant.name for name in names):
+    """Try the mutants whose names contain one of `names`, or all; return 1 if one of them was not found."""
+    chosen = [mutant for mutant in MUTANTS if not names or any(name in mutant.name for name in names)]
+    missed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder)
+        _copy_tree(copy)
+        tests = sorted({path for mutant in chosen for path in mutant.tests.split()})
+        status, output = _run(copy, tests)
+        if status:
+            print(f"the tests do not pass without a mutant:\n{output}", flush=True)
+            return 1
+        for mutant in chosen:
             started = time.monotonic()
-            failed = first_failures(mutant)
-            survivors += not failed
-            print(f"{mutant.name}: {', '.join(failed) or 'SURVIVES'} ({time.monotonic() - started:.0f} s)", flush=True)
-    return survivors
+            original = (copy / mutant.path).read_bytes()
+            mutant.apply(copy)
+            _, output = _run(copy, mutant.tests.split())
+            (copy / mutant.path).write_bytes(original)
+            problem = why_not_found(mutant, output)
+            missed += problem is not None
+            seconds = time.monotonic() - started
+            print(f"{mutant.name}: {problem or f'found by {mutant.found_by}'} ({seconds:.0f} s)", flush=True)
+    return 1 if missed else 0
 
 
-def first_failures(mutant: Mutant) -> list[str]:
-    """Return the first tests that fail with a mutant, in a copy of the tree."""
+def why_not_found(mutant: Mutant, output: str) -> str | None:
+    """Return why the tests that printed `output` did not find a mutant, None if the expected test did."""
+    errors = _ERROR.findall(output)
+    if errors:
+        return f"ERROR, not a failure: {', '.join(errors)}"
+    failed = _FAILED.findall(output)
+    if not failed:
+        return "SURVIVES"
+    if mutant.found_by in {name.partition("[")[0].rpartition("::")[2] for name in failed}:
+        return None
+    return f"NOT FOUND by {mutant.found_by}, but by {', '.join(failed)}"
+
+
+def _copy_tree(copy: Path) -> None:
     listed = ("git", "ls-files", "--cached", "--others", "--exclude-standard")
     files = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
-    with tempfile.TemporaryDirectory() as copy:
-        for name in filter(None, files):
-            if (ROOT / name).is_file():
-                (Path(copy) / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(ROOT / name, Path(copy) / name)
-        mutant.apply(Path(copy))
-        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *mutant.tests.split()]
-        done = subprocess.run(command, cwd=copy, capture_output=True, text=True, check=False)
-    return _FAILED.findall(done.stdout)
+    for name in filter(None, files):
+        if (ROOT / name).is_file():
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, copy / name)
+
+
+def _run(copy: Path, tests: list[str]) -> tuple[int, str]:
+    """Run tests in the copy up to the first failure; return pytest's status and output."""
+    # Byte code of a mutant could have the size and second of the next one's source.
+    command = [sys.executable, "-B", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
+    done = subprocess.run(command, cwd=copy, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout
 
 
 if __name__ == "__main__":

@@ -3,6 +3,8 @@
 A bug counts as found only when the invariant that it names is broken (`Finding.invariant`). Any other failure does not
 count: a patch that no longer fits the product raises TypeError, and shows nothing. Every patched function counts its
 calls, and a patch without a call is `NeverCalledError`: the product no longer runs what was patched.
+
+The recorded seed alone replays a bug (`replay`), and the same run without the bug has to find nothing.
 """
 
 from __future__ import annotations
@@ -12,9 +14,10 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from enum import Enum
 from functools import wraps
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-import pytest
+if TYPE_CHECKING:
+    import pytest
 
 
 class Finding(AssertionError):  # noqa: N818 - what a checker looks for
@@ -32,13 +35,18 @@ class NeverCalledError(Exception):
 class Planter:
     """Patches the product for the length of a run, and counts the calls of each patch."""
 
-    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+    def __init__(self, patch: pytest.MonkeyPatch, *, plants: bool = True) -> None:
         self._patch = patch
+        self._plants = plants
         self.calls: dict[str, int] = {}
         """Number of calls by the name of what was patched."""
+        self.tuned: list[str] = []
+        """The constants of the workload that were replaced, and their values."""
 
     def setattr(self, target: Any, name: str, value: Any) -> None:
         """Replace a function, method or property of `target`; AttributeError if there is none."""
+        if not self._plants:
+            return
         patched = f"{target.__name__}.{name}"
         self.calls[patched] = 0
         if isinstance(value, property):
@@ -50,6 +58,7 @@ class Planter:
 
     def tune(self, target: Any, name: str, value: Any) -> None:
         """Replace a constant of a test's workload, so that a rare bug shows in fewer states."""
+        self.tuned.append(f"{target.__name__}.{name}={value}")
         self._patch.setattr(target, name, value)
 
     def _counted(self, patched: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -114,8 +123,21 @@ class Outcome(NamedTuple):
 @contextmanager
 def planted(plant: Plant) -> Iterator[Planter]:
     """Patch the product as `plant` does, until the end of the context."""
+    import pytest  # half of what the simulator imports at a start, and needed here only
+
     with pytest.MonkeyPatch.context() as patch:
         planter = Planter(patch)
+        plant(planter)
+        yield planter
+
+
+@contextmanager
+def unplanted(plant: Plant) -> Iterator[Planter]:
+    """Tune the workload as `plant` does, and leave the product as it is: a control run."""
+    import pytest
+
+    with pytest.MonkeyPatch.context() as patch:
+        planter = Planter(patch, plants=False)
         plant(planter)
         yield planter
 
@@ -141,14 +163,16 @@ def outcomes(bug: Bug, outcome_of: OutcomeOf, seeds: Iterable[int]) -> Iterator[
             yield Outcome(seed, breaks(error, bug.invariant), "nothing" if error is None else name_of(error))
 
 
-def replay(bug: Bug, outcome_of: OutcomeOf) -> str:
-    """Return why neither the recorded seed of a bug nor one nearby finds it; nothing if one does."""
-    came_to = Counter[str]()
-    for outcome in outcomes(bug, outcome_of, [bug.seed, *(seed for seed in bug.nearby if seed != bug.seed)]):
-        if outcome.found:
-            return ""
-        came_to[outcome.what] += 1
-    return f"{bug.name}: {bug.invariant.name} is not broken, but {dict(came_to)}"
+def replay(bug: Bug, outcome_of: OutcomeOf, control_of: OutcomeOf) -> str:
+    """Return why the recorded seed of a bug does not show it; nothing if it finds the bug, and nothing without it."""
+    [recorded] = outcomes(bug, outcome_of, [bug.seed])
+    if recorded.found:
+        error = control_of(bug, bug.seed)
+        return "" if error is None else f"{bug.name}: {bug.seed} finds {name_of(error)} without the bug, too: {error}"
+    others = outcomes(bug, outcome_of, (seed for seed in bug.nearby if seed != bug.seed))
+    finder = next((other.seed for other in others if other.found), None)
+    advice = f"none of {bug.nearby} does" if finder is None else f"{finder} does: record it"
+    return f"{bug.name}: {bug.seed} does not break {bug.invariant.name}, but comes to {recorded.what}; {advice}"
 
 
 def survey(bug: Bug, outcome_of: OutcomeOf, seeds: Iterable[int], most: int) -> str:

@@ -1,21 +1,25 @@
 """Every test suite, with what each took: `make test`, and with `--full` `make prove`.
 
 A suite is a folder of tests. It is divided into parts of some minutes at most, each run by pytest in a process of its
-own. The parts are a queue, the longest first, from which as many processes are fed as there are cores; the output of
-each part comes when it has ended. No set-up of a client in another language is made twice (`tests.setups.prepared`).
-Suites named on the command line run alone. With `--full` the proofs run at their full figures: more kills, examples and
-states. The end lists each tool that is missing, with the number of tests that were skipped for it.
+own. The parts are a queue, the longest first, that feeds one process more than there are cores: many parts wait half of
+their time. The output of each part comes when it has ended. No set-up of a client in another language is made twice
+(`tests.setups.prepared`). Suites named on the command line run alone. With `--full` the proofs run at their full
+figures: more kills, examples and states. The end lists each tool that is missing, with the number of tests that were
+skipped for it. Ctrl-C, SIGTERM or SIGHUP ends all processes, and the status is 130.
 """
 
 import argparse
 import os
 import re
+import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -24,19 +28,19 @@ from tests.proofs import TOLD
 
 # About what each takes on two cores at everyday figures, in seconds; only their order and proportions matter.
 SECONDS = {
-    "unit": 300,
-    "clients": 240,
-    "oracles": 200,
-    "clients/conformance": 180,
-    "simulation": 150,
-    "crash": 140,
-    "repo": 120,
+    "simulation": 430,
+    "unit": 330,
+    "clients": 220,
+    "spark": 160,
+    "clients/conformance": 150,
+    "oracles": 130,
     "chaos": 120,
-    "properties": 120,
-    "fuzz": 60,
-    "spark": 60,
-    "corruption": 60,
-    "scripts": 15,
+    "repo": 90,
+    "crash": 60,
+    "properties": 50,
+    "fuzz": 30,
+    "corruption": 20,
+    "scripts": 10,
 }
 SUITES = tuple(SECONDS)
 # A part is as many test files of its suite as take about this long.
@@ -57,7 +61,12 @@ FULL_FIGURES = {
 }
 # What `make test` hands down would change what a test's own `make` does and prints.
 OF_THE_OUTER_MAKE = {"ARGS", "MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS"}
+# Without cached bytecode each of some hundred processes compiles the server anew: a start takes twice the CPU time.
+NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
 OUTCOMES = re.compile(r"(\d+) (passed|failed|skipped|error)")
+INTERRUPTED = 128 + signal.SIGINT
+# pytest ends its fixtures, and with them brokers, when it is interrupted.
+GRACE_S = 10
 MISSING = re.compile(r"SKIPPED \[(\d+)\] .*not installed: (.+)")
 
 
@@ -80,6 +89,58 @@ class Result(NamedTuple):
     missing: Counter[str]
 
 
+class Running:
+    """The processes that run parts, each the leader of a process group with all that its tests have started."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._processes: set[subprocess.Popen[str]] = set()
+        self.ended = False
+
+    def start(self, command: list[str], environment: dict[str, str]) -> subprocess.Popen[str] | None:
+        """Start a process whose output is a pipe; None after `end`."""
+        with self._lock:
+            if self.ended:
+                return None
+            process = subprocess.Popen(
+                command,
+                env=environment,
+                stdin=subprocess.DEVNULL,  # a group in the background cannot read the terminal
+                stdout=subprocess.PIPE,
+                text=True,
+                process_group=0,
+            )
+            self._processes.add(process)
+            return process
+
+    def remove(self, process: subprocess.Popen[str]) -> None:
+        """Forget a process that has ended: its id may become another's."""
+        with self._lock:
+            self._processes.discard(process)
+
+    def end(self) -> None:
+        """Interrupt all processes, and kill what is left of their groups after `GRACE_S`, or at another Ctrl-C."""
+        with self._lock:
+            self.ended = True
+            processes = list(self._processes)
+        try:
+            for process in processes:
+                _signal(process, signal.SIGINT)
+            deadline = time.monotonic() + GRACE_S
+            for process in processes:
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(max(0, deadline - time.monotonic()))
+        except KeyboardInterrupt:
+            pass
+        for process in processes:
+            _signal(process, signal.SIGKILL)
+
+
+def _signal(process: subprocess.Popen[str], number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, number)
+
+
 def main() -> int:
     """Run the suites and print a table; the status is 1 if any test failed or any suite was empty."""
     parser = argparse.ArgumentParser(prog="python -m tests.suites", description=main.__doc__)
@@ -89,15 +150,29 @@ def main() -> int:
     unknown = set(options.suite) - set(SUITES)
     if unknown:
         parser.error(f"no suite {', '.join(sorted(unknown))}; there are {', '.join(SUITES)}")
-    environment = {name: value for name, value in os.environ.items() if name not in OF_THE_OUTER_MAKE}
+    environment = handed_down(os.environ)
     if options.full:
         environment |= FULL_FIGURES
     began = time.monotonic()
     queue = longest_first([part for suite in options.suite or SUITES for part in parts(suite)])
-    with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as processes:
-        results = merged(processes.map(partial(run, environment=environment), queue))
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)
+    running = Running()
+    with ThreadPoolExecutor(max_workers=(os.cpu_count() or 1) + 1) as processes:
+        try:
+            results = merged(processes.map(partial(run, environment=environment, running=running), queue))
+        except KeyboardInterrupt:
+            running.end()
+            print("Interrupted: all tests were ended", file=sys.stderr)
+            return INTERRUPTED
     report(results, began)
     return 1 if any(result.failed for result in results) else 0
+
+
+def handed_down(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of the parts."""
+    return {name: value for name, value in environment.items() if name not in OF_THE_OUTER_MAKE | {NO_BYTECODE}}
 
 
 def parts(suite: str, root: Path = Path("tests")) -> list[Part]:
@@ -135,16 +210,19 @@ def merged(results: Iterable[Result]) -> list[Result]:
     return [of_suites[suite] for suite in SUITES if suite in of_suites]
 
 
-def run(part: Part, environment: dict[str, str]) -> Result:
-    """Run one part, and pass its output on with the counts in it read."""
+def run(part: Part, environment: dict[str, str], running: Running) -> Result:
+    """Run one part, and pass its output on with the counts in it read, unless all were ended."""
     suite = part.suite
-    print(f"... {suite}: {len(part.files)} files", flush=True)
     command = [sys.executable, "-m", "pytest", *part.files, "-q", "-ra", "--durations=3", "--durations-min=1"]
     started = time.monotonic()
     counts: dict[str, int] = {}
     tried: list[str] = []
     missing: Counter[str] = Counter()
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as pytest:
+    pytest = running.start(command, environment)
+    if pytest is None:
+        return Result(suite, 0, {}, True, [], missing)
+    print(f"... {suite}: {len(part.files)} files", flush=True)
+    with pytest:
         assert pytest.stdout is not None
         lines = []
         for line in pytest.stdout:
@@ -155,9 +233,11 @@ def run(part: Part, environment: dict[str, str]) -> Result:
             if told := TOLD.match(line):
                 tried.append(told[1])
             missing += tools_in(line)
+    running.remove(pytest)
     failed = pytest.returncode != 0
-    sys.stdout.write("".join((f"\n=== {suite}\n", *lines)))
-    sys.stdout.flush()
+    if not running.ended:
+        sys.stdout.write("".join((f"\n=== {suite}\n", *lines)))
+        sys.stdout.flush()
     return Result(suite, time.monotonic() - started, counts, failed, tried, missing)
 
 

@@ -82,11 +82,10 @@ class ActiveController:
         self, broker_id: int, broker_epoch: int, metadata_offset: int, connection: Connection | None
     ) -> None:
         """Note a heartbeat, and the connection that it came through, if there is one that can break."""
-        key = None
-        if connection is not None:
-            key = connection.connection_id
-            connection.on_close(self, partial(self._connection_lost, key))
+        key = None if connection is None else connection.connection_id
         self.liveness.heard_from(broker_id, broker_epoch, metadata_offset, key, self._now_ms())
+        if connection is not None:
+            connection.on_close(self, partial(self._connection_lost, connection.connection_id))
         self._tell_waiting()
 
     async def until_known(self, offset: int, timeout_s: float) -> None:

@@ -78,12 +78,17 @@ class Leadership(Protocol):
         ...
 
     @property
+    def epoch(self) -> int:
+        """Return the epoch of the quorum."""
+        ...
+
+    @property
     def is_stranger(self) -> bool:
         """Say whether most voters are of another cluster."""
         ...
 
     def leader_change(self) -> asyncio.Future[None]:
-        """Return a future that is done when the leader is another, or none."""
+        """Return a future that is done when the leader or its epoch changes."""
         ...
 
 
@@ -215,7 +220,7 @@ class ControllerChannel:
         whole = False
         try:
             asked = asyncio.ensure_future(there(peer))
-            await self._while_it_leads(leader, asked)
+            await self._while_it_leads(leader, self._quorum.epoch, asked)
             if asked.done():
                 whole = peer in self._peers
                 return asked.result()
@@ -228,11 +233,18 @@ class ControllerChannel:
                 self._peers.pop(peer, None)
                 peer.close()
 
-    async def _while_it_leads(self, leader: int, asked: asyncio.Future[Any]) -> None:
-        """Wait for an answer of `leader`, but not when another leads: this one may hang, or be cut off."""
+    async def _while_it_leads(self, leader: int, epoch: int, asked: asyncio.Future[Any]) -> None:
+        """Wait for the answer of `leader` until the quorum has a leader in another epoch.
+
+        The old leader may hang or be unreachable. One that leads again in a later epoch does not answer either if its
+        power was cut: the connection stays half-open, because this side has sent all it had to send.
+        """
+        quorum = self._quorum
         try:
-            while not asked.done() and self._quorum.leader_id in (leader, NOBODY):
-                waiting: set[asyncio.Future[Any]] = {asked, self._quorum.leader_change()}
+            while not asked.done() and (
+                quorum.leader_id == NOBODY or (quorum.leader_id, quorum.epoch) == (leader, epoch)
+            ):
+                waiting: set[asyncio.Future[Any]] = {asked, quorum.leader_change()}
                 await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             asked.cancel()

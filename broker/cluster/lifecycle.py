@@ -31,6 +31,7 @@ _FINAL = frozenset({ErrorCode.INCONSISTENT_CLUSTER_ID, ErrorCode.INVALID_REGISTR
 _RETRY_S = 0.1
 _GIVE_UP_S = 1.5
 _PATIENCE_S = 5.0
+_REMINDER_S = 10.0
 _SHUTTING_DOWN_S = 0.05
 
 _log = logging.getLogger("broker.lifecycle")
@@ -93,11 +94,21 @@ class Lifecycle:
             if code is ErrorCode.NONE:
                 return self.broker_epoch
             now = self._loop.time()
-            if code in _FINAL or now + _RETRY_S >= ends:
+            if code in _FINAL:
                 raise RegistrationError(_why(code, request))
+            if now + _RETRY_S >= ends:
+                raise RegistrationError(
+                    f"not registered with the controllers within {timeout_s:g} s "
+                    f"(initial.broker.registration.timeout.ms): {_why(code, request)}"
+                )
             if now >= complains:
-                complains = ends
-                _log.warning("Not registered yet, and trying for another %.0f s: %s", ends - now, _why(code, request))
+                complains = now + _REMINDER_S
+                _log.warning(
+                    "Not registered with the controllers yet; this node ends in %.0f s "
+                    "(initial.broker.registration.timeout.ms) unless that changes: %s",
+                    ends - now,
+                    _why(code, request),
+                )
             await asyncio.sleep(_RETRY_S)
 
     async def _try_to_register(self, request: BrokerRegistrationRequest, timeout_s: float) -> ErrorCode:

@@ -47,11 +47,14 @@ class Neighbours:
     def voter(self, node_id: int, on_lost: Callable[[], None], on_refused: Callable[[], None]) -> Peer:
         """Return a connection for what the quorum's nodes say to each other."""
         timeout_ms = self._settings["controller.quorum.request.timeout.ms"]
-        return self._peer(node_id, self._voters[node_id], timeout_ms, on_lost=on_lost, on_refused=on_refused)
+        return self._peer(
+            "controller", node_id, self._voters[node_id], timeout_ms, on_lost=on_lost, on_refused=on_refused
+        )
 
     def controller(self, node_id: int, on_change: Callable[[], None]) -> Peer:
         """Return a connection for requests to the active controller; `on_change` tells when it comes and goes."""
         return self._peer(
+            "controller",
             node_id,
             self._voters[node_id],
             self._settings["controller.socket.timeout.ms"],
@@ -64,6 +67,7 @@ class Neighbours:
         address = self._addresses.get(broker_id, _NOWHERE)
         timeout_ms = self._settings["replica.socket.timeout.ms"]
         peer = self._peer(
+            "broker",
             broker_id,
             address,
             timeout_ms,
@@ -122,6 +126,7 @@ class Neighbours:
 
     def _peer(
         self,
+        role: str,
         node_id: int,
         address: Address,
         timeout_ms: int,
@@ -145,6 +150,7 @@ class Neighbours:
             self._random,
             limits,
             node_id=node_id,
+            role=role,
             on_ready=on_ready,
             on_lost=on_lost,
             on_refused=on_refused,

@@ -24,11 +24,12 @@ _LISTENERS = "listeners"
 
 
 class RoleError(Exception):
-    """The settings contradict each other; `key` is the one to be mended."""
+    """The settings contradict each other; `key` is the one to correct, `cause` the one that it contradicts."""
 
-    def __init__(self, key: str, problem: str) -> None:
+    def __init__(self, key: str, problem: str, cause: str = _ROLES) -> None:
         super().__init__(problem)
         self.key = key
+        self.cause = cause
 
 
 class QuorumVoter(NamedTuple):
@@ -71,13 +72,20 @@ def check_roles(setting: Callable[[str], Any], node_id: int, voters: Collection[
     named = ",".join(map(str, voters))
     if CONTROLLER in roles:
         if BROKER not in roles and not voters:
-            raise RoleError(_VOTERS, f"{_VOTERS} is empty: a controller needs to know the voters, itself among them")
+            raise RoleError(
+                _VOTERS,
+                f"{_VOTERS} is empty, which {_ROLES}=controller does not allow: name all voters, as ID@HOST:PORT,"
+                " this node among them",
+            )
         if voters and node_id not in ids:
             raise RoleError(
                 _VOTERS, f"{_VOTERS}={named} has to name this node, as {node_id}@HOST:PORT, as it is a controller"
             )
     elif not voters:
-        raise RoleError(_VOTERS, f"{_VOTERS} is empty: a broker needs to know the controllers, as ID@HOST:PORT")
+        raise RoleError(
+            _VOTERS,
+            f"{_VOTERS} is empty, which {_ROLES}=broker does not allow: name the controllers, as ID@HOST:PORT",
+        )
     elif node_id in ids:
         raise RoleError(
             _ROLES,
@@ -109,8 +117,12 @@ def check_role_listeners(
             " take it out",
         )
     if BROKER in roles and not others:
-        raise RoleError(_LISTENERS, "listeners has to name a listener that is not in controller.listener.names")
+        raise RoleError(
+            _LISTENERS,
+            "listeners has to name a listener that is not in controller.listener.names",
+            "controller.listener.names",
+        )
     voter = next((voter for voter in voters if voter.node_id == node_id), None)
     if voter is not None and len(voters) > 1 and not own:
         endpoint = f"{next(iter(controllers), 'CONTROLLER')}://{join_host_port(voter.host, voter.port)}"
-        raise RoleError(_LISTENERS, f"listeners has to name {endpoint} too, where the other voters connect to")
+        raise RoleError(_LISTENERS, f"listeners has to name {endpoint} too, where the other voters connect to", _VOTERS)

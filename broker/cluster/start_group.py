@@ -8,6 +8,7 @@ so a broker that is still registered as active from before a kill is not taken f
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
     from controller.image import MetadataImage
 
 TAG_BYTES = 8
+
+WAIT_S = 30.0
+"""How long a broker waits for the others: one that hangs must not keep the rest from serving."""
+
+_log = logging.getLogger("broker")
 
 
 class StartGroup(NamedTuple):
@@ -34,8 +40,12 @@ class StartGroup(NamedTuple):
 
     def is_known_to(self, image: MetadataImage) -> bool:
         """Return whether all brokers of the group are unfenced in `image`."""
-        known = (node for node in image.brokers.values() if node.incarnation_id.startswith(self.tag))
-        return sum(not node.fenced for node in known) >= self.brokers
+        return len(self.known_in(image)) >= self.brokers
+
+    def known_in(self, image: MetadataImage) -> list[int]:
+        """Return the ids of the brokers of the group that are unfenced in `image`."""
+        brokers = image.brokers.values()
+        return sorted(one.broker_id for one in brokers if not one.fenced and one.incarnation_id.startswith(self.tag))
 
 
 def incarnation_id(drawn: bytes, group: StartGroup | None) -> bytes:
@@ -44,7 +54,7 @@ def incarnation_id(drawn: bytes, group: StartGroup | None) -> bytes:
 
 
 async def until_known(group: StartGroup, controller: RaftDriver, loop: asyncio.AbstractEventLoop) -> None:
-    """Wait until the metadata that this broker has applied has all brokers of `group` unfenced."""
+    """Wait until the metadata that this broker has applied has all brokers of `group` unfenced, or for `WAIT_S`."""
     known = loop.create_future()
 
     def look(_before: MetadataImage, image: MetadataImage, _records: object) -> None:
@@ -52,5 +62,23 @@ async def until_known(group: StartGroup, controller: RaftDriver, loop: asyncio.A
             known.set_result(None)
 
     controller.subscribe(look)
-    look(controller.image, controller.image, ())
-    await known
+    try:
+        look(controller.image, controller.image, ())
+        await asyncio.wait([known], timeout=WAIT_S)
+    finally:
+        controller.unsubscribe(look)
+    if not known.done():
+        active = group.known_in(controller.image)
+        registered = sorted(controller.image.brokers.keys() - set(active))
+        _log.warning(
+            "Serving without %d of the %d brokers that were started together, after %g s; active: %s; inactive: %s",
+            group.brokers - len(active),
+            group.brokers,
+            WAIT_S,
+            _listed(active),
+            _listed(registered),
+        )
+
+
+def _listed(ids: list[int]) -> str:
+    return ", ".join(map(str, ids)) or "none"

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from broker.groups.host import Outcome, ShardHost
 from broker.groups.journal import Journal
@@ -23,7 +23,8 @@ from broker.groups.partitioning import partition_for
 from broker.groups.timers import Timers
 from broker.groups.turn import GroupSettings, Join, Joined, Leaving, Left, Sync, Synced, Turn
 from broker.turns import in_turns
-from protocol.errors import DecodeError, ErrorCode, KafkaError
+from protocol.errors import DecodeError, ErrorCode, InvariantError, KafkaError
+from storage.disk import reason
 
 if TYPE_CHECKING:
     from random import Random
@@ -35,6 +36,8 @@ OFFSETS_TOPIC = "__consumer_offsets"
 
 # Sessions that end together, as after the loss of a rack, must not stop the loop.
 _EVENTS_A_TURN = 100
+
+_NOT_FORGOTTEN = "The offsets of deleted topics were not all forgotten"
 
 _log = logging.getLogger("broker.groups")
 
@@ -187,9 +190,19 @@ class GroupCoordinator:
 
     def topics_deleted(self, topics: list[tuple[str, bytes]]) -> None:
         """Forget the offsets of topics that no longer exist, each given by name and id; many not in this turn."""
-        forgetting = in_turns(self._forget_topics(topics), self._loop)
-        if forgetting is not None:
-            task = asyncio.ensure_future(forgetting, loop=self._loop)
+        self._forget(self._forget_topics(topics))
+
+    def _forget(self, forgetting: Search[None]) -> None:
+        """Begin to forget offsets; log an unexpected exception, which must not reach the caller."""
+        try:
+            rest = in_turns(forgetting, self._loop)
+        except InvariantError:
+            raise
+        except Exception:
+            _log.exception(_NOT_FORGOTTEN)
+            return
+        if rest is not None:
+            task = asyncio.ensure_future(rest, loop=self._loop)
             self._tasks.add(task)
             task.add_done_callback(self._forgotten)
 
@@ -200,7 +213,7 @@ class GroupCoordinator:
     def _forgotten(self, task: asyncio.Future[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error("The offsets of deleted topics were not all forgotten", exc_info=error)
+            _log.error(_NOT_FORGOTTEN, exc_info=error)
 
     def _host(self, index: int, leader_epoch: int) -> None:
         # The rules are not paid for by the start of a broker that has no groups.
@@ -221,11 +234,14 @@ class GroupCoordinator:
         except Exception as error:  # a shard that stays half loaded would turn its clients away for ever
             index = host.shard.partition
             is_bug = not isinstance(error, KafkaError | DecodeError | OSError)
-            failure = f"The groups of {OFFSETS_TOPIC}-{index} cannot be loaded: {error}"
+            why = reason(error) if isinstance(error, OSError) else error
+            failure = f"The groups of {OFFSETS_TOPIC}-{index} cannot be loaded: {why}"
             _log.error("%s", failure, exc_info=is_bug)
             if self._hosts.get(index) is host:
                 self.leadership_changed(index, None)
                 self.failures[index] = failure
+        else:
+            self._forget(host.forget_topics_deleted_meanwhile())
 
     # Time.
 
@@ -243,18 +259,30 @@ class GroupCoordinator:
     def _ring(self) -> None:
         self._timer = None
         now = self._loop.time()
-        for _ in range(_EVENTS_A_TURN):
-            event = self._timers.pop_due(now)
-            if event is None:
-                break
+        try:
+            for _ in range(_EVENTS_A_TURN):
+                event = self._timers.pop_due(now)
+                if event is None:
+                    break
+                self._fire(event)
+        finally:
+            # Without a timer for an overdue head, `schedule` would never set one again.
+            at = self._timers.next_at
+            if at is not None:
+                self._set_timer(at)
+
+    def _fire(self, event: tuple[Any, ...]) -> None:
+        """Handle an event of a group; log an unexpected exception, which must not stop the events of other groups."""
+        try:
             host = self._hosts.get(self.partition_of(event[1]))
             if host is not None and host.ready:
                 turn = self._turn()
                 host.shard.fire(turn, event)
                 host.perform(turn)
-        at = self._timers.next_at
-        if at is not None:
-            self._set_timer(at)
+        except InvariantError:
+            raise
+        except Exception:
+            _log.exception("The %s timer of group %s failed", event[0], event[1])
 
     async def expire(self) -> None:
         """Forget offsets that are past their retention, and empty groups that have none left."""

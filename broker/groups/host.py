@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from broker.groups.journal import Journal, Marker, Stored
 from broker.groups.turn import Answer, Record, Turn
-from broker.logs import count_of
-from broker.turns import in_turns
 from protocol.errors import DecodeError, ErrorCode, KafkaError
+from protocol.plural import count_of
 
 if TYPE_CHECKING:
     from broker.groups.shard import Shard
@@ -123,9 +122,6 @@ class ShardHost:
                 await asyncio.sleep(0)
         if self.open:
             self.serve()
-            forgetting = in_turns(self.forget_topics(self._deleted_topics), self._loop)
-            if forgetting is not None:
-                await forgetting
 
     def _replay(self, stored: Stored, now_ms: int) -> None:
         try:
@@ -179,7 +175,10 @@ class ShardHost:
             effects.extend(turn.effects)
 
     def _append(self, records: list[Record]) -> ErrorCode | None:
-        """Write `records` and say what became of them, if it is known."""
+        """Append `records` and return their outcome, None while it is not known; a closed host appends nothing."""
+        if not self.open:
+            # The partition may be led here again, by another host that has not seen these records.
+            return ErrorCode.NOT_COORDINATOR
         try:
             self._written_end = self.journal.append(records) + len(records)
             outcome = self.journal.outcome(self._written_end)
@@ -224,7 +223,7 @@ class ShardHost:
         self._written_end = base + len(records)
 
     def write_aside(self, records: list[Record]) -> None:
-        """Write what nobody waits for, and what is decided anew another time if it cannot be written.
+        """Write records that no request waits for, and that are decided again later if they cannot be written.
 
         However much it is, and not at a stroke: each piece is good by itself.
         """
@@ -232,7 +231,9 @@ class ShardHost:
             try:
                 outcome = self.write(piece, None)
             except KafkaError as error:
-                _log.warning("%d records of offsets partition %d: %s", len(piece), self.shard.partition, error)
+                _log.warning(
+                    "%s of offsets partition %d: %s", count_of(len(piece), "record"), self.shard.partition, error
+                )
                 return
             if outcome is not None:
                 outcome.add_done_callback(lambda future: future.cancelled() or future.exception())
@@ -268,6 +269,11 @@ class ShardHost:
             if found:
                 self.write_aside(found)
                 yield None
+
+    def forget_topics_deleted_meanwhile(self) -> Search[None]:
+        """Forget the offsets of topics that were deleted while the shard was loaded."""
+        topics, self._deleted_topics = self._deleted_topics, []
+        yield from self.forget_topics(topics)
 
     def after(self, result: T) -> Outcome[T]:
         """Give `result` once everything that was written so far is committed."""

@@ -82,7 +82,6 @@ class PartitionJournal:
     ) -> None:
         self._replicas = replicas
         self._partition = partition
-        self._epoch = partition.leader_epoch
         self._compression = compression
         self._timeout_ms = timeout_ms
         self._load_bytes = load_bytes
@@ -95,11 +94,8 @@ class PartitionJournal:
 
     def append(self, records: list[Record]) -> int:
         """Write `records` as one batch and return its first offset; KafkaError if nothing was written."""
-        partition = self._partition
-        if partition.leader_epoch < self._epoch:
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{partition} is in an older leader epoch")
         batch = build_batch(records, timestamp_ms=self._now_ms(), compression=self._compression)
-        return self._replicas.append(partition, memoryview(batch), ACKS_ALL).base_offset
+        return self._replicas.append(self._partition, memoryview(batch), ACKS_ALL).base_offset
 
     def outcome(self, end_offset: int) -> ErrorCode | None:
         """Say what became of the records below `end_offset`."""

@@ -16,6 +16,7 @@ from broker.groups.group import COMPLETING, EMPTY, PREPARING, STABLE, Group, Mem
 from broker.groups.records import group_record
 from broker.groups.turn import Joined, JoinedMember, Synced, Turn
 from protocol.errors import ErrorCode
+from protocol.plural import count_of
 
 Then = Callable[[Turn, ErrorCode], None]
 
@@ -93,8 +94,8 @@ def complete(turn: Turn, group: Group, then: Then | None = None) -> bool:
         turn.log.info("group %s: empty at generation %d", group.group_id, group.generation)
         turn.append([group_record(group, {})], then or _ignore)
         return True
-    size = len(group.members)
-    turn.log.debug("group %s: generation %d begins with %d members", group.group_id, group.generation, size)
+    members = count_of(len(group.members), "member")
+    turn.log.debug("group %s: generation %d begins with %s", group.group_id, group.generation, members)
     for member in group.members.values():
         answer_join(turn, group, member)
         renew_session(turn, member)

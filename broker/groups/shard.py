@@ -24,6 +24,7 @@ from broker.groups.rebalance import joins_due, prepare, refuse_join, refuse_sync
 from broker.groups.timers import Timers
 from broker.groups.turn import Answer, Join, Joined, Leaving, Left, Record, Sync, Synced, Turn
 from protocol.errors import ErrorCode, KafkaError
+from protocol.plural import count_of
 
 _NEVER_MS = 2**63 - 1
 
@@ -252,7 +253,9 @@ class Shard:
             for member in group.members.values():
                 renew_session(turn, member)
             if len(group.members) > turn.settings.max_size:
-                prepare(turn, group, f"it was loaded with {len(group.members)} members, more than it may have")
+                prepare(
+                    turn, group, f"it was loaded with {count_of(len(group.members), 'member')}, more than it may have"
+                )
 
     def unloaded(self, turn: Turn) -> None:
         """Send everyone who waits to the partition's new leader."""

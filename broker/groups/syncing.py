@@ -11,6 +11,7 @@ from broker.groups.rebalance import answer_syncs, prepare, refuse_sync
 from broker.groups.records import group_record
 from broker.groups.turn import Sync, Synced, Turn
 from protocol.errors import ErrorCode
+from protocol.plural import count_of
 
 
 def sync(turn: Turn, group: Group, request: Sync, to: object) -> None:
@@ -65,7 +66,7 @@ def _store_assignment(turn: Turn, group: Group, assigned: dict[str, bytes]) -> N
             member.assignment = assignments.get(member.member_id, b"")
         group.move_to(STABLE, turn.now_ms)
         answer_syncs(turn, group, ErrorCode.NONE)
-        size = len(group.members)
-        turn.log.info("group %s: generation %d is stable with %d members", group.group_id, generation, size)
+        members = count_of(len(group.members), "member")
+        turn.log.info("group %s: generation %d is stable with %s", group.group_id, generation, members)
 
     turn.append([group_record(group, assignments)], then)

@@ -3,6 +3,8 @@
 Behaviour
 - An API is listed where the listener serves it. Produce is listed from version 0 though 0 to 2 are not
   served: librdkafka silently stops compressing otherwise (KAFKA-18659), and Kafka does the same.
+- GetTelemetrySubscriptions and PushTelemetry are listed while a CLIENT_METRICS resource exists. Kafka lists them while
+  a plug-in receives the metrics; without, clients would ask for subscriptions that never come (KIP-714).
 - The epoch of the finalized features is the offset of the metadata that they were read from.
 
 Version notes
@@ -18,6 +20,7 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
+from controller.image import ResourceType
 from protocol.api import APIS, FEATURES, KRAFT_VERSION, ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -25,12 +28,15 @@ from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsRespon
 if TYPE_CHECKING:
     from broker.broker import Broker
     from broker.network.connection import RequestContext
+    from controller.image import MetadataImage
     from protocol.api import Api
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _SOFTWARE_FROM_VERSION = 3
 _SOFTWARE_KEPT = 64
 _LEVEL_0_FROM_VERSION = 4
+
+_TELEMETRY = (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY)
 
 _ApiVersion = ApiVersionsResponse.ApiVersion
 
@@ -49,7 +55,11 @@ def handle(broker: Broker, context: RequestContext, request: ApiVersionsRequest)
     image = broker.image
     levels = {**image.features, KRAFT_VERSION: broker.controller.kraft_version}
     return ApiVersionsResponse(
-        api_keys=[_listed(api) for api in broker.dispatcher(context.listener).apis.values()],
+        api_keys=[
+            _listed(api)
+            for api in broker.dispatcher(context.listener).apis.values()
+            if api.key not in _TELEMETRY or _has_metrics_subscription(image)
+        ],
         supported_features=[
             ApiVersionsResponse.SupportedFeature(
                 name=name, min_version=feature.min_level, max_version=feature.max_level
@@ -69,6 +79,10 @@ def handle(broker: Broker, context: RequestContext, request: ApiVersionsRequest)
 def unsupported_version() -> ApiVersionsResponse:
     """Return the answer, in version 0, to a request of an unknown version."""
     return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[_listed(APIS[ApiKey.API_VERSIONS])])
+
+
+def _has_metrics_subscription(image: MetadataImage) -> bool:
+    return any(kind == ResourceType.CLIENT_METRICS for kind, _ in image.configured())
 
 
 def _listed(api: Api) -> ApiVersionsResponse.ApiVersion:

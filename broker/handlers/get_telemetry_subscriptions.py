@@ -4,7 +4,8 @@ Behaviour
 - Without any subscription the answer names no metrics, and an interval after which to ask again.
 - A client that asks before its interval has passed gets THROTTLING_QUOTA_EXCEEDED, unless a push of its was refused for
   its subscription or compression (`broker.telemetry`).
-- Apache Kafka serves this only with a plug-in that takes the metrics; here it is always served.
+- Apache Kafka serves and lists this only with a plug-in that receives the metrics. Barnabas lists it while a
+  CLIENT_METRICS resource exists (`api_versions`) and always answers, since clients may have been told before.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ Behaviour
 - The controller is any live broker: it passes on what is the controller's to decide.
 - Brokers and leaders are those that can be reached on the listener which the request came by; other leaders are -1.
   A leader that crashed stays among the brokers for a moment (`broker.cluster.lately_lost`), and leads nothing.
-- The same image gives the same answer. What is told of a topic is kept until the topic changes, or a broker: a client
+- The same image gives the same response. A topic's part, encoded, is kept until the topic or a broker changes: a client
   of ten thousand partitions asks often, and a record changes few of them.
 
 Version notes

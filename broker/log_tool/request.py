@@ -61,7 +61,7 @@ def targets(disk: Disk, request: Request) -> Iterator[Target]:
         if not disk.is_dir(path):
             kind_of = kinds.readable_as if request.command == "dump" else kinds.kind_of
             if kind_of(path.rpartition("/")[2]) is None:
-                raise RequestError(f"{shown(path)}: its name is of no file that a broker makes")
+                raise RequestError(f"{shown(path)}: not a file of a Kafka log or data directory")
             if request.topic is not None:
                 raise RequestError(f"{shown(path)} is a file: --topic chooses in a data directory")
             yield Target(path, "file")

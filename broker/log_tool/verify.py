@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 
 from broker.log_tool.request import Request, Target, shown, targets
+from protocol.plural import count_of
 from storage.disk import Disk, is_locked
 from storage.inspection import kinds
 from storage.inspection.directory import check_directory, check_log, check_small_file
@@ -33,7 +34,7 @@ def verify(disk: Disk, request: Request) -> int:
         json.dump([finding._asdict() for finding in found], sys.stdout, indent=2, ensure_ascii=False)
         sys.stdout.write("\n")
     else:
-        sys.stdout.write(f"{count_of(len(found))} wrong\n" if found else "nothing is wrong\n")
+        sys.stdout.write(f"{_wrong(len(found))}\n" if found else "nothing is wrong\n")
     return 1 if found else 0
 
 
@@ -58,6 +59,6 @@ def data_directory_of(target: Target) -> str:
     return parent
 
 
-def count_of(number: int) -> str:
-    """Return "1 thing is" or "2 things are"."""
-    return "1 thing is" if number == 1 else f"{number} things are"
+def _wrong(number: int) -> str:
+    """Return "1 thing is wrong" or "2 things are wrong"."""
+    return f"{count_of(number, 'thing')} {'is' if number == 1 else 'are'} wrong"

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas import __version__
 from broker.monitoring.exposition import COUNTER, GAUGE, OF_SUMMARY, SUMMARY, Column, Table, labels
+from broker.monitoring.request_errors import RequestErrors
 from broker.monitoring.request_times import Times
 from broker.traffic import TopicTraffic
 from protocol.api import APIS, ApiKey
+from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from broker.broker import Broker
@@ -73,6 +75,23 @@ def _request_versions(broker: Broker) -> Iterator[tuple[str, int]]:
         for version, count in enumerate(times.versions):
             if count:
                 yield from ((labels(request=name, version=version), count) for name in _names(key))
+
+
+def _request_errors(broker: Broker) -> Iterator[tuple[str, int]]:
+    """Yield how many responses of each API had no error, and the errors of the others."""
+    errors = broker.monitor.errors if broker.monitor else RequestErrors()
+    for key, times in sorted(_times(broker).items()):
+        yield labels(request=APIS[ApiKey(key)].name, error=ErrorCode.NONE.name), times.count - errors.failed[key]
+    for (key, code), count in sorted(errors.codes.items()):
+        yield labels(request=APIS[ApiKey(key)].name, error=_error_name(code)), count
+
+
+def _error_name(code: int) -> str:
+    """Return a code's name; as in Kafka, one that is unknown, of a newer controller, counts as UNKNOWN_SERVER_ERROR."""
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR.name
 
 
 def _request_quantiles(broker: Broker) -> Iterator[tuple[str, float]]:
@@ -279,6 +298,17 @@ TABLES = (
         _request_versions,
         (_counter("kafka_network_requestmetrics_requests_total", "Requests by API and version.", _itself),),
         ("request", "version"),
+    ),
+    Table(
+        _request_errors,
+        (
+            _counter(
+                "kafka_network_requestmetrics_errors_total",
+                "Errors in responses, by API and code: of each partition one. NONE counts responses without any.",
+                _itself,
+            ),
+        ),
+        ("request", "error"),
     ),
     Table(
         _request_quantiles,

@@ -18,6 +18,7 @@ from broker.monitoring.exposition import CONTENT_TYPE, lines
 from broker.monitoring.health import ALIVE, impaired, missing
 from broker.monitoring.http_server import HttpServer, Page
 from broker.monitoring.process import PROCESS
+from broker.monitoring.request_errors import RequestErrors
 from broker.monitoring.request_times import TimedDispatcher, Times
 from broker.monitoring.telemetry_table import TELEMETRY_TABLE
 
@@ -44,6 +45,7 @@ class Monitor:
         """`clock` gives seconds, finer than the loop's."""
         self.clock = clock
         self.times: dict[int, Times] = {}
+        self.errors = RequestErrors()
         self.elections = ElectionCounts()
         self._broker = broker
         pages = {"/metrics": self._metrics, "/healthz": self._health, "/readyz": self._readiness}

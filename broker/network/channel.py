@@ -25,6 +25,7 @@ from broker.network.outbox import Outbox
 from protocol.api import ApiKey
 from protocol.errors import DecodeError
 from protocol.framing import FrameReader
+from protocol.plural import count_of
 from protocol.primitives import Part
 
 if TYPE_CHECKING:
@@ -129,7 +130,9 @@ class Channel(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         """Forget the client; its fetches wait no more, other requests that do are answered to nobody."""
         self._closing = True
-        self.connection.close()
+        for error in self.connection.close():
+            context = {"message": "A callback of a closed connection failed", "exception": error}
+            self._listener.server.loop.call_exception_handler(context)
         self._backlog = None
         self._reader.discard()
         for fetch in self._parked or ():
@@ -275,16 +278,16 @@ class Channel(asyncio.BufferedProtocol):
                 self._transport.pause_reading()
 
     def _close(self, leaving: list[Part], reason: BaseException, slot: Slot | None = None) -> None:
-        """Close because of something that the client sent, once all before it is answered; say so in one line.
+        """Close because of something that the client sent, once all before it is answered; log one line.
+
+        The same line is logged once in 10 s: a client that speaks another protocol tries again and again.
 
         What waits is answered in its time, but for the request of `slot`, if that is the one, and those behind it.
         """
-        _log.warning(
-            "Closing the connection from %s on %s: %s",
-            self.connection.client_host,
-            self._listener.name,
-            reason,
-        )
+        host, listener, server = self.connection.client_host, self._listener.name, self._listener.server
+        if times := server.closings.count(f"{host} {listener} {reason}", server.loop.time()):
+            more = f" ({count_of(times - 1, 'other')} since the last such line)" if times > 1 else ""
+            _log.warning("Closing the connection from %s on %s: %s%s", host, listener, reason, more)
         self.connection.end(slot)
         self._backlog = None
         if leaving:

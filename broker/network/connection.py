@@ -180,16 +180,27 @@ class Connection:
             self._slots = None
         self._decide()
 
-    def close(self) -> None:
-        """Note that the client has gone, and let go of what it was to be sent."""
+    def close(self) -> list[Exception]:
+        """Drop what the client was to be sent, and call the callbacks; return the exceptions that they raised."""
         self.closed = True
         self._slots = None
         callbacks, self._on_close = self._on_close, None
+        errors: list[Exception] = []
         for callback in () if callbacks is None else callbacks.values():
-            callback()
+            try:
+                callback()
+            except Exception as error:  # the next one is another part's
+                errors.append(error)
+        return errors
 
     def on_close(self, owner: Hashable, callback: Callable[[], None]) -> None:
-        """Call `callback` once, when the client has gone; it replaces the earlier one of the same `owner`."""
+        """Call `callback` once, when the client has gone: at once if it has.
+
+        It replaces the earlier one of the same `owner`.
+        """
+        if self.closed:
+            callback()
+            return
         if self._on_close is None:
             self._on_close = {}
         self._on_close[owner] = callback

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, cast
 
 from broker.metrics import Metrics
 from protocol.primitives import Part, RecordsPart
+from storage.disk import reason
 
 if TYPE_CHECKING:
     from socket import socket
@@ -195,7 +196,7 @@ class Outbox:
             try:
                 data = piece.read_nowait(self._at, wanted)
             except OSError as error:
-                self._fail(str(error))
+                self._fail(reason(error))
                 break
             if data is None:
                 self._pulling = True
@@ -229,7 +230,7 @@ class Outbox:
         if self._queue is None:
             return
         if error:
-            self._fail(str(error))
+            self._fail(reason(error) if isinstance(error, OSError) else str(error))
             return
         data = reading.result()
         if self._advance(self._queue, len(data)):
@@ -243,8 +244,8 @@ class Outbox:
         if not self.backed_up:
             self._on_drained()
 
-    def _fail(self, reason: str) -> None:
-        _log.error("A response could not be sent whole: %s", reason)
+    def _fail(self, why: str) -> None:
+        _log.error("A response could not be sent whole: %s", why)
         self._queue = None
         self._broken = self._paused = self.backed_up = True
         self._loop.call_soon(self._transport.abort)  # asyncio does not expect it while it tells us to resume

@@ -37,6 +37,7 @@ from protocol.headers import RequestHeader, decode_response_header, encode_reque
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.request_memory import RequestMemory
 from protocol.schema import Message
+from storage.disk import reason
 
 if TYPE_CHECKING:
     from random import Random
@@ -100,6 +101,7 @@ class Peer:
         limits: PeerLimits,
         *,
         node_id: int | None = None,
+        role: str = "node",
         on_ready: Callable[[], None] | None = None,
         on_lost: Callable[[], None] | None = None,
         on_refused: Callable[[], None] | None = None,
@@ -108,6 +110,7 @@ class Peer:
         self._loop = loop
         self._address = address
         self._node_id = node_id
+        self._role = role
         self._client_id = client_id
         self._random = random
         self._limits = limits
@@ -129,7 +132,7 @@ class Peer:
 
     def __str__(self) -> str:
         host, port = self._address
-        return f"{host}:{port}" if self._node_id is None else f"node {self._node_id} at {host}:{port}"
+        return f"{host}:{port}" if self._node_id is None else f"{self._role} {self._node_id} at {host}:{port}"
 
     @property
     def address(self) -> Address:
@@ -197,7 +200,7 @@ class Peer:
         except Exception as error:  # also a name that is none
             if wire is self._wire:
                 self._connecting = None
-                self._failed(str(error), _PATIENCE_S)
+                self._failed(reason(error) if isinstance(error, OSError) else str(error), _PATIENCE_S)
                 if isinstance(error, ConnectionRefusedError) and self._on_refused is not None:
                     self._on_refused()
 
@@ -370,7 +373,8 @@ class _Wire(asyncio.BufferedProtocol):
     def connection_lost(self, error: Exception | None) -> None:
         """Tell the peer, if it was not the one who gave up."""
         if self._peer is not None:
-            self._peer.broken(str(error or "the other side closed it"), logging.INFO)
+            why = reason(error) if isinstance(error, OSError) else str(error or "the other side closed it")
+            self._peer.broken(why, logging.INFO)
 
     def write(self, data: bytes) -> None:
         """Send a request."""

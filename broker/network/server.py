@@ -18,13 +18,13 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
-from broker.logs import count_of
 from broker.network.channel import Channel, Waiting
 from broker.network.connection_counts import ConnectionCounts, ConnectionLimits
 from broker.network.lingering import Lingering
 from broker.network.socket_options import SocketOptions
 from broker.said_once import SaidLately
 from protocol.framing import SCRATCH_BYTES
+from protocol.plural import count_of
 from protocol.request_memory import UNLIMITED, RequestMemory
 
 if TYPE_CHECKING:
@@ -94,6 +94,8 @@ class Server:
         """The connections whose requests go on in the next turn of the loop."""
         self.counts = ConnectionCounts()
         self._refused = SaidLately(_SAID_INTERVAL_S)
+        self.closings = SaidLately(_SAID_INTERVAL_S)
+        """How often connections were closed, by address, listener and reason."""
         self._progress: dict[Channel, tuple[int, int]] = {}
         self._looking_up: asyncio.Task[None] | None = None
         self._stopping = False
@@ -225,7 +227,7 @@ class Server:
             return True
         self.metrics.connections_refused += 1
         if times := self._refused.count(f"{listener} {limit}", self.loop.time()):
-            more = f" ({times - 1} others since this was last said)" if times > 1 else ""
+            more = f" ({count_of(times - 1, 'other')} since this was last said)" if times > 1 else ""
             _log.warning("Refusing a connection from %s on %s: %s is reached%s", host, listener, limit, more)
         return False
 
@@ -239,7 +241,14 @@ class Server:
             self._all_gone.set_result(None)
 
 
+def why_not_bound(error: OSError) -> str:
+    """Return why a socket was not bound, in lower case: without the address, which asyncio writes before it."""
+    # Errors of name resolution have negative numbers of their own.
+    text = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
+    return text[:1].lower() + text[1:]
+
+
 def _why(host: str, port: int, error: OSError) -> str:
-    reason = os.strerror(error.errno) if error.errno else str(error)
+    reason = why_not_bound(error)
     hint = "; choose another port with --listen HOST:PORT" if error.errno == errno.EADDRINUSE else ""
-    return f"cannot listen on {host or '*'}:{port}: {reason[:1].lower()}{reason[1:]}{hint}"
+    return f"cannot listen on {host or '*'}:{port}: {reason}{hint}"

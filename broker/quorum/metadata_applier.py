@@ -14,18 +14,20 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from broker.quorum.stored_metadata import StoredMetadata, read_stored
+from broker.turns import in_slices
 from controller.batches import is_control
 from controller.difference import difference
 from controller.image import MetadataImage
-from controller.image_builder import apply_records
+from controller.image_builder import ImageBuilder, apply_records
 from controller.metadata_transaction import MetadataTransaction
+from controller.snapshot import RECORDS_A_STEP, SnapshotId
 from protocol.schema import Message
 
 if TYPE_CHECKING:
     from broker.quorum.command_queue import CommandQueue
     from broker.quorum.metadata_log import MetadataLog
     from controller.raft_messages import Entry
-    from controller.snapshot import SnapshotId
+    from storage.search import Search
 
 # What takes long comes back as steps, which are taken a few at a time while the loop serves clients in between.
 Subscriber: TypeAlias = Callable[[MetadataImage, MetadataImage, tuple[Message, ...]], Iterable[None] | None]
@@ -81,6 +83,11 @@ class MetadataApplier:
         """Tell `subscriber` of every batch that is applied from now on."""
         self._subscribers.append(subscriber)
 
+    def unsubscribe(self, subscriber: Subscriber) -> None:
+        """Do not call `subscriber` for later batches."""
+        # A new list: a batch may be on its way through the old one.
+        self._subscribers = [one for one in self._subscribers if one is not subscriber]
+
     def note(self, entries: Sequence[Entry]) -> None:
         """Keep what was appended to the log, until it is committed."""
         self._recent.extend(entries)
@@ -99,17 +106,19 @@ class MetadataApplier:
             if self._task is None:
                 self._task = self._loop.create_task(self._run())
 
-    async def begin_behind(self, snapshot: SnapshotId) -> None:
-        """Go on from a snapshot that the log begins behind by now."""
+    async def begin_behind(self, snapshot: SnapshotId, records: Sequence[Message]) -> None:
+        """Go on from a snapshot that the log begins behind by now, and that holds `records`.
+
+        It may be of any size, so all of it is done in slices. Nothing is appended to the log meanwhile.
+        """
         await self.finish()
         self._recent.clear()
         self._stored = None
         self._transaction = MetadataTransaction()
-        # Beside the loop: it may be of any size. Nothing is appended to the log meanwhile.
-        stored = await self._loop.run_in_executor(None, read_stored, self._log, self._empty, snapshot.end_offset)
-        image = stored.image
+        image = await in_slices(_image_of(records, self._empty, snapshot), self._loop)
         self.committed_end = snapshot.end_offset
-        await self._take(image, tuple(difference(self.image, image)), snapshot.end_offset)
+        changes = await in_slices(_changes(self.image, image), self._loop)
+        await self._take(image, changes, snapshot.end_offset)
 
     async def until_applied(self, offset: int) -> None:
         """Wait until everybody was told of the record at `offset`; raise why, if that will never be."""
@@ -186,3 +195,23 @@ class MetadataApplier:
                 self._waiting.append((offset, applied))
             elif not applied.done():
                 applied.set_result(None)
+
+
+def _image_of(records: Sequence[Message], empty: MetadataImage, snapshot: SnapshotId) -> Search[MetadataImage]:
+    """Return the image that the records of `snapshot` make of `empty`."""
+    builder = ImageBuilder(empty)
+    for number, record in enumerate(records, 1):
+        builder.replay(record)
+        if number % RECORDS_A_STEP == 0:
+            yield None
+    return builder.build(offset=snapshot.end_offset - 1, epoch=snapshot.epoch)
+
+
+def _changes(before: MetadataImage, after: MetadataImage) -> Search[tuple[Message, ...]]:
+    """Return the records between two images."""
+    records: list[Message] = []
+    for record in difference(before, after):
+        records.append(record)
+        if len(records) % RECORDS_A_STEP == 0:
+            yield None
+    return tuple(records)

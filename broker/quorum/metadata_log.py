@@ -21,6 +21,7 @@ second leaves the whole snapshot beside the old log, and the next start goes on 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from broker.quorum.received_batches import decode_received
@@ -42,6 +43,7 @@ from storage.log_config import LogConfig
 from storage.log_directory import LogDirectory
 from storage.opening import open_log
 from storage.refusal import refuse_torn_end
+from storage.search import Search
 from storage.segment import LOG_SUFFIX
 
 if TYPE_CHECKING:
@@ -302,22 +304,25 @@ class MetadataLog:
         """
         self._snapshots.write_part(snapshot, position, data)
 
-    def begin_behind(self, snapshot: SnapshotId) -> Snapshot:
+    def begin_behind(self, snapshot: SnapshotId) -> Search[Snapshot]:
         """Let the log begin anew, empty, behind a snapshot that was received to its end; return what that holds.
 
-        Durable when it returns. InvariantError if the file is not whole, or more than it holds is committed here;
-        KafkaError if it cannot be done.
+        In steps: the file is decoded between others' turns of the loop. Durable at the end. InvariantError if the file
+        is not whole, or more than it holds is committed here; KafkaError if it cannot be done.
         """
-        log = self._log
-        if snapshot.end_offset < log.high_watermark:
-            raise InvariantError(f"{snapshot.file_name} was received, but {log.high_watermark} is committed")
+        if snapshot.end_offset < self._log.high_watermark:
+            raise InvariantError(f"{snapshot.file_name} was received, but {self._log.high_watermark} is committed")
+        contents = yield from self._snapshots.read_received(snapshot)
+        yield partial(self._replace_by, snapshot)
+        return contents
+
+    def _replace_by(self, snapshot: SnapshotId) -> None:
         with self._directory.storage_errors():
-            contents = self._snapshots.finish_part(snapshot)
-        log.truncate_fully_and_start_at(snapshot.end_offset)
+            self._snapshots.finish_part(snapshot)
+        self._log.truncate_fully_and_start_at(snapshot.end_offset)
         with self._directory.storage_errors():
             self._snapshots.remove_before(snapshot.end_offset)
         self.bytes_since_snapshot = 0
-        return contents
 
     def close(self, now_ms: int) -> None:
         """Sync and close the log."""

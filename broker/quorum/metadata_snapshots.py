@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from broker.quorum.metadata_log import MetadataLog, Retention
 from controller.snapshot import SnapshotId, encode_snapshot, image_records
 from protocol.errors import KafkaError
-from storage.disk import out_of_files, out_of_space
+from storage.disk import out_of_files, out_of_space, reason
 
 if TYPE_CHECKING:
     from controller.configs.effective import StaticSettings
@@ -95,7 +95,8 @@ class MetadataSnapshots:
             self._stored(snapshot, log.start_offset)
         except Exception as error:
             if _is_harmless(error, log):
-                _log.warning("No snapshot of the metadata was taken: %s", error)
+                why = reason(error) if isinstance(error, OSError) else error
+                _log.warning("No snapshot of the metadata was taken: %s", why)
             else:
                 self._failed(error)
         finally:

@@ -88,7 +88,7 @@ class RaftDriver:
         self._failure: InvariantError | None = None
         self._stopped = False
         self._metadata = MetadataApplier(cluster_id, self._commands, loop, applied=self._applied_all, failed=self._fail)
-        self._leadership = (False, NOBODY)
+        self._leadership = (False, NOBODY, 0)
         self._leader_change: asyncio.Future[None] = loop.create_future()
         self._peers = None
         if connect is not None:
@@ -243,7 +243,7 @@ class RaftDriver:
         return self._metadata.next_offset - 1
 
     def leader_change(self) -> asyncio.Future[None]:
-        """Return a future that is done when the leader is another, or none."""
+        """Return a future that is done when another node leads, none does, or one leads in another epoch."""
         return self._leader_change
 
     async def until_applied(self, offset: int) -> None:
@@ -261,6 +261,10 @@ class RaftDriver:
     def subscribe(self, subscriber: Subscriber) -> None:
         """Tell `subscriber` of every batch that is applied from now on."""
         self._metadata.subscribe(subscriber)
+
+    def unsubscribe(self, subscriber: Subscriber) -> None:
+        """Do not call `subscriber` for later batches."""
+        self._metadata.unsubscribe(subscriber)
 
     async def submit(self, command: Command[R], timeout_ms: int | None = None) -> R:
         """Decide a command; return its response once its records are committed, applied and told.
@@ -334,14 +338,14 @@ class RaftDriver:
 
     def _note_leadership(self) -> None:
         """See whether somebody else leads by now, or this node does."""
-        leader_id, epoch_start = self._node.leader_id, self._node.epoch_start
+        leader_id, epoch, epoch_start = self._node.leader_id, self._node.epoch, self._node.epoch_start
         leads = epoch_start is not None and self.applied_offset >= epoch_start
-        if (leads, leader_id) == self._leadership:
+        if (leads, leader_id, epoch) == self._leadership:
             return
         if self.leads and not leads:
             self._commands.fail(not_controller())
         began = leads and not self.leads
-        self._lead(leads, leader_id)
+        self._lead(leads, leader_id, epoch)
         if began and self._metadata.in_transaction:
             self._submit_alone(_abort_transaction)
         if began and not self.is_only_voter:
@@ -356,8 +360,8 @@ class RaftDriver:
     def _bootstrap(self, image: MetadataImage) -> Decision[None]:
         return bootstrap(image, self._log.bootstrap_records(), self._settings)
 
-    def _lead(self, leads: bool, leader_id: int) -> None:
-        self._leadership = (leads, leader_id)
+    def _lead(self, leads: bool, leader_id: int, epoch: int) -> None:
+        self._leadership = (leads, leader_id, epoch)
         changed, self._leader_change = self._leader_change, self._loop.create_future()
         changed.set_result(None)
 
@@ -374,7 +378,7 @@ class RaftDriver:
         failure.__cause__ = error
         self._commands.fail(failure)
         self._metadata.fail(failure)
-        self._lead(False, NOBODY)
+        self._lead(False, NOBODY, self.epoch)
         self._loop.call_exception_handler({"message": "The controller failed", "exception": failure})
 
 

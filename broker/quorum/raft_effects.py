@@ -20,7 +20,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from broker.quorum.quorum_answers import fill_in
-from broker.sync_threads import sync_in_thread
+from broker.sync_threads import own_threads, sync_in_thread
+from broker.turns import in_slices
 from protocol.errors import KafkaError
 from protocol.messages.fetch import FetchResponse
 
@@ -69,6 +70,8 @@ class RaftEffects:
         self._send = send
         self._loop = loop
         self._now_ms = now_ms
+        # Not the loop's: reads of cold pages would delay votes and commits.
+        self._thread = own_threads("raft")
 
     async def perform(self, ready: Ready) -> None:
         """Do what `ready` asks for."""
@@ -86,8 +89,8 @@ class RaftEffects:
         if ready.begin_behind is not None:
             await self._metadata.finish()
             await self._snapshots.stop()
-            await self._in_thread(log.begin_behind, ready.begin_behind)
-            await self._metadata.begin_behind(ready.begin_behind)
+            received = await in_slices(log.begin_behind(ready.begin_behind), self._loop, self._thread)
+            await self._metadata.begin_behind(ready.begin_behind, received.records)
         flush = None
         try:
             if ready.entries:
@@ -99,7 +102,7 @@ class RaftEffects:
             ready = ready._replace(entries=())
         self._answer(answer for answer in ready.answers if isinstance(answer.response, FetchResponse))
         if flush is not None:
-            await sync_in_thread(self._loop, [flush])
+            await sync_in_thread(self._loop, [flush], self._thread)
             flush.finish()
         for request in ready.requests:
             self._send(request)
@@ -109,7 +112,7 @@ class RaftEffects:
         self._metadata.committed(ready.high_watermark)
 
     async def _in_thread(self, function: Callable[..., Any], *arguments: Any) -> None:
-        await self._loop.run_in_executor(None, function, *arguments)
+        await self._loop.run_in_executor(self._thread, function, *arguments)
 
     def _append(self, entries: Sequence[Entry]) -> Flush | None:
         self.appended_ms = self._now_ms()

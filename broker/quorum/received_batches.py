@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from controller.batches import decode_entries
 from protocol.errors import DecodeError, InvariantError, KafkaError
+from protocol.plural import count_of
 from protocol.record_batch import iter_batches
 
 if TYPE_CHECKING:
@@ -29,13 +30,15 @@ def decode_received(received: Received, end_offset: int, end_epoch: int) -> list
         raise InvariantError(f"batches of the leader of epoch {received.epoch} make no sense: {error}") from error
     size_bytes = sum(header.size_bytes for header in headers)
     if size_bytes != len(received.batches):
-        raise InvariantError(f"{len(received.batches)} bytes of batches of which {size_bytes} are whole ones")
+        raise InvariantError(
+            f"{count_of(len(received.batches), 'byte')} of batches, {size_bytes} of them in whole ones"
+        )
     next_offset, epoch = end_offset, end_epoch
     for entry, header in zip(entries, headers, strict=True):
         if entry.base_offset != next_offset or entry.next_offset != header.next_offset:
             raise InvariantError(
-                f"{len(entry.records)} records from {entry.base_offset} up to {header.next_offset} came where"
-                f" {next_offset} is next"
+                f"{count_of(len(entry.records), 'record')} from {entry.base_offset} up to {header.next_offset} came"
+                f" where {next_offset} is next"
             )
         if not epoch <= entry.epoch <= received.epoch:
             raise InvariantError(f"a batch of epoch {entry.epoch} came between {epoch} and {received.epoch}")

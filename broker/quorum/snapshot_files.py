@@ -9,11 +9,13 @@ done to the log then, `metadata_log.py`'s.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
-from controller.snapshot import Snapshot, SnapshotId, decode_snapshot, parse_snapshot_name
+from controller.snapshot import Snapshot, SnapshotId, decode_snapshot_in_steps, parse_snapshot_name
 from protocol.errors import DecodeError, ErrorCode, InvariantError, KafkaError
 from storage.disk import Buffer, Disk, reason
+from storage.search import Search, finish
 
 _PART = ".part"
 
@@ -104,15 +106,21 @@ class SnapshotFiles:
             file.close()
         self._received_bytes = position + len(data)
 
-    def finish_part(self, snapshot: SnapshotId) -> Snapshot:
-        """Make what was received a snapshot like others, durably, and count it; return what it holds.
+    def read_received(self, snapshot: SnapshotId) -> Search[Snapshot]:
+        """Return what the snapshot holds that was received, in steps.
 
         InvariantError if it is not whole, or another was received.
         """
-        if snapshot != self._receiving:
-            raise InvariantError(f"{snapshot.file_name} was not received")
+        self._check_received(snapshot)
+        return (yield from _read_checkpoint(self._disk, self.path(snapshot) + _PART))
+
+    def finish_part(self, snapshot: SnapshotId) -> None:
+        """Make what was received, and found whole, a snapshot like others, durably, and count it.
+
+        InvariantError if another was received.
+        """
+        self._check_received(snapshot)
         path = self.path(snapshot)
-        contents = read_checkpoint(self._disk, path + _PART)
         file = self._disk.open_file(path + _PART)
         try:
             file.sync()
@@ -122,7 +130,6 @@ class SnapshotFiles:
         self._disk.sync_dir(self._directory)
         self._receiving = None
         self.add(snapshot)
-        return contents
 
     def remove_before(self, offset: int) -> None:
         """Remove the snapshots that end before `offset`; the newest one stays."""
@@ -133,6 +140,10 @@ class SnapshotFiles:
         """Return where a snapshot lies."""
         return f"{self._directory}/{snapshot.file_name}"
 
+    def _check_received(self, snapshot: SnapshotId) -> None:
+        if snapshot != self._receiving:
+            raise InvariantError(f"{snapshot.file_name} was not received")
+
     def _stop_receiving(self) -> None:
         if self._receiving is not None:
             self._disk.remove(self.path(self._receiving) + _PART)
@@ -141,8 +152,13 @@ class SnapshotFiles:
 
 def read_checkpoint(disk: Disk, path: str) -> Snapshot:
     """Return what a checkpoint file holds; InvariantError if it is gone or damaged."""
+    return finish(_read_checkpoint(disk, path))
+
+
+def _read_checkpoint(disk: Disk, path: str) -> Search[Snapshot]:
     try:
-        return decode_snapshot(disk.read_file(path))
+        data = yield partial(disk.read_file, path)
+        return (yield from decode_snapshot_in_steps(data))
     except (DecodeError, KafkaError, OSError) as error:
         why = reason(error) if isinstance(error, OSError) else str(error)
         raise InvariantError(f"{path} cannot be read: {why}") from error

@@ -17,6 +17,7 @@ from broker.quorum.stored_metadata import StoredMetadata, check_features, check_
 from controller.raft import RaftNode
 from controller.topic_names import CLUSTER_METADATA
 from controller.voters import Voter, VoterSet
+from protocol.plural import count_of
 
 if TYPE_CHECKING:
     from random import Random
@@ -63,8 +64,8 @@ def open_stored_node(
         now_ms=wall_clock_ms,
     )
     if log.cut_bytes:
-        cut = "Cut %d bytes that were no whole batches off the metadata log in %s: it ends at offset %d now"
-        _log.warning(cut, log.cut_bytes, directory.path, log.end_offset)
+        cut = "Cut %s of incomplete batches off the metadata log in %s: it ends at offset %d now"
+        _log.warning(cut, count_of(log.cut_bytes, "byte"), directory.path, log.end_offset)
     stored = read_stored(log, empty)
     place = f"{directory.path}/{CLUSTER_METADATA}-0"
     check_features(stored.image, stored.kraft_version, place)

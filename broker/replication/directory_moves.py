@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from protocol.errors import InvariantError, KafkaError
+from protocol.plural import count_of
 
 if TYPE_CHECKING:
     from broker.live_settings import LiveSettings
@@ -89,7 +90,7 @@ class DirectoryMoves:
             _log.exception("Moving %s failed", log)
         else:
             if move.taken_over:
-                _log.info("Moved %s to %s, %d bytes", log, move.target.path, move.copied_bytes)
+                _log.info("Moved %s to %s, %s", log, move.target.path, count_of(move.copied_bytes, "byte"))
         if move.taken_over:
             self._homes.tell({(log.topic_id, log.partition): move.target.directory_id})
 

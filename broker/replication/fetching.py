@@ -12,7 +12,8 @@ one waits at the leader for records while there are partitions to be named: the 
     lost          the leader has nothing at its offset (OFFSET_OUT_OF_RANGE): the ends of the leader's log are asked for
     stopped       its epoch is fenced, or its own disk has failed: until `follow` gives a newer epoch
 
-What comes back for `asked`, unless that was in an earlier leader epoch, in which case it is dropped:
+What comes back for `asked`, unless that was in an earlier leader epoch, in which case it is dropped (an answer to an
+earlier request of this epoch brings the high watermark alone):
 
     records              appended, unless another answer has brought them already               -> to be named
     a diverging epoch    the log is cut where it parts from the leader's (KIP-595), or begins
@@ -93,7 +94,7 @@ class FetchLimits(NamedTuple):
 class _Followed:
     """One partition of the leader."""
 
-    __slots__ = ("asked", "asked_in", "complaint", "copy", "failures", "lag", "lost")
+    __slots__ = ("asked", "asked_in", "complaint", "copy", "failures", "first_asked_in", "lag", "lost")
 
     def __init__(self, copy: ReplicaCopy) -> None:
         self.copy = copy
@@ -101,6 +102,8 @@ class _Followed:
         """From where on the leader was asked, in the session that there is."""
         self.asked_in = 0
         """The number of the request that said so; an answer to an earlier one is not to it."""
+        self.first_asked_in = 0
+        """The number of the first request that named it in this leader epoch."""
         self.failures = 0
         self.lag = 0
         """Records between the end of this log and the high watermark in the leader's latest response."""
@@ -278,6 +281,7 @@ class Fetching:
             copy = followed.copy
             followed.asked = copy.end_offset
             followed.asked_in = self._answers + len(self._under_way) + 1
+            followed.first_asked_in = followed.first_asked_in or followed.asked_in
             topic = topics.get(topic_id)
             if topic is None:
                 topic = topics[topic_id] = _Asked(topic_id=topic_id, partitions=[])
@@ -380,6 +384,8 @@ class Fetching:
                     # No longer followed, or asked for anew since. If the next request takes it out of the session, an
                     # early answer about it is no sign of a busy loop.
                     self._progressed |= key in self._to_forget
+                    if followed is not None and 0 < followed.first_asked_in <= self._answers:
+                        followed.copy.learn_high_watermark(fetched)
                     continue
                 try:
                     if self._take_one(key, followed, fetched, now_ms):

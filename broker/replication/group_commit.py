@@ -1,10 +1,10 @@
 """Many waiting batches, one sync: how `barnabas.fsync=always` keeps its promise without stopping the event loop.
 
 Theory of operation. A partition whose records count only on the disk (`Partition.advance_high_watermark`) *wants* a
-sync after each append. At the end of the loop's turn a worker, a thread of the loop's executor, takes a share of those
-that want one and syncs them one after the other. What is appended meanwhile waits for the next sync of its log, which
-takes all of it at once: the slower the disk, the more records share a sync. When a worker is back, the high watermarks
-of its partitions move, and who waited there is woken.
+sync after each append. At the end of the loop's turn a worker, one of `_WORKERS` threads of its own, takes a share of
+those that want one and syncs them one after the other. What is appended meanwhile waits for the next sync of its log,
+which takes all of it at once: the slower the disk, the more records share a sync. When a worker is back, the high
+watermarks of its partitions move, and who waited there is woken.
 
     want        nothing under way for this partition    it is taken at the end of the turn
                 its sync is under way                   it is taken again after that
@@ -21,7 +21,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from broker.sync_threads import sync_in_thread
+from broker.sync_threads import own_threads, sync_in_thread
 from protocol.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ class GroupCommit:
         self._wanted: dict[Partition, None] = {}
         self._under_way: set[Partition] = set()
         self._idle_workers = _WORKERS
+        self._threads = own_threads("group-commit", _WORKERS)
         self._turn: asyncio.Handle | None = None
         self._drained: list[asyncio.Future[None]] = []
 
@@ -91,7 +92,7 @@ class GroupCommit:
                 self._under_way.add(partition)
         if begun:
             self._idle_workers -= 1
-            synced = sync_in_thread(self._loop, [flush for _, flush in begun])
+            synced = sync_in_thread(self._loop, [flush for _, flush in begun], self._threads)
             synced.add_done_callback(partial(self._done, begun))
         else:
             self._tell_if_drained()

@@ -18,12 +18,16 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from broker.replication.follower import NO_EPOCH, NO_OFFSET
+from protocol.errors import ErrorCode
 from protocol.record_batch import iter_batches
 
 if TYPE_CHECKING:
     from broker.replication.partition import Partition
+    from protocol.messages.fetch import FetchResponse
     from protocol.primitives import Buffer
     from storage.log_manager import LogManager
+
+    _Fetched = FetchResponse.Topic.Partition
 
 
 class ReplicaCopy:
@@ -107,6 +111,11 @@ class ReplicaCopy:
         if before != (log.high_watermark, log.log_start_offset):
             self._changed(self.partition)
         return log.log_start_offset > before[1]
+
+    def learn_high_watermark(self, fetched: _Fetched) -> None:
+        """Take only the high watermark of a late answer in this leader epoch: the leader does not repeat it."""
+        if fetched.error_code == ErrorCode.NONE and fetched.diverging_epoch.end_offset == NO_OFFSET:
+            self.learn(fetched.high_watermark, self.start_offset)
 
     def part(self, epoch: int, end_offset: int, leader_start: int = NO_OFFSET) -> int:
         """Drop what the leader does not have, whose log has `epoch` up to `end_offset`; return the new end.

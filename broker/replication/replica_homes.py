@@ -18,9 +18,9 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 
-from broker.logs import count_of
 from controller.image import NO_LEADER
 from protocol.errors import ErrorCode, KafkaError
+from protocol.plural import count_of
 from protocol.records.metadata import PartitionChangeRecord, PartitionRecord, RemoveTopicRecord
 
 if TYPE_CHECKING:

@@ -268,8 +268,9 @@ class ReplicaManager:
     def load(self, image: MetadataImage) -> None:
         """Begin to serve what `image` places here; set aside the logs that it does not know.
 
-        A log whose topic id was not on the disk yet when the power went may be that of a former topic of the same
-        name: it counts only where nobody else has the partition's records.
+        A log whose topic id was not on the disk yet when the power failed may be that of a deleted topic of the same
+        name. It counts only where no other replica has the partition's records, and only if it was flushed before,
+        or is empty: Kafka writes the id durably before the first record.
         """
         self._image = image
         for log in self._logs:
@@ -277,7 +278,7 @@ class ReplicaManager:
             state = image.partition(log.topic, log.partition)
             try:
                 may_be_last = state is not None and {*state.isr, *state.eligible_leader_replicas} <= {self._node_id}
-                if topic is not None and may_be_last and log.topic_id == ZERO_UUID:
+                if topic is not None and may_be_last and log.topic_id == ZERO_UUID and not log.maybe_former:
                     log.adopt(topic.topic_id)
                 if (
                     topic is None

@@ -29,6 +29,7 @@ from broker.telemetry.subscriptions import Subscribed, Subscription, parse_subsc
 from controller.image import MetadataImage, ResourceType
 from protocol.compression import Compression, CompressionError, decompress
 from protocol.errors import ErrorCode, KafkaError
+from protocol.plural import count_of
 from protocol.primitives import ZERO_UUID, uuid_text
 
 if TYPE_CHECKING:
@@ -127,10 +128,10 @@ class Telemetry:
             self.pushes += 1
             self.pushed_bytes += len(request.metrics)
             _log.debug(
-                "%s at %s pushed %d bytes of metrics, %d unpacked, as instance %s",
+                "%s at %s pushed %s of metrics, %d unpacked, as instance %s",
                 context.client_id,
                 context.client_host,
-                len(request.metrics),
+                count_of(len(request.metrics), "byte"),
                 size,
                 uuid_text(request.client_instance_id),
             )
@@ -149,7 +150,7 @@ class Telemetry:
         except ValueError as error:
             raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE) from error
         if len(request.metrics) > self.max_bytes:
-            raise KafkaError(ErrorCode.TELEMETRY_TOO_LARGE, f"more than {self.max_bytes} bytes")
+            raise KafkaError(ErrorCode.TELEMETRY_TOO_LARGE, f"more than {count_of(self.max_bytes, 'byte')}")
         try:
             return len(decompress(codec, request.metrics, self.max_bytes)) if request.metrics else 0
         except CompressionError as error:

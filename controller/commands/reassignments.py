@@ -15,8 +15,8 @@ from collections.abc import Sequence
 
 from controller.commands.assignment import check_assignment, choose_directory
 from controller.commands.decision import Decision
-from controller.configs.effective import StaticSettings, effective_topic_config
-from controller.image import MetadataImage, PartitionImage
+from controller.configs.effective import StaticSettings, effective_topic_value
+from controller.image import MetadataImage, PartitionImage, ResourceType
 from controller.image_builder import LEADER_UNCHANGED
 from controller.placement import choose_leader
 from protocol.errors import ErrorCode, KafkaError
@@ -130,7 +130,8 @@ def _cancel(
     replicas = [replica for replica in partition.replicas if replica not in partition.adding_replicas]
     isr = [replica for replica in partition.isr if replica not in partition.adding_replicas]
     if not isr:
-        if not effective_topic_config(image, settings, name)["unclean.leader.election.enable"]:
+        overrides = image.configs(ResourceType.TOPIC, name)
+        if not effective_topic_value(image, settings, overrides, "unclean.leader.election.enable"):
             raise KafkaError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                 f"Unable to revert partition assignment for {name}:{partition.partition} because it would require an "

@@ -14,13 +14,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from enum import IntEnum
 from itertools import dropwhile
+from operator import is_
 from typing import Any, NamedTuple, Protocol
 
 from controller.configs.broker import BROKER_CONFIGS
 from controller.configs.definition import ConfigDef, ConfigError, UpdateMode, parse_value
 from controller.configs.listener_names import without_listener
 from controller.configs.topic import BROKER_SYNONYMS, SYNONYM_UNITS, TOPIC_CONFIGS
-from controller.image import MetadataImage, ResourceType
+from controller.image import NO_CONFIGS, MetadataImage, ResourceType
 
 
 class StaticSettings(Protocol):
@@ -154,7 +155,27 @@ def effective_topic_config(
     """
     if overrides is None:
         overrides = image.configs(ResourceType.TOPIC, topic)
-    return {name: effective_topic_value(image, settings, overrides, name) for name in TOPIC_CONFIGS}
+    values = {**_without_overrides(image, settings)}
+    values.update(
+        (name, effective_topic_value(image, settings, overrides, name)) for name in overrides if name in TOPIC_CONFIGS
+    )
+    return values
+
+
+def _without_overrides(image: MetadataImage, settings: StaticSettings) -> Mapping[str, Any]:
+    """Return the values for a topic without settings of its own; they change only with those of brokers."""
+    sources = (
+        settings,
+        image.configs(ResourceType.BROKER, str(settings.node_id)),
+        image.configs(ResourceType.BROKER, ""),
+    )
+    key = (effective_topic_config, settings.node_id)
+    known: tuple[tuple[object, ...], dict[str, Any]] | None = image.lasting_memo.get(key)
+    if known is not None and all(map(is_, known[0], sources)):
+        return known[1]
+    values = {name: effective_topic_value(image, settings, NO_CONFIGS, name) for name in TOPIC_CONFIGS}
+    image.lasting_memo[key] = sources, values
+    return values
 
 
 def effective_topic_value(

@@ -12,7 +12,7 @@ known to happen.
 
 from __future__ import annotations
 
-from protocol.schema import ZERO_UUID, Bool, Int16, Int32, Message, String, Uuid, message, struct, wire
+from protocol.schema import ZERO_UUID, Bool, Int16, Int32, Kept, Message, String, Uuid, message, struct, wire
 
 
 @message(key=3, versions=(0, 13), flexible=9, trailing_bytes=True)
@@ -50,7 +50,7 @@ class MetadataResponse(Message):
         rack: String | None = wire("1+", default=None, ignorable=True)
 
     @struct
-    class Topic:
+    class Topic(Kept):
         error_code: Int16 = wire(default=0)
         name: String | None = wire(nullable="12+")
         topic_id: Uuid = wire("10+", default=ZERO_UUID, ignorable=True)

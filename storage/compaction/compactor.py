@@ -49,7 +49,7 @@ class Compactor:
         for number, log in enumerate(self._logs, 1):
             if number % _LOGS_A_STEP == 0:
                 yield None
-            if not self._is_free(log) or "compact" not in log.config.cleanup_policy or log in self.uncleanable:
+            if "compact" not in log.config.cleanup_policy or log in self.uncleanable or not self._is_free(log):
                 continue
             try:
                 with self._logs.directory_of(log).storage_errors():

@@ -30,7 +30,7 @@ from storage.transaction_index import AbortedTxn
 class Swap:
     """The making of one segment out of `old` ones of `log`."""
 
-    __slots__ = ("_disk", "_home", "_log", "_made", "_old", "_replaced", "interrupted")
+    __slots__ = ("_disk", "_home", "_log", "_made", "_old", "_replaced", "_replacing", "interrupted")
 
     def __init__(self, disk: Disk, home: LogDirectory, log: Log, old: Sequence[Segment], now_ms: int) -> None:
         """Begin with an empty new segment; OSError if it cannot be made."""
@@ -38,6 +38,7 @@ class Swap:
         self._home = home
         self._log = log
         self._old = old
+        self._replacing = False
         self._replaced = False
         self.interrupted = False
         self._made = Segment.create(disk, log.directory, old[0].base_offset, now_ms, CLEANED_SUFFIX)
@@ -59,6 +60,7 @@ class Swap:
         yield partial(self._disk.sync_dir, directory)
         if self._obsolete():
             return False
+        self._replacing = True
         try:
             log.replace_segments(self._old, made, now_ms())
             self._replaced = True
@@ -71,13 +73,17 @@ class Swap:
         return True
 
     def interrupt(self) -> None:
-        """Leave the log as it is, without files of this behind; nothing if it is complete."""
+        """Leave the log as it is, without files of this behind; nothing if it is complete.
+
+        Where the disk failed while the old files were renamed, the new segment has the only copy of their records: it
+        stays, and the next start completes the swap.
+        """
         if self.interrupted:
             return
         self.interrupted = True
         if self._replaced:
             self._finish()
-        else:
+        elif not self._replacing:
             self._made.remove()
 
     def _finish(self) -> None:

@@ -18,7 +18,7 @@ from storage.inspection.findings import Finding, readable
 from storage.inspection.kinds import Kind
 from storage.inspection.metadata_files import check_snapshot, topic_ids
 from storage.inspection.partition import PartitionCheck, of_checkpoint
-from storage.log_directory import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
+from storage.log_directory import CONTIGUOUS_FROM, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from storage.log_files import METADATA_FILE
 from storage.log_names import METADATA_TOPIC, parse_log_name
 from storage.refusal import cleaned_offsets
@@ -153,7 +153,9 @@ def _of_checkpoint(disk: Disk, path: str, ends: Mapping[TopicPartition, int]) ->
         if end is None:
             if clean:
                 yield Finding(path, line, "topic", f"there is no log of {topic}-{partition} here")
-        elif offset > end and (clean or name != HIGH_WATERMARKS):  # which stays behind a truncation
+        elif offset > end and (
+            clean or name not in (HIGH_WATERMARKS, CONTIGUOUS_FROM)
+        ):  # which stay behind a truncation
             yield Finding(path, line, "offset", f"{offset} is behind the end of {topic}-{partition}, {end}")
     if clean and name in (RECOVERY_POINTS, HIGH_WATERMARKS):
         for topic, partition in ends.keys() - offsets.keys():

@@ -4,7 +4,7 @@ import re
 from enum import StrEnum
 
 from storage.disk import Disk
-from storage.log_directory import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
+from storage.log_directory import CONTIGUOUS_FROM, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from storage.log_files import EPOCHS_FILE, METADATA_FILE
 from storage.log_moves import MOVES_FILE
 from storage.log_names import parse_log_name
@@ -36,6 +36,7 @@ _NAMES = {
     LOG_STARTS: Kind.OFFSETS,
     HIGH_WATERMARKS: Kind.OFFSETS,
     CLEANER_OFFSETS: Kind.OFFSETS,
+    CONTIGUOUS_FROM: Kind.OFFSETS,
     EPOCHS_FILE: Kind.EPOCHS,
     METADATA_FILE: Kind.PARTITION,
     MOVES_FILE: Kind.MOVES,

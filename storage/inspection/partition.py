@@ -8,6 +8,7 @@ is not expected of indexes and snapshots.
 from collections.abc import Iterator
 
 from protocol.errors import DecodeError, KafkaError
+from protocol.plural import count_of
 from protocol.record_batch import BatchHeader, EndTxnMarker, end_txn_marker, iter_records
 from storage.checkpoint import CheckpointError, parse_leader_epochs, parse_partition_metadata
 from storage.disk import Disk, File
@@ -131,7 +132,9 @@ class PartitionCheck:
                     last = None
                 name, problem = piece.wrong or ("", "")
                 at = BATCH.field(name).offset
-                yield Finding(path, piece.position + at, name, f"{problem} ({piece.size_bytes} bytes are no batch)")
+                yield Finding(
+                    path, piece.position + at, name, f"{problem} ({count_of(piece.size_bytes, 'byte')} without a batch)"
+                )
                 self._offsets.next_offset = None
                 self._transactions.forget()
                 continue

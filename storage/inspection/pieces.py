@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from protocol.errors import KafkaError
+from protocol.plural import count_of
 from protocol.record_batch import HEADER_BYTES, MAGIC, BatchHeader, crc_matches, iter_records, read_header
 from storage.disk import File
 
@@ -76,11 +77,11 @@ def read_piece(file: File, piece: Piece) -> bytes:
 def _piece_at(window: Window, position: int) -> Piece:
     left = window.end - position
     if left < HEADER_BYTES:
-        return Piece(position, left, None, ("base_offset", f"{left} bytes are no whole batch header"))
+        return Piece(position, left, None, ("base_offset", f"{count_of(left, 'byte')} of an incomplete batch header"))
     header = read_header(window.read(position, HEADER_BYTES))
     size = header.size_bytes
     if not HEADER_BYTES <= size <= left:
-        problem = f"{header.batch_length} is no length of a batch here, with {left} bytes left"
+        problem = f"{header.batch_length} is no length of a batch here, with {count_of(left, 'byte')} left"
         wrong = ("magic", f"{header.magic} instead of {MAGIC}") if header.magic != MAGIC else ("batch_length", problem)
         return Piece(position, 1, None, wrong)  # it ends where the next batch is found
     if header.magic != MAGIC:

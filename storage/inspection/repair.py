@@ -20,6 +20,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
+from protocol.plural import count_of
 from protocol.record_batch import BatchHeader, empty_batch, end_txn_marker, read_header, set_header
 from storage.checkpoint import TopicPartition, format_leader_epochs, format_offsets, parse_offsets
 from storage.disk import Disk
@@ -175,7 +176,9 @@ class _Walk:
                 damaged = True
                 edits.append(_Edit(piece.position, piece.size_bytes, b"", keep=True))
                 aside = _aside(disk, path, piece.position).rpartition("/")[2]
-                told.append(f"{piece.size_bytes} bytes at {piece.position} that are no batch are moved to {aside}")
+                told.append(
+                    f"{count_of(piece.size_bytes, 'byte')} at {piece.position} without a batch: moved to {aside}"
+                )
                 continue
             if self._epoch < 0 and after is not None and after_that is not None:
                 # Nothing stands before the first, so the two behind it have to agree.

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from protocol.compression import Compression
 from protocol.errors import DecodeError, KafkaError
+from protocol.plural import count_of
 from protocol.primitives import uuid_text
 from protocol.record import Record
 from protocol.record_batch import NO_SEQUENCE, BatchHeader, iter_records
@@ -126,7 +127,7 @@ def _entries(layout: Layout, data: bytes) -> Iterator[Row]:
     for at in range(0, len(data) - layout.size + 1, layout.size):
         yield unpack(layout, data, at)
     if len(data) % layout.size:
-        yield {"problem": f"{len(data) % layout.size} bytes at the end are no whole entry"}
+        yield {"problem": f"{count_of(len(data) % layout.size, 'byte')} of an incomplete entry at the end"}
 
 
 def _offset_index(data: bytes, path: str) -> Iterator[Row]:

@@ -8,7 +8,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.broker_process import BrokerProcess
 
-SETTINGS = {"log.cleaner.backoff.ms": 100, "log.initial.task.delay.ms": 100}
+SETTINGS = {"log.cleaner.backoff.ms": 100, "log.initial.task.delay.ms": 100, "group.initial.rebalance.delay.ms": 0}
 TOPIC = {"cleanup.policy": "compact", "segment.ms": "200", "min.cleanable.dirty.ratio": "0.01"}
 
 

@@ -337,12 +337,14 @@ class MemoryDisk:
 
     def _find(self, path: str) -> Node:
         node: Node = self.root
-        for name in _parts(path):
-            if isinstance(node, FileNode):
-                raise NotADirectoryError(errno.ENOTDIR, "not a directory", path)
-            if name not in node.entries:
-                raise _missing(path)
-            node = node.entries[name]
+        try:
+            for name in path.split("/"):
+                if name:
+                    node = node.entries[name]  # type: ignore[union-attr]
+        except AttributeError:  # a file has none
+            raise NotADirectoryError(errno.ENOTDIR, "not a directory", path) from None
+        except KeyError:
+            raise _missing(path) from None
         return node
 
     def _directory(self, path: str) -> DirNode:

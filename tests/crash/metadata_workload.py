@@ -22,6 +22,7 @@ from protocol.schema import Message
 from storage.flush import Flush
 from storage.log_config import LogConfig
 from storage.log_directory import LogDirectory
+from storage.search import finish
 from tests.crash.broken import Broken, Invariant
 from tests.crash.memory_disk import Mark, MemoryDisk
 
@@ -169,7 +170,7 @@ class Workload:
             self.log.write_snapshot_part(snapshot, at, data[at : at + size])
         _hold(
             Invariant.SNAPSHOTS_ARE_WHOLE,
-            self.log.begin_behind(snapshot).records == records,
+            finish(self.log.begin_behind(snapshot)).records == records,
             f"{snapshot} holds something else",
         )
         self.branch = Branch(snapshot, [])

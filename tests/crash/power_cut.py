@@ -193,7 +193,7 @@ class Platter:
 
     def follow(self, effect: Effect) -> None:
         """Take in the next effect."""
-        if isinstance(effect, Write | Truncate):
+        if isinstance(effect, (Write, Truncate)):
             self._files[effect.node].pending.append(effect)
         elif isinstance(effect, Synced):
             if isinstance(effect.node, FileNode):

@@ -6,7 +6,11 @@ import time
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from protocol.api import ApiKey, request_class
+from protocol.api import ApiKey
+from protocol.messages.describe_producers import DescribeProducersRequest
+from protocol.messages.fetch import FetchRequest
+from protocol.messages.list_offsets import ListOffsetsRequest
+from protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from protocol.record_batch import iter_batches
 from tests.raw_client import RawClient
 
@@ -78,7 +82,7 @@ def ask(bootstrap: str, topic: str) -> Told:
 
 
 def _fetch(client: RawClient, topic: str, offset: int, *, max_bytes: int = 1 << 26, committed: bool = False) -> Any:
-    wanted = request_class(ApiKey.FETCH).Topic  # type: ignore[attr-defined]
+    wanted = FetchRequest.Topic
     part = wanted.Partition(partition=0, fetch_offset=offset, partition_max_bytes=max_bytes)
     answer = client.call(
         ApiKey.FETCH,
@@ -101,7 +105,7 @@ def _aborted_from(client: RawClient, topic: str, offset: int) -> tuple[int, set[
 
 
 def _offset(client: RawClient, topic: str, timestamp: int) -> tuple[int, int]:
-    wanted = request_class(ApiKey.LIST_OFFSETS).Topic  # type: ignore[attr-defined]
+    wanted = ListOffsetsRequest.Topic
     part = wanted.Partition(partition_index=0, timestamp=timestamp)
     answer = client.call(ApiKey.LIST_OFFSETS, 7, replica_id=-1, topics=[wanted(name=topic, partitions=[part])])
     found = _of_the_partition(answer.topics[0].partitions)
@@ -109,7 +113,7 @@ def _offset(client: RawClient, topic: str, timestamp: int) -> tuple[int, int]:
 
 
 def _epoch_end(client: RawClient, topic: str, epoch: int) -> tuple[int, int]:
-    wanted = request_class(ApiKey.OFFSET_FOR_LEADER_EPOCH).Topic  # type: ignore[attr-defined]
+    wanted = OffsetForLeaderEpochRequest.Topic
     part = wanted.Partition(partition=0, leader_epoch=epoch)
     answer = client.call(ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, topics=[wanted(topic=topic, partitions=[part])])
     found = _of_the_partition(answer.topics[0].partitions)
@@ -117,7 +121,7 @@ def _epoch_end(client: RawClient, topic: str, epoch: int) -> tuple[int, int]:
 
 
 def _producers(client: RawClient, topic: str) -> dict[int, tuple[int, ...]]:
-    wanted = request_class(ApiKey.DESCRIBE_PRODUCERS).Topic  # type: ignore[attr-defined]
+    wanted = DescribeProducersRequest.Topic
     answer = client.call(ApiKey.DESCRIBE_PRODUCERS, 0, topics=[wanted(name=topic, partition_indexes=[0])])
     return {
         one.producer_id: (

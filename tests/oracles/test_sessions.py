@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from protocol.api import ApiKey, request_class
+from protocol.api import ApiKey
+from protocol.messages.metadata import MetadataRequest
 from tests.clients.sessions.replay import SETTINGS, TIMEOUT_S, TOPIC, prepare, replay
 from tests.clients.sessions.transcript import FOLDER
 from tests.oracles.kafka_server import KafkaServer
@@ -65,7 +66,7 @@ def forget(bootstrap: str) -> None:
 def wait_for_topic(bootstrap: str) -> None:
     """Wait until the broker knows of the topic that the controller has created."""
     client, deadline = RawClient(bootstrap), time.monotonic() + TIMEOUT_S
-    wanted = [request_class(ApiKey.METADATA).Topic(name=TOPIC)]  # type: ignore[attr-defined]
+    wanted = [MetadataRequest.Topic(name=TOPIC)]
     while client.call(ApiKey.METADATA, 12, topics=wanted).topics[0].error_code:
         assert time.monotonic() < deadline
         time.sleep(0.05)

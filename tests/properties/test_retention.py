@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from protocol.record_batch import iter_batches
 from storage.log import Log
 from storage.log_config import LogConfig
-from storage.retention import deletable
+from storage.retention import Bounds, deletable
 from tests.examples import examples
 from tests.logs import content, open_log, stamped
 
@@ -33,6 +33,7 @@ class Aged(NamedTuple):
     start=st.integers(0, 90),
     high_watermark=st.integers(0, 80),
     policy=st.sets(st.sampled_from(["delete", "compact"])),
+    full=st.booleans(),
 )
 def test_the_oldest_segments_that_may_go(
     shapes: list[tuple[int, int]],
@@ -41,16 +42,16 @@ def test_the_oldest_segments_that_may_go(
     start: int,
     high_watermark: int,
     policy: set[str],
+    full: bool,
 ) -> None:
     segments = [Aged(number * 10, *shape) for number, shape in enumerate(shapes)]
     ends = [segment.base_offset + 10 for segment in segments]
     found = deletable(
         segments,  # type: ignore[arg-type]  # stands in for it
         LogConfig(retention_ms=retention_ms, retention_bytes=retention_bytes, cleanup_policy=frozenset(policy)),
+        Bounds(start, high_watermark, ends[-1]),
         now_ms=NOW_MS,
-        log_start_offset=start,
-        high_watermark=high_watermark,
-        log_end_offset=ends[-1],
+        full=full,
     )
     count = len(found)
 
@@ -58,7 +59,7 @@ def test_the_oldest_segments_that_may_go(
         segment, left = segments[number], sum(each.size_bytes for each in segments[number + 1 :])
         expired = retention_ms >= 0 and NOW_MS - segment.timestamp > retention_ms
         unneeded = retention_bytes >= 0 and left >= retention_bytes
-        before_start = number + 1 < len(segments) and ends[number] <= start
+        before_start = (full or number + 1 < len(segments)) and ends[number] <= start
         return (
             ends[number] <= high_watermark
             and (number + 1 < len(segments) or segment.size_bytes > 0)
@@ -66,7 +67,9 @@ def test_the_oldest_segments_that_may_go(
         )
 
     assert all(may_go(number) for number in range(count))
-    assert count == len(segments) or not may_go(count)
+    active_is_next = full and 0 < count == len(segments) - 1
+    assert count == len(segments) or active_is_next or not may_go(count)
+    assert not (full and 1 < count == len(segments))
 
 
 DELAY_MS = 7

@@ -142,7 +142,7 @@ def test_other_machines_are_told_the_address_of_this_one(project: PROJECT) -> No
 
 
 def test_every_setting_of_the_brokers_exists(project: PROJECT) -> None:
-    assert [settings_of(command).unknown for command in commands(project())] == [()] * 3
+    assert [settings_of(command).unknown for command in commands(project())] == [{}] * 3
 
 
 def test_the_image_alone_can_be_reached_through_its_exposed_port() -> None:

@@ -6,7 +6,7 @@ import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +32,13 @@ class Nodes:
                 one.bind(("127.0.0.1", 0))
                 self._ports.setdefault(address, one.getsockname()[1])
         self.bootstrap = ",".join(f"127.0.0.1:{self._ports[f'host-{node}:9092']}" for node in NODES)
-        self._running: list[subprocess.Popen[str]] = []
+        self._running: dict[str, subprocess.Popen[str]] = {}
 
     def data(self, node: str) -> Path:
         return self._folder / node
 
-    def start(self) -> None:
-        for node in NODES:
+    def start(self, *nodes: str) -> None:
+        for node in nodes or NODES:
             text = self._settings.replace("node.id=1", f"node.id={node}")
             text = re.sub(r"//host-1", f"//host-{node}", text).replace("/var/lib/barnabas", str(self.data(node)))
             for address, port in self._ports.items():
@@ -47,17 +47,27 @@ class Nodes:
             file.write_text(text)
             with open(self._folder / f"{node}.log", "ab") as log:
                 command = [*COMMAND, "serve", "--config", str(file)]
-                self._running.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True))
-        for process in self._running:
-            assert process.stdout is not None
-            assert process.stdout.readline().startswith(READY)
+                self._running[node] = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+        for node in nodes or NODES:
+            output = self._running[node].stdout
+            assert output is not None
+            assert output.readline().startswith(READY)
 
-    def stop(self) -> None:
-        for process in self._running:
+    def stop(self, *nodes: str) -> list[int]:
+        """Send SIGTERM to the nodes, or to all; return their exit statuses."""
+        stopped = [self._running.pop(node) for node in nodes or list(self._running)]
+        for process in stopped:
             process.terminate()
-        for process in self._running:
+        for process in stopped:
             process.communicate(timeout=60)
-        self._running.clear()
+        return [process.returncode for process in stopped]
+
+    def until_healthy(self) -> str:
+        """Run `barnabas health` until it exits with 0, and return what it printed."""
+        for _ in range(60):
+            with suppress(subprocess.CalledProcessError):
+                return self.call("health")
+        return self.call("health")
 
     def call(self, *arguments: str, said: str = "") -> str:
         command = [*COMMAND, *arguments, "-b", self.bootstrap]
@@ -88,3 +98,17 @@ def test_the_settings_of_the_page_make_a_cluster_whose_metadata_outlives_two_of_
     assert json.loads(nodes.call("topic", "describe", "orders", "--json"))[0]["id"] == before
     controllers = json.loads(nodes.call("cluster", "--json"))["controllers"]
     assert sorted(one["status"] for one in controllers) == ["leader", "voter", "voter"]
+
+
+def test_a_rolling_restart_loses_no_record_and_stops_no_producer(nodes: Nodes) -> None:
+    assert "`barnabas health` says `healthy: yes`" in PAGE
+    nodes.start()
+    nodes.call("topic", "create", "orders:3")
+    for node in NODES:
+        assert "healthy: yes" in nodes.until_healthy()
+        assert nodes.stop(node) == [0]
+        nodes.call("produce", "orders", "-X", "acks=all", said=f"while {node} is away\n")
+        nodes.start(node)
+    assert "healthy: yes" in nodes.until_healthy()
+    read = nodes.call("consume", "orders", "-o", "beginning", "-e").splitlines()
+    assert sorted(read) == [f"while {node} is away" for node in NODES]

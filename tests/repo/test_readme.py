@@ -116,8 +116,8 @@ class Reader:
         program = self.folder / "test_program.py"
         program.write_text(self.here(text))
         how = ["-m", "pytest", "-q", "-p", "no:cacheprovider"] if "def test_" in text else []
-        command = [sys.executable, *how, program]
-        subprocess.run(command, cwd=self.folder, env=self._environment, timeout=300, check=True)  # type: ignore[arg-type]  # of a type that is known here
+        command: list[str | Path] = [sys.executable, *how, program]
+        subprocess.run(command, cwd=self.folder, env=self._environment, timeout=300, check=True)
 
     def here(self, text: str) -> str:
         """Return the text with the ports of this reader, and with this folder for /tmp."""

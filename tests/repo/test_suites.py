@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import select
+import signal
+import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -11,7 +14,20 @@ import pytest
 
 from tests import suites
 from tests.repo.tree import ROOT
-from tests.suites import SUITES, Part, Result, longest_first, main, merged, parts, report, tools_in
+from tests.suites import (
+    SECONDS,
+    SUITES,
+    Part,
+    Result,
+    Running,
+    handed_down,
+    longest_first,
+    main,
+    merged,
+    parts,
+    report,
+    tools_in,
+)
 
 
 def result(suite: str, seconds: float = 1, *, failed: bool = False, missing: Counter[str] | None = None) -> Result:
@@ -32,7 +48,7 @@ def test_a_suite_longer_than_a_part_is_divided_evenly() -> None:
 def test_a_suite_has_no_more_parts_than_files(tmp_path: Path) -> None:
     (tmp_path / "unit").mkdir()
     (tmp_path / "unit" / "test_one.py").touch()
-    assert parts("unit", tmp_path) == [Part("unit", (str(tmp_path / "unit" / "test_one.py"),), 300)]
+    assert parts("unit", tmp_path) == [Part("unit", (str(tmp_path / "unit" / "test_one.py"),), SECONDS["unit"])]
 
 
 def test_the_longest_part_begins_first() -> None:
@@ -78,12 +94,56 @@ def test_a_part_reads_what_pytest_prints(tmp_path: Path, monkeypatch: pytest.Mon
         "def test_b(): assert False\n"
         "def test_c(): pytest.skip('not installed: fish')\n"
     )
-    found = suites.run(Part("scripts", (str(file),), 1), dict(os.environ))
+    found = suites.run(Part("scripts", (str(file),), 1), dict(os.environ), Running())
     assert (found.counts, found.failed, found.missing) == (
         {"failed": 1, "passed": 1, "skipped": 1},
         True,
         Counter(fish=1),
     )
+
+
+def test_the_parts_cache_bytecode_and_get_no_variables_of_make() -> None:
+    assert handed_down({"PATH": "/bin", "MAKEFLAGS": "s", "PYTHONDONTWRITEBYTECODE": "1"}) == {"PATH": "/bin"}
+
+
+_WAITS = """
+import os, signal, subprocess, sys
+def test_that_waits():
+    held = os.open(os.environ["HELD"], os.O_WRONLY)
+    child = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"], pass_fds=[held])
+    os.write(held, b".")
+    signal.pause()
+"""
+
+
+def test_an_interrupt_ends_all_processes_with_one_line(tmp_path: Path) -> None:
+    for suite in ("scripts", "corruption"):
+        (tmp_path / "tests" / suite).mkdir(parents=True)
+        (tmp_path / "tests" / suite / f"test_{suite}.py").write_text(_WAITS)
+    os.mkfifo(tmp_path / "held")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "HELD": str(tmp_path / "held")}
+    command = [sys.executable, "-m", "tests.suites", "scripts", "corruption"]
+    with (
+        subprocess.Popen(
+            command,
+            cwd=tmp_path,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        ) as process,
+        open(tmp_path / "held", "rb", buffering=0) as held,
+    ):
+        began = held.read(1) + held.read(1)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        out, err = process.communicate(timeout=60)
+        readable, _, _ = select.select([held], [], [], 30)
+        # The end of the file: nobody that holds the other end is left.
+        assert (began, readable, held.read(1)) == (b"..", [held], b"")
+    assert err == "Interrupted: all tests were ended\n"
+    assert sorted(out.splitlines()) == ["... corruption: 1 files", "... scripts: 1 files"]
+    assert process.returncode == 130
 
 
 def test_an_unknown_suite_is_a_wrong_call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

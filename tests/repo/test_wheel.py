@@ -45,9 +45,9 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     uv = shutil.which("uv")
     venv.create(environment, with_pip=uv is None)
     python = environment / "bin" / "python"
-    install = [uv, "pip", "install", "--python", python] if uv else [python, "-m", "pip", "install"]
-    run(*install, "--quiet", "--require-hashes", "-r", ROOT / "requirements/run.txt", cwd=environment)  # type: ignore[arg-type]  # of a type that is known here
-    run(*install, "--quiet", "--no-deps", wheel, cwd=environment)  # type: ignore[arg-type]  # of a type that is known here
+    install: list[str | Path] = [uv, "pip", "install", "--python", python] if uv else [python, "-m", "pip", "install"]
+    run(*install, "--quiet", "--require-hashes", "-r", ROOT / "requirements/run.txt", cwd=environment)
+    run(*install, "--quiet", "--no-deps", wheel, cwd=environment)
     return environment / "bin"
 
 
@@ -134,8 +134,17 @@ def test_a_broker_serves_whatever_modules_its_user_has(installed: Path, tmp_path
         (tmp_path / f"{name}.py").write_text(HOSTILE)
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     barnabas = installed / "barnabas"
-    command = [barnabas, "serve", "--listen", "127.0.0.1:0", "--data-dir", "data", "--topic", "letters:2"]
-    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) as broker:  # type: ignore[arg-type]  # of a type that is known here
+    command: list[str | Path] = [
+        barnabas,
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--data-dir",
+        "data",
+        "--topic",
+        "letters:2",
+    ]
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) as broker:
         try:
             ready = present(broker.stdout).readline()
             assert ready.startswith("ready: 127.0.0.1:")
@@ -151,8 +160,8 @@ def test_a_broker_serves_whatever_modules_its_user_has(installed: Path, tmp_path
 
 def test_the_installed_commands_write_and_read_every_codec(installed: Path, tmp_path: Path) -> None:
     barnabas = installed / "barnabas"
-    serve = [barnabas, "serve", "--listen", "127.0.0.1:0", "--ephemeral"]
-    with subprocess.Popen(serve, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as broker:  # type: ignore[arg-type]  # of a type that is known here
+    serve: list[str | Path] = [barnabas, "serve", "--listen", "127.0.0.1:0", "--ephemeral"]
+    with subprocess.Popen(serve, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as broker:
         try:
             environment = {**os.environ, "BARNABAS_BROKERS": present(broker.stdout).readline().split()[1]}
             lines = {codec: f"{codec * 100}\n" for codec in ("gzip", "snappy", "lz4", "zstd")}

@@ -6,16 +6,24 @@ invariant and which seed each is found; `python -m tests.simulation.find_bugs` l
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from broker.fetch_sessions import FetchSessions
 from broker.groups import shard
 from broker.producer_ids import ProducerIds
+from broker.quorum import metadata_snapshots
 from broker.replication.partition import Partition
 from broker.replication.replica_manager import ReplicaManager
+from controller.image import MetadataImage
+from controller.snapshot import image_records
+from protocol.records.metadata import ConfigRecord
+from protocol.schema import Message
 from storage import opening
 from storage.admission import AppendInfo
 from storage.checkpoint_files import CheckpointFiles
+from storage.compaction.batch_cleaner import BatchCleaner
+from storage.compaction.offset_map import GOES, OffsetMap
 from storage.flush import Flush
 from storage.log import Log
 from storage.log_directory import LOG_STARTS, LogDirectory
@@ -158,15 +166,56 @@ def forgets_producers_at_a_restart(plant: Planter) -> None:
     plant.setattr(opening, "recover_producers", lambda *_, **__: ProducerState())
 
 
+def looks_up_the_next_time(plant: Planter) -> None:
+    """ListOffsets finds the first record that is later than the timestamp, not the first that is not before it."""
+    find = Log.offset_for_timestamp
+    plant.setattr(Log, "offset_for_timestamp", lambda self, timestamp: find(self, timestamp + 1))
+
+
+def drops_the_first_record_of_a_batch(plant: Planter) -> None:
+    """Compaction drops the first record of each batch, whether a later one has its key or not."""
+    what_stays = OffsetMap.what_stays
+
+    def but_the_first(self: OffsetMap, base_offset: int, last_offset: int) -> bytearray | None:
+        stays = what_stays(self, base_offset, last_offset)
+        if stays:
+            stays[0] = GOES
+        return stays
+
+    plant.setattr(OffsetMap, "what_stays", but_the_first)
+
+
+def dates_compacted_records_anew(plant: Planter) -> None:
+    """Compaction changes the timestamps of the records that stay in a batch."""
+    rebuild = BatchCleaner._rebuilt
+
+    def rebuilt(self: BatchCleaner, header: Any, *args: Any, **options: Any) -> Any:
+        return rebuild(self, header._replace(base_timestamp=header.base_timestamp + 1), *args, **options)
+
+    plant.setattr(BatchCleaner, "_rebuilt", rebuilt)
+
+
+def leaves_settings_out_of_snapshots(plant: Planter) -> None:
+    """A metadata snapshot lacks the settings of topics."""
+
+    def records(image: MetadataImage) -> Iterator[Message]:
+        return (record for record in image_records(image) if not isinstance(record, ConfigRecord))
+
+    plant.setattr(metadata_snapshots, "image_records", records)
+
+
 BUGS = (
     Bug(commits_before_the_sync, Invariant.COMMITTED_IS_SYNCED, 4, 0),
     Bug(syncs_nothing, Invariant.STARTS, 6, 0),
     Bug(takes_any_epoch_of_a_session, Invariant.FETCH_SESSION_EPOCHS, 1, 0),
-    Bug(takes_commits_of_any_generation, Invariant.GENERATIONS_ARE_FENCED, 2, 0),
+    Bug(takes_commits_of_any_generation, Invariant.GENERATIONS_ARE_FENCED, 6, 0),
     Bug(keeps_no_log_start_through_a_crash, Invariant.DELETED_RECORDS_STAY_DELETED, 2, 0),
-    Bug(believes_that_every_stop_was_clean, Invariant.RECORDS_STAY, 3, 0),
+    Bug(believes_that_every_stop_was_clean, Invariant.COMMITTED_IS_THE_SAME, 1, 0),
     Bug(reads_past_the_high_watermark, Invariant.READS_ARE_COMMITTED, 4, 0),
     Bug(gives_producer_ids_twice, Invariant.PRODUCER_IDS_ARE_UNIQUE, 1, 0),
     Bug(takes_over_the_log_of_a_namesake, Invariant.NEW_TOPICS_ARE_EMPTY, 1, 0),
+    Bug(looks_up_the_next_time, Invariant.TIMES_ARE_FOUND, 1, 0),
+    Bug(drops_the_first_record_of_a_batch, Invariant.COMPACTED_KEEPS_LAST, 3, 0),
+    Bug(dates_compacted_records_anew, Invariant.COMPACTED_KEEPS_OFFSETS, 3, 0),
 )
 """Every bug of a broker alone."""

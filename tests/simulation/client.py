@@ -14,6 +14,7 @@ from typing import Any
 from protocol.api import ApiKey, request_class, response_class
 from protocol.errors import DecodeError, ErrorCode
 from protocol.headers import RequestHeader, decode_response_header, encode_request_header
+from protocol.messages.metadata import MetadataRequest
 from tests.simulation.cluster import PORT, World
 from tests.simulation.loop import Loop
 from tests.simulation.violation import Invariant
@@ -173,7 +174,7 @@ class Client:
         """Return the address of a partition's leader; `Lost` if nobody knows."""
         found = self._leaders.get((topic, partition))
         if found is None:
-            wanted = request_class(ApiKey.METADATA).Topic(name=topic)  # type: ignore[attr-defined]
+            wanted = MetadataRequest.Topic(name=topic)
             answer = await self.call(
                 self.any_broker(),
                 ApiKey.METADATA,

@@ -54,7 +54,10 @@ class World:
         """How often each invariant was checked by `check`."""
         self.always = False
         """Whether records count only once they are synced."""
+        self.targets: dict[tuple[str, int], list[frozenset[int]]] = {}
+        """The replicas to which a partition was moved last, and those of requests that may still take effect."""
         self.power_cuts = 0
+        self.clean_stops = 0
         self.newest: MetadataImage | None = None
         """The newest metadata that any broker has applied."""
         self.stopping = False
@@ -89,11 +92,11 @@ class World:
 
     def leader_epoch(self, address: tuple[str, int], topic: str, index: int) -> int:
         """Return the newest leader epoch of a partition if a broker leads in it and knows so, -1 if not."""
-        host, state = self.host_at(address), self.newest and self.newest.partition(topic, index)
+        host, state = self.host_at(address), None if self.newest is None else self.newest.partition(topic, index)
         replica = host.broker.replicas.find_named(topic, index) if host.broker is not None else None
-        if state is None or replica is None or state.leader != host.node_id:  # type: ignore[union-attr]  # of a type that is known here
+        if state is None or replica is None or state.leader != host.node_id:
             return -1
-        return state.leader_epoch if replica.leader_epoch == state.leader_epoch else -1  # type: ignore[union-attr]  # of a type that is known here
+        return state.leader_epoch if replica.leader_epoch == state.leader_epoch else -1
 
     @staticmethod
     def random_of(seed: int, name: str) -> Random:
@@ -166,6 +169,7 @@ class Host:
         self.settings = settings
         self.cluster = cluster
         """All hosts of the cluster that this one is of, in the order of their node ids."""
+        self.is_voter = not settings.voters or any(voter.node_id == settings.node_id for voter in settings.voters)
         self.disk = SimulatedDisk(world.random(f"{name} disk"), world.schedule.trace, world.network)
         self.clock_offset_ms = 0
         clock = world.random(f"{name} clock")
@@ -193,10 +197,6 @@ class Host:
     def node_id(self) -> int:
         return self.settings.node_id
 
-    @property
-    def is_voter(self) -> bool:
-        return len(self.cluster) == 1 or any(voter.node_id == self.node_id for voter in self.settings.voters)
-
     def now_ms(self) -> int:
         return _BEGIN_MS + int(self.world.schedule.now * self.clock[1] * 1000) + self.clock_offset_ms
 
@@ -205,6 +205,8 @@ class Host:
     def start(self) -> None:
         """Begin a process."""
         world = self.world
+        if self.disk.sync_failed and not world.clustered:
+            self._reboot()
         world.network.power_on(self.name)
         self.starts += 1
         self.faulty = False
@@ -243,6 +245,7 @@ class Host:
         if power:
             self.before_power_cut(self)
             self.lost = True
+        self.world.clean_stops += clean
         if not clean:
             known = self.world.newest.brokers.get(self.node_id) if self.world.newest is not None else None
             self.died_epoch = -1 if known is None else known.epoch
@@ -255,6 +258,15 @@ class Host:
             for directory in self.broker.logs.directories:
                 if directory.failure is not None:
                     self._drop_former_logs(directory.path)
+
+    def _reboot(self) -> None:
+        """Restart the machine before the broker, as docs/OPERATIONS.md asks after a failed sync.
+
+        A lone broker that reads the page cache would acknowledge what is not on the platter.
+        """
+        self.before_power_cut(self)
+        self.lost = True
+        self.disk.power_cut()
 
     @property
     def directories(self) -> list[str]:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 from broker import topic_creation
 from broker.groups.host import ShardHost
-from broker.quorum import metadata_snapshots
 from broker.quorum.metadata_log import MetadataLog
 from broker.replication import isr, isr_driver
 from broker.replication.follower import NO_EPOCH, Follower
@@ -19,15 +16,15 @@ from broker.replication.replica_manager import ReplicaManager
 from controller.commands import alter_partition, registration
 from controller.image import MetadataImage
 from controller.partition_change import Election, _Target
-from controller.snapshot import image_records
+from controller.raft_messages import NOBODY, QuorumState
 from protocol.errors import ErrorCode
-from protocol.records.metadata import ConfigRecord
-from protocol.schema import Message
+from storage.leader_epochs import EpochEnd
 from storage.log import Log
+from storage.log_manager import LogManager
 from storage.producer_state import ProducerState
 from storage.search import Search
 from tests.planting import Bug, Planter
-from tests.simulation import bugs
+from tests.simulation import bugs, raft_bugs
 from tests.simulation.violation import Invariant
 
 
@@ -46,6 +43,20 @@ def cuts_to_its_own_high_watermark(plant: Planter) -> None:
 def counts_only_who_is_surely_in_sync(plant: Planter) -> None:
     """The high watermark does not wait for a replica whose ISR change is pending (rule 7)."""
     plant.setattr(Partition, "maximal_isr", property(lambda self: self.isr & (self.proposed_isr or self.isr)))
+
+
+def counts_proposed_replicas_for_min_isr(plant: Planter) -> None:
+    """Replicas that the controller has not yet taken into the ISR count for `min.insync.replicas` (rule 3)."""
+    advance = Partition.advance_high_watermark
+
+    def advance_with_the_proposed(self: Partition) -> bool:
+        isr, self.isr = self.isr, self.maximal_isr
+        try:
+            return advance(self)
+        finally:
+            self.isr = isr
+
+    plant.setattr(Partition, "advance_high_watermark", advance_with_the_proposed)
 
 
 def commits_with_too_few_in_sync(plant: Planter) -> None:
@@ -219,18 +230,28 @@ def answers_groups_before_it_is_committed(plant: Planter) -> None:
 
 
 def votes_before_that_is_synced(plant: Planter) -> None:
-    """A vote is answered before it is synced."""
+    """A vote is answered before the new name of its file is synced, so that a power cut brings the former one back."""
     write = MetadataLog.write_quorum_state
 
     def write_without_sync(self: MetadataLog, *args: Any) -> None:
         disk: Any = self._disk
-        disk.replace_file = partial(disk.replace_file, sync=False)
+        disk.sync_dir = lambda path: None
         try:
             write(self, *args)
         finally:
-            del disk.replace_file
+            del disk.sync_dir
 
     plant.setattr(MetadataLog, "write_quorum_state", write_without_sync)
+
+
+def forgets_votes_at_a_restart(plant: Planter) -> None:
+    """A restarted voter does not know whom it voted for in its epoch."""
+    read = MetadataLog.read_quorum_state
+
+    def read_without_vote(self: MetadataLog) -> QuorumState:
+        return read(self)._replace(voted_id=NOBODY)
+
+    plant.setattr(MetadataLog, "read_quorum_state", read_without_vote)
 
 
 def commits_metadata_before_it_is_synced(plant: Planter) -> None:
@@ -258,15 +279,6 @@ def elects_preferred_replicas_that_are_not_in_sync(plant: Planter) -> None:
         return elect(self)
 
     plant.setattr(_Target, "_elect", elect_preferred)
-
-
-def leaves_settings_out_of_snapshots(plant: Planter) -> None:
-    """A metadata snapshot lacks the settings of topics."""
-
-    def records(image: MetadataImage) -> Iterator[Message]:
-        return (record for record in image_records(image) if not isinstance(record, ConfigRecord))
-
-    plant.setattr(metadata_snapshots, "image_records", records)
 
 
 def says_that_the_log_end_is_the_latest(plant: Planter) -> None:
@@ -298,37 +310,71 @@ def keeps_producers_of_truncated_records(plant: Planter) -> None:
     plant.setattr(Log, "truncate_to", truncate_records)
 
 
+def ends_epochs_at_the_log_end(plant: Planter) -> None:
+    """OffsetForLeaderEpoch returns the log end for every epoch."""
+    plant.setattr(Log, "end_offset_for_epoch", lambda self, epoch: EpochEnd(epoch, self.log_end_offset))
+
+
+def takes_the_high_watermark_of_another_log(plant: Planter) -> None:
+    """The high watermark of a follower passes its log end."""
+
+    def update(self: Log, offset: int) -> int:
+        self.high_watermark = offset
+        return offset
+
+    plant.setattr(Log, "update_high_watermark", update)
+
+
+def takes_all_directories_offline_with_one(plant: Planter) -> None:
+    """All data directories go offline where one fails."""
+    due_flushes = LogManager.due_flushes
+
+    def due(self: LogManager, now_ms: int) -> Any:
+        for directory in self.directories:
+            directory.failure = next((one.failure for one in self.directories if one.failure is not None), None)
+        return due_flushes(self, now_ms)
+
+    plant.setattr(LogManager, "due_flushes", due)
+
+
 BUGS = (
     Bug(cuts_to_its_own_high_watermark, Invariant.ISR_KEEPS_COMMITTED, 1, 0),
-    Bug(counts_only_who_is_surely_in_sync, Invariant.COMMITTED_BY_MIN_ISR, 13, 3),
+    Bug(counts_only_who_is_surely_in_sync, Invariant.COMMITTED_BY_MIN_ISR, 44, 0),
+    Bug(counts_proposed_replicas_for_min_isr, Invariant.COMMITTED_BY_MIN_ISR, 1, 0),
     Bug(commits_with_too_few_in_sync, Invariant.COMMITTED_BY_MIN_ISR, 1, 0),
     Bug(elects_preferred_replicas_that_are_not_in_sync, Invariant.HIGH_WATERMARK_RISES, 1, 0),
-    Bug(leaves_settings_out_of_snapshots, Invariant.METADATA_IS_THE_SAME, 2, 0),
-    Bug(says_where_it_ends_before_it_knows, Invariant.LATEST_IS_NOT_BEHIND, 6, 0),
+    Bug(bugs.leaves_settings_out_of_snapshots, Invariant.METADATA_IS_THE_SAME, 2, 0),
+    Bug(says_where_it_ends_before_it_knows, Invariant.LATEST_IS_NOT_BEHIND, 4, 0),
     Bug(says_that_the_log_end_is_the_latest, Invariant.LATEST_IS_COMMITTED, 1, 0),
-    Bug(takes_any_broker_epoch_into_sync, Invariant.ISR_HAS_COMMITTED, 10, 0),
-    Bug(keeps_in_sync_who_may_have_lost_records, Invariant.HIGH_WATERMARK_RISES, 28, 1),
-    Bug(takes_into_sync_who_is_behind, Invariant.ISR_HAS_COMMITTED, 1, 0),
+    Bug(takes_any_broker_epoch_into_sync, Invariant.ISR_HAS_COMMITTED, 17, 0),
+    Bug(keeps_in_sync_who_may_have_lost_records, Invariant.HIGH_WATERMARK_RISES, 69, 0),
+    Bug(takes_into_sync_who_is_behind, Invariant.ISR_HAS_COMMITTED, 7, 0),
     Bug(remembers_the_farthest_that_a_follower_was, Invariant.ISR_HAS_COMMITTED, 7, 0),
     Bug(keeps_laggards_in_sync, Invariant.ACKS_ALL_GOES_ON, 1, 0),
     Bug(takes_fetches_of_any_leader_epoch, Invariant.LEADER_EPOCHS_ARE_FENCED, 1, 0),
-    Bug(never_parts_from_another_log, Invariant.COMMITTED_IS_THE_SAME, 27, 2),
-    Bug(takes_who_is_in_sync_for_as_far_as_itself, Invariant.ISR_HAS_COMMITTED, 5, 0),
-    Bug(keeps_epochs_that_begin_where_it_cuts, Invariant.REPLICAS_CONVERGE, 1, 0),
-    Bug(acknowledges_what_only_the_leader_has, Invariant.LATEST_IS_NOT_BEHIND, 2, 0),
-    Bug(deletes_records_on_the_leader_alone, Invariant.DELETED_RECORDS_STAY_DELETED, 31, 2),
+    Bug(never_parts_from_another_log, Invariant.COMMITTED_IS_THE_SAME, 44, 0),
+    Bug(takes_who_is_in_sync_for_as_far_as_itself, Invariant.ISR_HAS_COMMITTED, 1, 0),
+    Bug(keeps_epochs_that_begin_where_it_cuts, Invariant.REPLICAS_CONVERGE, 0, 0),
+    Bug(acknowledges_what_only_the_leader_has, Invariant.LATEST_IS_NOT_BEHIND, 7, 0),
+    Bug(deletes_records_on_the_leader_alone, Invariant.DELETED_RECORDS_STAY_DELETED, 24, 0),
     Bug(bugs.forgets_sequences, Invariant.RECORDS_ARE_UNIQUE, 1, 0),
     Bug(bugs.remembers_only_the_last_batch, Invariant.SEQUENCES_ARE_KEPT, 1, 0),
     Bug(bugs.answers_repetitions_with_the_log_end, Invariant.RECORDS_STAY, 1, 0),
-    Bug(bugs.forgets_producers_at_a_restart, Invariant.RECORDS_ARE_UNIQUE, 1, 0),
-    Bug(remembers_no_producers_as_a_follower, Invariant.RECORDS_ARE_UNIQUE, 1, 0),
-    Bug(keeps_producers_of_truncated_records, Invariant.PRODUCERS_ARE_TRUNCATED, 2, 0),
-    Bug(knows_former_topics_by_their_name, Invariant.FORMER_TOPIC_IDS_ARE_REFUSED, 1, 0),
-    Bug(goes_on_with_the_replica_of_a_namesake, Invariant.COMMITTED_IS_THE_SAME, 9, 0),
-    Bug(answers_who_creates_topics_at_once, Invariant.NEW_TOPICS_ARE_WRITABLE, 2, 0),
-    Bug(coordinates_before_it_has_loaded, Invariant.OFFSETS_STAY, 4, 0),
-    Bug(answers_groups_before_it_is_committed, Invariant.OFFSETS_STAY, 41, 1),
-    Bug(votes_before_that_is_synced, Invariant.STARTS, 2, 0),
-    Bug(commits_metadata_before_it_is_synced, Invariant.METADATA_IS_THE_SAME, 32, 1),
+    Bug(bugs.forgets_producers_at_a_restart, Invariant.RECORDS_ARE_UNIQUE, 7, 0),
+    Bug(remembers_no_producers_as_a_follower, Invariant.RECORDS_ARE_UNIQUE, 7, 0),
+    Bug(keeps_producers_of_truncated_records, Invariant.PRODUCERS_ARE_TRUNCATED, 32, 0),
+    Bug(knows_former_topics_by_their_name, Invariant.FORMER_TOPIC_IDS_ARE_REFUSED, 0, 0),
+    Bug(goes_on_with_the_replica_of_a_namesake, Invariant.COMMITTED_IS_THE_SAME, 0, 0),
+    Bug(answers_who_creates_topics_at_once, Invariant.NEW_TOPICS_ARE_WRITABLE, 0, 0),
+    Bug(coordinates_before_it_has_loaded, Invariant.OFFSETS_STAY, 17, 0),
+    Bug(answers_groups_before_it_is_committed, Invariant.OFFSETS_STAY, 4, 0),
+    Bug(votes_before_that_is_synced, Invariant.VOTES_ARE_KEPT, 24, 0),
+    Bug(forgets_votes_at_a_restart, Invariant.VOTES_ARE_KEPT, 1, 0),
+    Bug(raft_bugs.commits_earlier_epochs_by_counting, Invariant.QUORUM_COMMITS_ITS_EPOCH, 1, 0),
+    Bug(raft_bugs.half_is_a_majority, Invariant.METADATA_ON_A_MAJORITY, 1, 0),
+    Bug(ends_epochs_at_the_log_end, Invariant.EPOCHS_END, 2, 0),
+    Bug(takes_the_high_watermark_of_another_log, Invariant.OFFSETS_ARE_ORDERED, 1, 0),
+    Bug(takes_all_directories_offline_with_one, Invariant.OTHER_DIRECTORIES_SERVE, 9, 0),
+    Bug(commits_metadata_before_it_is_synced, Invariant.METADATA_IS_THE_SAME, 49, 1),
 )
 """Every bug of several brokers."""

@@ -55,6 +55,8 @@ class SimulatedDisk(MemoryDisk):
         self._failing: dict[str, tuple[int, int]] = {}
         self.full = False
         self.failures = 0
+        self.sync_failed = False
+        """Whether a sync has failed since the power was cut last: the page cache may have what the platter has not."""
         self._told_after: tuple[int, asyncio.Future[None]] | None = None
         self._interrupted: tuple[int, Callable[[], None]] | None = None
         self.process: Loop | None = None
@@ -118,6 +120,7 @@ class SimulatedDisk(MemoryDisk):
             self._waited_s += self._random.expovariate(1 / self.slow_sync_s)
         if self.broken and (path == self.broken or path.startswith(self.broken + "/")):
             self.failures += 1
+            self.sync_failed |= kind in ("sync", "sync_dir")
             raise OSError(errno.EIO, os.strerror(errno.EIO), path)
         if self.full and kind in _NEEDS_SPACE:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
@@ -128,6 +131,7 @@ class SimulatedDisk(MemoryDisk):
                 return
             del self._failing[kind]
             self.failures += 1
+            self.sync_failed |= kind in ("sync", "sync_dir")
             raise OSError(code, os.strerror(code), path)
 
     def room_for(self, size: int, path: str) -> int:
@@ -141,6 +145,7 @@ class SimulatedDisk(MemoryDisk):
         """Be as a power cut leaves it."""
         self.root = self._platter.cut(self._random).root
         self._platter = Platter(self)
+        self.sync_failed = False
 
     def rot(self, path: str, at: int) -> None:
         """Let a byte of a file at rest be another."""

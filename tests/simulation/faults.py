@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from controller.partition_change import tracks_eligible
 from tests.simulation.cluster import Host, World
 from tests.simulation.violation import Invariant
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from controller.image import PartitionImage
 
 _LARGEST_JUMP_MS = 20 * 60 * 1000
 
@@ -39,7 +43,7 @@ class Faults:
             *(
                 (
                     (self._wipe, 2),
-                    (self._fail_directory, 3),
+                    *(((self._fail_directory, 3),) if len(world.hosts[0].directories) > 1 else ()),
                     (self._isolate, 3),
                     (self._slow_down, 2),
                     (self._cut_power_amid_writes, 4),
@@ -92,14 +96,19 @@ class Faults:
         died = {other.node_id for other in cluster if other.died_epoch == epochs.get(other.node_id)}
         struck = self._struck - {spared.name if spared is not None else ""}
         died |= {other.node_id for other in cluster if other is host or other.name in struck}
-        states = [state for topic in image.topics() for state in topic.partitions.values()]
+        states = [(topic.name, state) for topic in image.topics() for state in topic.partitions.values()]
         for other in cluster:
-            replicas = (state for state in states if other.node_id in state.replicas)
+            replicas = (state for _, state in states if other.node_id in state.replicas)
             if other.node_id not in died and all(other.node_id in state.isr for state in replicas):
                 other.lost = False
         if not lose and not any(other.lost for other in cluster):
             return True
-        return all({*state.isr, *state.eligible_leader_replicas} - died for state in states)
+        return all(self._stay(name, state) - died for name, state in states)
+
+    def _stay(self, topic: str, state: PartitionImage) -> set[int]:
+        """Return the replicas that have all that was promised, and are not being replaced by others."""
+        stay = {*state.isr, *state.eligible_leader_replicas}
+        return stay.intersection(*self._world.targets.get((topic, state.partition), ()))
 
     async def heal(self) -> None:
         """Let everything work again, and wait for the brokers."""
@@ -175,7 +184,7 @@ class Faults:
 
         The broker goes on with the others (KIP-112).
         """
-        if len(host.directories) < 2 or host.state != "up" or not self._may_crash(host, lose=True):
+        if host.state != "up" or not self._may_crash(host, lose=True):
             return
         host.faulty = True
         starts = host.starts
@@ -188,6 +197,7 @@ class Faults:
                 host.state in ("up", "paused"),
                 f"{host.name} has ended because {host.disk.broken} failed",
             )
+            self._other_directories_serve(host, host.broker, host.disk.broken)
         replaced, host.disk.broken = host.disk.broken, ""
         host.crash()
         for _ in range(50):
@@ -195,6 +205,20 @@ class Faults:
                 host.wipe((replaced,))
                 return
             await asyncio.sleep(0.1)
+
+    def _other_directories_serve(self, host: Host, broker: Broker, failed: str) -> None:
+        """Check that the replicas in the other directories are online, and lead where the controller has them lead."""
+        for partition in broker.replicas.partitions:
+            if broker.logs.directory_of(partition.log).path == failed:
+                continue
+            newest = self._world.newest
+            state = None if newest is None else newest.partition(partition.topic, partition.index)
+            leads = state is not None and (state.leader, state.leader_epoch) == (host.node_id, partition.leader_epoch)
+            self._world.check(
+                Invariant.OTHER_DIRECTORIES_SERVE,
+                not partition.log.offline and not partition.unavailable and partition.is_leader >= leads,
+                f"{host.name} does not serve {partition}, which is not in {failed}",
+            )
 
     async def _come_back_apart(self, host: Host) -> None:
         """Crash, and come back without reaching one of the others for a while."""

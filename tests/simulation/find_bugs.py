@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import cache
 
-from tests.planting import Bug, planted, survey
+from tests.planting import Bug, planted, survey, unplanted
 from tests.simulation import bugs, cluster_bugs
-from tests.simulation.simulation import run
+from tests.simulation.simulation import Outcome, run
 
 EVENTS = 6_000
 EVENTS_OF_CLUSTERS = 20_000
@@ -17,9 +18,25 @@ ALL = (*bugs.BUGS, *cluster_bugs.BUGS)
 def outcome_of(bug: Bug, seed: int) -> BaseException | None:
     """Return what a run with a bug ends with; `NeverCalledError` if the run does not reach what is patched."""
     with planted(bug.plant) as planter:
-        error = run(seed, EVENTS_OF_CLUSTERS, 3).error if bug in cluster_bugs.BUGS else run(seed, EVENTS).error
+        error = _run(seed, bug in cluster_bugs.BUGS).error
     planter.require_calls()
     return error
+
+
+def control_of(bug: Bug, seed: int) -> BaseException | None:
+    """Return what the same run without the bug ends with; many bugs share a seed, which runs once."""
+    with unplanted(bug.plant) as planter:
+        return control(seed, bug in cluster_bugs.BUGS, tuple(planter.tuned)).error
+
+
+@cache
+def control(seed: int, clustered: bool, tuned: tuple[str, ...] = ()) -> Outcome:
+    """Return the outcome of a seed without any bug; `tuned` is what was changed of the workload."""
+    return _run(seed, clustered)
+
+
+def _run(seed: int, clustered: bool) -> Outcome:
+    return run(seed, EVENTS_OF_CLUSTERS, 3) if clustered else run(seed, EVENTS)
 
 
 def main() -> int:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from storage.log_config import FSYNC_ALWAYS
 from tests.simulation.cluster import Host, World
 from tests.simulation.committed import Committed, Compacted
+from tests.simulation.copies import Copies
 from tests.simulation.quorum_invariants import QuorumInvariants
 from tests.simulation.violation import Invariant
 
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from broker.replication.partition import Partition
     from tests.simulation.history import History
     from tests.simulation.loop import Loop
-
-Key = tuple[bytes, int]
 
 
 class Seen:
@@ -60,10 +59,13 @@ class Invariants:
         self._history = history
         self._hosts = {host.name: host for host in world.hosts}
         self._seen: dict[tuple[str, bytes, int], Seen] = {}
+        self._seen_of: dict[str, dict[Partition, Seen]] = {host.name: {} for host in world.hosts}
         self._leaders: dict[tuple[int, bytes, int, int], str] = {}
         self._committed: dict[tuple[int, bytes, int], Committed] = {}
         self._synced: dict[tuple[str, bytes, int], int] = {}
+        self._durable: dict[tuple[str, bytes, int], int] = {}
         self._quorum = QuorumInvariants(world)
+        self._copies = Copies()
         self.checks = 0
 
     def after(self, loop: Loop) -> None:
@@ -76,26 +78,33 @@ class Invariants:
             return
         self.checks += 1
         self._quorum.look(host, controller)
+        seen_of = self._seen_of[host.name]
         for partition in broker.replicas.partitions:
-            self._look(host, partition)
+            seen = seen_of.get(partition)
+            if seen is not None:
+                log = partition.log
+                if (
+                    log.log_end_offset == seen.log_end
+                    and log.high_watermark == seen.high_watermark
+                    and log.recovery_point == seen.recovery_point
+                    and log.log_start_offset == seen.log_start
+                    and log.cleaned_to == seen.cleaned_to
+                    and partition.leader_epoch == seen.leader_epoch
+                    and partition.partition_epoch == seen.partition_epoch
+                ):
+                    continue
+            seen_of[partition] = self._look(host, partition)
 
-    def _look(self, host: Host, partition: Partition) -> None:
+    def _look(self, host: Host, partition: Partition) -> Seen:
+        """Check a replica of which something has changed; return what was seen of it."""
         log = partition.log
         key = (host.name, partition.topic_id, partition.index)
         seen = self._seen.get(key)
+        truncated = seen is not None and seen.starts == host.starts and log.log_end_offset < seen.log_end
+        self._copies.seen(key, partition.leader_epoch, log.log_end_offset, truncated=truncated)
         if seen is None or seen.starts != host.starts or seen.partition is not partition:
             seen = self._seen[key] = Seen(host.starts, partition)  # one that was taken away and came back begins anew
         high_watermark = log.high_watermark
-        if (
-            high_watermark == seen.high_watermark
-            and log.log_end_offset == seen.log_end
-            and log.log_start_offset == seen.log_start
-            and log.recovery_point == seen.recovery_point
-            and partition.leader_epoch == seen.leader_epoch
-            and partition.partition_epoch == seen.partition_epoch
-            and log.cleaned_to == seen.cleaned_to
-        ):
-            return
         check, name = self._world.check, f"{partition} on {host.name}"
         check(
             Invariant.OFFSETS_ARE_ORDERED,
@@ -116,11 +125,12 @@ class Invariants:
             partition.partition_epoch >= seen.partition_epoch,
             f"the partition epoch of {name} went back",
         )
+        self._durable[key] = max(self._durable.get(key, 0), log.recovery_point)
         # The recovery point goes back for what is not synced of the indexes; the records are.
         rolled = log.recovery_point + 1 == log.segments[-1].base_offset
         self._synced[key] = max(self._synced.get(key, 0), log.recovery_point + rolled)
         if partition.is_leader:
-            self._check_leader(host, partition, name, high_watermark > seen.high_watermark)
+            self._check_leader(host, partition, name, seen, high_watermark > seen.high_watermark)
         if log.log_end_offset < seen.log_end:
             self._check_producers(partition, name)
         if not partition.is_leader and log.log_end_offset < seen.log_end:
@@ -144,6 +154,7 @@ class Invariants:
         known = self._history.partitions.get((partition.topic, partition.index))
         if known is not None and len(host.cluster) == 1:
             known.durable_end = max(known.durable_end, log.recovery_point)
+        return seen
 
     def _check_producers(self, partition: Partition, name: str) -> None:
         """A log that was truncated knows of no producer's batch that went."""
@@ -160,13 +171,15 @@ class Invariants:
     def _in_sync(self, host: Host, partition: Partition) -> bool:
         """Say whether the controller has this very process of a broker in sync."""
         newest = self._world.newest
-        state = newest and newest.partition(partition.topic, partition.index)
-        topic = newest and newest.topic(partition.topic)
-        if newest is None or state is None or topic is None or topic.topic_id != partition.topic_id:  # type: ignore[union-attr]  # of a type that is known here
+        if newest is None:
+            return False
+        state = newest.partition(partition.topic, partition.index)
+        topic = newest.topic(partition.topic)
+        if state is None or topic is None or topic.topic_id != partition.topic_id:
             return False
         known = newest.brokers.get(host.node_id)
         epoch = -1 if host.broker is None else host.broker.broker_epoch
-        return host.node_id in state.isr and known is not None and known.epoch == epoch  # type: ignore[union-attr]  # of a type that is known here
+        return host.node_id in state.isr and known is not None and known.epoch == epoch
 
     def _check_cut(self, host: Host, partition: Partition, name: str) -> None:
         known = self._committed.get((id_of(host), partition.topic_id, partition.index))
@@ -178,7 +191,7 @@ class Invariants:
                 f"{name} is in sync, and cut to {end}, before {known.end}",
             )
 
-    def _check_leader(self, host: Host, partition: Partition, name: str, commits: bool) -> None:
+    def _check_leader(self, host: Host, partition: Partition, name: str, seen: Seen, commits: bool) -> None:
         cluster = id_of(host)
         leader = (cluster, partition.topic_id, partition.index, partition.leader_epoch)
         known = self._leaders.setdefault(leader, host.name)
@@ -187,7 +200,7 @@ class Invariants:
         )
         log = partition.log
         if commits and self._world.clustered:
-            self._check_copies(host, partition, name)
+            self._check_copies(host, partition, name, seen)
         in_sync = partition.isr
         own = commits if self._world.clustered else in_sync <= {host.node_id}
         if own and log.config.barnabas_fsync == FSYNC_ALWAYS:
@@ -197,8 +210,9 @@ class Invariants:
                 log.high_watermark <= max(synced, log.log_start_offset),
                 f"{name} is committed up to {log.high_watermark}, and synced up to {synced}",
             )
-        state = self._world.newest and self._world.newest.partition(partition.topic, partition.index)
-        if state is None or state.partition_epoch > partition.partition_epoch:  # type: ignore[union-attr]  # of a type that is known here
+        newest = self._world.newest
+        state = None if newest is None else newest.partition(partition.topic, partition.index)
+        if state is None or state.partition_epoch > partition.partition_epoch:
             return
         for other in host.cluster:
             if other is host or other.broker is None or other.state in ("off", "failed"):
@@ -214,19 +228,31 @@ class Invariants:
                     f" {log.high_watermark}",
                 )
 
-    def _check_copies(self, host: Host, partition: Partition, name: str) -> None:
-        """Nothing is committed that fewer replicas have than min.insync.replicas says."""
+    def _check_copies(self, host: Host, partition: Partition, name: str, seen: Seen) -> None:
+        """Nothing is committed that fewer replicas have, or had when they fetched, than min.insync.replicas says."""
         missing = 0
         for other in host.cluster:
             if other.node_id in partition.replicas and other is not host and other.broker is not None:
                 replica = other.broker.replicas.find(partition.topic_id, partition.index)
-                missing += replica is not None and replica.log.log_end_offset < partition.high_watermark
+                if replica is not None and replica.log.log_end_offset < partition.high_watermark:
+                    # The process that had these records may have died since, and its leader not know of that.
+                    had = self._copies.end((other.name, partition.topic_id, partition.index), partition.leader_epoch)
+                    missing += had < partition.high_watermark
         copies = len(partition.replicas) - missing
         needed = min(partition.log.config.min_insync_replicas, len(partition.replicas))
         self._world.check(
             Invariant.COMMITTED_BY_MIN_ISR,
             copies >= needed,
             f"{name} is committed up to {partition.high_watermark} by {copies} replicas",
+        )
+        # One event may apply several ISR changes, and the high watermark rise before the last of them.
+        if partition.partition_epoch > seen.partition_epoch + 1:
+            return
+        # A replica that only a proposed ISR has does not count: the controller may elect one without these records.
+        self._world.check(
+            Invariant.COMMITTED_BY_MIN_ISR,
+            len(partition.isr) >= needed,
+            f"{name} is committed up to {partition.high_watermark} with {len(partition.isr)} replicas in sync",
         )
 
     def _check_committed(self, host: Host, partition: Partition, name: str, high_watermark: int) -> None:
@@ -249,8 +275,8 @@ class Invariants:
             if cluster != id_of(host):
                 continue
             partition = host.broker.replicas.find(topic_id, index) if host.broker is not None else None
-            seen = self._seen.get((host.name, topic_id, index))
-            durable = seen.recovery_point if seen is not None else 0
+            # Not where the recovery point is now: a process that was killed had synced more than its checkpoint says.
+            durable = self._durable.get((host.name, topic_id, index), 0)
             if partition is None or partition.log.config.barnabas_fsync != FSYNC_ALWAYS:
                 known.lose(durable)
 

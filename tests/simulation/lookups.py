@@ -102,14 +102,22 @@ class Lookup:
         )
 
     def _lasting(self, topic: Topic, known: PartitionHistory, before: dict[int, Content]) -> list[tuple[int, Content]]:
-        """Return the records of `before` that are surely still there."""
+        """Return the records of `before` that are surely still there, and committed: acks=1 promises neither."""
         if topic.compacted:
             return []
         start = known.start_ceiling
-        return [(at, one) for at, one in before.items() if at >= start and known.records.get(at) == one]
+        return [
+            (at, one)
+            for at, one in before.items()
+            if at >= start and known.records.get(at) == one and at not in known.soft
+        ]
 
     async def _epoch(self, topic: Topic, index: int, known: PartitionHistory) -> None:
-        """Look up where the leader epoch of a record ends: behind it, and not behind one of a later epoch."""
+        """Look up where the leader epoch of a record ends: behind it, and not behind one of a later epoch.
+
+        Where compaction removed the first batches of an epoch, a replica that copies the log afterwards has the epoch
+        start at the first batch that is left, and none where it removed them all, as in Kafka.
+        """
         if not known.epochs:
             return
         offset = self.client.random.choice(list(known.epochs))
@@ -119,10 +127,14 @@ class Lookup:
         one = await self._ask(topic, index, ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, replica_id=-1, topics=topics)
         if one is None or offset < known.start_ceiling or known.epochs.get(offset) != epoch:
             return
-        later = min((at for at, other in known.epochs.items() if other > epoch), default=one.end_offset)
+        if topic.compacted:
+            exact, later = one.leader_epoch <= epoch, one.end_offset
+        else:
+            exact = one.leader_epoch == epoch
+            later = min((at for at, other in known.epochs.items() if other > epoch), default=one.end_offset)
         self.client.world.check(
             Invariant.EPOCHS_END,
-            one.leader_epoch == epoch and offset < one.end_offset <= later,
+            exact and offset < one.end_offset <= later,
             f"{topic.name}-{index}: {offset} is of epoch {epoch}, {later} of a later one, and epoch {one.leader_epoch}"
             f" ends at {one.end_offset}",
         )

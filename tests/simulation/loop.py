@@ -30,7 +30,7 @@ from heapq import heappop, heappush
 from inspect import CORO_CREATED, getcoroutinelocals, getcoroutinestate, iscoroutine
 from random import Random
 from struct import Struct
-from threading import Semaphore, Thread, current_thread, local
+from threading import Lock, Thread, current_thread, local
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tests.simulation.violation import Invariant, Violation
@@ -64,6 +64,31 @@ class Trace:
         return self._hash.hexdigest()
 
 
+class Handle:
+    """A callback that is to run, as `asyncio.TimerHandle`: this one costs half as much to make and to run."""
+
+    __slots__ = ("args", "callback", "context", "when_s")
+
+    def __init__(
+        self, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None, when_s: float = 0.0
+    ) -> None:
+        self.callback: Callable[..., object] | None = callback
+        self.args = args
+        self.context = copy_context() if context is None else context
+        self.when_s = when_s
+        """The time by the clock of its loop from which on it may run."""
+
+    def cancel(self) -> None:
+        """Let it never run, and drop what it holds."""
+        self.callback, self.args = None, ()
+
+    def cancelled(self) -> bool:
+        return self.callback is None
+
+    def when(self) -> float:
+        return self.when_s
+
+
 class Schedule:
     """The time, and what is to happen in it."""
 
@@ -78,9 +103,11 @@ class Schedule:
         self.loops: list[Loop] = []
         self.keeper: Loop | None = None
         """The loop whose timers end what keeps others waiting."""
-        self._timers: list[tuple[float, float, int, asyncio.TimerHandle, Loop]] = []
+        self._timers: list[tuple[float, float, int, Handle, Loop]] = []
         self._timer_number = 0
         self._runnable: list[Loop] = []
+        self._running: Loop | None = None
+        self._bits = random.getrandbits
 
     def loop(self, name: str) -> Loop:
         """Return a loop for a new process, whose `name` is its host's."""
@@ -91,14 +118,18 @@ class Schedule:
     def run(self, loop: Loop, work: Coroutine[Any, Any, T]) -> T:
         """Let time pass until `work`, a task of `loop`, is done; return its result."""
         task = loop.create_task(work)
-        while not task.done():
-            self._turn()
+        try:
+            while not task.done():
+                self._turn()
+        finally:
+            self._running = None
+            asyncio_events._set_running_loop(None)
         result: T = task.result()
         return result
 
-    def add_timer(self, handle: asyncio.TimerHandle, loop: Loop) -> None:
+    def add_timer(self, handle: Handle, loop: Loop) -> None:
         self._timer_number += 1
-        due_s = (handle.when() - loop.origin_s) / loop.rate
+        due_s = (handle.when_s - loop.origin_s) / loop.rate
         heappush(self._timers, (due_s, self.random.random(), self._timer_number, handle, loop))
 
     def add_runnable(self, loop: Loop) -> None:
@@ -114,12 +145,16 @@ class Schedule:
             self.now = timers[0][0]
         while timers and timers[0][0] <= self.now:
             _, _, _, handle, loop = heappop(timers)
-            if not handle.cancelled():
+            if handle.callback is not None:
                 loop.due(handle)
         if runnable:
-            at = self.random.randrange(len(runnable)) if len(runnable) > 1 else 0
+            count = len(runnable)
+            at = 0 if count == 1 else count
+            while at >= count:  # as `Random.choice` does, which costs twice as much
+                at = self._bits(count.bit_length())
             loop = runnable[at]
-            self._run(loop)
+            if loop.ready:
+                self._run(loop)
             if not loop.ready and loop in runnable:
                 runnable.remove(loop)
         elif not timers:
@@ -128,25 +163,31 @@ class Schedule:
     def _run(self, loop: Loop) -> None:
         """Run what is ready in `loop` now."""
         ready, note, after_event, index = loop.ready, self.trace.note, self.after_event, loop.index
-        asyncio_events._set_running_loop(loop)
-        try:
-            for _ in range(len(ready)):
-                if not ready or loop.paused:  # it died or was stopped by what ran just now
-                    break
-                handle = ready.popleft()
-                if handle.cancelled():
-                    continue
-                self.now += _EVENT_S
-                self.events += 1
-                note(_EVENT.pack(self.now, index))
-                handle._run()
-                after_event(loop)
-                if (waits_s := loop.disk_waits_s()) > 0:
-                    loop.stall(waits_s)
-                if self.events >= self.most_events:
-                    raise Exhausted(Invariant.PROGRESS, f"{self.events} events have passed at {self.now:.6f} s")
-        finally:
-            asyncio_events._set_running_loop(None)
+        if loop is not self._running:
+            self._running = loop
+            asyncio_events._set_running_loop(loop)
+        for _ in range(len(ready)):
+            if not ready or loop.paused:  # it died or was stopped by what ran just now
+                break
+            handle = ready.popleft()
+            callback = handle.callback
+            if callback is None:
+                continue
+            self.now += _EVENT_S
+            self.events += 1
+            note(_EVENT.pack(self.now, index))
+            try:
+                handle.context.run(callback, *handle.args)
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as error:
+                message = f"Exception in callback {callback!r}"
+                loop.call_exception_handler({"message": message, "exception": error, "handle": handle})
+            after_event(loop)
+            if (waits_s := loop.disk_waits_s()) > 0:
+                loop.stall(waits_s)
+            if self.events >= self.most_events:
+                raise Exhausted(Invariant.PROGRESS, f"{self.events} events have passed at {self.now:.6f} s")
 
 
 class Loop(asyncio.AbstractEventLoop):
@@ -156,8 +197,10 @@ class Loop(asyncio.AbstractEventLoop):
         self.schedule = schedule
         self.host = host
         self.index = index
-        self.ready: deque[asyncio.Handle] = deque()
+        self.ready: deque[Handle] = deque()
         self.dead = False
+        self.paused = False
+        """Whether nothing happens now: the process is stopped, or waits for the disk."""
         self._stopped, self._stalls = False, 0
         self.on_exception: Callable[[dict[str, Any]], None] | None = None
         self._buried: list[asyncio.Task[Any]] = []
@@ -180,12 +223,12 @@ class Loop(asyncio.AbstractEventLoop):
     def die(self) -> None:
         """Let nothing of this process happen any more."""
         self.dead = True
-        self.ready.clear()
+        # They are kept, for as long as this is: what is collected runs the rest of its `finally`.
+        self._buried = list(asyncio.all_tasks(self))
+        self.ready.clear()  # what may have been all that kept a task alive that has not begun
         for worker in sorted(self._workers, key=lambda worker: worker.number):
             worker.end()
         self.schedule.remove_runnable(self)
-        # They are kept, for as long as this is: what is collected runs the rest of its `finally`.
-        self._buried = list(asyncio.all_tasks(self))
         for task in self._buried:
             task._log_destroy_pending = False  # type: ignore[attr-defined]
             coroutine = task.get_coro()
@@ -194,7 +237,7 @@ class Loop(asyncio.AbstractEventLoop):
 
     def pause(self) -> None:
         """Let nothing of this process happen until `resume`."""
-        self._stopped = True
+        self._stopped = self.paused = True
         self.schedule.remove_runnable(self)
 
     def resume(self) -> None:
@@ -203,16 +246,12 @@ class Loop(asyncio.AbstractEventLoop):
             self._stopped = False
             self._go_on()
 
-    @property
-    def paused(self) -> bool:
-        """Return whether nothing happens now."""
-        return self._stopped or self._stalls > 0
-
     def stall(self, wait_s: float) -> None:
         """Let nothing of this process happen for `wait_s`: a call in it waits for the disk."""
         keeper = self.schedule.keeper
         if not self.dead and keeper is not None:
             self._stalls += 1
+            self.paused = True
             self.schedule.remove_runnable(self)
             keeper.call_later(wait_s, self._end_stall)
 
@@ -221,6 +260,7 @@ class Loop(asyncio.AbstractEventLoop):
         self._go_on()
 
     def _go_on(self) -> None:
+        self.paused = self._stopped or self._stalls > 0
         if self.ready and not (self.paused or self.dead):
             self.schedule.add_runnable(self)
 
@@ -229,7 +269,7 @@ class Loop(asyncio.AbstractEventLoop):
         """Return what is not done, in the order of its names."""
         return sorted(asyncio.all_tasks(self), key=lambda task: task.get_name())
 
-    def due(self, handle: asyncio.Handle) -> None:
+    def due(self, handle: Handle) -> None:
         """Take what is to run in the next turn."""
         if self.dead:
             return
@@ -251,8 +291,8 @@ class Loop(asyncio.AbstractEventLoop):
     def get_debug(self) -> bool:
         return False
 
-    def call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> asyncio.Handle:  # type: ignore[override]
-        handle = asyncio.Handle(callback, args, self, context or copy_context())
+    def call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Handle:  # type: ignore[override]
+        handle = Handle(callback, args, context)
         self.due(handle)
         return handle
 
@@ -260,19 +300,19 @@ class Loop(asyncio.AbstractEventLoop):
 
     def call_later(  # type: ignore[override]
         self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
-    ) -> asyncio.TimerHandle:
-        return self.call_at(self.time() + delay, callback, *args, context=context)
-
-    def call_at(  # type: ignore[override]
-        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
-    ) -> asyncio.TimerHandle:
-        handle = asyncio.TimerHandle(when, callback, args, self, context or copy_context())
+    ) -> Handle:
+        handle = Handle(callback, args, context, self.time() + delay)
         if not self.dead:
             self.schedule.add_timer(handle, self)
         return handle
 
-    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """It stays in the schedule until it is due, and is passed over then."""
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> Handle:
+        handle = Handle(callback, args, context, when)
+        if not self.dead:
+            self.schedule.add_timer(handle, self)
+        return handle
 
     def create_future(self) -> asyncio.Future[Any]:
         return asyncio.Future(loop=self)
@@ -354,7 +394,9 @@ class Worker:
         self.result: Any = None
         self.error: Exception | None = None
         self._function = function
-        self._go_on, self._paused = Semaphore(0), Semaphore(0)
+        self._go_on, self._paused = Lock(), Lock()  # each is released by one thread, and acquired by the other
+        self._go_on.acquire()
+        self._paused.acquire()
         self._done = self._killed = False
         self._thread: Thread | None = None
 

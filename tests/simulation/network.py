@@ -51,6 +51,7 @@ class Network:
         """Every open end of a connection, by its socket's descriptor."""
         self.slow: dict[str, tuple[int, float]] = {}
         """The hosts that read no more than so many bytes at a time, and only every so many seconds."""
+        self._waiting_to_connect: list[Loop] = []
         self.largest_read_bytes = _READ_BYTES
         """What is read at a time is any number of bytes up to this."""
         self.bytes = 0
@@ -77,6 +78,11 @@ class Network:
         for link in self._links.values():
             link.up = True
         self.slow.clear()
+
+    @property
+    def waiting_to_connect(self) -> bool:
+        """Whether a process that lives waits before it repeats an attempt to connect, as a TCP handshake does."""
+        return any(not loop.dead for loop in self._waiting_to_connect)
 
     def reset(self, transport: Transport) -> None:
         """Break a connection, as something between its ends may."""
@@ -121,7 +127,11 @@ class Network:
             await asyncio.sleep(there.latency_s + back.latency_s)
             if there.up and back.up and target not in self._off:
                 break
-            await asyncio.sleep(wait_s)
+            self._waiting_to_connect.append(loop)
+            try:
+                await asyncio.sleep(wait_s)
+            finally:
+                self._waiting_to_connect.remove(loop)
         else:
             raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))
         server = self._servers.get((target, port))

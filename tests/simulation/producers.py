@@ -22,9 +22,12 @@ _FORGOTTEN = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER
 class Batch:
     """What a producer sends to a partition in one piece, as often as it takes."""
 
-    def __init__(self, contents: list[Content], records: bytes) -> None:
+    def __init__(self, contents: list[Content], records: bytes, log_start: int, clean_stops: int) -> None:
         self.contents = contents
         self.records = records
+        self.log_start = log_start
+        """The largest log start that the partition may have had before the batch was sent."""
+        self.clean_stops = clean_stops
         self.sent = 0
         """How often it was sent."""
 
@@ -113,9 +116,15 @@ class Producer:
             begins = self.client.world.clustered and partition not in self._acknowledged
             # Compaction keeps the last batch of a producer only, as in Apache Kafka: a copy has no other then.
             compacted = self.topic.compacted and batch.sent > 1
+            # A snapshot of the producers has the last batch of each alone, as in Apache Kafka. What is not in the log
+            # any more, or was not read again after a clean stop, is known from there.
+            world = self.client.world
+            deleted = known.retention_ms is not None or known.start_ceiling > batch.log_start
+            snapshot = batch.sent > 1 and (deleted or world.clean_stops > batch.clean_stops)
             lost = (
                 begins
                 or compacted
+                or snapshot
                 or not leads
                 or self.acks == 1
                 or known.generation > self._generations.get(partition, known.generation)
@@ -178,7 +187,7 @@ class Producer:
             producer_epoch=self._epoch,
             base_sequence=sequence if self.idempotent else -1,
         )
-        return Batch(contents, bytes(batch))
+        return Batch(contents, bytes(batch), known.start_ceiling, self.client.world.clean_stops)
 
     def _content(self) -> Content:
         """Return a record like no other: what tells it from all others is its first header."""

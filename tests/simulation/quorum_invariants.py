@@ -33,11 +33,30 @@ class QuorumInvariants:
         self._applied: dict[str, tuple[int, int]] = {}
         self._states: dict[str, tuple[int, QuorumState]] = {}
         self._own_committed: dict[str, tuple[int, int]] = {}
+        self._looked: dict[str, tuple[int, MetadataImage, Role, QuorumState, int, int, bool]] = {}
 
     def look(self, host: Host, controller: RaftDriver) -> None:
-        """Look at a node."""
-        self._look_at_image(host, controller.image)
+        """Look at a node, if anything that is looked at has changed since the last time."""
         node, log = getattr(controller, "_node", None), getattr(controller, "_log", None)
+        if node is not None and log is not None:
+            looked = self._looked.get(host.name)
+            if looked is not None:
+                starts, image, role, state, high_watermark, end_offset, idle = looked
+                if (
+                    image is controller.image
+                    and high_watermark == node.high_watermark
+                    and end_offset == log.end_offset
+                    and state is node.quorum_state
+                    and role is node.role
+                    and idle is (controller._running is None)
+                    and starts == host.starts
+                ):
+                    return
+            self._looked[host.name] = (
+                *(host.starts, controller.image, node.role, node.quorum_state, node.high_watermark),
+                *(log.end_offset, controller._running is None),
+            )
+        self._look_at_image(host, controller.image)
         if node is None or log is None or not host.is_voter:
             return
         self._look_at_state(host, controller, node)
@@ -78,8 +97,8 @@ class QuorumInvariants:
             self._world.newest = image
         known = self._images.setdefault(image.offset, image)
         if known is not image:
-            other = [name for name in type(image).__slots__ if getattr(known, name) != getattr(image, name)]
-            different = ", ".join(sorted({*other} - _OF_READERS))
+            names = [name for name in type(image).__slots__ if name not in _OF_READERS]
+            different = ", ".join(sorted(name for name in names if getattr(known, name) != getattr(image, name)))
             check(
                 Invariant.METADATA_IS_THE_SAME,
                 not different,

@@ -16,6 +16,7 @@ from protocol.errors import ErrorCode, KafkaError
 from storage.flush import Flush
 from storage.log_config import LogConfig
 from storage.log_directory import LogDirectory
+from storage.search import finish
 from tests.crash.memory_disk import MemoryDisk
 from tests.crash.power_cut import Platter
 from tests.simulation.raft_disk import RaftDisk
@@ -114,7 +115,7 @@ class RaftFiles(RaftDisk):
 
     def begin_behind(self, snapshot: SnapshotId) -> None:
         super().begin_behind(snapshot)
-        self.log.begin_behind(snapshot)
+        finish(self.log.begin_behind(snapshot))
         self._agree()
 
     def fill_in(self, response: Any, read: LogRead | SnapshotRead) -> None:

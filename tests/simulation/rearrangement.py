@@ -49,12 +49,19 @@ class Rearranger:
         random = self.client.random
         factor = random.choice((min(3, len(self._brokers)), min(3, len(self._brokers)), 2))
         target = random.sample(self._brokers, factor)
+        if any(host.lost for host in self.client.world.hosts):
+            return  # the replicas that are left would be those that lost something
+        targets = self.client.world.targets.setdefault((topic, index), [])
+        targets.append(frozenset(target))
         code = await self._alter(topic, index, target)
         if code is not ErrorCode.NONE:
+            targets.pop()
             return
+        del targets[:-1]
         self.client.world.count("reassignments")
         if random.random() < 0.3:
             if await self._alter(topic, index, None) is ErrorCode.NONE:
+                targets.clear()
                 self.client.world.count("cancelled reassignments")
             return
         for _ in range(random.choice((0, 3, 10))):

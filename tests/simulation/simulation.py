@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from collections.abc import Mapping
 from random import Random
 from typing import NamedTuple
 
@@ -50,6 +51,8 @@ class Outcome(NamedTuple):
     digest: str
     counts: dict[str, int]
     error: BaseException | None
+    checked: Mapping[Invariant, int]
+    """How often each invariant was checked."""
 
 
 def run(seed: int, events: int, brokers: int = 1) -> Outcome:
@@ -149,7 +152,9 @@ class Simulation:
         if error is None and (missing := unchecked(world)):
             error = Violation(Invariant.EVERY_CHECK_RAN, f"never checked: {', '.join(missing)}")
         world.count("checks", self.invariants.checks)
-        return Outcome(world.seed, schedule.events, schedule.now, schedule.trace.digest, world.counts, error)
+        return Outcome(
+            world.seed, schedule.events, schedule.now, schedule.trace.digest, world.counts, error, world.checked
+        )
 
     def _client(self, name: str) -> Client:
         """Return a client in a process of its own, on a machine that it may share."""
@@ -233,11 +238,17 @@ class Simulation:
         if world.clustered:
             await lagging_follower_leaves(world, producers[0])
             await self._converge()
+        await within(world, _HEALED_S, "every node reaches the others", self._connect())
         await within(world, _HEALED_S, "a topic is made", administrators[0].serve_at_once())
         await self._verify()
         await within(world, _HEALED_S, "the brokers stop and start", self._restart(faults))
         await self._converge()
         await self._verify()
+
+    async def _connect(self) -> None:
+        """Wait until no connection is being made that was begun while a link was down: followers fetch over it."""
+        while self.world.network.waiting_to_connect:
+            await asyncio.sleep(0.1)
 
     async def _last_round(self, producers: list[Producer], committers: list[Committer]) -> None:
         """Let everybody succeed once more."""
@@ -269,6 +280,7 @@ class Simulation:
                 f"{_HEALED_S:.0f} s after everything was healed: {found}",
             )
             await asyncio.sleep(0.1)
+        world.check(Invariant.REPLICAS_CONVERGE, True, "")
 
     async def _verify(self) -> None:
         """Read everything, and hold it against the history."""

@@ -6,7 +6,7 @@ from enum import Enum
 
 import pytest
 
-from tests.planting import Bug, Finding, NeverCalledError, Planter, breaks, name_of, planted, replay, survey
+from tests.planting import Bug, Finding, NeverCalledError, Planter, breaks, name_of, planted, replay, survey, unplanted
 
 
 class Rule(Enum):
@@ -90,18 +90,47 @@ def test_a_patch_of_a_name_that_is_gone_is_an_error() -> None:
         pass
 
 
-def test_a_bug_is_replayed_by_its_seed_and_then_by_those_nearby() -> None:
+def clean(bug: Bug, seed: int) -> BaseException | None:
+    return None
+
+
+def test_the_recorded_seed_alone_replays_a_bug_and_another_that_finds_it_is_named() -> None:
     tried = []
 
     def outcome_of(bug: Bug, seed: int) -> BaseException | None:
         tried.append(seed)
         return Finding(Rule.SUM, "") if seed == 26 else TypeError()
 
-    assert not replay(Bug(adds_one_more, Rule.SUM, 30, 1), outcome_of)
-    assert tried == [30, 25, 26]
-    assert "TypeError" in replay(Bug(adds_one_more, Rule.SUM, 3, 1), outcome_of)
-    assert tried[3:] == [3, 0, 1, 2, *range(4, 25)]
-    assert replay(Bug(adds_one_more, Rule.TEXT, 30, 1), outcome_of)
+    assert replay(Bug(adds_one_more, Rule.SUM, 26, 1), outcome_of, clean) == ""
+    assert tried == [26]
+    stale = replay(Bug(adds_one_more, Rule.SUM, 30, 1), outcome_of, clean)
+    assert stale == "adds_one_more: 30 does not break SUM, but comes to TypeError; 26 does: record it"
+    assert tried[1:] == [30, 25, 26]
+    assert "none of range(0, 25) does" in replay(Bug(adds_one_more, Rule.SUM, 3, 1), outcome_of, clean)
+    assert tried[4:] == [3, 0, 1, 2, *range(4, 25)]
+    assert "TEXT" in replay(Bug(adds_one_more, Rule.TEXT, 26, 1), outcome_of, clean)
+
+
+def test_a_seed_that_finds_something_without_the_bug_shows_nothing() -> None:
+    def broken(bug: Bug, seed: int) -> BaseException | None:
+        return Finding(Rule.SUM, "1 + 1 is 3")
+
+    shown = replay(Bug(adds_one_more, Rule.SUM, 1, 1), broken, broken)
+    assert shown == "adds_one_more: 1 finds SUM without the bug, too: 1 + 1 is 3"
+
+
+def test_a_control_run_has_the_workload_of_the_bug_and_not_the_bug() -> None:
+    workload = type("Workload", (), {"actions": 1})
+
+    def plant(planter: Planter) -> None:
+        adds_one_more(planter)
+        planter.tune(workload, "actions", 2)
+
+    with unplanted(plant) as planter:
+        assert check() is None
+        assert workload.actions == 2  # type: ignore[attr-defined]  # of a type that is made here
+        assert planter.tuned == ["Workload.actions=2"]
+    assert workload.actions == 1  # type: ignore[attr-defined]
 
 
 def test_a_run_that_does_not_reach_a_patch_finds_nothing() -> None:

@@ -19,7 +19,7 @@ from protocol.messages.end_quorum_epoch import EndQuorumEpochRequest
 from protocol.messages.vote import VoteRequest
 from protocol.records.metadata import NoOpRecord
 from tests.simulation.raft_nodes import Nodes
-from tests.typed import present
+from tests.typed import instance, present
 from tests.unit.controller.lone_voter import LoneVoter, begin, end, fetch, granted, only, vote
 
 
@@ -197,7 +197,8 @@ def test_thesis_section_3_10_a_leader_that_stops_names_its_best_follower_who_sta
     leader.node.resign(0)
     leader.perform()
     (request, _) = leader.sent(EndQuorumEpochRequest)
-    assert request.message.topics[0].partitions[0].preferred_successors == [3, 2]  # type: ignore[attr-defined]  # of a type that is known here
+    message = instance(EndQuorumEpochRequest, request.message)
+    assert message.topics[0].partitions[0].preferred_successors == [3, 2]
     successor = LoneVoter(1, node_id=3).follow(1, 2)
     successor.asked(request.message)
     assert (successor.node.role, successor.node.epoch) == (Role.CANDIDATE, 3)

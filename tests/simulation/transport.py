@@ -64,13 +64,10 @@ class Stream:
         self.ended = False
         """Whether the other end has said all, and all of it is in `received`."""
 
-    @property
-    def room_bytes(self) -> int:
-        return self._room_bytes - self._under_way_bytes - len(self.received)
-
     def send(self, data: bytes) -> int:
         """Take as much of `data` as there is room for; return how much."""
-        piece = data[: max(self.room_bytes, 0)]
+        room_bytes = self._room_bytes - self._under_way_bytes - len(self.received)
+        piece = data if len(data) <= room_bytes else data[: max(room_bytes, 0)]
         if piece:
             self._put(piece)
         return len(piece)
@@ -208,7 +205,9 @@ class Transport(asyncio.Transport):
             return
         network = self._network
         slow = network.slow.get(self.loop.host)
-        size_bytes = min(len(received), network.largest_read_bytes)
+        size_bytes = len(received)
+        if size_bytes > network.largest_read_bytes:
+            size_bytes = network.largest_read_bytes
         if slow is not None:
             size_bytes = min(size_bytes, slow[0])
         elif size_bytes > 1 and network.random.random() < 0.2:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from protocol.api import ApiKey
@@ -289,10 +290,12 @@ class Consumer:
         if not self.client.world.clustered or index in led:
             known.started(partition.log_start_offset, floors[index])
         self.starts[index] = partition.log_start_offset
+        damage: KafkaError | None = None
         try:
             self._read(index, bytes(partition.records or b""), high_watermark)
         except KafkaError as error:
-            check(Invariant.RECORDS_ARE_WHOLE, False, f"{name}: {error}")
+            damage = error
+        check(Invariant.RECORDS_ARE_WHOLE, damage is None, f"{name}: {damage}")
 
     def _read(self, index: int, data: bytes, high_watermark: int) -> None:
         known, check, name = self._known(index), self.client.world.check, f"{self.topic.name}-{index}"
@@ -329,10 +332,9 @@ class Consumer:
 
 async def within(world: Any, limit_s: float, what: str, *work: Any) -> None:
     """Wait for `work`, which has to be done within `limit_s`."""
-    try:
+    done = False
+    with suppress(TimeoutError):
         async with asyncio.timeout(limit_s):
             await asyncio.gather(*work)
-    except TimeoutError:
-        world.check(
-            Invariant.PROGRESS, False, f"no progress within {limit_s:.0f} s after everything was healed: {what}"
-        )
+            done = True
+    world.check(Invariant.PROGRESS, done, f"no progress within {limit_s:.0f} s after everything was healed: {what}")

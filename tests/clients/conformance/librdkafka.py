@@ -59,6 +59,7 @@ class Runner:
         self._built = set_up()
         (order.folder / "test.conf").write_text(f"metadata.broker.list={order.bootstrap}\n")
         scripts(order.folder / "kafka" / "bin")
+        (order.folder / "src").symlink_to(self._built / "src")  # for the schema that statistics are checked against
         self._environment = {
             "RDKAFKA_TEST_CONF": str(order.folder / "test.conf"),
             "LD_LIBRARY_PATH": f"{self._built / 'src'}:{self._built / 'src-cpp'}",

@@ -6,8 +6,8 @@ A suite's ``expected/NAME.txt`` lists its tests that do not pass, a line each, i
     OUTCOME   ``fails``, ``skips``, or ``unrun``: the suite is told to leave it out
     WAITS FOR what it needs that is not there yet, ``nothing`` if it does not pass on Apache Kafka 4.3.1 either
     WHY       in words
-    SAYS      optional: text that the test's own message contains; a test that fails or skips with another message is
-              not the one that is listed
+    SAYS      text that the test's own message contains; a test that fails or skips with another message is not the one
+              that is listed. Every new ``fails`` line has one; optional for the other outcomes
 
 What waits for ``several brokers`` waits on a single one only. ``expected/NAME-cluster.txt`` has the lines that count on
 several before these, where a suite has any.

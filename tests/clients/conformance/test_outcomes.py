@@ -7,9 +7,20 @@ from pathlib import Path
 import pytest
 
 from tests.clients.conformance.__main__ import try_unrun
-from tests.clients.conformance.outcomes import Expectation, Outcome, expectations, from_junit, judge
+from tests.clients.conformance.outcomes import (
+    EXPECTED,
+    Expectation,
+    Outcome,
+    expectations,
+    from_junit,
+    judge,
+    read_list,
+)
 from tests.clients.conformance.registry import SUITES
 from tests.clients.conformance.suite import Order, Suite
+
+WITHOUT_MESSAGE = {"kafka-it": 23, "kafka-python": 1, "kafka-python-cluster": 1, "librdkafka": 7}
+"""How many lines of each list came before the column SAYS; no line is added to them."""
 
 FAILS = Expectation("waits", "failed", "transactions", "no transactions yet")
 SKIPS = Expectation("skips*", "skipped", "nothing", "wants something else")
@@ -19,6 +30,12 @@ SKIPS = Expectation("skips*", "skipped", "nothing", "wants something else")
 @pytest.mark.parametrize("suite", SUITES, ids=lambda suite: suite.name)
 def test_the_list_of_a_suite_names_a_reason_for_each_test(suite: Suite, brokers: int) -> None:
     assert all(line.why and line.waits_for for line in expectations(suite.name, brokers))
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in EXPECTED.glob("*.txt")))
+def test_a_listed_failure_has_the_message_with_which_the_test_fails(name: str) -> None:
+    without = [line for line in read_list(EXPECTED / f"{name}.txt") if line.result == "failed" and not line.says]
+    assert len(without) == WITHOUT_MESSAGE.get(name, 0), "add the column SAYS, and keep WITHOUT_MESSAGE small"
 
 
 def test_several_brokers_have_lines_of_their_own_and_wait_for_no_others(

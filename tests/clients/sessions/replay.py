@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from protocol.api import ApiKey, request_class
+from protocol.api import ApiKey
+from protocol.messages.create_topics import CreateTopicsRequest
+from protocol.messages.offset_fetch import OffsetFetchRequest
 from tests.clients.sessions.transcript import ANSWERED, CLOSED, Reader, read, translated
 from tests.raw_client import RawClient
 
@@ -30,7 +32,7 @@ TIMEOUT_S = 60
 def prepare(bootstrap: str) -> None:
     """Create what every session finds there: its topic, and the coordinator of its group."""
     client = RawClient(bootstrap)
-    topic = request_class(ApiKey.CREATE_TOPICS).Topic  # type: ignore[attr-defined]
+    topic = CreateTopicsRequest.Topic
     created = topic(name=TOPIC, num_partitions=1, replication_factor=1, assignments=[], configs=[])
     client.call(ApiKey.CREATE_TOPICS, 7, topics=[created], timeout_ms=10_000)
     deadline = time.monotonic() + TIMEOUT_S
@@ -42,7 +44,7 @@ def prepare(bootstrap: str) -> None:
 def coordinator_error(client: RawClient) -> int:
     """Have the coordinator of the group looked up, and so created; return the error of asking it something."""
     client.call(ApiKey.FIND_COORDINATOR, 6, key_type=0, coordinator_keys=[GROUP])
-    group = request_class(ApiKey.OFFSET_FETCH).Group  # type: ignore[attr-defined]
+    group = OffsetFetchRequest.Group
     asked = group(group_id=GROUP, member_id=None, member_epoch=-1, topics=None)
     return int(client.call(ApiKey.OFFSET_FETCH, 9, groups=[asked]).groups[0].error_code)
 

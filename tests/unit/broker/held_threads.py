@@ -4,7 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import Executor
 from typing import Any
+
+import pytest
+
+
+def keep_busy_the_threads_of(loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nothing that is submitted to the loop's own executor ever begin; others work."""
+    run_in_executor = loop.run_in_executor
+
+    def run(executor: Executor | None, function: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
+        return loop.create_future() if executor is None else run_in_executor(executor, function, *args)
+
+    monkeypatch.setattr(loop, "run_in_executor", run)
 
 
 class HeldThreads:

@@ -1,24 +1,55 @@
 import pytest
 
-from broker.command_line import make_parser, parse
+from barnabas.commands._parser import find
+from barnabas.commands._parser import make_parser as make_command_parser
+from broker.command_line import make_parser, options, parse
 
 
 def test_help_has_examples() -> None:
     assert "\nexamples:\n  barnabas serve " in make_parser().format_help()
 
 
+def test_help_has_the_form_of_the_other_commands() -> None:
+    """The usage in one line, a column of options as wide, defaults in parentheses."""
+    own, other = make_parser().format_help(), make_command_parser(find(["up"])).format_help()
+    assert own.splitlines()[0] == "usage: barnabas serve [OPTION]..."
+    assert other.splitlines()[0] == "usage: barnabas up [OPTION]..."
+    assert "\n  --topic NAME[:PARTITIONS]     create a topic unless it exists\n" in own
+    assert "(default: info)" in own
+    formatter, other_formatter = make_parser()._get_formatter(), make_command_parser(find(["up"]))._get_formatter()
+    for width in ("_width", "_max_help_position"):
+        assert getattr(formatter, width) == getattr(other_formatter, width)
+
+
+@pytest.mark.parametrize("option", ["--socket", "--start-group", "--ephemeral-dir"])
+def test_options_of_launchers_are_taken_and_not_shown(option: str) -> None:
+    assert option not in make_parser().format_help()
+    assert option not in options()
+    assert parse([f"{option}=x"])
+
+
+def test_each_option_that_is_shown_has_a_description_with_its_default() -> None:
+    described = {name: about for name, (about, _) in options().items()}
+    assert [name for name, about in described.items() if not about] == []
+    assert described["--log-format"].endswith("(default: text)")
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["--lsten", "127.0.0.1:0"], "unknown argument: --lsten; did you mean --listen?"),
-        (["--ephemerl=1"], "unknown argument: --ephemerl=1; did you mean --ephemeral?"),
-        (["topic"], "unknown argument: topic"),
+        (["--lsten", "127.0.0.1:0"], "there is no option --lsten; did you mean --listen?"),
+        (["--ephemerl=1"], "there is no option --ephemerl; did you mean --ephemeral?"),
+        (["--sockt=1"], "there is no option --sockt"),
+        (["--lis", "127.0.0.1:0"], "there is no option --lis; did you mean --listen?"),
+        (["topic"], "unexpected argument: topic"),
+        (["topic", "t"], "unexpected arguments: topic t"),
+        (["--log-level", "loud"], "argument --log-level: 'loud': write one of debug, info, warning, error"),
     ],
 )
-def test_an_unknown_option_is_named_with_the_one_that_is_most_like_it(
+def test_a_mistake_is_explained_after_one_line_of_usage(
     capsys: pytest.CaptureFixture[str], words: list[str], complaint: str
 ) -> None:
     with pytest.raises(SystemExit) as end:
         parse(words)
     assert end.value.code == 2
-    assert capsys.readouterr().err.splitlines()[-1].endswith(f"error: {complaint}")
+    assert capsys.readouterr().err == f"usage: barnabas serve [OPTION]...\nbarnabas serve: error: {complaint}\n"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from random import Random
 
@@ -16,6 +17,7 @@ from broker.data_directories import (
 from storage.disk import OsDisk
 from storage.log_config import LogConfig
 from storage.log_manager import LogManager
+from tests.disks import FaultyDisk
 from tests.typed import present
 
 
@@ -143,3 +145,15 @@ def test_a_directory_that_cannot_be_made_is_named_with_the_reason(tmp_path: Path
     (tmp_path / "nowhere").symlink_to("/proc/nothing")
     with pytest.raises(CannotStart, match=r"cannot be used: \S+/nowhere/data: No such file or directory; mend that"):
         claim_directories(manager(tmp_path / "nowhere" / "data"), 5, Random(1))
+
+
+def test_a_directory_in_which_no_file_can_be_made_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    logs = LogManager(disk, [str(tmp_path)], LogConfig(), now_ms=lambda: 0, random=Random(1))
+    disk.arm("create", errno.EROFS)
+    with pytest.raises(CannotStart) as refused:
+        claim_directories(logs, 5, Random(1))
+    assert str(refused.value) == (
+        f"the data directory cannot be used: {tmp_path}: Read-only file system; mount its file system for writing, "
+        "or choose another directory"
+    )

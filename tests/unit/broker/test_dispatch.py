@@ -22,7 +22,7 @@ from protocol.messages.describe_cluster import DescribeClusterRequest, DescribeC
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.produce import ProduceRequest
 from protocol.primitives import read_parts
-from tests.typed import present
+from tests.typed import instance, present
 
 CONNECTION = Connection(5, "PLAINTEXT", "192.0.2.7")
 HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
@@ -156,7 +156,7 @@ def test_a_kafka_error_is_answered_with_its_code_and_not_logged(
     handled_by(dispatcher, (lambda *_: later()) if waits else handle)
     with caplog.at_level(logging.INFO):
         parts = dispatcher(request(ApiKey.HEARTBEAT, 3, HEARTBEAT), CONNECTION)
-        parts = event_loop.run_until_complete(present(parts).response) if waits else parts  # type: ignore[attr-defined]  # of a type that is known here
+        parts = event_loop.run_until_complete(instance(Waiting, parts).response) if waits else parts
     assert answer(parts, ApiKey.HEARTBEAT, 3).error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert not caplog.records
 
@@ -173,7 +173,7 @@ def test_an_unexpected_exception_is_answered_and_logged_with_its_traceback(
 
     handled_by(dispatcher, (lambda *_: later()) if waits else handle)
     parts = dispatcher(request(ApiKey.HEARTBEAT, 3, HEARTBEAT), CONNECTION)
-    parts = event_loop.run_until_complete(present(parts).response) if waits else parts  # type: ignore[attr-defined]  # of a type that is known here
+    parts = event_loop.run_until_complete(instance(Waiting, parts).response) if waits else parts
     assert answer(parts, ApiKey.HEARTBEAT, 3).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     (record,) = caplog.records
     assert present(record.exc_info)[0] is ZeroDivisionError
@@ -202,7 +202,7 @@ def test_a_response_that_its_version_cannot_carry_is_an_unexpected_exception(
     handled_by(dispatcher, (lambda *_: later()) if waits else (lambda *_: response), ApiKey.DESCRIBE_CLUSTER)
     message = DescribeClusterRequest(include_cluster_authorized_operations=False)
     parts = dispatcher(request(ApiKey.DESCRIBE_CLUSTER, 0, message), CONNECTION)
-    parts = event_loop.run_until_complete(present(parts).response) if waits else parts  # type: ignore[attr-defined]  # of a type that is known here
+    parts = event_loop.run_until_complete(instance(Waiting, parts).response) if waits else parts
     assert answer(parts, ApiKey.DESCRIBE_CLUSTER, 0).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert caplog.records[0].exc_info
     assert dispatcher._metrics.handler_failures == 1

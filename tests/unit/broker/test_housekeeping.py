@@ -199,6 +199,7 @@ def test_a_full_directory_is_warned_of_once_and_told_again_when_it_has_room(
     watch = SpaceWatch(logs)
     assert watch.look(0.0)
     disk.full = True
+    assert not watch.look(0.0)  # before any write was refused
     for second in range(20):
         with suppress(KafkaError):
             fill(log, 1)
@@ -207,7 +208,8 @@ def test_a_full_directory_is_warned_of_once_and_told_again_when_it_has_room(
     assert not watch.look(19.5)
     assert watch.look(60.0)
     assert [record.getMessage() for record in caplog.records] == [
-        f"Only 0 bytes are free in {tmp_path}: topics are refused, and records and settings that do not fit",
+        f"Disk nearly full: 0 B free in {tmp_path}. New topics are refused, as are records and settings that do not "
+        "fit. Delete or trim topics, or lower retention.ms",
         f"There is space in {tmp_path} again",
     ]
     logs.close()

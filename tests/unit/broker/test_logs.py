@@ -54,7 +54,3 @@ def test_events_below_the_level_are_dropped() -> None:
     logs.configure("warning", "text", stream)
     logging.getLogger("broker.test").info("chatter")
     assert stream.getvalue() == ""
-
-
-def test_a_count_of_one_is_singular() -> None:
-    assert [logs.count_of(number, "record") for number in (0, 1, 2)] == ["0 records", "1 record", "2 records"]

@@ -18,6 +18,10 @@ from signal import Signals
 
 import pytest
 
+from protocol.api import ApiKey
+from protocol.messages.produce import ProduceRequest
+from protocol.record_batch import build_batch
+from tests.raw_client import RawClient
 from tests.typed import present
 
 ROOT = Path(__file__).parents[3]
@@ -202,6 +206,27 @@ def test_a_clean_stop_leaves_nothing_to_recover_and_a_kill_does(place: tuple[str
     with serve(*place) as process:
         ready_port(process)
         assert "The last stop was unclean" in stopped(process)[2]
+
+
+def test_a_log_that_cannot_be_written_any_more_stops_the_broker_with_one_line_for_it(
+    place: tuple[str, str, str, str], tmp_path: Path
+) -> None:
+    with serve(*place, "--topic", "topic") as process:
+        port = ready_port(process)
+        log_file = tmp_path / "data" / "topic-0" / f"{0:020d}.log"
+        log_file.unlink()
+        log_file.mkdir()
+        partition = ProduceRequest.Topic.Partition(index=0, records=build_batch([(None, b"lost")]))
+        topics = [ProduceRequest.Topic(name="topic", partition_data=[partition])]
+        client = RawClient(f"127.0.0.1:{port}")
+        client.send(ApiKey.PRODUCE, 9, transactional_id=None, acks=-1, timeout_ms=1000, topic_data=topics)
+        _, log = process.communicate(timeout=30)
+        client.close()
+    assert process.returncode == 1
+    assert "Traceback" not in log
+    assert "asyncio" not in log
+    (line,) = (line for line in log.splitlines() if "Stopping" in line)
+    assert f"failed: {log_file}: Is a directory; mend that, then start the broker again" in line
 
 
 def test_the_identity_lasts(place: tuple[str, str, str, str], tmp_path: Path) -> None:

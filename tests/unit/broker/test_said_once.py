@@ -35,3 +35,11 @@ def test_what_comes_again_and_again_is_said_once_in_a_while_with_how_often_it_ca
 def test_each_key_is_said_by_itself() -> None:
     said = SaidLately(10.0)
     assert [said.count(key, 0) for key in ("a", "b", "a")] == [1, 1, 0]
+
+
+def test_the_keys_that_are_counted_are_bounded() -> None:
+    said = SaidLately(10)
+    assert all(said.count(str(number), 0) == 1 for number in range(1000))
+    assert said.count("0", 1) == 0
+    assert said.count("another", 1) == 1
+    assert said.count("0", 1) == 1

@@ -3,7 +3,15 @@ from __future__ import annotations
 import pytest
 
 from broker.network.listeners import Endpoint
-from broker.settings import Option, Settings, SettingsError, check_settings, read_option, read_properties
+from broker.settings import (
+    DEFAULT_ORIGIN,
+    Option,
+    Settings,
+    SettingsError,
+    check_settings,
+    read_option,
+    read_properties,
+)
 
 STOCK = """
 # As Apache Kafka's distribution has it.
@@ -34,7 +42,7 @@ def settings(**options: str) -> Settings:
 
 def test_kafkas_own_properties_file_is_accepted() -> None:
     found = check_settings(read_properties(STOCK, "server.properties"))
-    assert found.unknown == ()
+    assert found.unknown == {}
     assert found.node_id == 1
     assert found.log_dirs == ("/tmp/kraft-combined-logs",)
     assert found.listeners == (Endpoint("PLAINTEXT", "", 9092), Endpoint("CONTROLLER", "", 9093))
@@ -56,8 +64,12 @@ def test_only_what_was_set_is_explicit() -> None:
     assert found["num.partitions"] == 3
 
 
-def test_unknown_names_are_kept_to_be_warned_of() -> None:
-    assert settings(no__such__setting="1", num__partition="2").unknown == ("no.such.setting", "num.partition")
+def test_unknown_names_are_kept_to_be_warned_of_with_where_they_were_written() -> None:
+    found = check_settings(read_properties("num.partition=2\nnode.id=1\ngarbage line here\n", "server.properties"))
+    assert list(found.unknown.items()) == [
+        ("garbage", "server.properties, line 3"),
+        ("num.partition", "server.properties, line 1"),
+    ]
 
 
 def test_an_error_in_a_file_names_file_line_key_value_and_what_is_right() -> None:
@@ -134,7 +146,7 @@ def test_everything_that_is_wrong_is_named_at_once() -> None:
 
 def test_a_listener_s_own_settings_exist_where_the_setting_does() -> None:
     found = settings(listener__name__x__max__connections="5", listener__name__x__foo="6")
-    assert found.unknown == ("listener.name.x.foo",)
+    assert found.unknown.keys() == {"listener.name.x.foo"}
 
 
 def test_log_dirs_goes_before_log_dir() -> None:
@@ -147,8 +159,22 @@ def test_log_dirs_goes_before_log_dir() -> None:
     ("options", "problem"),
     [
         ({"node__id": "-1"}, r"Invalid value -1 for configuration node\.id: Value must be at least 0"),
-        ({"process__roles": "broker"}, r"controller\.quorum\.voters is empty: a broker needs to know"),
-        ({"controller__quorum__voters": "1@a:1,2@b:1"}, "listeners has to name CONTROLLER://a:1 too"),
+        (
+            {"process__roles": "broker"},
+            r"^-D process\.roles: controller\.quorum\.voters is empty, which process\.roles=broker does not allow",
+        ),
+        (
+            {"process__roles": "controller", "controller__quorum__voters": ""},
+            r"^-D controller\.quorum\.voters: controller\.quorum\.voters is empty, which process\.roles=controller",
+        ),
+        (
+            {"process__roles": "controller", "controller__quorum__voters": "1@a:1"},
+            r"^-D process\.roles: listeners: PLAINTEXT is not in controller\.listener\.names",
+        ),
+        (
+            {"controller__quorum__voters": "1@a:1,2@b:1"},
+            r"^-D controller\.quorum\.voters: listeners has to name CONTROLLER://a:1 too",
+        ),
         ({"controller__quorum__voters": "2@a:1"}, "has to name this node, as 1@HOST:PORT"),
         ({"listeners": "PLAINTEXT://localhost"}, r"Invalid value of listeners: .*NAME://HOST:PORT"),
         (
@@ -174,6 +200,13 @@ def test_log_dirs_goes_before_log_dir() -> None:
 def test_settings_that_contradict_each_other_are_refused(options: dict[str, str], problem: str) -> None:
     with pytest.raises(SettingsError, match=problem):
         settings(**options)
+
+
+def test_what_contradicts_a_default_is_named_with_where_it_was_written() -> None:
+    found = read_properties("process.roles=controller\ncontroller.quorum.voters=1@a:1\n", "server.properties")
+    found["listeners"] = Option("PLAINTEXT://localhost:9092", DEFAULT_ORIGIN)
+    with pytest.raises(SettingsError, match=r"^server\.properties, line 1: listeners: PLAINTEXT is not in"):
+        check_settings(found)
 
 
 def test_the_one_voter_may_be_this_node() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from broker.settings import Option, check_settings
+from broker.settings import Option, check_settings, read_option, read_properties
 from broker.settings_warnings import warn_of_settings
 
 
@@ -39,6 +39,16 @@ def test_settings_that_do_not_exist_are_named_with_what_may_have_been_meant(warn
     assert "retention.ms (did you mean log.retention.ms?)" in said
     assert "nothing.like.it" in said
     assert "nothing.like.it (" not in said
+
+
+def test_settings_that_do_not_exist_are_named_with_the_file_and_the_line(caplog: pytest.LogCaptureFixture) -> None:
+    text = "node.id=1\ngarbage line here\nlog.retention.hour=5\n"
+    key, option = read_option("no.such=1")
+    warn_of_settings(check_settings({**read_properties(text, "server.properties"), key: option}))
+    assert caplog.messages == [
+        "Settings that do not exist are ignored: server.properties, line 2: garbage; "
+        "server.properties, line 3: log.retention.hour (did you mean log.retention.hours?); -D no.such"
+    ]
 
 
 def test_more_replicas_than_one_broker_can_have_are_named(warned: Callable[..., list[str]]) -> None:

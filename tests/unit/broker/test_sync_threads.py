@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from broker.sync_threads import outlast, sync_in_thread
+from broker.sync_threads import outlast, own_threads, sync_in_thread
 from protocol.errors import KafkaError
 from storage.flush import Flush
-from tests.unit.broker.held_threads import HeldThreads
+from tests.unit.broker.held_threads import HeldThreads, keep_busy_the_threads_of
 from tests.unit.broker.node import Node
 
 
@@ -40,6 +40,15 @@ def test_one_thread_syncs_them_all(node: Node, threads: HeldThreads) -> None:
     assert not synced.done()
     threads.let()
     node.wait(synced)
+    for flush in flushes:
+        flush.finish()
+    assert [node.partition("t", index).log.recovery_point for index in range(2)] == [1, 1]
+
+
+def test_own_threads_go_on_while_those_of_the_loop_are_busy(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep_busy_the_threads_of(node.loop, monkeypatch)
+    flushes = begun(node)
+    node.wait(sync_in_thread(node.loop, flushes, own_threads("sync")))
     for flush in flushes:
         flush.finish()
     assert [node.partition("t", index).log.recovery_point for index in range(2)] == [1, 1]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from broker.turns import STEPS_A_TURN, in_turns
+from broker.turns import SLICE_S, STEPS_A_TURN, in_slices, in_turns
 from storage.search import Search
 
 
@@ -73,6 +73,34 @@ def test_what_a_thread_raises_is_the_works_to_handle(loop: asyncio.AbstractEvent
         return "not raised"
 
     assert wait(loop, in_turns(work(), loop)) == "handled"  # type: ignore[arg-type]  # narrower than what may come: only this comes here
+
+
+def test_work_in_slices_lets_others_run_when_a_slice_is_over(loop: asyncio.AbstractEventLoop) -> None:
+    now_s = 0.0
+    loop.time = lambda: now_s  # type: ignore[method-assign]  # a clock that the test moves
+    turns: list[int] = []
+    done: list[int] = []
+
+    def work() -> Search[str]:
+        nonlocal now_s
+        for number in range(20):
+            done.append(number)
+            now_s += 0.6 * SLICE_S
+            yield None
+        with pytest.raises(ZeroDivisionError):
+            yield lambda: 1 // 0
+        return f"done beside {(yield threading.get_ident)}"
+
+    def count() -> None:
+        turns.append(len(done))
+        if len(done) < 20:
+            loop.call_soon(count)
+
+    loop.call_soon(count)
+    outcome = loop.run_until_complete(in_slices(work(), loop))
+    assert outcome.startswith("done beside ")
+    assert outcome != f"done beside {threading.get_ident()}"
+    assert turns == list(range(0, 21, 2))
 
 
 def test_what_the_work_raises_comes_out(loop: asyncio.AbstractEventLoop) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from broker.data_directories import CannotStart
 from controller.image import NO_LEADER
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode, InvariantError
@@ -169,6 +170,22 @@ def test_a_broker_stops_once_the_directory_of_its_metadata_has_failed(whole: Who
     assert [type(failure) for failure in failures] == [InvariantError]
 
 
+def test_a_start_on_a_log_that_may_not_be_written_is_refused_with_its_name_and_the_remedy(
+    whole: WholeBroker, start: Callable[..., WholeBroker], tmp_path: Path, disk: FaultyDisk
+) -> None:
+    topic = in_directory(whole, "first")
+    whole.wait(whole.broker.stop())
+    whole.loop.close()
+    (tmp_path / "first" / ".kafka_cleanshutdown").unlink()
+    disk.forbidden = f"{tmp_path}/first/{topic}-0/{0:020d}.log"
+    with pytest.raises(CannotStart) as refused:
+        start()
+    assert str(refused.value) == (
+        f"the data directory cannot be used: {disk.forbidden}: Permission denied; give this user write access to it "
+        "(see ls -l and lsattr), or choose another directory"
+    )
+
+
 def test_a_broker_starts_without_a_directory_that_cannot_be_used(
     whole: WholeBroker, start: Callable[..., WholeBroker], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -253,7 +270,7 @@ def test_a_full_disk_refuses_records_and_topics_and_goes_on_when_there_is_space(
             whole.wait(whole.broker._chores._checkpoint(name))
         whole.wait(whole.broker._chores.watch_space())
     said = [record.getMessage() for record in caplog.records if record.levelname in ("WARNING", "ERROR")]
-    assert [line.partition(" in ")[0] for line in said] == ["Only 0 bytes are free"] * 2
+    assert [line.partition(" in ")[0] for line in said] == ["Disk nearly full: 0 B free"] * 2
     assert all(directory.path in line for directory, line in zip(whole.broker.logs.directories, said, strict=True))
     disk.full = False
     assert produce(whole, topic, b"after") == ErrorCode.NONE

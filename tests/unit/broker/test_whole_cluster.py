@@ -9,6 +9,7 @@ import pytest
 
 from protocol.api import ApiKey, request_class
 from protocol.errors import ErrorCode
+from protocol.messages.metadata import MetadataRequest
 from tests.typed import present
 from tests.unit.broker.whole_cluster import BROKER, CONTROLLER, WholeCluster
 
@@ -214,7 +215,7 @@ def asked_after_a_kill(three: WholeCluster) -> Callable[[int], Any]:
         three.kill(killed)
         three.let_pass(0.003)
         begun = three.schedule.now
-        topic = request_class(ApiKey.METADATA).Topic(name="t")  # type: ignore[attr-defined]
+        topic = MetadataRequest.Topic(name="t")
         answer = three.ask(other, ApiKey.METADATA, 12, topics=[topic])
         assert three.schedule.now - begun < 0.5
         return answer

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from controller.image import NO_LEADER
-from protocol.api import ApiKey, request_class
+from protocol.api import ApiKey
 from protocol.errors import ErrorCode
+from protocol.messages.elect_leaders import ElectLeadersRequest
 from tests.unit.broker.whole_cluster import BROKER, CONTROLLER, WholeCluster
 
 NONE = ErrorCode.NONE
@@ -52,7 +53,7 @@ def own_home(cluster: WholeCluster, broker: int) -> bytes:
 
 
 def elect_unclean(cluster: WholeCluster, by: int) -> None:
-    topics = [request_class(ApiKey.ELECT_LEADERS).Topic(topic="t", partitions=[0])]  # type: ignore[attr-defined]
+    topics = [ElectLeadersRequest.Topic(topic="t", partitions=[0])]
     cluster.ask(by, ApiKey.ELECT_LEADERS, 2, election_type=1, topic_partitions=topics, timeout_ms=20_000)
 
 

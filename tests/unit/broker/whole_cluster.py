@@ -14,6 +14,7 @@ from broker.broker import Broker
 from broker.settings import Option, Settings, check_settings
 from protocol.api import ApiKey, request_class
 from protocol.errors import ErrorCode
+from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.record_batch import build_batch, iter_batches, iter_records
 from tests.crash.memory_disk import FileNode, walk
 from tests.simulation.client import Client
@@ -174,7 +175,7 @@ class WholeCluster:
 
     def asking_to_create(self, node_id: int, name: str, partitions: int = 1, replication_factor: int = -1) -> Any:
         """Have a node create a topic; return a task that will have the response."""
-        topic = request_class(ApiKey.CREATE_TOPICS).Topic(  # type: ignore[attr-defined]
+        topic = CreateTopicsRequest.Topic(
             name=name, num_partitions=partitions, replication_factor=replication_factor, assignments=[], configs=[]
         )
         return self.asking(node_id, ApiKey.CREATE_TOPICS, 7, topics=[topic], timeout_ms=20_000)

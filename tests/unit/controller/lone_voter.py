@@ -29,14 +29,21 @@ TIMING = Timing()
 class LoneVoter:
     """Node 1, or another, and what it wants to be done."""
 
-    def __init__(self, *epochs: int, node_id: int = 1, state: QuorumState | None = None, **others: Any) -> None:
+    def __init__(
+        self,
+        *epochs: int,
+        node_id: int = 1,
+        state: QuorumState | None = None,
+        voters: VoterSet = VOTERS,
+        **others: Any,
+    ) -> None:
         """Begin with one record of each of `epochs`."""
         starts: dict[int, int] = {}
         for offset, epoch in enumerate(epochs):
             starts.setdefault(epoch, offset)
         self.node = RaftNode(
             node_id,
-            VOTERS,
+            voters,
             state or QuorumState(max(epochs, default=0)),
             kraft_version=0,
             end_offset=len(epochs),
@@ -122,8 +129,17 @@ def end(leader_id: int, epoch: int, *successors: int) -> Any:
     return end_request(me(leader_id), epoch, [VOTERS.by_id[voter_id] for voter_id in successors])
 
 
-def fetch(replica_id: int, epoch: int, end_epoch: int, end_offset: int, *, high_watermark: int = 0) -> Any:
-    return fetch_request(me(replica_id), epoch, EpochEnd(end_epoch, end_offset), high_watermark, TIMING)
+def fetch(
+    replica_id: int,
+    epoch: int,
+    end_epoch: int,
+    end_offset: int,
+    *,
+    high_watermark: int = 0,
+    directory_id: bytes = NO_DIRECTORY,
+) -> Any:
+    sender = me(replica_id)._replace(directory_id=directory_id)
+    return fetch_request(sender, epoch, EpochEnd(end_epoch, end_offset), high_watermark, TIMING)
 
 
 def only(answers: list[Answer]) -> Any:

@@ -15,6 +15,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 from protocol.records.metadata import NoOpRecord
+from tests.typed import instance
 from tests.unit.controller.lone_voter import LoneVoter
 
 LEADER = Known(2, 3)
@@ -46,7 +47,7 @@ def test_batches_are_given_out_and_asked_for_no_more() -> None:
     at.answered(at.the_fetch(), records(batch(1) + batch(2, records=2), high_watermark=2))
     (received,) = [ready.received for ready in at.readies if ready.received]
     assert received == Received(1, 4, 3, batch(1) + batch(2, records=2))
-    asked = at.the_fetch().message.topics[0].partitions[0]  # type: ignore[attr-defined]  # of a type that is known here
+    asked = instance(FetchRequest, at.the_fetch().message).topics[0].partitions[0]
     assert (asked.fetch_offset, asked.last_fetched_epoch, asked.high_watermark) == (4, 3, 2)
 
 
@@ -115,13 +116,13 @@ def test_a_snapshot_is_read_piece_by_piece_and_the_log_begins_behind_it() -> Non
     at.answered(at.the_fetch(), fetch_response(LEADER, high_watermark=60, log_start_offset=50, instead=snapshot))
     for position, data in ((0, b"abc"), (3, b"de")):
         (request,) = at.sent(FetchSnapshotRequest)
-        assert request.message.topics[0].partitions[0].position == position  # type: ignore[attr-defined]  # of a type that is known here
+        assert instance(FetchSnapshotRequest, request.message).topics[0].partitions[0].position == position
         at.answered(request, part(snapshot, position, data, size=5))
     parts = [(part.position, bytes(part.data)) for ready in at.readies for part in ready.snapshot_parts]
     assert parts == [(0, b"abc"), (3, b"de")]
     assert [ready.begin_behind for ready in at.readies if ready.begin_behind] == [snapshot]
     assert (at.node.end_offset, at.node.high_watermark) == (50, 50)
-    asked = at.the_fetch().message.topics[0].partitions[0]  # type: ignore[attr-defined]  # of a type that is known here
+    asked = instance(FetchRequest, at.the_fetch().message).topics[0].partitions[0]
     assert (asked.fetch_offset, asked.last_fetched_epoch) == (50, 2)
 
 

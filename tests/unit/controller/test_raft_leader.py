@@ -9,10 +9,12 @@ import pytest
 from controller.raft_messages import LogRead, Role, SnapshotRead
 from controller.raft_wire import snapshot_request
 from controller.snapshot import SnapshotId
-from controller.voters import NO_DIRECTORY
+from controller.voters import NO_DIRECTORY, Voter, VoterSet
 from protocol.errors import ErrorCode
 from protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest
+from protocol.messages.fetch import FetchResponse
 from protocol.records.metadata import NoOpRecord
+from tests.typed import instance
 from tests.unit.controller.lone_voter import TIMING, LoneVoter, fetch, me, only, vote
 
 # One record of epoch 1, and the leader's first entry.
@@ -64,7 +66,8 @@ def test_a_held_fetch_is_answered_when_more_is_committed_than_its_sender_knows()
     assert not at.asked(fetch(4, 2, 2, END), token="observer")
     answers = at.asked(fetch(2, 2, 2, END), token="voter")
     assert {answer.token for answer in answers} == {"observer", "voter"}
-    assert all(answer.response.responses[0].partitions[0].high_watermark == END for answer in answers)  # type: ignore[attr-defined]  # of a type that is known here
+    responses = [instance(FetchResponse, answer.response) for answer in answers]
+    assert all(response.responses[0].partitions[0].high_watermark == END for response in responses)
 
 
 def test_a_second_fetch_gives_up_the_first() -> None:
@@ -135,6 +138,34 @@ def test_one_voter_that_fetches_keeps_a_leader_of_three_and_an_observer_does_not
         lonely.wait(1500)
         lonely.asked(fetch(4, 2, 2, END, high_watermark=END))
     assert lonely.node.role is Role.RESIGNED
+
+
+class TestFiveVoters:
+    """Two other voters are needed for a majority."""
+
+    @pytest.fixture
+    def at(self) -> LoneVoter:
+        return LoneVoter(1, voters=VoterSet([Voter(voter_id) for voter_id in range(1, 6)])).lead()
+
+    @pytest.mark.parametrize(("fetching", "role"), [((2,), Role.RESIGNED), ((2, 3), Role.LEADER)])
+    def test_a_leader_needs_the_fetches_of_a_majority_to_remain_one(
+        self, at: LoneVoter, fetching: tuple[int, ...], role: Role
+    ) -> None:
+        for _ in range(2):
+            at.wait(1500)
+            for voter_id in fetching:
+                at.asked(fetch(voter_id, 2, 2, END, high_watermark=END))
+        assert at.node.role is role
+
+    def test_a_voter_with_another_directory_does_not_count_for_what_the_old_one_stored(self, at: LoneVoter) -> None:
+        at.asked(fetch(2, 2, 2, END, directory_id=b"a" * 16))
+        _, answer = at.asked(fetch(2, 2, 1, 9, directory_id=b"b" * 16))
+        diverging = only([answer])
+        assert diverging.diverging_epoch.end_offset == 1
+        at.asked(fetch(3, 2, 2, END))
+        assert at.node.high_watermark == 0
+        at.asked(fetch(2, 2, 2, END, directory_id=b"b" * 16))
+        assert at.node.high_watermark == END
 
 
 def test_voters_that_do_not_fetch_are_told_again_who_leads() -> None:

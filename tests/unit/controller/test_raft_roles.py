@@ -13,7 +13,7 @@ from controller.voters import Voter, VoterSet
 from protocol.errors import InvariantError
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.vote import VoteRequest
-from tests.typed import present
+from tests.typed import instance, present
 from tests.unit.controller.lone_voter import LoneVoter, vote
 
 
@@ -29,7 +29,8 @@ def test_a_new_voter_asks_soon_and_never_alone_begins_an_epoch() -> None:
     at = LoneVoter(1)
     at.wait(100)
     assert (at.node.role, at.node.epoch) == (Role.PROSPECTIVE, 1)
-    assert [request.message.topics[0].partitions[0].pre_vote for request in at.sent(VoteRequest)] == [True, True]  # type: ignore[attr-defined]  # of a type that is known here
+    asked = [instance(VoteRequest, request.message) for request in at.sent(VoteRequest)]
+    assert [request.topics[0].partitions[0].pre_vote for request in asked] == [True, True]
     for _ in range(20):
         at.wait(1000)
     assert (at.node.epoch, at.states) == (1, [])

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.metadata import MetadataResponse
 from tests.unit.protocol.conftest import Order
 
 
@@ -80,3 +81,14 @@ def test_a_value_that_does_not_fit_into_its_field_is_refused(order: type[Order],
     with pytest.raises(KafkaError, match="Order v0 cannot carry a value") as refused:
         small.encode(0)
     assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_an_item_that_is_kept_is_encoded_once_for_each_version() -> None:
+    topic = MetadataResponse.Topic(name="letters", topic_id=bytes(range(16)), partitions=[])
+    response = MetadataResponse(brokers=[], topics=[topic, MetadataResponse.Topic(name="numbers", partitions=[])])
+    first = {version: response.encode(version) for version in (1, 9, 12)}
+    assert set(topic.encoded) == {1, 9, 12}
+    assert topic.encoded[12] in first[12]
+    topic.encoded[12] = topic.encoded[12].replace(b"letters", b"LETTERS")
+    assert response.encode(12) == first[12].replace(b"letters", b"LETTERS")
+    assert {version: response.encode(version) for version in (1, 9)} == {version: first[version] for version in (1, 9)}

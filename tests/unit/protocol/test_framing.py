@@ -113,6 +113,19 @@ def test_a_size_out_of_bounds_is_refused(size: int) -> None:
         feed(reader(max_bytes=100), size.to_bytes(4, "big", signed=True))
 
 
+@pytest.mark.parametrize(
+    ("start", "remark"),
+    [
+        (b"\x16\x03\x01\x02", r" \(this looks like a TLS handshake; .*security.protocol"),
+        (b"GET ", r" \(this looks like an HTTP request\)"),
+        (b"\x7f\x00\x00\x00", "$"),
+    ],
+)
+def test_a_client_of_another_protocol_is_recognized_by_its_first_bytes(start: bytes, remark: str) -> None:
+    with pytest.raises(DecodeError, match=r"the limit is 100" + remark):
+        feed(reader(max_bytes=100), start)
+
+
 def test_frames_before_a_bad_size_are_delivered() -> None:
     frames = reader(max_bytes=100)
     frames.buffer()[:12] = framed(b"good") + framed(bytes(101))[:4]

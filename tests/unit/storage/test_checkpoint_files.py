@@ -1,5 +1,6 @@
 """What checkpoint files say; how a manager of logs uses them is in `test_log_manager.py`."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -166,3 +167,16 @@ def test_a_directory_that_fails_keeps_no_other_from_being_told_of(tmp_path: Path
     with pytest.raises(KafkaError):
         files.save_log_starts([first, second])
     assert [files.log_starts_are_saved(directory) for directory in (first, second)] == [False, True]
+
+
+def test_log_starts_of_a_directory_that_failed_are_not_kept_and_do_not_count_as_saved(
+    checkpointing: Checkpointing, log: Log
+) -> None:
+    log.advance_log_start(2)
+    checkpointing.files.log_start_moved(log, checkpointing.directory)
+    checkpointing.directory.give_up(OSError(5, "broken"))
+    checkpointing.files.save_log_starts([])
+    assert not checkpointing.files.log_starts_are_saved(checkpointing.directory)
+    references = sys.getrefcount(log)
+    checkpointing.files.left(KEY, checkpointing.directory)
+    assert sys.getrefcount(log) == references, "it was kept"

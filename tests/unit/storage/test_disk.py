@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.disk import AlreadyLocked, Buffer, OsDisk, OsFile, out_of_space
+from storage.disk import AlreadyLocked, Buffer, OsDisk, OsFile, out_of_space, reason
 
 DISK = OsDisk()
 STRETCH = 128 * 1024
@@ -215,3 +215,18 @@ def test_free_space_is_that_of_the_file_system(tmp_path: Path) -> None:
     found = os.statvfs(tmp_path)
     assert OsDisk().total_bytes(str(tmp_path)) == found.f_blocks * found.f_frsize
     assert 0 <= OsDisk().free_bytes(str(tmp_path)) <= OsDisk().total_bytes(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (OSError(5, "Input/output error", "/data/x"), "/data/x: Input/output error"),
+        (OSError(5, "Input/output error"), "Input/output error"),
+        (
+            OSError("Multiple exceptions: [Errno 111] refused, [Errno -2] unknown"),
+            "Multiple exceptions: refused, unknown",
+        ),
+    ],
+)
+def test_the_reason_of_an_error_has_no_number(error: OSError, text: str) -> None:
+    assert reason(error) == text

@@ -55,14 +55,14 @@ def test_an_offset_is_found_at_or_after_the_position_of_the_entry_before(
 
 @pytest.mark.parametrize(("limit", "position"), [(0, 0), (99, 0), (100, 100), (399, 250), (400, 400), (9999, 400)])
 def test_the_last_indexed_position_before_a_limit(limit: int, position: int, offsets: OffsetIndex) -> None:
-    assert offsets.position_before(limit) == position
+    assert offsets.entry_before(limit)[1] == position
 
 
 @pytest.mark.parametrize(
     ("timestamp", "offset"), [(0, BASE), (49, BASE), (50, 1010), (69, 1010), (70, 1020), (71, 1035), (99, 1035)]
 )
 def test_a_timestamp_is_looked_for_from_the_entry_before_it(timestamp: int, offset: int, times: TimeIndex) -> None:
-    assert times.lookup(timestamp) == offset
+    assert times.lookup(timestamp)[1] == offset
 
 
 @pytest.mark.parametrize("timestamp", [-1, 70, 71])
@@ -85,8 +85,8 @@ def test_what_was_cut_off_or_rebuilt_is_no_reason_against_an_entry(times: TimeIn
 
 def test_an_empty_index_answers_with_the_start(tmp_path: Path) -> None:
     offsets, times = offset_index(tmp_path, b""), time_index(tmp_path, b"")
-    assert (offsets.lookup(5000), offsets.position_before(10), offsets.last_position()) == (0, 0, 0)
-    assert (times.lookup(5000), times.last()) == (BASE, (-1, BASE))
+    assert (offsets.lookup(5000), offsets.entry_before(10)[1], offsets.last_position()) == (0, 0, 0)
+    assert times.lookup(5000) == times.last() == (-1, BASE)
     assert offsets.sound()
     assert times.sound()
 
@@ -108,7 +108,7 @@ def test_a_released_index_comes_back_as_it_was(offsets: OffsetIndex, times: Time
     assert times.last() == (71, 1035)
     offsets.append(1050, 500)
     assert (offsets.lookup(1040), offsets.lookup(1050)) == (400, 500)
-    assert times.lookup(70) == 1020
+    assert times.lookup(70)[1] == 1020
 
 
 def test_entries_reach_the_file_in_lumps(tmp_path: Path) -> None:

@@ -100,6 +100,18 @@ def test_a_follower_keeps_offsets_and_epochs(tmp_path: Path) -> None:
     assert follower.leader_epochs.entries == leader.leader_epochs.entries
 
 
+def test_an_epoch_whose_first_batches_were_compacted_starts_at_the_first_one_left_in_a_copy(tmp_path: Path) -> None:
+    leader, follower = open_log(tmp_path / "a"), open_log(tmp_path / "b")
+    fill(leader, 3, epoch=0)
+    fill(leader, 3, epoch=1)
+    copied = content(leader)
+    follower.append_as_follower(
+        b"".join(copied[at : at + SIZE] for at in range(0, 6 * SIZE, SIZE) if at != 3 * SIZE), 1, NOW_MS
+    )
+    assert leader.end_offset_for_epoch(0).end_offset == 3
+    assert follower.end_offset_for_epoch(0).end_offset == 4
+
+
 def test_a_follower_s_segments_follow_on_each_other_where_the_leader_compacted(tmp_path: Path) -> None:
     log = open_log(tmp_path, LogConfig(segment_bytes=SIZE))
     sent = [bytes(batch(base_offset=offset)) for offset in (0, 7)]

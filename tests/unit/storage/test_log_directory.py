@@ -151,7 +151,45 @@ def test_what_a_checkpoint_may_say_after_a_power_cut_is_known_once_it_was_synced
     disk.arm("replace", errno.ENOSPC)
     with pytest.raises(KafkaError):
         directory.write_offsets(LOG_STARTS, {log: 8})
-    assert may_say_more(9)
+    assert (may_say_more(7), may_say_more(8)) == (True, False), "the write may have got there"
+    assert not directory.may_say_more(LOG_STARTS, ("t", 1), None), "neither of the two names this one"
+
+
+def test_what_a_checkpoint_says_is_known_without_a_write_once_one_has_failed_for_want_of_space(tmp_path: Path) -> None:
+    """Syncing the file as it is takes no space."""
+    LogDirectory(OsDisk(), str(tmp_path)).write_offsets(LOG_STARTS, {("t", 0): 5})
+    disk = FaultyDisk()
+    directory = LogDirectory(disk, str(tmp_path))
+    disk.full = True
+    for name in (LOG_STARTS, RECOVERY_POINTS):
+        with pytest.raises(KafkaError):
+            directory.write_offsets(name, {("t", 1): 3}, sync=True)
+        assert not directory.may_say_more(name, ("t", 2), None)
+    assert (disk.called("sync"), disk.called("sync_dir")) == ([LOG_STARTS], [tmp_path.name] * 2)
+    assert directory.may_say_more(LOG_STARTS, ("t", 0), None)
+    assert directory.may_say_more(LOG_STARTS, ("t", 1), None)
+
+
+def test_what_a_checkpoint_says_is_not_known_if_it_can_be_neither_written_nor_synced(tmp_path: Path) -> None:
+    LogDirectory(OsDisk(), str(tmp_path)).write_offsets(LOG_STARTS, {("t", 0): 5})
+    disk = FaultyDisk()
+    directory = LogDirectory(disk, str(tmp_path))
+    disk.full = True
+    disk.arm("sync")
+    with pytest.raises(KafkaError):
+        directory.write_offsets(LOG_STARTS, {}, sync=True)
+    assert directory.may_say_more(LOG_STARTS, ("t", 2), None)
+
+
+def test_a_checkpoint_whose_last_write_failed_is_written_again_whatever_it_is_to_say(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    directory = LogDirectory(disk, str(tmp_path))
+    directory.write_offsets(HIGH_WATERMARKS, {("t", 0): 1})
+    disk.arm("sync_dir", errno.EMFILE)
+    with pytest.raises(KafkaError):
+        directory.write_offsets(HIGH_WATERMARKS, {("t", 0): 2}, sync=True)
+    directory.write_offsets(HIGH_WATERMARKS, {("t", 0): 1})
+    assert directory.read_offsets(HIGH_WATERMARKS) == {("t", 0): 1}
 
 
 def test_a_damaged_checkpoint_is_told_not_guessed(tmp_path: Path) -> None:
@@ -240,3 +278,11 @@ def test_data_directories_within_it_are_told_of(tmp_path: Path) -> None:
     outer = opened(tmp_path)
     assert outer.nested() == [f"{tmp_path}/inner"]
     outer.close(clean=False)
+
+
+def test_what_is_left_half_done_for_damaged_content_takes_the_directory_offline_too(tmp_path: Path) -> None:
+    directory = LogDirectory(OsDisk(), str(tmp_path))
+    with pytest.raises(KafkaError) as failed, directory.must_succeed():
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "no record batch")
+    assert failed.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert "no record batch" in str(directory.failure)

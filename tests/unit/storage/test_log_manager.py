@@ -283,7 +283,7 @@ def test_each_checkpoint_can_be_written_by_itself(manager: Manager) -> None:
     folder = Path(manager.directories[0].path)
     for name in CHECKPOINTS:
         manager.checkpoint(name)
-        assert sorted(path.name for path in folder.glob("*-checkpoint")) == sorted(
+        assert sorted(path.name for path in folder.glob("*-offset-checkpoint")) == sorted(
             CHECKPOINTS[: CHECKPOINTS.index(name) + 1]
         )
     assert (folder / RECOVERY_POINTS).read_text() == "0\n1\ntopic 0 0\n"

@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from protocol.errors import ErrorCode, KafkaError
+from storage.disk import Buffer
+from storage.log import Log
 from tests.disks import FaultyDisk
-from tests.unit.storage.test_log_manager import Manager, _closed, create, folders
+from tests.logs import TOPIC_ID, batch, fill
+from tests.unit.storage.test_log_manager import CONFIG, Manager, _closed, create, folders
 
 __all__ = ["_closed"]
 
@@ -72,3 +75,101 @@ def test_a_full_disk_makes_the_stop_unclean_and_unlocks_the_directory(tmp_path: 
     again.start()
     assert not again.clean
     assert again.close()
+
+
+def log_files(log: Log) -> list[str]:
+    return sorted(path.name for path in Path(log.directory).iterdir() if ".log" in path.suffixes)
+
+
+def test_trimmed_records_of_the_active_segment_leave_a_full_disk_at_once(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    manager = Manager(tmp_path, disk=disk)
+    manager.start()
+    log = create(manager)
+    log.append_as_leader(batch(producer_id=7, producer_epoch=0, base_sequence=0), 0, manager.now)
+    fill(log, 2)
+    log.update_high_watermark(3)
+    manager.delete_records(log, 3)
+    assert manager.keep_house() == []
+    assert log_files(log) == [f"{0:020d}.log"]
+    disk.blocks_full = True
+    assert not manager.online[0].has_room()
+    # The disk has space for the snapshot of the producers once the segment's files are gone.
+    remove = disk.remove
+
+    def removed(path: str) -> None:
+        remove(path)
+        disk.blocks_full = False
+
+    disk.remove = removed  # type: ignore[method-assign]
+    assert [*manager.housekeeping(manager.now, only_full=True), *manager.delete_files(manager.now)] == [None, None]
+    assert log_files(log) == [f"{3:020d}.log"]
+    assert (log.log_start_offset, log.log_end_offset, log.size_bytes) == (3, 3, 0)
+    assert (Path(log.directory) / f"{3:020d}.snapshot").stat().st_size > 0
+    info = log.append_as_leader(batch(producer_id=7, producer_epoch=0, base_sequence=0), 0, manager.now)
+    assert info.duplicate  # what the broker knows of producers outlives the records
+    assert manager.close()
+
+
+def test_retention_on_a_disk_without_room_for_a_file_deletes_all_but_the_active_segment(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    manager = Manager(tmp_path, disk=disk)
+    manager.start()
+    log = create(manager)
+    fill(log, 1)
+    log.roll(manager.now)
+    fill(log, 2)
+    log.update_high_watermark(3)
+    manager.delete_records(log, 3)
+    disk.full = True
+    assert not manager.online[0].has_room()
+    assert manager.keep_house() == []
+    assert log_files(log) == [f"{1:020d}.log"]
+    disk.full = False
+    assert manager.keep_house() == []
+    assert log_files(log) == [f"{3:020d}.log"]
+
+
+def test_only_logs_in_full_directories_are_tidied_when_one_is_full(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    manager = Manager(tmp_path / "a", tmp_path / "b", disk=disk)
+    manager.start()
+    logs = [create(manager, "t", partition) for partition in range(2)]
+    for log in logs:
+        fill(log, 1)
+        log.update_high_watermark(1)
+        manager.delete_records(log, 1)
+    manager.directory_of(logs[0]).full = True
+    assert list(manager.housekeeping(manager.now, only_full=True)) == [None]
+    assert [log.size_bytes == 0 for log in logs] == [True, False]
+
+
+@pytest.mark.parametrize("restarted", [True, False])
+def test_a_full_directory_keeps_no_topic_from_being_made_again_that_was_never_in_it(
+    tmp_path: Path, restarted: bool
+) -> None:
+    full, disk = str(tmp_path / "b"), FaultyDisk()
+    manager = Manager(tmp_path / "a", tmp_path / "b", disk=disk)
+    manager.start()
+    first, second = (directory.directory_id for directory in manager.directories)
+    manager.create("t1", TOPIC_ID, 0, CONFIG, second)
+    manager.create("t2", TOPIC_ID, 0, CONFIG, first)
+    manager.checkpoint()
+    if restarted:
+        manager.crash()
+        manager = Manager(tmp_path / "a", tmp_path / "b", disk=disk)
+        manager.start()
+    replace_file = disk.replace_file
+
+    def replace(path: str, data: Buffer, sync: bool = True) -> None:
+        if path.startswith(full):
+            raise OSError(errno.ENOSPC, "full", path)
+        replace_file(path, data, sync)
+
+    disk.replace_file = replace  # type: ignore[method-assign]
+    for _ in range(2):
+        manager.delete("t2", 0)
+        assert manager.create("t2", TOPIC_ID, 0, CONFIG, first).directory == str(tmp_path / "a" / "t2-0")
+    manager.delete("t1", 0)
+    with pytest.raises(KafkaError, match="checkpoint files still list a deleted log of t1-0"):
+        manager.create("t1", TOPIC_ID, 0, CONFIG, first)

@@ -8,7 +8,7 @@ import pytest
 
 from protocol.errors import KafkaError
 from storage.checkpoint_files import CHECKPOINTS
-from storage.log_directory import RECOVERY_POINTS
+from storage.log_directory import LOG_STARTS, RECOVERY_POINTS
 from tests.disks import FaultyDisk
 from tests.logs import NOW_MS, TOPIC_ID, fill
 from tests.unit.storage.test_log_manager import CONFIG, Manager, _closed, create
@@ -73,3 +73,25 @@ def test_a_crash_amid_a_truncation_leaves_no_recovery_point_within_what_is_appen
         manager.truncate_to(log, 5)
     # At 5, the segment that begins at 3 would pass for synced as soon as one began behind it.
     assert (Path(manager.directories[0].path) / RECOVERY_POINTS).read_text() == "0\n1\ntopic 0 3\n"
+
+
+def test_a_log_start_within_the_batch_that_is_cut_is_durable_before_the_cut(tmp_path: Path) -> None:
+    """Only deleted records would be left, and all of them go: in two steps, between which the power may fail."""
+    disk = FaultyDisk()
+    manager = Manager(tmp_path, disk=disk)
+    manager.start()
+    log = create(manager)
+    fill(log, 2)
+    fill(log, 1, count=6)
+    manager.truncate_to(log, 7)  # so that the checkpoint files are known not to say too much
+    fill(log, 1, count=6)
+    manager.delete_records(log, 4)
+    disk.calls.clear()
+    assert manager.truncate_to(log, 5)
+    assert (log.log_start_offset, log.log_end_offset) == (4, 4)
+    changed = [(kind, Path(path).name) for kind, path in disk.calls]
+    durable = changed.index(
+        ("sync_dir", Path(manager.directories[0].path).name), changed.index(("replace", LOG_STARTS))
+    )
+    assert durable < changed.index(("truncate", "00000000000000000000.log"))
+    manager.crash()

@@ -8,6 +8,7 @@ from protocol.primitives import ZERO_UUID
 from storage.disk import OsDisk
 from storage.log import LogConfig
 from storage.log_directory import LogDirectory
+from tests.disks import FaultyDisk
 from tests.logs import NOW_MS, TOPIC_ID, bases, batch, fill, open_log
 
 SIZE = len(batch())
@@ -112,3 +113,37 @@ def test_a_compacted_log_that_was_being_emptied_when_the_power_went_knows_no_epo
         (folder / f"00000000000000000053{suffix}").touch()
     again = open_log(tmp_path, CONFIG, clean=False, compacted=True)
     assert (again.log_end_offset, again.leader_epochs.entries) == (53, ())
+
+
+@pytest.mark.parametrize("content", [None, b"", bytes(40)])
+def test_records_whose_topic_id_went_with_the_power_may_be_a_deleted_topics(
+    tmp_path: Path, content: bytes | None
+) -> None:
+    log = open_log(tmp_path, topic_id=TOPIC_ID)
+    assert not log.maybe_former
+    path = tmp_path / "topic-0/partition.metadata"
+    if content is None:
+        path.unlink()
+    else:
+        path.write_bytes(content)
+    assert not open_log(tmp_path, clean=False).maybe_former  # there are none
+    fill(log, 2)
+    assert open_log(tmp_path, clean=False).maybe_former
+    assert not open_log(tmp_path, clean=True).maybe_former
+
+
+def test_a_log_that_was_flushed_had_its_topic_id_on_the_disk(tmp_path: Path) -> None:
+    log = open_log(tmp_path, LogConfig(segment_bytes=SIZE), topic_id=TOPIC_ID)
+    fill(log, 2)
+    (tmp_path / "topic-0/partition.metadata").unlink()
+    assert len(bases(log)) == 2
+    assert not open_log(tmp_path, clean=False).maybe_former
+
+
+def test_a_topic_id_that_a_process_left_unsynced_is_synced_with_the_next_flush(tmp_path: Path) -> None:
+    open_log(tmp_path, topic_id=TOPIC_ID)
+    disk = FaultyDisk()
+    log = open_log(tmp_path, disk=disk, clean=False)
+    log.append_as_leader(batch(), 0, NOW_MS)
+    log.flush(NOW_MS)
+    assert "partition.metadata" in disk.called("sync")

@@ -8,7 +8,7 @@ import pytest
 from protocol.record_batch import ControlType, assign, build_batch, control_record_key
 from storage.log import Log, LogConfig
 from storage.transaction_index import AbortedTxn, decode_entries
-from tests.logs import NOW_MS, batch, open_log
+from tests.logs import NOW_MS, batch, content, headers, open_log
 
 CONFIG = LogConfig(segment_bytes=400, index_interval_bytes=100)
 
@@ -180,3 +180,25 @@ def test_a_transaction_ended_above_the_high_watermark_is_unstable_after_a_clean_
     assert again.last_stable_offset == first
     again.update_high_watermark(again.log_end_offset)
     assert again.last_stable_offset == again.log_end_offset
+
+
+@pytest.mark.parametrize("is_open", [False, True], ids=["window", "open transaction"])
+def test_a_damaged_length_in_the_middle_leaves_the_batches_before_it_readable(tmp_path: Path, is_open: bool) -> None:
+    log = open_log(tmp_path, CONFIG._replace(segment_bytes=1 << 20))
+    if is_open:
+        write(log, 2, 0)
+    for sequence in range(8):
+        write(log, 1, sequence, transactional=False)
+    end_offset, whole = log.log_end_offset, content(log)
+    sizes = [header.size_bytes for header in headers(log)]
+    log.close(NOW_MS)
+    segment = next((tmp_path / "topic-0").glob("*.log"))
+    damaged = bytearray(segment.read_bytes())
+    damaged[sum(sizes[:3]) + 8] ^= 0x80
+    segment.write_bytes(damaged)
+    log = open_log(tmp_path, CONFIG, clean=True)
+    assert log.log_end_offset == end_offset
+    (part,) = log.read(0, sum(sizes[:3]), limit_offset=end_offset).slices
+    assert part.read(0, part.size_bytes) == whole[: sum(sizes[:3])]
+    assert log.producers.producers[1].batches[-1].last_sequence == 7
+    assert (2 in {producer for _, producer in log.producers.open_transactions}) is is_open

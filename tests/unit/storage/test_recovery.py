@@ -1,3 +1,4 @@
+import errno
 import shutil
 from pathlib import Path
 
@@ -55,6 +56,16 @@ def test_a_torn_batch_at_the_end_is_cut(tmp_path: Path) -> None:
     assert file(tmp_path, 8, ".log").stat().st_size == SIZE
 
 
+def test_what_is_cut_off_is_synced_before_recovery_ends(tmp_path: Path) -> None:
+    killed(tmp_path)
+    file(tmp_path, 8, ".log").write_bytes(file(tmp_path, 8, ".log").read_bytes()[:-1])
+    disk = FaultyDisk()
+    open_log(tmp_path, CONFIG, disk=disk, clean=False, recovery_point=8)
+    calls = [(kind, Path(path).name) for kind, path in disk.calls if kind in ("truncate", "sync")]
+    segment = f"{8:020}.log"
+    assert ("sync", segment) in calls[calls.index(("truncate", segment)) :]
+
+
 def test_a_damaged_batch_ends_the_log_and_later_segments_go(tmp_path: Path) -> None:
     before = killed(tmp_path)
     damaged = bytearray(file(tmp_path, 4, ".log").read_bytes())
@@ -95,6 +106,15 @@ def test_a_batch_whose_offset_reaches_into_the_next_segment_ends_the_log(offset:
     log = recovered(tmp_path)
     assert content(log) == before[: 3 * SIZE]
     assert bases(log) == (0,)
+
+
+def test_a_batch_of_an_earlier_epoch_than_the_one_before_ends_the_log(tmp_path: Path) -> None:
+    """The leader epoch is outside the CRC too, and a leader appends nothing of an epoch before its own."""
+    killed(tmp_path)
+    damaged = bytearray(file(tmp_path, 8, ".log").read_bytes())
+    damaged[12:16] = (5).to_bytes(4, "big")
+    file(tmp_path, 8, ".log").write_bytes(damaged)
+    assert recovered(tmp_path).log_end_offset == 9
 
 
 def test_a_crash_amid_recovery_leaves_no_hole(tmp_path: Path) -> None:
@@ -375,13 +395,85 @@ def test_a_directory_of_apache_kafka_is_read_as_it_is(tmp_path: Path) -> None:
     assert clean.topic_id != bytes(16)
 
 
-@pytest.mark.parametrize(("cleaned_to", "end"), [(0, 6), (4, 6), (8, 10), (None, 10)])
-def test_a_segment_that_lost_its_end_ends_a_compacted_log_unless_kafka_compacted_it(
-    tmp_path: Path, cleaned_to: int | None, end: int
+@pytest.mark.parametrize(("contiguous_from", "end"), [(0, 6), (4, 6), (8, 10), (None, 10)])
+def test_a_segment_that_lost_its_end_ends_a_compacted_log_if_the_next_one_was_made_here(
+    tmp_path: Path, contiguous_from: int | None, end: int
 ) -> None:
-    """Neither compaction nor replication leaves such a gap; Apache Kafka's compaction does, up to its checkpoint."""
     killed(tmp_path)
     log_file = file(tmp_path, 4, ".log")
     log_file.write_bytes(log_file.read_bytes()[: 2 * SIZE])
-    log = open_log(tmp_path, CONFIG, clean=False, compacted=True, cleaned_to=cleaned_to)
+    log = open_log(tmp_path, CONFIG, clean=False, compacted=True, contiguous_from=contiguous_from)
     assert log.log_end_offset == end
+
+
+def placed(offset: int, count: int = 1) -> bytearray:
+    records = batch(count)
+    assign(records, offset, 0)
+    return records
+
+
+def test_a_follower_that_truncated_within_a_gap_keeps_all_that_it_appends_afterwards(tmp_path: Path) -> None:
+    """A leader that has compacted its log leaves gaps between the batches that it sends."""
+    log = open_log(tmp_path, CONFIG)
+    for records in (placed(0), placed(9), placed(20, 5)):
+        log.append_as_follower(records, 0, NOW_MS)
+    assert log.truncate_to(22)
+    assert log.log_end_offset == 10
+    for offset in range(20, 30):
+        log.append_as_follower(placed(offset), 0, NOW_MS)
+        if offset == 20:
+            log.roll(NOW_MS)
+    before = content(log)
+    after = open_log(tmp_path, CONFIG, clean=False, compacted=True, contiguous_from=0)
+    assert content(after) == before
+    assert (after.log_end_offset, after.recovery.removed_segments) == (30, 0)
+
+
+def test_a_roll_after_a_truncation_within_a_gap_leaves_none_between_segments(tmp_path: Path) -> None:
+    log = open_log(tmp_path, CONFIG)
+    for records in (placed(0), placed(9), placed(20, 5)):
+        log.append_as_follower(records, 0, NOW_MS)
+    log.truncate_to(22)
+    log.roll(NOW_MS)
+    log.append_as_follower(placed(20), 0, NOW_MS)
+    before = content(log)
+    after = open_log(tmp_path, CONFIG, clean=False, compacted=True, contiguous_from=0)
+    assert content(after) == before
+    assert bases(after) == (0, 10)
+
+
+def test_where_a_truncation_leaves_deleted_records_only_the_log_begins_anew_where_it_began(tmp_path: Path) -> None:
+    log = open_log(tmp_path, CONFIG)
+    for records in (placed(0), placed(9), placed(20, 5)):
+        log.append_as_follower(records, 0, NOW_MS)
+    log.update_high_watermark(25)
+    log.advance_log_start(15)
+    log.truncate_to(22)
+    assert (log.log_start_offset, log.log_end_offset, bases(log)) == (15, 15, (15,))
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_gap_that_is_too_large_for_an_index_is_no_loss(tmp_path: Path, together: bool) -> None:
+    log = open_log(tmp_path)
+    fill(log, 10)
+    far = 2**31 + 20
+    batches = [placed(11), placed(far), placed(far + 1)]
+    for records in (b"".join(batches),) if together else batches:
+        log.append_as_follower(records, 0, NOW_MS)
+    assert bases(log) == (0, far)
+    before = content(log)
+    after = open_log(tmp_path, clean=False, compacted=True, contiguous_from=0)
+    assert content(after) == before
+    assert bases(after) == (0, far)
+
+
+def test_an_append_beyond_a_large_gap_that_fails_leaves_the_log_where_it_was(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    log = open_log(tmp_path, disk=disk)
+    fill(log, 10)
+    disk.arm("pwrite", errno.ENOSPC, after=1)  # a snapshot of producers comes first
+    with pytest.raises(KafkaError):
+        log.append_as_follower(placed(2**31 + 20), 0, NOW_MS)
+    log.append_as_follower(placed(10), 0, NOW_MS)
+    assert bases(log) == (0, 10)
+    assert [header.base_offset for header in headers(open_log(tmp_path, clean=False))] == list(range(11))

@@ -2,7 +2,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from storage.log_config import LogConfig
-from storage.retention import Deletable, deletable, told
+from storage.retention import Bounds, Deletable, deletable, told
 
 NOW_MS = 1000
 KEEP = LogConfig(retention_ms=-1, retention_bytes=-1)
@@ -26,9 +26,7 @@ def count(segments: list[Aged], config: LogConfig, *, start: int = 0, high_water
 def found(
     segments: list[Aged], config: LogConfig, *, start: int = 0, high_watermark: int = 1000
 ) -> Sequence[Deletable]:
-    return deletable(
-        segments, config, now_ms=NOW_MS, log_start_offset=start, high_watermark=high_watermark, log_end_offset=1000
-    )
+    return deletable(segments, config, Bounds(start, high_watermark, 1000), now_ms=NOW_MS)
 
 
 def ages(*timestamps: int) -> list[Aged]:
@@ -73,6 +71,19 @@ def test_whole_segments_below_the_log_start_go_under_every_policy() -> None:
     assert count(ages(*[NOW_MS] * 4), config, start=19) == 1
     assert count(ages(*[NOW_MS] * 4), config, start=20) == 2
     assert count(ages(*[NOW_MS] * 4), config, start=1000) == 3
+
+
+def test_an_active_segment_before_the_log_start_goes_only_from_a_full_disk() -> None:
+    bounds = Bounds(1000, 1000, 1000)
+    assert not deletable(ages(NOW_MS), KEEP, bounds, now_ms=NOW_MS)
+    assert len(deletable(ages(NOW_MS), KEEP, bounds, now_ms=NOW_MS, full=True)) == 1
+
+
+def test_on_a_full_disk_the_active_segment_goes_after_all_others_have_gone() -> None:
+    config = KEEP._replace(retention_ms=100)
+    bounds = Bounds(0, 1000, 1000)
+    assert len(deletable(ages(0, 0, 0), config, bounds, now_ms=NOW_MS, full=True)) == 2
+    assert len(deletable(ages(0), config, bounds, now_ms=NOW_MS, full=True)) == 1
 
 
 def test_nothing_past_the_high_watermark_goes() -> None:

@@ -19,6 +19,17 @@ def test_finishing_takes_every_step_and_calls_what_is_to_be_called() -> None:
     assert finish(searching()) == "found it"
 
 
+def test_finishing_throws_what_a_step_raises_into_the_search() -> None:
+    def handling() -> Search[str]:
+        try:
+            yield lambda: 1 // 0
+        except ZeroDivisionError:
+            return "handled"
+        return "not raised"
+
+    assert finish(handling()) == "handled"
+
+
 def test_a_search_goes_on_while_nothing_changes() -> None:
     assert finish(while_same(searching(), lambda: 1)) == "found it"
 

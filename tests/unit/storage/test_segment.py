@@ -10,6 +10,7 @@ from storage.disk import OsDisk
 from storage.file_slice import FileSlice
 from storage.search import finish
 from storage.segment import Segment
+from tests.disks import FaultyDisk
 from tests.logs import NOW_MS, batch, stamped
 
 BASE = 100
@@ -173,15 +174,27 @@ def test_records_are_found_by_timestamp(tmp_path: Path) -> None:
     assert (after.timestamp, after.offset) == (20, 102)
 
 
-@pytest.mark.parametrize(
+damaged_entries = pytest.mark.parametrize(
     ("entry", "relative_offset", "position"),
-    [(3, 0, None), (3, None, 10 * SIZE), (3, None, 9 * SIZE + 20), (2, None, 19 * SIZE), (4, 2, None)],
-    ids=["another offset", "a later batch", "within a batch", "the last batch", "an early offset"],
-)
-def test_a_damaged_index_entry_skips_nothing(
-    segment: Segment, entry: int, relative_offset: int | None, position: int | None
-) -> None:
-    segment.seal()
+    [
+        (3, 0, None),
+        (3, None, 10 * SIZE),
+        (3, None, 9 * SIZE + 20),
+        (2, None, 19 * SIZE),
+        (2, None, 20 * SIZE),
+        (2, None, 2**31 - 1),
+        (2, None, -1),
+        (3, 2, None),
+    ],
+    ids=[
+        "another offset", "a later batch", "within a batch", "the last batch", "the end", "behind the end",
+        "before the start", "an early offset",
+    ],
+)  # fmt: skip
+
+
+def damage_entry(segment: Segment, entry: int, relative_offset: int | None, position: int | None) -> None:
+    """Write other values into an entry of the offset index of a sealed segment."""
     path = Path(segment.directory) / f"{BASE:020d}.index"
     data = bytearray(path.read_bytes())
     if relative_offset is not None:
@@ -189,9 +202,71 @@ def test_a_damaged_index_entry_skips_nothing(
     if position is not None:
         pack_into(">i", data, entry * 8 + 4, position)
     path.write_bytes(data)
+
+
+def test_whole_batches_before_a_damaged_length_are_read(segment: Segment) -> None:
+    damaged = reopened(segment)
+    path = Path(damaged.path)
+    data = bytearray(path.read_bytes())
+    data[5 * SIZE + 8] ^= 0x80
+    path.write_bytes(data)
+    part = damaged.read(BASE + 3 * 3, 4 * SIZE, damaged.size_bytes, True)
+    assert [header.base_offset for header in batches(part)] == [BASE + 9, BASE + 12]
+    with pytest.raises(KafkaError) as raised:
+        damaged.read(BASE + 5 * 3, 4 * SIZE, damaged.size_bytes, True)
+    assert raised.value.code is ErrorCode.CORRUPT_MESSAGE
+
+
+@damaged_entries
+def test_a_damaged_index_entry_skips_nothing(
+    segment: Segment, entry: int, relative_offset: int | None, position: int | None
+) -> None:
+    segment.seal()
+    damage_entry(segment, entry, relative_offset, position)
     for offset in range(BASE, BASE + 60):
         damaged = Segment(OsDisk(), segment.directory, BASE, NOW_MS)
         assert damaged.position_of(offset) == (offset - BASE) // 3 * SIZE
+
+
+def found_by_time(segment: Segment, timestamp: int, from_offset: int = BASE) -> int | None:
+    """Return the offset that a look-up by timestamp finds in the segment as it is on disk."""
+    found = finish(Segment(OsDisk(), segment.directory, BASE, NOW_MS).find_timestamp(timestamp, from_offset))
+    return found and found.offset
+
+
+@damaged_entries
+def test_a_damaged_offset_index_changes_no_look_up_by_timestamp(
+    tmp_path: Path, entry: int, relative_offset: int | None, position: int | None
+) -> None:
+    segment = Segment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
+    append(segment, (stamped([10 * n, 10 * n + 1, 10 * n + 2]) for n in range(20)))
+    segment.seal()
+    damage_entry(segment, entry, relative_offset, position)
+    for offset in range(60):
+        assert found_by_time(segment, offset // 3 * 10 + offset % 3) == BASE + offset
+        assert found_by_time(segment, 0, from_offset=BASE + offset) == BASE + offset
+
+
+@pytest.mark.parametrize("entry", range(5))
+@pytest.mark.parametrize(
+    ("timestamp", "relative_offset"), [(None, 59), (None, 60), (None, -1), (0, None), (192, None), (2**62, None)]
+)
+def test_a_damaged_time_index_changes_no_look_up_by_timestamp(
+    tmp_path: Path, entry: int, timestamp: int | None, relative_offset: int | None
+) -> None:
+    segment = Segment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
+    append(segment, (stamped([10 * n, 10 * n + 1, 10 * n + 2]) for n in range(20)))
+    segment.seal()
+    path = Path(segment.directory) / f"{BASE:020d}.timeindex"
+    data = bytearray(path.read_bytes())
+    assert len(data) == 5 * 12
+    if timestamp is not None:
+        pack_into(">q", data, entry * 12, timestamp)
+    if relative_offset is not None:
+        pack_into(">i", data, entry * 12 + 8, relative_offset)
+    path.write_bytes(data)
+    for offset in range(60):
+        assert found_by_time(segment, offset // 3 * 10 + offset % 3) == BASE + offset
 
 
 @pytest.mark.parametrize("cut", ["not at all", "in the log", "in the file"])
@@ -317,3 +392,39 @@ def test_offsets_that_are_not_there_are_looked_for_behind_where_a_read_ended(tmp
     append(segment, (batch(3) for _ in range(20)), end + 50)
     [first, *_] = batches(segment.read(end, 10_000, segment.size_bytes, min_one=False))
     assert first.base_offset == end + 50
+
+
+@pytest.mark.parametrize(("relative_offset", "position"), [(None, 40 * SIZE + 20), (None, -1), (7, None)])
+@pytest.mark.parametrize("entry", range(16))
+def test_a_damaged_index_entry_ends_no_read_within_a_batch(
+    tmp_path: Path, entry: int, relative_offset: int | None, position: int | None
+) -> None:
+    segment = Segment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
+    append(segment, (batch(3) for _ in range(50)))
+    segment.seal()
+    damage_entry(segment, entry, relative_offset, position)
+    for limit in (4200, 5000, 40 * SIZE + 30, 6500):
+        damaged = Segment(OsDisk(), segment.directory, BASE, NOW_MS)
+        found = batches(damaged.read(BASE, limit, damaged.size_bytes, min_one=False))
+        assert [header.base_offset for header in found] == list(range(BASE, found[-1].next_offset, 3))
+        assert len(found) * SIZE > limit // 2
+
+
+def test_a_damaged_batch_is_looked_for_once(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    segment = Segment.create(disk, str(tmp_path), BASE, NOW_MS)
+    append(segment, (batch(3) for _ in range(100)))
+    segment.seal()
+    content = bytearray(Path(segment.path).read_bytes())
+    content[97 * SIZE + 8 : 97 * SIZE + 12] = b"\xff\xff\xff\xff"
+    Path(segment.path).write_bytes(content)
+    segment = Segment(disk, str(tmp_path), BASE, NOW_MS)
+    reads = []
+    for _ in range(3):
+        disk.calls.clear()
+        with pytest.raises(KafkaError, match=f"no record batch at byte {97 * SIZE} "):
+            segment.position_of(BASE + 3 * 98)
+        reads.append(len(disk.called("pread")))
+    assert reads == [reads[0], 1, 1]
+    assert reads[0] > 3
+    assert segment.position_of(BASE + 3 * 96) == 96 * SIZE

@@ -116,7 +116,7 @@ def test_a_full_index_needs_a_new_segment(interval: int, tmp_path: Path) -> None
 
 def test_what_was_found_of_a_segment_holds_for_one_configuration_and_one_segment(segments: Segments) -> None:
     def rolls(config: LogConfig, timestamp: int = NOW_MS) -> bool:
-        return segments.must_roll(config, SIZE, 10, timestamp, NOW_MS)
+        return segments.must_roll(config, SIZE, 21, timestamp, NOW_MS)
 
     roomy = LogConfig(segment_bytes=10 * SIZE)
     assert not rolls(roomy)

@@ -160,7 +160,7 @@ def damaged(number: int, **fields: int) -> bytes:
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        (encode_entries(ENTRIES)[:-1], "101 bytes are not a whole number of entries of 34"),
+        (encode_entries(ENTRIES)[:-1], "101 bytes: no whole number of entries of 34"),
         (b"\0\1" + encode_entries(ENTRIES)[2:], "entry 0 is of unknown version 1"),
         (damaged(0, last_offset=99), "entry 0 ends at 99, 100 is next"),
         (damaged(1, last_offset=120), "entry 1 ends at 120, 121 is next"),

@@ -42,6 +42,7 @@ class Quorum:
         self.loop = loop
         self.leads = False
         self.leader_id = -1
+        self.epoch = 0
         self.is_stranger = False
         self._changed: asyncio.Future[None] = loop.create_future()
 
@@ -50,6 +51,7 @@ class Quorum:
 
     def elect(self, leader_id: int, *, leads: bool = False) -> None:
         self.leader_id, self.leads = leader_id, leads
+        self.epoch += leader_id >= 0
         was, self._changed = self._changed, self.loop.create_future()
         was.set_result(None)
 
@@ -235,6 +237,37 @@ def test_a_leader_that_is_replaced_while_its_answer_is_awaited_is_waited_for_no_
     assert broker.run(asking).is_caught_up
     assert broker.network.time() < 1
     assert broker.connected == [2, 3]
+
+
+@pytest.mark.parametrize("between", [(), (-1,)])
+def test_one_that_leads_again_in_a_later_epoch_is_asked_again(broker: Broker, between: tuple[int, ...]) -> None:
+    """Its power was cut and it is back: it knows nothing of the request, and nothing breaks the connection."""
+    broker.quorum.elect(2)
+    broker.run(broker.channel.call(HEARTBEAT, 5))
+    broker.network.silent = True
+    asking = broker.start(broker.channel.call(HEARTBEAT, 30))
+    broker.let_pass(0.1)
+    broker.network.silent = False
+    for leader in (*between, 2):
+        broker.quorum.elect(leader)
+        broker.let_pass(0.01)
+    assert broker.run(asking).is_caught_up
+    assert broker.network.time() < 1
+    assert broker.connected == [2, 2]
+
+
+def test_one_that_leads_on_when_no_leader_was_known_for_a_while_is_not_asked_again(broker: Broker) -> None:
+    broker.quorum.elect(2)
+    epoch = broker.quorum.epoch
+    broker.network.node.reply = lambda *_: []
+    asking = broker.start(broker.channel.call(HEARTBEAT, 5))
+    broker.let_pass(0.1)
+    for leader in (-1, 2):
+        broker.quorum.elect(leader)
+        broker.quorum.epoch = epoch
+        broker.let_pass(0.1)
+    assert not asking.done()
+    assert len(broker.asked) == 1
 
 
 def test_where_the_controllers_are_of_another_cluster_nobody_waits_for_them(broker: Broker) -> None:

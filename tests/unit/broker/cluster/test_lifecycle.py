@@ -137,6 +137,19 @@ def test_a_start_that_is_held_up_says_why_long_before_it_gives_up(
     controller.let_pass(1)
 
 
+def test_a_start_that_is_held_up_logs_when_it_ends_and_which_setting_says_so(
+    controller: Controller, caplog: pytest.LogCaptureFixture
+) -> None:
+    controller.silent = True
+    with pytest.raises(
+        RegistrationError, match=r"within 60 s \(initial.broker.registration.timeout.ms\): no controller"
+    ):
+        controller.run(controller.lifecycle.register(REGISTRATION, 60))
+    assert all("this node ends in" in message for message in caplog.messages)
+    assert all("initial.broker.registration.timeout.ms" in message for message in caplog.messages)
+    assert len(caplog.messages) in (5, 6)  # after 5 s, and every 10 s
+
+
 def test_a_start_that_succeeds_complains_of_nothing(controller: Controller, caplog: pytest.LogCaptureFixture) -> None:
     controller.run(controller.lifecycle.register(REGISTRATION, 60))
     controller.let_pass(60)

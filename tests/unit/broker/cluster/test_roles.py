@@ -46,8 +46,8 @@ def test_a_node_may_be_a_broker_a_controller_or_both() -> None:
     [
         ("", 1, THREE, "has to be broker, controller, or broker,controller"),
         ("broker,janitor", 1, THREE, "process.roles=broker,janitor has to be"),
-        ("controller", 1, (), "a controller needs to know the voters, itself among them"),
-        ("broker", 1, (), "a broker needs to know the controllers"),
+        ("controller", 1, (), "is empty, which process.roles=controller does not allow: .* this node among them"),
+        ("broker", 1, (), "is empty, which process.roles=broker does not allow: name the controllers"),
         ("controller", 4, THREE, "has to name this node, as 4@HOST:PORT"),
         ("broker", 2, THREE, "names this node, 2, as a voter, but it is no controller"),
     ],

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from broker.cluster.start_group import TAG_BYTES, StartGroup, incarnation_id
+from broker.cluster.start_group import TAG_BYTES, WAIT_S, StartGroup, incarnation_id
 from controller.image import BrokerImage, MetadataImage
 from tests.unit.broker.whole_cluster import WholeCluster
 
@@ -95,3 +95,21 @@ def test_what_a_killed_cluster_left_in_the_metadata_does_not_count(
         cluster.kill(node_id)
     together(cluster, SECOND)
     assert listed(cluster) == [[SECOND.tag] * 3] * 3
+
+
+def test_a_broker_that_never_comes_does_not_keep_the_others_from_serving(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = WholeCluster()
+    for host in cluster.hosts.values():
+        host.start_group = FIRST
+    began_s = cluster.schedule.now
+    cluster.start(1, 2)
+    assert WAIT_S <= cluster.schedule.now - began_s < WAIT_S + 10
+    assert [cluster.broker(node_id).phase for node_id in (1, 2)] == ["serving", "serving"]
+    said = [text for text in caplog.messages if "started together" in text]
+    assert (
+        said
+        == ["Serving without 1 of the 3 brokers that were started together, after 30 s; active: 1, 2; inactive: none"]
+        * 2
+    )
+    cluster.start(3)
+    cluster.close()

@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from broker.groups.coordinator import OFFSETS_TOPIC
-from broker.groups.turn import GroupSettings, Leaving
-from protocol.errors import ErrorCode, KafkaError
+from broker.groups.journal import PartitionJournal
+from broker.groups.turn import GroupSettings, Leaving, Record
+from protocol.errors import ErrorCode, InvariantError, KafkaError
 from tests.unit.broker.group_node import GroupNode, pending
 from tests.unit.broker.node import Node
 
@@ -124,6 +126,31 @@ class TestTime:
 
         group_node.node.loop.run_until_complete(watch())
         assert [one for one in dict.fromkeys(left) if one < total] == [250, 150, 50, 0]
+
+    @pytest.mark.parametrize("error", [ValueError, InvariantError])
+    def test_an_exception_in_one_group_does_not_stop_the_timers_of_the_others(
+        self, group_node: GroupNode, caplog: pytest.LogCaptureFixture, error: type[Exception]
+    ) -> None:
+        group_node.host()
+        group_node.stable_member("first")
+        group_node.node.pass_time(1)
+        group_node.stable_member("second")
+        to_the_loop: list[dict[str, Any]] = []
+        group_node.node.loop.set_exception_handler(lambda _, context: to_the_loop.append(context))
+
+        def fail(_: PartitionJournal, records: list[Record]) -> int:
+            raise error(f"a bug, {len(records)} lost")
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(PartitionJournal, "append", fail)
+            group_node.node.pass_time(9.5)
+        group_node.node.pass_time(1)
+        assert group_node.state("second") == "Empty"
+        group_node.stable_member("third")
+        group_node.node.pass_time(10.5)
+        assert group_node.state("third") == "Empty"
+        assert ("The session timer of group first failed" in caplog.text) == (error is ValueError)
+        assert [type(context["exception"]) for context in to_the_loop] == [InvariantError] * (error is InvariantError)
 
     def test_heartbeats_and_commits_keep_a_member(self, group_node: GroupNode) -> None:
         group_node.host()

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from broker.groups import turn
 from broker.groups.host import coordinator_error
 from broker.groups.offsets import Committed
 from broker.groups.records import offset_record
-from broker.groups.shard import Commit, Offset
+from broker.groups.shard import Commit, Offset, Shard
 from broker.turns import STEPS_A_TURN
 from protocol.errors import ErrorCode, KafkaError
 from protocol.record import Record
@@ -71,6 +73,16 @@ class TestCommitted:
         assert group_node.wait(syncing).assignment == b"all"
         assert group_node.state() == "Stable"
 
+    def test_a_group_of_one_is_logged_in_the_singular(
+        self, group_node: GroupNode, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        caplog.set_level(logging.DEBUG, "broker.groups")
+        group_node.host()
+        joined = group_node.wait(group_node.join())
+        group_node.wait(group_node.sync(joined.member_id, 1, to={joined.member_id: b"all"}))
+        assert "generation 1 begins with 1 member\n" in caplog.text
+        assert "generation 1 is stable with 1 member\n" in caplog.text
+
     def test_a_leave_that_empties_the_group_is_answered_once_that_is_replicated(self, group_node: GroupNode) -> None:
         group_node.host(replicated=True)
         joining = group_node.join()
@@ -108,6 +120,14 @@ class TestCommitted:
         assert group_node.wait(committing) == ErrorCode.NOT_COORDINATOR
         assert group_node.wait(reading) == ErrorCode.NOT_COORDINATOR
         assert group_node.wait(asking).error == ErrorCode.NOT_COORDINATOR
+
+    def test_a_closed_host_does_not_vouch_for_what_is_committed_afterwards(self, group_node: GroupNode) -> None:
+        group_node.host(replicated=True)
+        outcome = group_node.commit(5)
+        group_node.groups.stop()
+        group_node.replicate()
+        assert group_node.node.partition("__consumer_offsets", group_node.groups.partition_of("g")).high_watermark == 1
+        assert group_node.wait(outcome) == ErrorCode.NOT_COORDINATOR
 
     def test_a_leave_that_is_on_its_way_when_the_leadership_is_lost_is_sent_elsewhere(
         self, group_node: GroupNode
@@ -258,6 +278,14 @@ class TestLoading:
         assert group_node.groups.heartbeat("g", member, None, 1) == ErrorCode.UNKNOWN_MEMBER_ID
         assert group_node.state() == "Empty"
 
+    def test_a_member_that_does_not_come_back_after_a_load_is_removed(self, group_node: GroupNode) -> None:
+        group_node.host()
+        group_node.stable_member()
+        group_node.restart()
+        group_node.settle()
+        group_node.node.pass_time(10.1)
+        assert group_node.state() == "Empty"
+
     def test_a_long_log_is_loaded_in_many_turns_of_the_loop(self, group_node: GroupNode) -> None:
         group_node.host()
         for offset in range(1_000):
@@ -385,6 +413,24 @@ class TestLoading:
         group_node.settle()
         assert group_node.offset() is None
         assert group_node.records()[-1] == "offset g t-0 deleted"
+
+    def test_groups_are_served_though_the_offsets_of_a_deleted_topic_cannot_be_forgotten(
+        self, group_node: GroupNode, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        group_node.host()
+        group_node.wait(group_node.commit(5))
+        group_node.restart()
+        group_node.groups.topics_deleted([("t", b"t" * 16)])
+
+        def fail(_: Shard, topic: str, topic_id: bytes, groups: object) -> list[turn.Record]:
+            raise ValueError(f"a bug in {topic} {topic_id!r} {groups}")
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Shard, "forget_topic", fail)
+            group_node.settle()
+            group_node.groups.topics_deleted([("t", b"t" * 16)])
+        assert group_node.offset() == 5
+        assert caplog.text.count("The offsets of deleted topics were not all forgotten") == 2
 
     def test_a_record_that_is_none_is_passed_over(
         self, group_node: GroupNode, caplog: pytest.LogCaptureFixture

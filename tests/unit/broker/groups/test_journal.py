@@ -1,3 +1,4 @@
+import logging
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -6,13 +7,18 @@ from typing import Any
 import pytest
 
 from broker.groups.coordinator import OFFSETS_TOPIC
+from broker.groups.host import ShardHost
 from broker.groups.journal import Marker, PartitionJournal, Reading, Stored
+from broker.groups.shard import Shard
+from broker.groups.timers import Timers
+from broker.groups.turn import Turn
 from protocol.checksum import crc32c
 from protocol.compression import Compression
 from protocol.errors import ErrorCode, KafkaError
 from protocol.record_batch import ControlType, build_batch, control_record_key, read_header
 from storage.log_config import LogConfig
 from tests.disks import FaultyDisk
+from tests.unit.broker.group_node import SETTINGS
 from tests.unit.broker.node import NODE_ID, Node
 
 FOLLOWER_ID = 2
@@ -160,6 +166,21 @@ def test_nothing_is_written_without_enough_replicas(replicated: Node) -> None:
     with pytest.raises(KafkaError) as error:
         written.append(RECORDS)
     assert error.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
+    assert written.end_offset == 0
+
+
+def test_a_closed_host_appends_nothing_when_its_partition_is_led_here_again(alone: Node) -> None:
+    written = journal(alone)
+    turn = Turn(0, 0, SETTINGS, Timers(lambda _: None), alone.random, logging.getLogger("test"))
+    host = ShardHost(Shard(0), written, 0, alone.loop, lambda: turn)
+    host.serve()
+    host.close()
+    alone.elect(OFFSETS_TOPIC, FOLLOWER_ID)
+    alone.elect(OFFSETS_TOPIC, NODE_ID)
+    outcomes: list[ErrorCode] = []
+    turn.append(RECORDS, lambda _, error: outcomes.append(error))
+    host.perform(turn)
+    assert outcomes == [ErrorCode.NOT_COORDINATOR]
     assert written.end_offset == 0
 
 

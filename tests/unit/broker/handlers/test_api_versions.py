@@ -7,11 +7,14 @@ import pytest
 from broker.dispatch import served_apis
 from broker.handlers.api_versions import handle, unsupported_version
 from broker.network.connection import Connection, RequestContext
-from controller.image import MetadataImage
+from controller.image import MetadataImage, ResourceType
+from controller.image_builder import apply_records
 from protocol.api import APIS, ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from protocol.records.metadata import ConfigRecord
 
+TELEMETRY = {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY}
 IMAGE = MetadataImage(cluster_id="c", offset=41, features={"metadata.version": 30, "group.version": 0})
 
 
@@ -22,9 +25,10 @@ def ask(
     listener_type: str = "broker",
     kraft_version: int = 0,
     connection: Connection | None = None,
+    image: MetadataImage = IMAGE,
 ) -> ApiVersionsResponse:
     broker = SimpleNamespace(
-        image=IMAGE,
+        image=image,
         dispatcher=lambda _: SimpleNamespace(apis=served_apis(listener_type)),
         controller=SimpleNamespace(kraft_version=kraft_version),
     )
@@ -38,8 +42,15 @@ def listed(response: ApiVersionsResponse) -> dict[int, tuple[int, int]]:
 
 def test_every_served_api_is_listed_with_kafkas_versions() -> None:
     found = listed(ask(4))
-    assert found.keys() == served_apis("broker").keys()
+    assert found.keys() == served_apis("broker").keys() - TELEMETRY
     assert found[ApiKey.FETCH] == (4, 18)
+
+
+def test_telemetry_is_listed_while_a_subscription_exists() -> None:
+    record = ConfigRecord(resource_type=ResourceType.CLIENT_METRICS, resource_name="all", name="metrics", value="*")
+    image = apply_records(IMAGE, [record], offset=42, epoch=1)
+    assert listed(ask(4, image=image)).keys() == served_apis("broker").keys()
+    assert not listed(ask(4)).keys() & TELEMETRY
 
 
 def test_produce_is_listed_from_0_so_that_librdkafka_compresses() -> None:

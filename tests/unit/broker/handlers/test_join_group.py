@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pytest
@@ -105,3 +106,9 @@ def test_a_leader_that_replaces_itself_is_told_not_to_assign_if_it_can_be(
 def test_a_group_that_is_coordinated_elsewhere_is_refused_with_the_members_id(group_node: GroupNode) -> None:
     answer = join(group_node, 6, "m")
     assert (answer.error_code, answer.member_id, answer.generation_id) == (ErrorCode.NOT_COORDINATOR, "m", -1)
+
+
+def test_the_reason_of_a_join_is_logged_from_version_8(hosting: GroupNode, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG, "broker.groups"):
+        join(hosting, 8, group_instance_id="A", reason="the subscription changed")
+    assert "(the subscription changed)" in caplog.text

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from protocol.api import ApiKey
@@ -47,3 +49,13 @@ def test_nobody_can_leave_a_group_that_does_not_exist(group_node: GroupNode) -> 
 @pytest.mark.parametrize("version", [2, 3])
 def test_a_group_without_a_name_is_refused(group_node: GroupNode, version: int) -> None:
     assert group_node.host().answer(KEY, version, group_id="").error_code == ErrorCode.INVALID_GROUP_ID
+
+
+def test_the_reason_of_a_leave_is_logged_from_version_5(
+    group_node: GroupNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    group_node.host().stable_member(instance="A")
+    leaving = Member(member_id="", group_instance_id="A", reason="the consumer is closed")
+    with caplog.at_level(logging.DEBUG, "broker.groups"):
+        group_node.answer(KEY, 5, group_id="g", members=[leaving])
+    assert "(the consumer is closed)" in caplog.text

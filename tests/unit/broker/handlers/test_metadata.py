@@ -13,6 +13,7 @@ from protocol.messages.create_partitions import CreatePartitionsRequest
 from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.messages.metadata import MetadataRequest
 from protocol.primitives import ZERO_UUID
+from protocol.schema import Kept
 from tests.typed import present
 from tests.unit.broker.controller_node import CLUSTER_ID, ControllerNode
 from tests.unit.broker.topics import create
@@ -83,6 +84,7 @@ def test_what_is_told_of_a_topic_is_kept_until_it_or_the_brokers_change(controll
 
     create(controlled, "a")
     before = told("a")
+    assert isinstance(before, Kept)  # so its bytes are kept too
     create(controlled, "b")
     assert told("a") is before
     wanted = CreatePartitionsRequest.Topic(name="a", count=2, assignments=None)

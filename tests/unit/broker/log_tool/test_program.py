@@ -91,7 +91,7 @@ def test_damage_is_shown_and_the_rest_too(run: Run, folder: Path) -> None:
     ("path", "more", "problem"),
     [
         ("nowhere", {}, "there is no such file or directory"),
-        ("../data/.lock", {}, "its name is of no file that a broker makes"),
+        ("../data/.lock", {}, "not a file of a Kafka log or data directory"),
         ("..", {}, "neither a log's directory nor a data directory: there is no meta.properties"),
         ("", {"topic": "x"}, "has no log of x"),
         ("", {"topic": "t0", "partition": 3}, "has no log of t0-3"),
@@ -137,7 +137,7 @@ def test_repair_only_says_what_it_would_do(run: Run, folder: Path) -> None:
     before = tree(folder)
     status, out, _ = run("repair")
     assert status == 0
-    assert "99 bytes at 116 that are no batch are moved to" in out
+    assert "99 bytes at 116 without a batch: moved to" in out
     assert out.endswith("nothing was written: --execute does it\n")
     assert tree(folder) == before
 

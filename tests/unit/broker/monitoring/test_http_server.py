@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import time
 from collections.abc import Callable, Iterator
 from http import HTTPStatus
@@ -102,13 +103,7 @@ def test_a_page_that_fails_is_cut_off_and_the_next_is_served(
 def test_a_long_page_lets_others_have_the_loop(asking: Callable[..., list[bytes]]) -> None:
     """By this clock every line takes a millisecond."""
     turns = 0
-
-    def clock() -> float:
-        clock.now += 0.001  # type: ignore[attr-defined]  # of a type that is known here
-        result: float = clock.now  # type: ignore[attr-defined]  # of a type that is known here
-        return result
-
-    clock.now = 0.0  # type: ignore[attr-defined]  # of a type that is known here
+    milliseconds = itertools.count()
 
     def page() -> Iterator[str]:
         async def others() -> None:
@@ -117,11 +112,13 @@ def test_a_long_page_lets_others_have_the_loop(asking: Callable[..., list[bytes]
                 turns += 1
                 await asyncio.sleep(0)
 
-        clock.task = asyncio.get_running_loop().create_task(others())  # type: ignore[attr-defined]  # of a type that is known here
+        task = asyncio.get_running_loop().create_task(others())
         yield from (f"{number}\n" for number in range(1000))
-        clock.task.cancel()  # type: ignore[attr-defined]  # of a type that is known here
+        task.cancel()
 
-    (answer,) = asking({"/": lambda: Page(HTTPStatus.OK, page())}, b"GET / HTTP/1.0\r\n\r\n", clock=clock)
+    (answer,) = asking(
+        {"/": lambda: Page(HTTPStatus.OK, page())}, b"GET / HTTP/1.0\r\n\r\n", clock=lambda: next(milliseconds) / 1000
+    )
     assert answer.endswith(b"\n998\n999\n")
     assert turns > 100
 

@@ -147,6 +147,23 @@ def test_requests_are_counted_and_timed_by_their_kind(used: Monitored) -> None:
     assert used.value("kafka_network_requestmetrics_totaltimems_count", request="Fetch") == 1
 
 
+def test_errors_are_counted_by_api_and_code(used: Monitored) -> None:
+    def errors(request: str, error: str) -> float | None:
+        return used.value("kafka_network_requestmetrics_errors_total", request=request, error=error)
+
+    assert errors("Produce", "NONE") == 1
+    produce(used, VALUE)
+    produce(used, VALUE, partition=7)
+    produce(used, bytes(2 << 20))
+    assert errors("Produce", "NONE") == 2
+    assert errors("Produce", "UNKNOWN_TOPIC_OR_PARTITION") == 1
+    assert errors("Produce", "MESSAGE_TOO_LARGE") == 1
+    fetch(used)
+    fetch(used, offset=99)
+    assert errors("Fetch", "NONE") == 1
+    assert errors("Fetch", "OFFSET_OUT_OF_RANGE") == 1
+
+
 def test_lag_is_what_a_group_has_yet_to_read(used: Monitored) -> None:
     commit(used, "readers", 1)
     commit(used, "readers", 0, partition=1)

@@ -329,6 +329,20 @@ def test_a_frame_above_the_limit_closes_the_connection(
     assert "frame of 1001 bytes; the limit is 1000" in caplog.text
 
 
+def test_the_same_reason_from_the_same_address_is_logged_once(
+    run: Run, serving: Serving, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def body() -> None:
+        async with serving(max_request_bytes=1000) as served:
+            for _ in range(3):
+                client = await served.connect()
+                client.send(bytes(1001))
+                assert await client.closed()
+
+    run(body())
+    assert caplog.text.count("Closing the connection") == 1
+
+
 def test_the_fetch_of_a_client_that_has_gone_waits_no_more_but_its_produce_does(run: Run, serving: Serving) -> None:
     async def body() -> None:
         async with serving() as served:
@@ -406,6 +420,7 @@ def test_a_flood_of_tiny_requests_behind_one_that_waits_takes_no_more_memory_tha
                 tracemalloc.stop()
             assert 0 < held_bytes <= 4 * len(tiny)
             assert kept_bytes < held_bytes + 10_000
+            await served.server.stop(0)  # nothing that waits here is answered
 
     run(body())
 

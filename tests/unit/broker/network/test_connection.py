@@ -141,5 +141,25 @@ def test_everybody_who_wants_to_know_is_told_once_that_the_client_has_gone(conne
     connection.on_close("sessions", lambda: told.append("sessions"))
     connection.on_close("quotas", lambda: told.append("quotas"))
     connection.close()
-    connection.close()
+    assert connection.close() == []
     assert told == ["sessions", "quotas"]
+
+
+def test_a_callback_that_fails_does_not_keep_the_others_from_being_called(connection: Connection) -> None:
+    told: list[str] = []
+    bug = ValueError("a bug")
+
+    def fail() -> None:
+        raise bug
+
+    connection.on_close("first", fail)
+    connection.on_close("second", lambda: told.append("second"))
+    assert connection.close() == [bug]
+    assert told == ["second"]
+
+
+def test_who_comes_after_the_client_has_gone_is_told_at_once(connection: Connection) -> None:
+    told: list[str] = []
+    connection.close()
+    connection.on_close("sessions", lambda: told.append("sessions"))
+    assert told == ["sessions"]

@@ -96,6 +96,18 @@ def test_a_peer_that_cannot_be_reached_is_told_of_once_in_a_row_and_not_at_the_f
         network.lines[-1].protocol.connection_lost(None)
 
 
+def test_a_connection_that_is_lost_is_logged_with_the_role_of_the_node_and_a_plain_reason(
+    network: Network, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    peer = Peer(
+        network, ("a", 1), "node 1", Random(1), PeerLimits(1000, 1000, 100, 1000, 1 << 20), node_id=2, role="controller"
+    )
+    assert network.run_until_complete(peer.call(vote())) is not None
+    network.lines[-1].protocol.connection_lost(ConnectionResetError(104, "Connection reset by peer"))
+    assert "Lost the connection to controller 2 at a:1: Connection reset by peer" in caplog.messages
+
+
 def test_a_success_makes_the_back_off_short_again(network: Network) -> None:
     network.down = True
     peer = network.peer(backoff_ms=100, max_backoff_ms=10_000)

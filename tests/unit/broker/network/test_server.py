@@ -4,14 +4,17 @@ import asyncio
 import socket
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
 from broker.metrics import Metrics
 from broker.network.channel import Waiting
+from broker.network.connection import Connection
 from broker.network.connection_counts import ConnectionLimits
-from broker.network.server import BindError, Limits, Server
+from broker.network.server import BindError, Limits, Server, why_not_bound
 from protocol.api import ApiKey
+from protocol.primitives import Part
 from tests.unit.broker.conftest import Run, Serving
 
 LIMITS = Limits(ConnectionLimits(10, 10), max_request_bytes=1 << 20, max_idle_s=600.0)
@@ -77,6 +80,18 @@ def test_an_address_in_use_is_named(run: Run) -> None:
             await server.stop(1.0)
 
     run(body())
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (OSError(98, "error while attempting to bind on address: address already in use"), "address already in use"),
+        (socket.gaierror(-2, "Name or service not known"), "name or service not known"),
+        (OSError("Multiple exceptions"), "multiple exceptions"),
+    ],
+)
+def test_why_a_socket_was_not_bound_is_said_without_the_address(error: OSError, why: str) -> None:
+    assert why_not_bound(error) == why
 
 
 def test_a_host_that_is_not_ours_is_named(run: Run) -> None:
@@ -355,3 +370,29 @@ def test_a_large_request_has_to_come_in_time_where_memory_is_short(
 
     run(body())
     assert "its request comes slowly, and queued.max.request.bytes is reached" in caplog.text
+
+
+def test_a_callback_of_a_closed_connection_that_fails_is_reported_and_the_connection_forgotten(
+    run: Run, serving: Serving
+) -> None:
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    async def body() -> None:
+        reported: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.set_result(context))
+        async with serving() as served:
+
+            def answer(request: bytes, connection: Connection) -> list[Part]:
+                connection.on_close("fails", fail)
+                return [framed(request)]
+
+            served.script.answer = answer
+            client = await served.connect()
+            client.send(b"x")
+            assert await client.receive() == b"x"
+            client.writer.close()
+            assert isinstance((await reported)["exception"], ZeroDivisionError)
+            assert not served.server.connections
+
+    run(body())

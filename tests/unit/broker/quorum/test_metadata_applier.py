@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Never
 
@@ -29,6 +29,7 @@ from protocol.records.metadata import (
 from storage.disk import OsDisk
 from storage.log_config import LogConfig
 from storage.log_directory import LogDirectory
+from storage.search import finish
 from tests.typed import present
 from tests.unit.broker.node import VirtualLoop
 
@@ -201,18 +202,8 @@ def test_after_the_leaders_snapshot_everybody_is_told_of_the_difference_at_once(
     snapshot = SnapshotId(9, 4)
     data = b"".join(encode_snapshot([setting(7)], epoch=4, now_ms=1000, last_timestamp_ms=1000, voters=None))
     applied.log.write_snapshot_part(snapshot, 0, data)
-    applied.log.begin_behind(snapshot)
-    in_threads: list[str] = []
-    run_in_executor = applied.loop.run_in_executor
-
-    def note(executor: object, function: Callable[..., Any], *args: object) -> asyncio.Future[Any]:
-        in_threads.append(function.__name__)
-        return run_in_executor(executor, function, *args)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(applied.loop, "run_in_executor", note)
-        applied.loop.run_until_complete(applied.applier.begin_behind(snapshot))
-    assert in_threads == ["read_stored"]
+    received = finish(applied.log.begin_behind(snapshot))
+    applied.loop.run_until_complete(applied.applier.begin_behind(snapshot, received.records))
     assert applied.told[1:] == [("1", "7", 1)]
     assert (applied.applier.next_offset, applied.applier.image.epoch) == (9, 4)
     batch = bytes(encode_entry(Entry(9, 4, (setting(8),)), 1000))
@@ -267,6 +258,24 @@ def test_a_subscriber_takes_its_steps_while_the_loop_goes_on(applied: Applied) -
     applied.loop.run_until_complete(applied.applier.finish())
     assert taken == [0, 1, 2]
     assert 0 < between[0] < 3
+
+
+def test_a_subscriber_that_leaves_amid_a_batch_keeps_no_other_from_being_called(applied: Applied) -> None:
+    called: list[str] = []
+
+    def leaving(_before: MetadataImage, _after: MetadataImage, _records: object) -> None:
+        called.append("leaving")
+        applied.applier.unsubscribe(leaving)
+
+    def staying(_before: MetadataImage, _after: MetadataImage, _records: object) -> None:
+        called.append("staying")
+
+    applied.applier.subscribe(leaving)
+    applied.applier.subscribe(staying)
+    applied.append(1)
+    applied.append(2)
+    applied.commit(2)
+    assert called == ["leaving", "staying", "staying"]
 
 
 def test_who_waits_for_a_record_goes_on_when_it_was_told_though_there_is_more_to_apply(applied: Applied) -> None:

@@ -20,6 +20,7 @@ from storage.disk import OsDisk
 from storage.log_config import LogConfig
 from storage.log_directory import LogDirectory
 from storage.refusal import LogRefused
+from storage.search import finish
 from tests.typed import present
 
 VOTERS = VoterSet([Voter(1, b"directory-number")])
@@ -288,7 +289,7 @@ def test_the_log_begins_anew_behind_a_snapshot_that_was_received(tmp_path: Path,
     newest = SnapshotId(100, 7)
     data = received_snapshot(log, newest)
     assert log.newest_snapshot == (0, 0)
-    assert log.begin_behind(newest).records == (NoOpRecord(),)
+    assert finish(log.begin_behind(newest)).records == (NoOpRecord(),)
     assert (log.start_offset, log.end_offset, log.end_epoch, log.epochs) == (100, 100, 7, ())
     assert (log.oldest_snapshot, log.newest_snapshot, log.bytes_since_snapshot) == (newest, newest, 0)
     sent = receive(log, 7, 8)
@@ -305,7 +306,7 @@ def test_a_snapshot_that_did_not_come_whole_changes_nothing(tmp_path: Path, path
     append(log, 3)
     log.write_snapshot_part(SnapshotId(100, 7), 0, b"half of it")
     with pytest.raises(InvariantError, match="cannot be read"):
-        log.begin_behind(SnapshotId(100, 7))
+        finish(log.begin_behind(SnapshotId(100, 7)))
     again = opened(tmp_path)
     assert (again.end_offset, again.newest_snapshot) == (3, (0, 0))
     assert not list(path.glob("*.part"))
@@ -316,7 +317,7 @@ def test_a_snapshot_of_less_than_is_committed_is_refused(tmp_path: Path) -> None
     append(log, 3)
     received_snapshot(log, SnapshotId(2, 1))
     with pytest.raises(InvariantError, match="but 3 is committed"):
-        log.begin_behind(SnapshotId(2, 1))
+        finish(log.begin_behind(SnapshotId(2, 1)))
 
 
 @pytest.mark.parametrize(("end_offset", "epoch"), [(100, 7), (2, 7)], ids=["ends before it", "parted from it"])
@@ -353,7 +354,7 @@ def test_without_voters_that_can_change_a_follower_s_log_is_like_others(tmp_path
     assert (log.start_offset, log.end_offset, log.oldest_snapshot) == (0, 0, None)
     receive(log, 2, 3)
     received_snapshot(log, SnapshotId(50, 3))
-    log.begin_behind(SnapshotId(50, 3))
+    finish(log.begin_behind(SnapshotId(50, 3)))
     sent = receive(log, 3)
     again = opened(tmp_path, voters=None)
     assert list(again.read_entries(50)) == sent

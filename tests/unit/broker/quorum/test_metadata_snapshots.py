@@ -124,6 +124,7 @@ def test_a_full_disk_costs_the_snapshot_and_nothing_else(
     assert one.take_if_due() == []
     assert one.failed == []
     assert "No snapshot of the metadata was taken" in caplog.text
+    assert "[Errno" not in caplog.text
 
 
 def test_any_other_failure_is_reported(make: Callable[..., Snapshots], faulty_disk: FaultyDisk) -> None:

@@ -10,6 +10,7 @@ import pytest
 from controller.commands.decision import Decision
 from controller.image import MetadataImage, ResourceType
 from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest
 from protocol.records.metadata import ConfigRecord
 from tests.typed import present
 from tests.unit.broker.whole_cluster import CONTROLLER, WholeCluster
@@ -106,6 +107,20 @@ def test_a_leader_that_is_stopped_hands_over_at_once(three: WholeCluster) -> Non
     three.stop(stopped)
     assert three.active != stopped
     assert three.schedule.now - began < 0.5
+
+
+def test_who_leads_again_in_a_later_epoch_is_a_change_of_the_leader(three: WholeCluster) -> None:
+    """It may have lost everything that waited for it, as after a power cut."""
+    leader = three.active
+    other = next(node for node in three.running if node != leader)
+    three.until(lambda: three.broker(other).controller.leader_id == leader)
+    driver, loop = three.broker(other).controller, present(three.hosts[other].loop)
+    changed, epoch = driver.leader_change(), driver.epoch + 1
+    begins = BeginQuorumEpochRequest.Topic.Partition(partition_index=0, leader_id=leader, leader_epoch=epoch)
+    topic = BeginQuorumEpochRequest.Topic(topic_name="__cluster_metadata", partitions=[begins])
+    loop.call_soon(driver.ask, BeginQuorumEpochRequest(cluster_id=None, topics=[topic]))
+    three.until(changed.done)
+    assert (driver.leader_id, driver.epoch) == (leader, epoch)
 
 
 def test_without_a_majority_nothing_is_decided(three: WholeCluster) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,17 +17,22 @@ from broker.quorum.metadata_snapshots import MetadataSnapshots
 from broker.quorum.raft_effects import RaftEffects
 from broker.quorum.stored_node import open_stored_node
 from broker.settings import Settings, check_settings
+from broker.turns import SLICE_S
 from controller.commands.decision import Decision
 from controller.image import MetadataImage
-from controller.raft_messages import NOBODY, Answered, Asked
+from controller.raft_messages import NOBODY, Answered, Asked, Ready, SnapshotPart
 from controller.raft_wire import Known, vote_response
+from controller.snapshot import SnapshotId, encode_snapshot
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.fetch import FetchResponse
 from protocol.messages.vote import VoteResponse
-from protocol.records.metadata import NoOpRecord
+from protocol.primitives import Buffer
+from protocol.records.metadata import ConfigRecord, NoOpRecord, decode_metadata_record
+from protocol.schema import Message
 from storage.log_directory import LogDirectory
 from tests.disks import FaultyDisk
 from tests.typed import instance
+from tests.unit.broker.held_threads import keep_busy_the_threads_of
 from tests.unit.broker.node import VirtualLoop
 from tests.unit.broker.whole_cluster import CONTROLLER, node_settings
 from tests.unit.controller.lone_voter import fetch, vote
@@ -124,6 +130,27 @@ def test_a_vote_is_given_when_it_is_stored(make: Callable[[Settings], Node]) -> 
     assert (stored.epoch, stored.voted_id) == (3, 2)
 
 
+def test_a_vote_does_not_wait_for_the_threads_of_the_loop(
+    make: Callable[[Settings], Node], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = make(OF_THREE)
+    keep_busy_the_threads_of(one.loop, monkeypatch)
+    token = Token(one.log.read_quorum_state)
+    one.node.step(Asked(token, vote(2, 3)), 0)
+    one.perform()
+    assert token.noted[0].topics[0].partitions[0].vote_granted
+
+
+def test_entries_do_not_wait_for_the_threads_of_the_loop(
+    make: Callable[[Settings], Node], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = make(ALONE)
+    keep_busy_the_threads_of(alone.loop, monkeypatch)
+    alone.node.campaign()
+    alone.perform()
+    assert alone.metadata.next_offset == alone.log.end_offset > 0
+
+
 def test_others_are_asked_for_their_votes_when_its_own_is_stored(make: Callable[[Settings], Node]) -> None:
     one = make(OF_THREE)
     one.node.campaign()
@@ -149,6 +176,47 @@ def test_followers_get_records_before_they_are_durable_here(make: Callable[[Sett
     response, syncs_then = token.noted
     assert response.responses[0].partitions[0].records
     assert syncs_then == syncs < len(one.disk.called("sync"))
+
+
+def test_the_loop_goes_on_while_a_large_snapshot_is_taken_over_and_no_thread_decodes_it(
+    make: Callable[[Settings], Node], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = make(OF_THREE)
+    records = [
+        ConfigRecord(resource_type=2, resource_name=f"t{number}", name="retention.ms", value="5")
+        for number in range(5_000)
+    ]
+    snapshot = SnapshotId(100, 1)
+    data = b"".join(encode_snapshot(records, epoch=1, now_ms=1, last_timestamp_ms=1, voters=one.node.voters))
+    decode, run_in_executor = decode_metadata_record, one.loop.run_in_executor
+    in_thread = decoded = turns = 0
+
+    def in_executor(executor: object, function: Callable[..., Any], *args: object) -> asyncio.Future[Any]:
+        nonlocal in_thread
+        before = decoded
+        result = run_in_executor(executor, function, *args)
+        in_thread += decoded - before
+        return result
+
+    def counted(frame: Buffer) -> Message:
+        nonlocal decoded
+        decoded += 1
+        one.loop._jumping.passed_s += 0.00002
+        return decode(frame)
+
+    def count_turns() -> None:
+        nonlocal turns
+        turns += 1
+        one.loop.call_soon(count_turns)
+
+    monkeypatch.setattr("controller.batches.decode_metadata_record", counted)
+    monkeypatch.setattr(one.loop, "run_in_executor", in_executor)
+    one.loop.call_soon(count_turns)
+    ready = Ready(None, (), 100, snapshot_parts=(SnapshotPart(snapshot, 0, data),), begin_behind=snapshot)
+    one.loop.run_until_complete(one.effects.perform(ready))
+    assert one.metadata.image.configs(2, "t4999") == {"retention.ms": "5"}
+    assert (decoded, in_thread) == (5_000, 0)
+    assert turns >= 5_000 * 0.00002 / (2 * SLICE_S)
 
 
 def test_who_does_not_wait_any_more_is_not_answered(make: Callable[[Settings], Node]) -> None:

@@ -9,6 +9,7 @@ from controller.snapshot import SnapshotId, encode_snapshot
 from protocol.errors import ErrorCode, InvariantError, KafkaError
 from protocol.records.metadata import NoOpRecord
 from protocol.schema import Message
+from storage.search import finish
 from tests.crash.memory_disk import Linked, MemoryDisk, Renamed, Synced, Unlinked, Write
 
 PATH = "/log"
@@ -94,7 +95,8 @@ def test_a_position_at_which_nothing_is_is_refused(files: SnapshotFiles, beyond:
 def test_one_that_came_in_parts_is_like_others(disk: MemoryDisk, files: SnapshotFiles) -> None:
     receive(files, FIRST, content(3))
     assert files.ids == ()
-    assert files.finish_part(FIRST).records == (NoOpRecord(),) * 3
+    assert finish(files.read_received(FIRST)).records == (NoOpRecord(),) * 3
+    files.finish_part(FIRST)
     assert files.ids == (FIRST,)  # type: ignore[comparison-overlap]  # a call has changed it since
     assert list(disk.files().values()) == [content(3)]  # type: ignore[unreachable]  # a call has changed it since
     assert SnapshotFiles(disk, PATH).ids == (FIRST,)
@@ -132,6 +134,8 @@ def test_another_one_takes_its_place(disk: MemoryDisk, files: SnapshotFiles) -> 
     receive(files, FIRST, content())
     receive(files, SECOND, content())
     with pytest.raises(InvariantError, match="was not received"):
+        finish(files.read_received(FIRST))
+    with pytest.raises(InvariantError, match="was not received"):
         files.finish_part(FIRST)
     files.finish_part(SECOND)
     assert list(disk.files()) == [f"{PATH}/{SECOND.file_name}"]
@@ -140,7 +144,7 @@ def test_another_one_takes_its_place(disk: MemoryDisk, files: SnapshotFiles) -> 
 def test_one_that_is_not_whole_is_refused_and_does_not_count(disk: MemoryDisk, files: SnapshotFiles) -> None:
     receive(files, FIRST, content()[:-1])
     with pytest.raises(InvariantError, match="cannot be read"):
-        files.finish_part(FIRST)
+        finish(files.read_received(FIRST))
     assert files.ids == SnapshotFiles(disk, PATH).ids == ()
 
 

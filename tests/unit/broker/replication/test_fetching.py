@@ -235,18 +235,23 @@ class TestFollowing:
         request = follower.ask()
         assert (follower.named(request), request.session_epoch) == ({"t": 1, "u": 1, "v": 0}, 3)
 
-    def test_an_answer_of_another_leader_epoch_is_dropped(self, follower: Follower, node: Node) -> None:
+    @pytest.mark.parametrize("late", [{"error_code": ErrorCode.FENCED_LEADER_EPOCH}, {"high_watermark": 1}])
+    def test_an_answer_of_another_leader_epoch_is_dropped(
+        self, follower: Follower, node: Node, late: dict[str, Any]
+    ) -> None:
         follower.settle()
         follower.ask()
         node.elect("t", 2)
         follower.follow("t")
         follower.ask()
-        follower.tell(t={"error_code": ErrorCode.FENCED_LEADER_EPOCH})
+        follower.tell(t=late)
+        assert node.partition("t").log.high_watermark == 0
         follower.tell(t={"records": batch(1, epoch=1)})
         assert follower.end() == 2
 
+    @pytest.mark.parametrize("asked_again", [False, True])
     def test_an_answer_with_records_that_are_here_already_brings_the_high_watermark_alone(
-        self, follower: Follower, node: Node
+        self, follower: Follower, node: Node, asked_again: bool
     ) -> None:
         follower.settle()
         follower.ask()
@@ -254,7 +259,9 @@ class TestFollowing:
         follower.follow("v")
         follower.ask()
         follower.tell(t={"records": batch(1), "high_watermark": 1})
-        follower.tell(t={"records": batch(1), "high_watermark": 2})
+        if asked_again:
+            assert follower.named(follower.ask()) == {"t": 2}
+        follower.tell(t={"records": batch(1), "high_watermark": 2})  # which the leader does not repeat
         log = node.partition("t").log
         assert (log.log_end_offset, log.high_watermark) == (2, 2)
 

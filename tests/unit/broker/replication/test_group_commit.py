@@ -15,7 +15,7 @@ from protocol.messages.produce import ProduceRequest
 from protocol.record_batch import build_batch
 from storage.log_config import LogConfig
 from tests.disks import FaultyDisk
-from tests.unit.broker.held_threads import HeldThreads
+from tests.unit.broker.held_threads import HeldThreads, keep_busy_the_threads_of
 from tests.unit.broker.node import Node
 
 ALWAYS = LogConfig(barnabas_fsync="always")
@@ -53,6 +53,12 @@ def codes(response: Any) -> list[int]:
 
 def readable(node: Node, index: int = 0) -> int:
     return node.partition("t", index).read(0, 1 << 20, Isolation.READ_UNCOMMITTED).high_watermark
+
+
+def test_records_do_not_wait_for_the_threads_of_the_loop(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep_busy_the_threads_of(node.loop, monkeypatch)
+    node.create("t", config=ALWAYS)
+    assert codes(node.wait(send(node))) == [ErrorCode.NONE]
 
 
 @pytest.mark.usefixtures("way")

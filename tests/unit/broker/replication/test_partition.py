@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.replication.partition import LATEST, Isolation, Partition
+from broker.replication.partition import ACKS_ALL, LATEST, Isolation, Partition
 from protocol.errors import ErrorCode, KafkaError
 from protocol.record_batch import build_batch, read_header
 from storage.search import finish
@@ -85,6 +85,33 @@ class TestInSync:
         assert partition.high_watermark == 1
         partition.propose(None)
         assert partition.maximal_isr == {1, 2}
+
+    def test_rule_3_a_proposed_isr_does_not_count_for_min_insync_replicas(
+        self, node: Node, partition: Partition
+    ) -> None:
+        node.configure("t", min_insync_replicas=2)
+        node.shrink("t", [1])
+        partition.propose(frozenset({1, 2}))
+        append(node)
+        partition.acknowledge(2, 1, 0, 0)
+        assert partition.high_watermark == 0
+        with pytest.raises(KafkaError) as refused:
+            node.replicas.append(partition, memoryview(build_batch([(None, b"v")], timestamp_ms=0)), ACKS_ALL)
+        assert refused.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
+        assert partition.take_isr([1, 2], partition.partition_epoch + 1)
+        assert partition.advance_high_watermark()
+        assert partition.high_watermark == 1
+
+    def test_a_committed_write_is_reported_where_too_few_replicas_remain_in_sync(
+        self, node: Node, partition: Partition
+    ) -> None:
+        node.configure("t", min_insync_replicas=2)
+        append(node)
+        partition.acknowledge(2, 1, 0, 0)
+        partition.acknowledge(3, 1, 0, 0)
+        assert partition.committed(1) is ErrorCode.NONE
+        node.shrink("t", [1])
+        assert partition.committed(1) is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
     def test_an_append_says_until_when_a_follower_had_all_there_was(self, node: Node, partition: Partition) -> None:
         partition.acknowledge(2, 0, 0, 0)

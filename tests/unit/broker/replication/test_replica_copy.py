@@ -6,10 +6,13 @@ import pytest
 
 from broker.replication.partition import Partition
 from broker.replication.replica_copy import ReplicaCopy
-from protocol.errors import KafkaError
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.fetch import FetchResponse
 from storage.leader_epochs import EpochEntry
 from tests.unit.broker.node import Node
 from tests.unit.broker.replication.test_fetching import batch
+
+Fetched = FetchResponse.Topic.Partition
 
 
 @pytest.fixture
@@ -45,6 +48,30 @@ def test_the_high_watermark_follows_the_leaders_as_far_as_there_are_records(copy
     for told, known in ((3, 3), (2, 3), (100, 8)):
         assert not copy.learn(told, 0)
         assert partition(node).high_watermark == known
+
+
+@pytest.mark.parametrize(
+    ("code", "diverging", "known"),
+    [
+        pytest.param(ErrorCode.NONE, -1, 3, id="this log is the leader's as far as it reaches"),
+        pytest.param(ErrorCode.NONE, 2, 0, id="this log parts from the leader's"),
+        pytest.param(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, 0, id="an error"),
+    ],
+)
+def test_a_late_answer_brings_the_high_watermark_alone(
+    copy: ReplicaCopy, node: Node, code: ErrorCode, diverging: int, known: int
+) -> None:
+    late = Fetched(
+        partition_index=0,
+        error_code=code,
+        high_watermark=3,
+        log_start_offset=2,
+        diverging_epoch=Fetched.DivergingEpoch(end_offset=diverging),
+        aborted_transactions=None,
+        records=batch(8, epoch=4),
+    )
+    copy.learn_high_watermark(late)
+    assert (copy.start_offset, copy.end_offset, partition(node).high_watermark) == (0, 8, known)
 
 
 def test_the_start_follows_the_leaders(copy: ReplicaCopy, node: Node) -> None:

@@ -202,6 +202,19 @@ class TestRestart:
         assert (tmp_path / "data/t-0/partition.metadata").exists()
         again.stop()
 
+    def test_one_that_lost_it_with_the_power_may_be_a_deleted_topics_and_is_set_aside(
+        self, node: Node, tmp_path: Path
+    ) -> None:
+        node.create("t")
+        node.append("t")
+        again = restarted(node, tmp_path)
+        (tmp_path / "data/t-0/partition.metadata").unlink()
+        (tmp_path / "data/.kafka_cleanshutdown").unlink()
+        again.start()
+        assert again.stored("t") == []
+        assert sorted(name.endswith("-stray") for name in directories(tmp_path)) == [False, True]
+        again.stop()
+
     def test_one_that_others_have_begins_anew_since_it_may_be_a_former_topics(self, node: Node, tmp_path: Path) -> None:
         node.create("t", replicas=(1, 2))
         node.append("t")

@@ -13,6 +13,8 @@ from controller.configs.effective import (
     topic_config_values,
 )
 from controller.image import MetadataImage, ResourceType
+from controller.image_builder import apply_records
+from protocol.records.metadata import ConfigRecord
 from tests.unit.controller.cluster import Settings
 
 RESOURCES = {"t": (ResourceType.TOPIC, "t"), "1": (ResourceType.BROKER, "1"), "all": (ResourceType.BROKER, "")}
@@ -95,6 +97,31 @@ def test_every_place_is_told_the_one_that_counts_first() -> None:
 def test_a_topic_about_to_be_created_has_the_settings_it_is_to_have() -> None:
     values = effective_topic_config(image(), Settings(), "new", {"retention.ms": "7"})
     assert values["retention.ms"] == 7
+
+
+@pytest.mark.parametrize("broker", ["", "1"])
+def test_topics_follow_a_broker_s_change_in_the_next_image(broker: str) -> None:
+    first, settings = image(), Settings()
+    values = [topic_value(first, settings, "segment.bytes")]
+    record = ConfigRecord(
+        resource_type=ResourceType.BROKER, resource_name=broker, name="log.segment.bytes", value="1048580"
+    )
+    second = apply_records(first, [record], offset=1, epoch=1)
+    values += [topic_value(given, settings, "segment.bytes") for given in (second, first, second)]
+    assert values == [1 << 30, 1048580, 1 << 30, 1048580]
+
+
+def test_brokers_that_share_an_image_have_values_of_their_own() -> None:
+    given = image()
+    files = [Settings({"log.segment.bytes": text}) for text in ("1048577", "1048578")]
+    assert [topic_value(given, settings, "segment.bytes") for settings in files] == [1048577, 1048578]
+
+
+def test_values_for_one_topic_are_not_those_for_another() -> None:
+    given = image(t={"retention.ms": "1"})
+    effective_topic_config(given, Settings(), "t")["retention.ms"] = 2
+    assert topic_value(given, Settings(), "retention.ms") == 1
+    assert effective_topic_config(given, Settings(), "other")["retention.ms"] == 604_800_000
 
 
 def test_a_broker_s_configuration_can_be_altered_while_it_runs() -> None:

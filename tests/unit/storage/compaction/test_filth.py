@@ -55,6 +55,15 @@ def test_records_younger_than_the_lag_stay(log: Log, lag_ms: int, first: int) ->
     assert bounds(log) == (0, first)
 
 
+def test_rule_19_one_young_record_keeps_a_segment_that_begins_with_an_old_one(log: Log) -> None:
+    put(log, (b"b", b"v"), now_ms=NOW_MS + 9000)
+    log.roll(NOW_MS)
+    put(log, (b"a", b"v"), now_ms=NOW_MS + 9000)
+    log.config = log.config._replace(min_compaction_lag_ms=1000)
+    assert bounds(log, now_ms=NOW_MS + 9999) == (0, 30)
+    assert bounds(log, now_ms=NOW_MS + 10_000) == (0, 32)
+
+
 @pytest.mark.parametrize("stale", [None, 32, 1000])
 def test_a_checkpoint_that_is_not_of_this_log_does_not_count(log: Log, stale: int | None) -> None:
     assert bounds(log, stale) == (0, 30)

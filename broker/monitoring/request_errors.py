@@ -1,0 +1,92 @@
+"""Errors in responses by API and code, as Kafka's `RequestMetrics` counts them (`ErrorsPerSec`).
+
+Every field `error_code` of a response counts, of each partition and group too (Kafka: `AbstractResponse.errorCounts`).
+Responses that are written straight in bytes (`protocol.plain_produce`, `protocol.plain_fetch`) have no error, and never
+come here. The code NONE is not counted entry by entry: it is the number of responses without any error.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from protocol.fields import fields_of
+from protocol.schema import Kept
+
+if TYPE_CHECKING:
+    from protocol.schema import Message
+
+_Collect: TypeAlias = Callable[[Any, list[int]], None]
+
+
+class RequestErrors:
+    """Counts since the start."""
+
+    __slots__ = ("codes", "failed")
+
+    def __init__(self) -> None:
+        self.codes: Counter[tuple[int, int]] = Counter()
+        """How many errors there were, by API key and code."""
+        self.failed: Counter[int] = Counter()
+        """How many responses had any, by API key."""
+
+    def count(self, key: int, response: Message) -> None:
+        """Count the errors of a response to a request of the API `key`."""
+        found: list[int] = []
+        collect = _collector(type(response))
+        if collect is not None:
+            collect(response, found)
+        if found:
+            self.failed[key] += 1
+            self.codes.update((key, code) for code in found)
+
+
+_collectors: dict[type, _Collect | None] = {}
+
+
+def _collector(struct: type) -> _Collect | None:
+    """Return what appends the error codes in a struct to a list; None if it can have none."""
+    if struct not in _collectors:
+        _collectors[struct] = _make_collector(struct)
+    return _collectors[struct]
+
+
+def _make_collector(struct: type) -> _Collect | None:
+    has_code = False
+    single: list[tuple[str, _Collect]] = []
+    lists: list[tuple[str, _Collect]] = []
+    for field in fields_of(struct):
+        if field.name == "error_code":
+            has_code = True
+        elif field.struct is not None and (inner := _collector(field.struct)) is not None:
+            (lists if field.is_list else single).append((field.name, inner))
+    if not (has_code or single or lists):
+        return None
+    collect = partial(_collect, has_code, single, lists)
+    return partial(_collect_once, collect) if issubclass(struct, Kept) else collect
+
+
+def _collect_once(collect: _Collect, value: Kept, found: list[int]) -> None:
+    """Look through what is sent in many responses once: a topic of Metadata may have thousands of partitions."""
+    try:
+        codes = value.error_codes
+    except AttributeError:
+        collected: list[int] = []
+        collect(value, collected)
+        codes = value.error_codes = tuple(collected)
+    found += codes
+
+
+def _collect(
+    has_code: bool, single: list[tuple[str, _Collect]], lists: list[tuple[str, _Collect]], value: Any, found: list[int]
+) -> None:
+    if has_code and value.error_code:
+        found.append(int(value.error_code))
+    for name, inner in single:
+        if (part := getattr(value, name)) is not None:
+            inner(part, found)
+    for name, inner in lists:
+        for item in getattr(value, name) or ():
+            inner(item, found)
