@@ -157,11 +157,13 @@ class Disk(Protocol):
         ...
 
 
-def reason(error: OSError) -> str:
-    """Return an error's text behind the path that it is about, without its number.
+def reason(error: BaseException) -> str:
+    """Return an error's text; an OSError's behind the path that it is about, and without its number.
 
     asyncio joins the texts, with their numbers, where several addresses of a name failed.
     """
+    if not isinstance(error, OSError):
+        return str(error)
     text = error.strerror or _NUMBER.sub("", str(error))
     return f"{error.filename}: {text}" if error.filename else text
 

@@ -416,9 +416,9 @@ class Log:
                 self._roll(self.log_end_offset, now_ms)
 
     def _roll(self, base_offset: int, now_ms: int, *, full: bool = False) -> bool:
+        self._segments.roll(base_offset, now_ms, full=full)
         self.recovery_point = min(self.recovery_point, base_offset - 1)  # the complete indexes are not synced yet
         self._flushes.rolled(base_offset)
-        self._segments.roll(base_offset, now_ms, full=full)
         return self._files.save_producers(self.producers, base_offset, full=full)
 
     def begin_flush(self, now_ms: int, end_offset: int | None = None) -> Flush | None:

@@ -234,7 +234,7 @@ class GroupCoordinator:
         except Exception as error:  # a shard that stays half loaded would turn its clients away for ever
             index = host.shard.partition
             is_bug = not isinstance(error, KafkaError | DecodeError | OSError)
-            why = reason(error) if isinstance(error, OSError) else error
+            why = reason(error)
             failure = f"The groups of {OFFSETS_TOPIC}-{index} cannot be loaded: {why}"
             _log.error("%s", failure, exc_info=is_bug)
             if self._hosts.get(index) is host:

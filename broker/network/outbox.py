@@ -230,7 +230,7 @@ class Outbox:
         if self._queue is None:
             return
         if error:
-            self._fail(reason(error) if isinstance(error, OSError) else str(error))
+            self._fail(reason(error))
             return
         data = reading.result()
         if self._advance(self._queue, len(data)):

@@ -200,7 +200,7 @@ class Peer:
         except Exception as error:  # also a name that is none
             if wire is self._wire:
                 self._connecting = None
-                self._failed(reason(error) if isinstance(error, OSError) else str(error), _PATIENCE_S)
+                self._failed(reason(error), _PATIENCE_S)
                 if isinstance(error, ConnectionRefusedError) and self._on_refused is not None:
                     self._on_refused()
 
@@ -373,7 +373,7 @@ class _Wire(asyncio.BufferedProtocol):
     def connection_lost(self, error: Exception | None) -> None:
         """Tell the peer, if it was not the one who gave up."""
         if self._peer is not None:
-            why = reason(error) if isinstance(error, OSError) else str(error or "the other side closed it")
+            why = reason(error) if error else "the other side closed it"
             self._peer.broken(why, logging.INFO)
 
     def write(self, data: bytes) -> None:

@@ -95,7 +95,7 @@ class MetadataSnapshots:
             self._stored(snapshot, log.start_offset)
         except Exception as error:
             if _is_harmless(error, log):
-                why = reason(error) if isinstance(error, OSError) else error
+                why = reason(error)
                 _log.warning("No snapshot of the metadata was taken: %s", why)
             else:
                 self._failed(error)

@@ -160,5 +160,5 @@ def _read_checkpoint(disk: Disk, path: str) -> Search[Snapshot]:
         data = yield partial(disk.read_file, path)
         return (yield from decode_snapshot_in_steps(data))
     except (DecodeError, KafkaError, OSError) as error:
-        why = reason(error) if isinstance(error, OSError) else str(error)
+        why = reason(error)
         raise InvariantError(f"{path} cannot be read: {why}") from error

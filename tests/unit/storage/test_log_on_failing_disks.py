@@ -148,6 +148,18 @@ def test_a_roll_that_finds_the_disk_full_leaves_no_segment_for_a_restart_to_end_
     assert [header.base_offset for header in headers(again)] == [0, 1, 2]
 
 
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
+def test_a_roll_that_fails_leaves_durable_what_was(error: int, tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    log = open_log(tmp_path, LogConfig(segment_bytes=2 * SIZE), disk=disk)
+    fill(log, 2)
+    log.flush(NOW_MS)
+    disk.arm("create", error)
+    with pytest.raises(KafkaError):
+        fill(log, 1)
+    assert log.recovery_point == 2
+
+
 @pytest.mark.parametrize("kind", ["create", "replace"])
 @pytest.mark.parametrize("after", range(3))
 def test_a_roll_that_finds_the_disk_full_is_done_by_a_later_append(kind: str, after: int, tmp_path: Path) -> None:
