@@ -88,9 +88,9 @@ def started(command: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
         process.wait()
 
 
-def wait_for_answer(process: subprocess.Popen[bytes], port: int) -> None:
-    """Return once the broker has answered an ApiVersions request without an error."""
-    deadline = time.perf_counter() + TIMEOUT_S
+def wait_for_answer(process: subprocess.Popen[bytes], port: int, timeout_s: float = TIMEOUT_S) -> None:
+    """Return once the broker has answered an ApiVersions request without an error; RuntimeError if it does not."""
+    deadline = time.perf_counter() + timeout_s
     while time.perf_counter() < deadline and process.poll() is None:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_S) as client:
             client.sendall(struct.pack(">i", len(API_VERSIONS_REQUEST)) + API_VERSIONS_REQUEST)
