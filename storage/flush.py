@@ -17,7 +17,9 @@ from storage.log_directory import LogDirectory
 class Flush:
     """What of a log is to be synced for everything below `end_offset` to be durable."""
 
-    __slots__ = ("_directories", "_disk", "_files", "_finish", "_synced", "cuts", "end_offset", "error")
+    __slots__ = (
+        "_directories", "_disk", "_files", "_finish", "_synced", "cuts", "end_offset", "error", "on_settled", "settled",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -44,6 +46,9 @@ class Flush:
         self.end_offset = end_offset
         # Until all of it is: whatever ended the thread that was to do it, nothing counts that is not synced.
         self.error: OSError | None = OSError(EIO, "not synced")
+        self.settled = False
+        self.on_settled: Callable[[], None] | None = None
+        """Called once it is known whether it counts, which those that began before it decide too."""
         self._synced = False
 
     def sync(self) -> None:
@@ -64,6 +69,12 @@ class Flush:
         self._synced = True
         count = next((at for at, flush in enumerate(under_way) if not flush._synced), len(under_way))
         return under_way[:count], under_way[count:]
+
+    def settle(self) -> None:
+        """Take note that it counts, or never will."""
+        self.settled = True
+        if self.on_settled is not None:
+            self.on_settled()
 
     def finish(self) -> None:
         """Move the log's recovery point, or raise KAFKA_STORAGE_ERROR and take the log's directory offline."""

@@ -59,12 +59,16 @@ class Flushes:
 
         KAFKA_STORAGE_ERROR if it failed or the directory has, unless the log was deleted meanwhile.
         """
-        if home.failure is not DELETED:
+        if home.failure is not DELETED and (flush.error is not None or home.failure is not None):
+            failed, self._under_way = self._under_way, ()
+            for one in failed:
+                one.settle()
             if flush.error is not None:
                 raise home.give_up(flush.error) from flush.error
-            if home.failure is not None:
-                raise home.offline()
+            raise home.offline()
         counting, self._under_way = flush.count_among(self._under_way)
+        for one in counting:
+            one.settle()
         return max((one.end_offset for one in counting if one.cuts == cuts), default=-1)
 
     def rolled(self, base_offset: int) -> None:

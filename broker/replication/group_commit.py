@@ -8,6 +8,8 @@ watermarks of its partitions move, and who waited there is woken.
 
     want        nothing under way for this partition    it is taken at the end of the turn
                 its sync is under way                   it is taken again after that
+                another flush of its log, which began   its sync counts, and is over, when that one does
+                before its sync, is still under way
     a failure   the log directory is offline from then on; the waiting are woken, and find that out
 
 A sync that failed is never tried again (`storage.flush`). What is synced, and that syncs of one log count in their
@@ -18,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -100,15 +103,25 @@ class GroupCommit:
     def _done(self, begun: list[tuple[Partition, Flush]], _: asyncio.Future[None]) -> None:
         self._idle_workers += 1
         for partition, flush in begun:
-            self._under_way.discard(partition)
-            try:
+            with suppress(KafkaError):  # the directory has failed, and said so
                 flush.finish()
-            except KafkaError:
-                pass  # the directory has failed, and said so
-            else:
-                if partition.log.recovery_point < flush.end_offset:
-                    self.want(partition)  # another flush of the log began before this one, and is still under way
-            self._on_synced(partition)
+            if flush.settled:
+                self._settled(partition, flush)
+            else:  # another flush of the log began before this one, and is still under way
+                flush.on_settled = partial(self._loop.call_soon, self._settled_later, partition, flush)
+        self._go_on()
+
+    def _settled_later(self, partition: Partition, flush: Flush) -> None:
+        self._settled(partition, flush)
+        self._go_on()
+
+    def _settled(self, partition: Partition, flush: Flush) -> None:
+        self._under_way.discard(partition)
+        if partition.log.recovery_point < flush.end_offset and not partition.log.offline:
+            self.want(partition)  # the log was truncated meanwhile
+        self._on_synced(partition)
+
+    def _go_on(self) -> None:
         if self._wanted and self._turn is None:
             self._begin()
         self._tell_if_drained()

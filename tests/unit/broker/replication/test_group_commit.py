@@ -10,7 +10,7 @@ import pytest
 
 from broker.replication.partition import Isolation
 from protocol.api import ApiKey
-from protocol.errors import ErrorCode
+from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.produce import ProduceRequest
 from protocol.record_batch import build_batch
 from storage.log_config import LogConfig
@@ -286,11 +286,47 @@ def test_another_flush_of_the_log_that_began_before_must_succeed_too(node: Node,
     node.pass_time(0)
     threads.let()
     node.pass_time(0)
-    assert not answer.done()
+    assert (answer.done(), threads.jobs) == (False, [])  # to sync again would not help
     other.sync()
     other.finish()
-    threads.let()
     assert codes(node.wait(answer)) == [ErrorCode.NONE]
+
+
+def test_a_flush_of_the_log_that_began_before_and_fails_fails_what_waits_for_it(
+    node: Node, threads: HeldThreads, disk: FaultyDisk
+) -> None:
+    node.create("t", config=ALWAYS)
+    answer = send(node)
+    other = node.partition("t").log.begin_flush(node.now_ms())
+    assert other is not None
+    node.pass_time(0)
+    threads.let()
+    drained = node.loop.create_task(node.replicas.group_commit.drain())
+    node.pass_time(0)
+    assert not drained.done()
+    disk.arm("sync")
+    other.sync()
+    with pytest.raises(KafkaError):
+        other.finish()
+    assert codes(node.wait(answer)) == [ErrorCode.KAFKA_STORAGE_ERROR]
+    node.wait(drained)
+
+
+def test_what_is_appended_while_another_flush_is_under_way_is_synced_after_it(node: Node, threads: HeldThreads) -> None:
+    node.create("t", config=ALWAYS)
+    first = send(node)
+    other = node.partition("t").log.begin_flush(node.now_ms())
+    assert other is not None
+    node.pass_time(0)
+    second = send(node)
+    threads.let()
+    node.pass_time(0)
+    other.sync()
+    other.finish()
+    assert codes(node.wait(first)) == [ErrorCode.NONE]
+    assert not second.done()
+    threads.let()
+    assert codes(node.wait(second)) == [ErrorCode.NONE]
 
 
 def test_a_sync_that_takes_longer_than_the_client_waits_leaves_the_record(node: Node, threads: HeldThreads) -> None:
