@@ -47,7 +47,7 @@ class Flush:
         # Until all of it is: whatever ended the thread that was to do it, nothing counts that is not synced.
         self.error: OSError | None = OSError(EIO, "not synced")
         self.settled = False
-        self.on_settled: Callable[[], None] | None = None
+        self.on_settled: Callable[[], object] | None = None
         """Called once it is known whether it counts, which those that began before it decide too."""
         self._synced = False
 
