@@ -1,8 +1,8 @@
 """What is done to a cluster, one after the other: an endless plan from a seed, and how each fault is dealt.
 
 Every fault but the last leaves a majority of the controllers and one replica in sync alone: it strikes one broker at a
-time, or one link, and the next waits until all replicas are in sync again. It lasts until the rest of the cluster has
-gone on without what it took away, and is then healed.
+time, or one link, and the next waits until all replicas are in sync and all partitions are written to again. It lasts
+until the rest of the cluster has gone on without what it took away, and is then healed.
 
     kill         SIGKILL; the broker comes back once it is missed, or at once
     wipe         likewise, and its disk comes back empty
@@ -53,6 +53,16 @@ class Fault(NamedTuple):
             return found.partitions[name_of(self.number % PARTITIONS)].leader
         return found.controller if self.role == "controller" else IDS[self.number % len(IDS)]
 
+    def struck(self, victim: int) -> set[int]:
+        """Return the brokers whose partitions may have to change their leader, or to wait for the end of the fault."""
+        if self.kind in OF_ALL:
+            return set(IDS)
+        return {victim, self.other(victim)} if self.kind == "part" else {victim}
+
+    def other(self, victim: int) -> int:
+        """Return the broker at the other end of a link."""
+        return sorted(set(IDS) - {victim})[self.number % 2]
+
 
 class Dealer:
     """Deals faults to a cluster under load."""
@@ -67,10 +77,22 @@ class Dealer:
         KINDS[fault.kind](self, fault, victim)
         self._cluster.wait_until_whole()
         self._go_on(f"after {fault.kind}")
+        self._go_on_everywhere(f"after {fault.kind}")
 
     def _go_on(self, when: str) -> None:
         if not self._acknowledge(GOING_ON, DEADLINE_S):
             raise ClusterError(f"less than {GOING_ON} records acknowledged {when}, within {DEADLINE_S:g} s")
+
+    def _go_on_everywhere(self, when: str) -> None:
+        """Wait for every partition, so that a gap is one of the fault that it began in."""
+        acknowledged = self._progress.acknowledged_of
+        before = acknowledged.copy()
+
+        def missing() -> list[str]:
+            return [partition for partition in before if acknowledged[partition] == before[partition]]
+
+        if not self._progress.wait_for(lambda: not missing(), DEADLINE_S):
+            raise ClusterError(f"nothing acknowledged by {missing()} {when}, within {DEADLINE_S:g} s")
 
     def _acknowledge(self, more: int, timeout_s: float) -> bool:
         aim = len(self._progress.acknowledged) + more
@@ -108,8 +130,7 @@ class Dealer:
         self._hold("while a broker is " + {"mute": "mute", "deaf": "deaf"}.get(fault.kind, "isolated"), victim)
 
     def _part(self, fault: Fault, victim: int) -> None:
-        others = sorted(set(IDS) - {victim})
-        self._network.change({victim}, {others[fault.number % 2]}, Link.cut if fault.way else Link.stall)
+        self._network.change({victim}, {fault.other(victim)}, Link.cut if fault.way else Link.stall)
         self._hold("while a link is cut")
 
     def _cut_off(self, fault: Fault, victim: int) -> None:
@@ -168,6 +189,7 @@ KINDS: dict[str, Callable[[Dealer, Fault, int], None]] = {
     "roll": Dealer._roll,
     "outage": Dealer._outage,
 }
+OF_ALL = frozenset({"slow", "roll", "outage"})
 # Twice as often: what happens most.
 DECK = (*KINDS, "kill", "pause", "isolate")
 

@@ -1,4 +1,4 @@
-"""How long no client may be acknowledged anything during a fault: a bound for each kind, and why.
+"""How long a partition may be acknowledged nothing during a fault: a bound for each kind, and why.
 
 `FAILOVER_S` covers every fault after which clients reach another leader through the connections that they have. The
 worst is a leader that is the active controller too and hangs:
@@ -11,57 +11,81 @@ worst is a leader that is the active controller too and hangs:
 
 That is 9 s, and 15 s on a machine that does other things besides.
 
-A client learns that a leader has changed from an error, a closed connection, or its request time-out. Where a broker
-falls silent, or cannot commit and does not know that it was replaced, only the time-out is left. Partitions of other
-leaders go on meanwhile, so this shows as a gap only where one broker led every partition. It is the same with any
-broker: the clients decide it (`request.timeout.ms`, 30 s by default in both).
+`SHRINK_S` is for partitions whose leader is not struck: it leaves the replica out of the ISR, for which it may need a
+new active controller, but no broker is fenced and no client retries. That is 6 s of the above, and 10 s likewise.
+
+A client learns that a leader has changed from an error, a closed connection, or its request time-out. Where the leader
+falls silent, or cannot commit and does not know that it was replaced, only the time-out is left. It is the same with
+any broker: the clients decide it (`request.timeout.ms`, 30 s by default in both).
 
 After an outage of all brokers librdkafka tries again after up to `reconnect.backoff.max.ms`, 10 s by default.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Set
 from typing import NamedTuple
 
 from tests.chaos.faults import WITHOUT_BROKER_S, Fault
 
 FAILOVER_S = 15.0
+SHRINK_S = 10.0
 REQUEST_TIMEOUT_S = 30.0
 RECONNECT_S = 10.0
 
-BOUNDS_S = {
-    "kill": FAILOVER_S,
-    "wipe": FAILOVER_S,
-    "pause": FAILOVER_S,
-    "isolate": FAILOVER_S,
-    "mute": FAILOVER_S,
-    "deaf": FAILOVER_S,
-    "part": FAILOVER_S,
-    "cut off": WITHOUT_BROKER_S + FAILOVER_S,
-    "slow": FAILOVER_S,
-    "reset": FAILOVER_S,
-    "roll": FAILOVER_S,
-    "outage": RECONNECT_S + FAILOVER_S,
+
+class Bounds(NamedTuple):
+    """How long partitions may be acknowledged nothing."""
+
+    struck_s: float
+    """Those whose leader is struck (`Fault.struck`)."""
+    others_s: float
+
+
+_REPLACED = Bounds(FAILOVER_S, SHRINK_S)
+# The leader is silent, or goes on as one that cannot commit.
+_SILENT = Bounds(FAILOVER_S + REQUEST_TIMEOUT_S, SHRINK_S)
+
+BOUNDS = {
+    "kill": _REPLACED,
+    "wipe": _REPLACED,
+    "pause": _SILENT,
+    "isolate": _SILENT,
+    "mute": _SILENT,
+    "deaf": _SILENT,
+    "part": _SILENT,
+    # It stays in the ISR, and may become the leader of others, which it is preferred for.
+    "cut off": Bounds(WITHOUT_BROKER_S + FAILOVER_S + REQUEST_TIMEOUT_S, WITHOUT_BROKER_S + FAILOVER_S),
+    "reset": _REPLACED,
+    "slow": Bounds(FAILOVER_S, FAILOVER_S),
+    "roll": Bounds(FAILOVER_S, FAILOVER_S),
+    "outage": Bounds(RECONNECT_S + FAILOVER_S, RECONNECT_S + FAILOVER_S),
 }
-# The victim is silent, or goes on as a leader that cannot commit.
-SILENT_KINDS = frozenset({"pause", "isolate", "mute", "deaf", "part", "cut off"})
 
 
 class Gap(NamedTuple):
-    """The longest time without an acknowledgement during one fault."""
+    """The longest time without an acknowledgement of one partition during one fault."""
 
     fault: str
+    partition: str
     gap_s: float
     bound_s: float
 
     def __str__(self) -> str:
-        return f"{self.gap_s:.1f} s without an acknowledgement, of {self.bound_s:g} s at most: {self.fault}"
+        bound = f"of {self.bound_s:g} s at most"
+        return f"{self.gap_s:.1f} s without an acknowledgement of {self.partition}, {bound}: {self.fault}"
 
     @property
     def is_too_long(self) -> bool:
         return self.gap_s > self.bound_s
 
 
-def bound_s(fault: Fault, *, leads_all: bool) -> float:
-    """Return how long the gap may be if the victim led every partition of the clients' topic, or not."""
-    return BOUNDS_S[fault.kind] + (REQUEST_TIMEOUT_S if leads_all and fault.kind in SILENT_KINDS else 0)
+def gaps_of(
+    told: str, fault: Fault, struck: Set[int], leaders: Mapping[str, int], gaps_s: Mapping[str, float]
+) -> list[Gap]:
+    """Return the gap of each partition in a fault, given the leaders at its begin."""
+    bounds = BOUNDS[fault.kind]
+    return [
+        Gap(told, partition, gaps_s[partition], bounds.struck_s if leader in struck else bounds.others_s)
+        for partition, leader in leaders.items()
+    ]

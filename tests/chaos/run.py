@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.chaos.cluster import DEADLINE_S, IDS, Cluster, ClusterError, wait_until
 from tests.chaos.faults import Dealer, Fault, plan
-from tests.chaos.gaps import Gap, bound_s
+from tests.chaos.gaps import Gap, gaps_of
 from tests.chaos.history import events
 from tests.chaos.history.checker import PASSED, Verdict, check
 from tests.chaos.network import Network
@@ -48,7 +48,7 @@ class Outcome(NamedTuple):
     problems: list[str]
     """What was wrong beside the history."""
     gaps: list[Gap]
-    """One for each fault."""
+    """One for each fault and partition."""
     directory: Path
 
     @property
@@ -95,11 +95,12 @@ class _Clients:
             client.close()
 
     def wait_until_at_work(self) -> None:
-        """Return once every producer was acknowledged something, and every group given something."""
+        """Return once every producer and partition was acknowledged something, and every group given something."""
         at_work = self._progress.wait_for(
             lambda: (
                 {value.partition("-")[0].partition(".")[0] for value in self._progress.acknowledged}
                 >= {"a", "b", *([JavaProducer.PREFIX] if JAVA_GROUP in self.groups else [])}
+                and len(self._progress.acknowledged_of) == PARTITIONS
                 and all(self._progress.seen[group] for group in self.groups)
             ),
             DEADLINE_S,
@@ -180,7 +181,7 @@ def deal(
     dealt: Counter[str],
     gaps: list[Gap],
 ) -> None:
-    """Deal one fault after the other until the time is up, and note its gap; the last is healed too."""
+    """Deal one fault after the other until the time is up, and note its gaps; the last is healed too."""
     started = time.monotonic()
     for fault in planned:
         elapsed = time.monotonic() - started
@@ -196,10 +197,10 @@ def deal(
         told = f"{fault.kind} {victim} ({how}); partitions led: {led}, the quorum by {found.controller}"
         progress(events.Fault(told, round(elapsed, 2)))
         print(f"{elapsed:6.1f} s  {told}", flush=True)
-        leads_all = all(found.partitions[name_of(number)].leader == victim for number in range(PARTITIONS))
-        progress.take_gap_s()
+        leaders = {name: found.partitions[name].leader for name in map(name_of, range(PARTITIONS))}
+        progress.take_gaps_s()
         try:
             dealer.deal(fault, victim)
         finally:
-            gaps.append(Gap(told, progress.take_gap_s(), bound_s(fault, leads_all=leads_all)))
+            gaps += gaps_of(told, fault, fault.struck(victim), leaders, progress.take_gaps_s())
         dealt[fault.kind] += 1

@@ -14,10 +14,10 @@ import pytest
 
 from tests import proofs
 from tests.chaos.faults import DECK, KINDS, Fault, plan
-from tests.chaos.gaps import BOUNDS_S, FAILOVER_S, REQUEST_TIMEOUT_S, bound_s
+from tests.chaos.gaps import BOUNDS, FAILOVER_S, REQUEST_TIMEOUT_S, SHRINK_S, gaps_of
 from tests.chaos.history.events import Acknowledged
 from tests.chaos.run import run
-from tests.chaos.workloads import Progress
+from tests.chaos.workloads import PARTITIONS, Progress, name_of
 from tests.seeds import first_seed
 
 FIRST_SEED = first_seed()
@@ -45,32 +45,70 @@ def test_every_kind_of_fault_comes_in_its_turn(seed: int) -> None:
     assert {fault.kind for fault in islice(plan(seed), len(DECK))} == set(KINDS)
 
 
-def test_every_kind_of_fault_has_a_bound() -> None:
-    assert set(BOUNDS_S) == set(KINDS)
+def test_every_kind_of_fault_has_bounds() -> None:
+    assert set(BOUNDS) == set(KINDS)
 
 
 @pytest.mark.parametrize(
-    ("kind", "leads_all", "bound"),
+    ("kind", "bounds"),
     [
-        ("pause", False, FAILOVER_S),
-        ("pause", True, FAILOVER_S + REQUEST_TIMEOUT_S),
-        ("kill", True, FAILOVER_S),
+        # number 0: what is cut is the link of broker 2 to broker 1
+        ("kill", [SHRINK_S, FAILOVER_S, SHRINK_S]),
+        ("pause", [SHRINK_S, FAILOVER_S + REQUEST_TIMEOUT_S, SHRINK_S]),
+        ("part", [FAILOVER_S + REQUEST_TIMEOUT_S, FAILOVER_S + REQUEST_TIMEOUT_S, SHRINK_S]),
+        ("roll", [FAILOVER_S, FAILOVER_S, FAILOVER_S]),
     ],
 )
-def test_only_a_silent_leader_of_everything_may_cost_the_clients_time_out(
-    kind: str, leads_all: bool, bound: float
-) -> None:
+def test_a_partition_whose_leader_is_struck_may_wait_longer(kind: str, bounds: list[float]) -> None:
     fault = Fault(kind, "any", 0, 0)
-    assert bound_s(fault, leads_all=leads_all) == bound
+    leaders = {name_of(number): number + 1 for number in range(3)}
+    gaps = gaps_of(kind, fault, fault.struck(2), leaders, dict.fromkeys(leaders, 0.0))
+    assert [gap.bound_s for gap in gaps] == bounds
+
+
+class Clock:
+    """A progress, and its time."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self.progress = Progress(lambda _: None, lambda: self.now_s)
+
+    def acknowledge(self, partition: int, at_s: float) -> None:
+        self.now_s = at_s
+        self.progress(Acknowledged("a", name_of(partition), f"a-{partition}-{at_s}", 0))
 
 
 def test_the_longest_gap_is_that_between_acknowledgements_or_the_one_that_lasts() -> None:
-    now_s = 0.0
-    progress = Progress(lambda _: None, lambda: now_s)
+    clock = Clock()
     gaps = []
     for until_s in ((1.0, 4.0, 6.0), (7.0,), (7.5, 7.75), ()):
-        for now_s in until_s:
-            progress(Acknowledged("a", "proof-0", f"a-{now_s}", int(now_s)))
-        now_s += 0.5
-        gaps.append(progress.take_gap_s())
-    assert gaps == [3.0, 1.0, 0.5, 1.0]
+        for at_s in until_s:
+            clock.acknowledge(0, at_s)
+        clock.now_s += 0.5
+        gaps.append(clock.progress.take_gaps_s())
+    assert gaps == [{"proof-0": gap_s} for gap_s in (3.0, 1.0, 0.5, 1.0)]
+
+
+@pytest.mark.parametrize("resumes", [True, False])
+@pytest.mark.parametrize(("starving", "after_s"), [(0, FAILOVER_S), (1, SHRINK_S)])
+def test_a_partition_that_starves_while_others_go_on_is_found(starving: int, after_s: float, resumes: bool) -> None:
+    fault = Fault("kill", "any", 0, 0)
+    leaders = {name_of(number): number % 3 + 1 for number in range(PARTITIONS)}
+
+    def too_long(starved_s: float) -> list[str]:
+        clock = Clock()
+        for number in range(PARTITIONS):
+            clock.acknowledge(number, 0.0)
+        clock.progress.take_gaps_s()
+        for tenths in range(1, int(starved_s * 10) + 1):
+            for number in set(range(PARTITIONS)) - {starving}:
+                clock.acknowledge(number, tenths / 10)
+        if resumes:
+            clock.acknowledge(starving, starved_s)
+            clock.now_s += 1
+        gaps = gaps_of("kill 1", fault, fault.struck(1), leaders, clock.progress.take_gaps_s())
+        return [str(gap) for gap in gaps if gap.is_too_long]
+
+    assert too_long(after_s) == []
+    expected = f"{after_s + 1:.1f} s without an acknowledgement of proof-{starving}, of {after_s:g} s at most: kill 1"
+    assert too_long(after_s + 1) == [expected]

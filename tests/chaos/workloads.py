@@ -57,30 +57,40 @@ class Progress:
         self._now_s = now_s
         self._changed = threading.Condition()
         self.acknowledged: set[str] = set()
+        self.acknowledged_of: Counter[str] = Counter()
+        """Number of records by partition."""
         self.seen: defaultdict[str, set[str]] = defaultdict(set)
         self.errors: Counter[str] = Counter()
-        self._gap_s = 0.0
-        self._last_s: float | None = None
+        self._gaps_s: dict[str, float] = {}
+        self._last_s: dict[str, float] = {}
 
     def __call__(self, event: Event) -> None:
         with self._changed:
             match event:
-                case Acknowledged(_, _, value):
+                case Acknowledged(_, partition, value):
                     self.acknowledged.add(value)
-                    self._gap_s, self._last_s = self._gap_until_now_s(), self._now_s()
+                    self.acknowledged_of[partition] += 1
+                    now_s = self._now_s()
+                    self._gaps_s[partition] = self._gap_s(partition, now_s)
+                    self._last_s[partition] = now_s
                 case Polled(_, group, _, records):
                     self.seen[group].update(value for _, value in records)
             self._tell(event)
             self._changed.notify_all()
 
-    def take_gap_s(self) -> float:
-        """Return the longest time without an acknowledgement since the last call, the one that lasts included."""
-        with self._changed:
-            gap_s, self._gap_s = self._gap_until_now_s(), 0.0
-            return gap_s
+    def take_gaps_s(self) -> dict[str, float]:
+        """Return each partition's longest time without an acknowledgement since the last call, up to now.
 
-    def _gap_until_now_s(self) -> float:
-        return self._gap_s if self._last_s is None else max(self._gap_s, self._now_s() - self._last_s)
+        A gap that began before the last call counts in full. Partitions without any acknowledgement are left out.
+        """
+        with self._changed:
+            now_s = self._now_s()
+            gaps_s = {partition: self._gap_s(partition, now_s) for partition in self._last_s}
+            self._gaps_s.clear()
+            return gaps_s
+
+    def _gap_s(self, partition: str, now_s: float) -> float:
+        return max(self._gaps_s.get(partition, 0.0), now_s - self._last_s.get(partition, now_s))
 
     def failed(self, who: str, error: object) -> None:
         """Take note of an error that reached an application."""
