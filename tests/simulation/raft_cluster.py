@@ -191,6 +191,7 @@ class RaftCluster:
         if ready.begin_behind is not None:
             disk.begin_behind(ready.begin_behind)
             self.promises.loads(member)
+            self.promises.began_behind(member)
         for entry in ready.entries:
             if isinstance(entry.records[0], LeaderChangeMessage):
                 self.promises.leads(member, entry.epoch)

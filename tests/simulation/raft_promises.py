@@ -30,7 +30,12 @@ class Promise(Enum):
     OWN_EPOCH = "a leader commits only up to an entry of its own epoch"
     DURABILITY = "what a leader takes for committed is synced by a majority"
     MONOTONE = "epochs and high watermarks never go back"
-    PROGRESS = "once nothing is broken any more, there is one leader, and all apply what is new"
+    EPOCHS_ARE_NEW = "a candidate stands in an epoch that it has not been in before"
+    TRUNCATIONS_DROP = "a follower that truncates drops something"
+    SNAPSHOT_EPOCHS = "a log that begins behind a snapshot has the epoch of that snapshot, and no other"
+    ELECTS = "once nothing is broken any more, somebody leads"
+    ALL_FOLLOW = "once nothing is broken any more, all follow the one leader"
+    ALL_APPLY = "once nothing is broken any more, all apply what is new"
     SELF_CHECKS = "no node finds that its own state is impossible"
 
 
@@ -47,8 +52,8 @@ class Promises:
         self._applied: dict[int, int] = {}
         self._votes: dict[tuple[int, int], int] = {}
         self._high_watermarks: dict[int, int] = {}
-        # The epoch that each node led when it was last seen.
-        self._leading: dict[int, int] = {}
+        # The role and the epoch of each node when it was last seen.
+        self._roles: dict[int, tuple[Role, int]] = {}
 
     def require(self, promise: Promise, kept: bool, what: str) -> None:
         """Raise `Finding` of `promise` unless it is kept."""
@@ -59,28 +64,32 @@ class Promises:
         snapshot = member.disk.snapshot
         self._applied[member.node_id] = snapshot.end_offset if snapshot else 0
         self._high_watermarks[member.node_id] = 0
-        self._leading[member.node_id] = NOBODY
+        self._roles[member.node_id] = (Role.UNATTACHED, NOBODY)
 
     def saw(self, member: Any) -> None:
         """Look at a node after it was told something."""
         raft, node_id = member.raft, member.node_id
+        role, epoch = raft.role, raft.epoch
         stored = member.disk.quorum_state
-        self.require(
-            Promise.MONOTONE, stored is None or raft.epoch >= stored.epoch, f"node {node_id} went back in epoch"
-        )
+        self.require(Promise.MONOTONE, stored is None or epoch >= stored.epoch, f"node {node_id} went back in epoch")
         before = self._high_watermarks[node_id]
         self.require(Promise.MONOTONE, raft.high_watermark >= before, f"the high watermark of node {node_id} went back")
         self._high_watermarks[node_id] = raft.high_watermark
-        led = self._leading.get(node_id) == raft.epoch
-        self._leading[node_id] = raft.epoch if raft.role is Role.LEADER else NOBODY
-        if raft.role is Role.LEADER:
-            leader = self.leaders.setdefault(raft.epoch, node_id)
+        last_role, last_epoch = self._roles[node_id]
+        led = last_role is Role.LEADER and last_epoch == epoch
+        self._roles[node_id] = (role, epoch)
+        if role is Role.LEADER:
+            leader = self.leaders.setdefault(epoch, node_id)
             self.require(
-                Promise.ELECTION_SAFETY, leader == node_id, f"nodes {leader} and {node_id} both lead epoch {raft.epoch}"
+                Promise.ELECTION_SAFETY, leader == node_id, f"nodes {leader} and {node_id} both lead epoch {epoch}"
+            )
+        elif role is Role.CANDIDATE and last_role is not Role.CANDIDATE:
+            self.require(
+                Promise.EPOCHS_ARE_NEW, epoch > last_epoch, f"node {node_id} stands in epoch {epoch} as {last_role}"
             )
         if raft.high_watermark > self.committed_end:
             # Also one that led when it committed this, and resigned at once.
-            self._commits(member, raft.high_watermark, own_epoch=raft.epoch if led else None)
+            self._commits(member, raft.high_watermark, own_epoch=epoch if led else None)
 
     def leads(self, member: Any, leader_epoch: int) -> None:
         """Look at a new leader's log as it begins its epoch; if it was slow to, there may be later leaders by now."""
@@ -153,6 +162,12 @@ class Promises:
             Promise.LEADER_APPEND_ONLY,
             member.raft.role is not Role.LEADER,
             f"the leader {member.node_id} cuts its log at {end_offset}",
+        )
+        before = member.disk.end_offset
+        self.require(
+            Promise.TRUNCATIONS_DROP,
+            end_offset < before,
+            f"node {member.node_id} cuts its log at {end_offset}, and it ended at {before}",
         )
         applied = self._applied[member.node_id]
         self.require(
@@ -233,20 +248,36 @@ class Promises:
         )
         self._applied[member.node_id] = snapshot.end_offset
 
+    def began_behind(self, member: Any) -> None:
+        """Look at a node's log, which a snapshot has just replaced."""
+        log, snapshot = member.raft._log, member.disk.snapshot
+        # Nothing below the snapshot is known, not even in epochs before its own.
+        known = log.end_of(snapshot.epoch - 1)
+        self.require(
+            Promise.SNAPSHOT_EPOCHS,
+            known is None and log.end_epoch == snapshot.epoch,
+            f"node {member.node_id} begins behind {snapshot} with {log}",
+        )
+
     def goes_on(self, than: int) -> None:
         """Require one leader, and that everybody applied more than `than`."""
         missing = self.missing(than)
-        self.require(Promise.PROGRESS, not missing, f"nothing is broken any more, but {missing}")
+        if missing is not None:
+            promise, what = missing
+            self.require(promise, False, f"nothing is broken any more, but {what}")
 
-    def missing(self, than: int) -> str:
-        """Say who does not follow the one leader, or has not applied more than `than`."""
+    def missing(self, than: int) -> tuple[Promise, str] | None:
+        """Return which promise is not kept yet, and by whom: to follow the one leader, and apply more than `than`."""
         leader = self._cluster.leader()
         if leader is None:
-            return "nobody leads"
+            return Promise.ELECTS, "nobody leads"
+        behind = None
         for member in self._cluster.members.values():
             raft, applied = member.raft, self._applied[member.node_id]
             if (raft.leader_id, raft.epoch) != (leader.node_id, leader.epoch):
-                return f"node {member.node_id} does not follow {leader.node_id} in epoch {leader.epoch}"
-            if applied <= than:
-                return f"node {member.node_id} has applied {applied}, and {than} was committed before"
-        return ""
+                what = f"node {member.node_id} does not follow {leader.node_id} in epoch {leader.epoch}"
+                return Promise.ALL_FOLLOW, what
+            if applied <= than and behind is None:
+                what = f"node {member.node_id} has applied {applied}, and {than} was committed before"
+                behind = Promise.ALL_APPLY, what
+        return behind
