@@ -18,6 +18,7 @@ from controller.image import MetadataImage
 from controller.partition_change import Election, _Target
 from controller.raft_messages import NOBODY, QuorumState
 from protocol.errors import ErrorCode
+from protocol.primitives import ZERO_UUID
 from storage.leader_epochs import EpochEnd
 from storage.log import Log
 from storage.log_manager import LogManager
@@ -203,6 +204,20 @@ def goes_on_with_the_replica_of_a_namesake(plant: Planter) -> None:
     plant.setattr(ReplicaManager, "load", load_by_name)
 
 
+def takes_a_log_without_an_id_for_that_of_any_namesake(plant: Planter) -> None:
+    """A log whose topic id was lost with the power becomes a replica of the topic of its name, whichever that is."""
+    load = ReplicaManager.load
+
+    def load_by_name(self: ReplicaManager, image: MetadataImage) -> None:
+        for log in self._logs:
+            topic = image.topic(log.topic)
+            if topic is not None and log.topic_id == ZERO_UUID:
+                log.adopt(topic.topic_id)
+        load(self, image)
+
+    plant.setattr(ReplicaManager, "load", load_by_name)
+
+
 def answers_who_creates_topics_at_once(plant: Planter) -> None:
     """CreateTopics waits for no broker (rule 26)."""
 
@@ -365,6 +380,7 @@ BUGS = (
     Bug(keeps_producers_of_truncated_records, Invariant.PRODUCERS_ARE_TRUNCATED, 32, 0),
     Bug(knows_former_topics_by_their_name, Invariant.FORMER_TOPIC_IDS_ARE_REFUSED, 0, 0),
     Bug(goes_on_with_the_replica_of_a_namesake, Invariant.COMMITTED_IS_THE_SAME, 0, 0),
+    Bug(takes_a_log_without_an_id_for_that_of_any_namesake, Invariant.COMMITTED_IS_THE_SAME, 0, 0),
     Bug(answers_who_creates_topics_at_once, Invariant.NEW_TOPICS_ARE_WRITABLE, 0, 0),
     Bug(coordinates_before_it_has_loaded, Invariant.OFFSETS_STAY, 17, 0),
     Bug(answers_groups_before_it_is_committed, Invariant.OFFSETS_STAY, 4, 0),
