@@ -9,21 +9,44 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from random import SystemRandom
 
 # Another broker behind the same command line can take its place, to try the tests themselves on Apache Kafka.
 COMMAND = shlex.split(os.environ.get("BARNABAS_TEST_COMMAND", f"{sys.executable} -m barnabas"))
 
 READY = "ready: "
 
+FIRST_PORT = 10_000
+_RANDOM = SystemRandom()
+_RETURNED: set[int] = set()
+
 # For groups in tests: members that are killed are soon missed, and a first rebalance waits for nobody.
 QUICK_GROUPS = {"group.min.session.timeout.ms": 1000, "group.initial.rebalance.delay.ms": 0}
 
 
 def free_address() -> str:
-    """Return an address that is free now, for a broker that has to be told its own before it starts."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return f"127.0.0.1:{free.getsockname()[1]}"
+    """Return an address that is free now, for a broker that has to be told its own before it starts.
+
+    Its port is below those that the system gives to clients' connections, each of which could take it meanwhile, or
+    while the broker is down. It was not returned before.
+    """
+    while True:
+        port = _RANDOM.randrange(FIRST_PORT, first_ephemeral_port())
+        if port not in _RETURNED:
+            with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+                _RETURNED.add(port)
+                return f"127.0.0.1:{port}"
+
+
+def first_ephemeral_port() -> int:
+    """Return the first port that the system may give to a client's connection."""
+    try:
+        first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    except FileNotFoundError:
+        first = 49152  # as IANA has it, and macOS
+    return max(first, 2 * FIRST_PORT)  # where clients' begin as low as that, some have to be shared
 
 
 class BrokerProcess:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
 from protocol.api import ApiKey
+from tests.broker_process import free_address
 from tests.oracles.apache_kafka import kafka_tool
 from tests.raw_client import RawClient
 from tests.setups import run
@@ -85,8 +85,4 @@ offsets.topic.num.partitions=1
 
 def _free_ports(count: int) -> list[int]:
     """Return ports that are free now; a server that cannot be told 0 has to be given one."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [free.getsockname()[1] for free in sockets]
-    for free in sockets:
-        free.close()
-    return ports
+    return [int(free_address().rpartition(":")[2]) for _ in range(count)]

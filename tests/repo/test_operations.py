@@ -3,16 +3,15 @@
 import json
 import re
 import shutil
-import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.broker_process import COMMAND, READY
+from tests.broker_process import COMMAND, READY, free_address
 from tests.repo.tree import ROOT
 
 PAGE = (ROOT / "docs" / "OPERATIONS.md").read_text(encoding="utf-8")
@@ -26,11 +25,8 @@ class Nodes:
         (self._settings,) = re.findall(r"```properties\n(.*?)```", PAGE, re.DOTALL)
         self._folder = folder
         self._ports: dict[Any, Any] = {}
-        with ExitStack() as bound:
-            for address in re.findall(r"host-\d:9093", self._settings) + [f"host-{node}:9092" for node in NODES]:
-                one = bound.enter_context(socket.socket())
-                one.bind(("127.0.0.1", 0))
-                self._ports.setdefault(address, one.getsockname()[1])
+        for address in {*re.findall(r"host-\d:9093", self._settings), *(f"host-{node}:9092" for node in NODES)}:
+            self._ports[address] = int(free_address().rpartition(":")[2])
         self.bootstrap = ",".join(f"127.0.0.1:{self._ports[f'host-{node}:9092']}" for node in NODES)
         self._running: dict[str, subprocess.Popen[str]] = {}
 

@@ -1,0 +1,40 @@
+"""How the tests' brokers get their addresses."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from tests import broker_process
+from tests.broker_process import first_ephemeral_port, free_address
+
+
+class Drawing:
+    """Chance that is known."""
+
+    def __init__(self, *ports: int) -> None:
+        self._ports = iter(ports)
+
+    def randrange(self, _first: int, _end: int) -> int:
+        return next(self._ports)
+
+
+def port_of(address: str) -> int:
+    return int(address.removeprefix("127.0.0.1:"))
+
+
+def test_no_connection_of_a_client_takes_the_address_of_a_broker() -> None:
+    ports = [port_of(free_address()) for _ in range(50)]
+    assert max(ports) < first_ephemeral_port()
+    assert len(set(ports)) == len(ports)
+
+
+def test_neither_an_address_in_use_nor_one_that_was_returned_before_is_returned(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    former, free = (port_of(free_address()) for _ in range(2))
+    monkeypatch.setattr(broker_process, "_RETURNED", {former})
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        monkeypatch.setattr(broker_process, "_RANDOM", Drawing(taken.getsockname()[1], former, free))
+        assert port_of(free_address()) == free
