@@ -55,6 +55,14 @@ def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerPr
 
 
 @pytest.fixture
+def settings_of_brokers(barnabas: Command) -> Iterator[None]:
+    """Reset what a test sets for all brokers, also if it fails: the others of its process share the broker."""
+    yield
+    for of in ("broker/1", "brokers"):
+        barnabas("config", "reset", of, "--all")
+
+
+@pytest.fixture
 def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Command]:
     """Run a command: its arguments, and what it reads from standard input."""
 

@@ -3,6 +3,8 @@ from __future__ import annotations
 import io
 import sys
 import threading
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -47,26 +49,45 @@ def test_nothing_is_drawn_for_who_does_not_want_it_or_for_a_file(monkeypatch: py
     assert stream.getvalue() == ""
 
 
-@pytest.mark.parametrize(("terminal", "said"), [(True, "barnabas health: waiting for it\n"), (False, "")])
-def test_what_is_waited_for_is_said_on_a_terminal(monkeypatch: pytest.MonkeyPatch, terminal: bool, said: str) -> None:
-    class Stream(io.StringIO):
-        def isatty(self) -> bool:
-            return terminal
+class Timer:
+    """One whose time comes when the test says so."""
 
-        def write(self, text: str) -> int:
-            written.set()
-            return super().write(text)
+    due: Callable[[], None] | None = None
 
-    written = threading.Event()
-    monkeypatch.setattr(_progress, "WAITING_S", 0)
-    monkeypatch.setattr(sys, "stderr", stream := Stream())
+    def __init__(self, interval_s: float, function: Callable[..., None], arguments: tuple[str, ...]) -> None:
+        assert interval_s == _progress.WAITING_S
+        self.daemon = False
+        self._function = partial(function, *arguments)
+
+    def start(self) -> None:
+        Timer.due = self._function
+
+    def cancel(self) -> None:
+        Timer.due = None
+
+
+@pytest.fixture
+def timer(monkeypatch: pytest.MonkeyPatch) -> type[Timer]:
+    monkeypatch.setattr(threading, "Timer", Timer)
+    monkeypatch.setattr(Timer, "due", None)
+    return Timer
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_what_is_waited_for_is_said_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, timer: type[Timer], terminal: bool
+) -> None:
+    stream = Terminal() if terminal else io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
     with waiting("health", "it"):
-        assert written.wait(30 if terminal else 0) is terminal
-    assert stream.getvalue() == said
+        assert (timer.due is not None) is terminal
+        if timer.due is not None:
+            timer.due()
+    assert stream.getvalue() == "barnabas health: waiting for it\n" * terminal
 
 
-def test_what_ends_soon_is_not_said_to_be_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_ends_soon_is_not_said_to_be_waited_for(monkeypatch: pytest.MonkeyPatch, timer: type[Timer]) -> None:
     monkeypatch.setattr(sys, "stderr", stream := Terminal())
     with waiting("health", "it"):
-        pass
-    assert stream.getvalue() == ""
+        assert stream.getvalue() == ""
+    assert timer.due is None, "it was not cancelled"

@@ -128,7 +128,7 @@ def test_a_refused_partition_is_named_with_its_error_until_it_takes_records_agai
         sender.finish()
         until(lambda: not sender._said)
     waiting, again = capsys.readouterr().err.splitlines()
-    why = rf"{topic}-0: NOT_ENOUGH_REPLICAS for \d s \(1 of 2\); 0 of 1 record acknowledged; retrying"
+    why = rf"{topic}-0: NOT_ENOUGH_REPLICAS for \d+ s \(1 of 2\); 0 of 1 record acknowledged; retrying"
     assert re.fullmatch(f"barnabas produce: {why}", waiting)
     assert again == f"barnabas produce: {topic}-0: records are acknowledged again"
 
@@ -149,7 +149,7 @@ def test_what_was_refused_for_too_long_is_named_with_its_error(
     monkeypatch.setattr(RecordAccumulator, "reenqueue", lambda self, batch: None)
     monkeypatch.setattr(KafkaSender, "_send_producer_data", refused)
     status, _, err = barnabas("produce", topic, stdin=b"1\n2\n")
-    why = rf"{topic}-0: NOT_ENOUGH_REPLICAS for \d s; 0 of [12] records? acknowledged"
+    why = rf"{topic}-0: NOT_ENOUGH_REPLICAS for \d+ s; 0 of [12] records? acknowledged"
     assert status == 1
     assert re.fullmatch(f"barnabas produce: (1 record was|2 records were) not acknowledged: {why}\n", err)
 
@@ -172,7 +172,7 @@ def test_how_many_records_are_given_up_early_because_of_another_partition_is_sai
     monkeypatch.setattr(KafkaSender, "_send_producer_data", refused)
     lines = b'{"partition": 1, "value": "stays"}\n' * 2 + b'{"partition": 0, "value": "refused"}\n'
     status, _, err = barnabas("produce", topic, "--json", stdin=lines)
-    why = rf"{topic}-0: NOT_ENOUGH_REPLICAS for \d s; 0 of 1 record acknowledged"
+    why = rf"{topic}-0: NOT_ENOUGH_REPLICAS for \d+ s; 0 of 1 record acknowledged"
     early = r"; 2 of them given up before delivery\.timeout\.ms"
     assert status == 1
     assert re.fullmatch(f"barnabas produce: 3 records were not acknowledged: {why}{early}\n", err)

@@ -51,6 +51,7 @@ def test_the_default_is_told_in_the_unit_of_the_setting(barnabas: Command, topic
     assert barnabas("config", "get", of, name).out == f"{default}\n"
 
 
+@pytest.mark.usefixtures("settings_of_brokers")
 @pytest.mark.parametrize("of", ["brokers", "broker/1"])
 def test_the_default_of_brokers_may_be_a_setting_in_hours(barnabas: Command, of: str) -> None:
     barnabas("config", "set", of, "log.retention.ms=9")
@@ -59,6 +60,7 @@ def test_the_default_of_brokers_may_be_a_setting_in_hours(barnabas: Command, of:
     assert barnabas("config", "reset", of, "log.retention.ms").out == "reset log.retention.ms: it was not set\n"
 
 
+@pytest.mark.usefixtures("settings_of_brokers")
 def test_one_broker_s_default_is_what_is_set_for_all(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", topic, "-c", "max.message.bytes=9")
     barnabas("config", "set", "brokers", "message.max.bytes=2000000")
@@ -72,7 +74,6 @@ def test_one_broker_s_default_is_what_is_set_for_all(barnabas: Command, topic: s
     assert barnabas("config", "reset", "broker/1", "message.max.bytes").out == (
         "reset message.max.bytes: 3000000 -> 2000000 (default)\n"
     )
-    barnabas("config", "reset", "brokers", "message.max.bytes")
 
 
 def test_a_setting_that_there_is_not_is_named_and_nothing_is_reset(barnabas: Command, of: str) -> None:
