@@ -134,6 +134,8 @@ class SpaceWatch:
     def look(self, now: float) -> bool:
         """Look at every directory, `now` by the loop's clock; return whether none is full."""
         for directory in self._logs.directories:
+            if directory.failure is None and not directory.full and _has_room(directory):
+                continue
             if directory.failure is not None:
                 if directory not in self._failed:
                     self._failed.add(directory)
@@ -142,8 +144,6 @@ class SpaceWatch:
                         directory.offline().message,
                         remedy(directory.failure),
                     )
-                continue
-            if not directory.full and _has_room(directory):
                 continue
             known = self._full.get(directory)
             if known is None:
@@ -154,7 +154,7 @@ class SpaceWatch:
                 _log.warning(said, _size(directory.free_bytes()), directory.path)
             if known is None or known[0] != directory.refused_writes:
                 self._full[directory] = (directory.refused_writes, now)
-            elif now - known[1] >= _ROOM_FOR_S and directory.has_room():
+            elif now - known[1] >= _ROOM_FOR_S and _has_room(directory):
                 directory.full = False
                 del self._full[directory]
                 _log.warning("There is space in %s again", directory.path)
@@ -162,7 +162,7 @@ class SpaceWatch:
 
 
 def _has_room(directory: LogDirectory) -> bool:
-    """Return whether `directory` has space; False also if it fails on being asked, which the next look reports."""
+    """Return whether `directory` has space; False also if the query fails, which takes the directory offline."""
     with suppress(KafkaError):
         return directory.has_room()
     return False

@@ -216,8 +216,11 @@ class LogDirectory:
                 self._claimed[name] = _larger(claimed, offsets)
 
     def _sync_offsets(self, name: str) -> Mapping[TopicPartition, int] | None:
-        """Sync a checkpoint file as it is, which takes no space, and return what it says; None if that fails."""
-        with suppress(OSError, CheckpointError):
+        """Sync a checkpoint file as it is, which takes no space, and return its offsets; None if that fails.
+
+        An I/O error takes the directory offline, as everywhere.
+        """
+        with suppress(KafkaError, CheckpointError), self.storage_errors():
             if self._disk.exists(path := f"{self.path}/{name}"):
                 self._disk.open_file(path).sync()
             self._disk.sync_dir(self.path)

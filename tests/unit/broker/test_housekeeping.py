@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from errno import EIO
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -212,4 +213,27 @@ def test_a_full_directory_is_warned_of_once_and_told_again_when_it_has_room(
         "fit. Delete or trim topics, or lower retention.ms",
         f"There is space in {tmp_path} again",
     ]
+    logs.close()
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_a_directory_whose_space_cannot_be_read_is_logged_as_failed_not_as_full(
+    full: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = FaultyDisk()
+    logs = LogManager(disk, [str(tmp_path)], LogConfig(), now_ms=lambda: NOW_MS, random=Random(1))
+    logs.open()
+    watch = SpaceWatch(logs)
+    disk.full = full
+    watch.look(0.0)
+    caplog.clear()
+
+    def fail(path: str) -> Never:
+        raise OSError(EIO, "Input/output error", path)
+
+    monkeypatch.setattr(disk, "free_bytes", fail)
+    watch.look(60.0)
+    watch.look(61.0)
+    [record] = caplog.records
+    assert record.getMessage().startswith(f"log directory {tmp_path} failed: {tmp_path}: Input/output error; ")
     logs.close()

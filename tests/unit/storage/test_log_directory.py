@@ -181,6 +181,20 @@ def test_what_a_checkpoint_says_is_not_known_if_it_can_be_neither_written_nor_sy
     assert directory.may_say_more(LOG_STARTS, ("t", 2), None)
 
 
+@pytest.mark.parametrize(("kind", "code", "fails"), [("sync", errno.EIO, True), ("open", errno.EMFILE, False)])
+def test_a_checkpoint_whose_sync_fails_takes_the_directory_offline_unless_descriptors_are_out(
+    kind: str, code: int, fails: bool, tmp_path: Path
+) -> None:
+    LogDirectory(OsDisk(), str(tmp_path)).write_offsets(LOG_STARTS, {("t", 0): 5})
+    disk = FaultyDisk()
+    directory = LogDirectory(disk, str(tmp_path))
+    disk.full = True
+    disk.arm(kind, code)
+    with pytest.raises(KafkaError, match="is full"):
+        directory.write_offsets(LOG_STARTS, {}, sync=True)
+    assert (directory.failure is not None) is fails
+
+
 def test_a_checkpoint_whose_last_write_failed_is_written_again_whatever_it_is_to_say(tmp_path: Path) -> None:
     disk = FaultyDisk()
     directory = LogDirectory(disk, str(tmp_path))
