@@ -303,8 +303,8 @@ class Broker:
         for listener in settings.listeners:
             name = listener.listener
             is_controller = name in settings.controller_listeners
-            errors = None if self.monitor is None else self.monitor.errors
-            dispatcher = Dispatcher(self, "controller" if is_controller else "broker", errors)
+            with_errors = None if self.monitor is None else self.monitor.with_errors
+            dispatcher = Dispatcher(self, "controller" if is_controller else "broker", with_errors)
             self._dispatchers[name] = dispatcher
             dispatch = dispatcher if self.monitor is None else self.monitor.timed(dispatcher)
             port = await self.server.bind(name, listener.host, listener.port, dispatch)

@@ -42,7 +42,6 @@ from protocol.schema import Message
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.monitoring.request_errors import RequestErrors
 
 Answer: TypeAlias = "Message | list[Part] | None"
 Handler: TypeAlias = Callable[["Broker", RequestContext, Any], "Answer | Promise[Any] | Awaitable[Message | None]"]
@@ -50,6 +49,7 @@ FrameAnswer: TypeAlias = "bytes | Message"
 FrameHandler: TypeAlias = Callable[
     ["Broker", RequestHeader, Connection, memoryview, int], "FrameAnswer | Promise[Any] | None"
 ]
+WithErrors: TypeAlias = Callable[[list[Part], Message], list[Part]]
 _Route: TypeAlias = tuple[range, type[Message], Handler, FrameHandler | None]
 
 NO_CONNECTION = -1
@@ -77,13 +77,13 @@ def _has_handler(module: str) -> bool:
 class Dispatcher:
     """Handles the requests of one listener."""
 
-    def __init__(self, broker: Broker, listener_type: str, errors: RequestErrors | None = None) -> None:
-        """Serve a type of listener; `errors` counts the errors of responses, if that is wanted."""
+    def __init__(self, broker: Broker, listener_type: str, with_errors: WithErrors | None = None) -> None:
+        """Serve a type of listener; `with_errors` puts the errors of a response beside its parts, for metrics."""
         self._broker = broker
         self._listener_type = listener_type
         self._metrics = broker.metrics
         self._loop = broker.loop
-        self._errors = errors
+        self._with_errors = with_errors
         self.apis = served_apis(listener_type)
         self._handlers: dict[ApiKey, _Route] = {}
         # Tasks are only weakly held by the loop.
@@ -146,7 +146,7 @@ class Dispatcher:
         except Exception as error:
             if isinstance(error, KafkaError) and error.code in LEADS_NO_MORE:
                 raise
-            return self._failed(header, request, error, counted=False)
+            return self._failed(header, request, error)
 
     def _start(self, later: Coroutine[Any, Any, list[Part] | None]) -> asyncio.Task[list[Part] | None]:
         task = self._loop.create_task(later)
@@ -175,12 +175,14 @@ class Dispatcher:
         if header.api_key is not ApiKey.API_VERSIONS:
             raise Disconnect(f"{api.name} has no version {header.api_version}")
         answer = import_module("broker.handlers.api_versions").unsupported_version()
-        return encode_response(header._replace(api_version=0), answer)
+        parts = encode_response(header._replace(api_version=0), answer)
+        return parts if self._with_errors is None else self._with_errors(parts, answer)
 
     def _encode(self, header: RequestHeader, response: Answer) -> list[Part] | None:
-        if self._errors is not None and isinstance(response, Message):
-            self._errors.count(header.api_key, response)
-        return _encode_answer(header, response)
+        parts = _encode_answer(header, response)
+        if self._with_errors is not None and parts is not None and isinstance(response, Message):
+            return self._with_errors(parts, response)
+        return parts
 
     def _encode_promised(self, header: RequestHeader, answer: FrameAnswer | Exception) -> list[Part] | None:
         """Return the answer to a frame that is gone by now; what fails then can only close the connection."""
@@ -190,7 +192,7 @@ class Dispatcher:
             raise Disconnect(f"{APIS[header.api_key].name} failed") from answer
         return self._encode(header, answer)
 
-    def _failed(self, header: RequestHeader, request: Message, error: Exception, *, counted: bool = True) -> list[Part]:
+    def _failed(self, header: RequestHeader, request: Message, error: Exception) -> list[Part]:
         """Return the response to a request that failed with `error`, or close the connection by raising."""
         name = APIS[header.api_key].name
         if isinstance(error, (Disconnect, DecodeError)):
@@ -211,9 +213,7 @@ class Dispatcher:
             parts = encode_response(header, answer)
         except (LookupError, KafkaError) as impossible:
             raise Disconnect(f"{name} failed with {code.name}") from impossible
-        if self._errors is not None and counted:
-            self._errors.count(header.api_key, answer)
-        return parts
+        return parts if self._with_errors is None else self._with_errors(parts, answer)
 
 
 async def answer_here(broker: Broker, request: Message) -> Message:

@@ -18,7 +18,7 @@ from broker.monitoring.exposition import CONTENT_TYPE, lines
 from broker.monitoring.health import ALIVE, impaired, missing
 from broker.monitoring.http_server import HttpServer, Page
 from broker.monitoring.process import PROCESS
-from broker.monitoring.request_errors import RequestErrors
+from broker.monitoring.request_errors import RequestErrors, with_errors
 from broker.monitoring.request_times import TimedDispatcher, Times
 from broker.monitoring.telemetry_table import TELEMETRY_TABLE
 
@@ -46,6 +46,7 @@ class Monitor:
         self.clock = clock
         self.times: dict[int, Times] = {}
         self.errors = RequestErrors()
+        self.with_errors = with_errors
         self.elections = ElectionCounts()
         self._broker = broker
         pages = {"/metrics": self._metrics, "/healthz": self._health, "/readyz": self._readiness}
@@ -62,8 +63,8 @@ class Monitor:
         await self._http.stop()
 
     def timed(self, dispatch: Dispatch) -> Dispatch:
-        """Return `dispatch` with the time taken of what goes through it."""
-        return TimedDispatcher(dispatch, self.times, self.clock)
+        """Return `dispatch` with the time taken of what goes through it, and its errors counted."""
+        return TimedDispatcher(dispatch, self.times, self.errors, self.clock)
 
     def idle_ratio(self) -> float:
         """Return the part of the time since the last call, or of the last second, that the process did not work."""

@@ -3,6 +3,9 @@
 Every field `error_code` of a response counts, of each partition and group too (Kafka: `AbstractResponse.errorCounts`).
 Responses that are written straight in bytes (`protocol.plain_produce`, `protocol.plain_fetch`) have no error, and never
 come here. The code NONE is not counted entry by entry: it is the number of responses without any error.
+
+The dispatcher puts the errors of a response beside its parts (`FailedParts`); they count when the parts leave, in the
+same step as the request (`TimedDispatcher`). Were one counted before the other, NONE could decrease.
 """
 
 from __future__ import annotations
@@ -16,9 +19,18 @@ from protocol.fields import fields_of
 from protocol.schema import Kept
 
 if TYPE_CHECKING:
+    from protocol.primitives import Part
     from protocol.schema import Message
 
 _Collect: TypeAlias = Callable[[Any, list[int]], None]
+
+
+class FailedParts(list["Part"]):
+    """The parts of a response with errors, and the codes of those."""
+
+    __slots__ = ("codes",)
+
+    codes: list[int]
 
 
 class RequestErrors:
@@ -32,15 +44,23 @@ class RequestErrors:
         self.failed: Counter[int] = Counter()
         """How many responses had any, by API key."""
 
-    def count(self, key: int, response: Message) -> None:
-        """Count the errors of a response to a request of the API `key`."""
-        found: list[int] = []
-        collect = _collector(type(response))
-        if collect is not None:
-            collect(response, found)
-        if found:
-            self.failed[key] += 1
-            self.codes.update((key, code) for code in found)
+    def count(self, key: int, codes: list[int]) -> None:
+        """Count the errors of one response to a request of the API `key`."""
+        self.failed[key] += 1
+        self.codes.update((key, code) for code in codes)
+
+
+def with_errors(parts: list[Part], response: Message) -> list[Part]:
+    """Return the parts of `response`, as `FailedParts` if it has errors."""
+    codes: list[int] = []
+    collect = _collector(type(response))
+    if collect is not None:
+        collect(response, codes)
+    if not codes:
+        return parts
+    failed = FailedParts(parts)
+    failed.codes = codes
+    return failed
 
 
 _collectors: dict[type, _Collect | None] = {}

@@ -12,9 +12,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from broker.monitoring.request_errors import FailedParts, RequestErrors
 from broker.network.channel import Waiting
 
 if TYPE_CHECKING:
+    from broker.network.channel import Response
     from broker.network.connection import Connection
     from protocol.primitives import Part
 
@@ -74,12 +76,13 @@ def _quantile(counts: list[int], total: int, part: float) -> float:
 
 
 class TimedDispatcher:
-    """Stands before a dispatcher, and takes the time of what goes through."""
+    """Stands before a dispatcher, takes the time of what goes through, and counts the errors in it."""
 
-    def __init__(self, dispatch: Dispatch, times: dict[int, Times], clock: Clock) -> None:
+    def __init__(self, dispatch: Dispatch, times: dict[int, Times], errors: RequestErrors, clock: Clock) -> None:
         """Keep times by API key; all listeners share them. `clock` gives seconds, finer than the loop's."""
         self._dispatch = dispatch
         self._times = times
+        self._errors = errors
         self._clock = clock
 
     def __call__(self, frame: memoryview, connection: Connection) -> list[Part] | Waiting | None:
@@ -87,16 +90,23 @@ class TimedDispatcher:
         begun = self._clock()
         outcome = self._dispatch(frame, connection)
         # What has come so far begins with its API key and version: two bytes each, of which the first are zero.
-        times = self._times.get(frame[1])
+        key = frame[1]
+        times = self._times.get(key)
         if times is None:
-            times = self._times[frame[1]] = Times(begun)
+            times = self._times[key] = Times(begun)
         times.versions[frame[3]] += 1
         if type(outcome) is Waiting:
-            outcome.response.add_done_callback(partial(self._answered, times, begun))
+            outcome.response.add_done_callback(partial(self._answered_later, key, times, begun))
         else:
-            self._answered(times, begun, outcome)
+            self._answered(key, times, begun, outcome)
         return outcome
 
-    def _answered(self, times: Times, begun: float, _: object) -> None:
+    def _answered_later(self, key: int, times: Times, begun: float, response: Response) -> None:
+        failed = response.cancelled() or response.exception() is not None
+        self._answered(key, times, begun, None if failed else response.result())
+
+    def _answered(self, key: int, times: Times, begun: float, outcome: object) -> None:
         now = self._clock()
         times.add(now - begun, now)
+        if type(outcome) is FailedParts:
+            self._errors.count(key, outcome.codes)

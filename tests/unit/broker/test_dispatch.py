@@ -12,8 +12,11 @@ import pytest
 
 from broker.dispatch import Dispatcher, served_apis
 from broker.metrics import Metrics
+from broker.monitoring.request_errors import RequestErrors, with_errors
+from broker.monitoring.request_times import TimedDispatcher, Times
 from broker.network.channel import Waiting
 from broker.network.connection import Connection, Disconnect, RequestContext
+from broker.promise import Promise
 from protocol.api import APIS, ApiKey, request_class, response_class
 from protocol.errors import DecodeError, ErrorCode, InvariantError, KafkaError
 from protocol.headers import RequestHeader, decode_response_header, encode_request_header
@@ -269,3 +272,78 @@ def test_a_controller_serves_what_belongs_to_controllers() -> None:
     served = served_apis("controller")
     assert ApiKey.API_VERSIONS in served
     assert ApiKey.PRODUCE not in served
+
+
+class Counted:
+    """A dispatcher that is measured, and what is counted of it."""
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self.errors = RequestErrors()
+        self.dispatcher = Dispatcher(dispatcher._broker, "broker", with_errors)
+        self._times: dict[int, Times] = {}
+        self.dispatch = TimedDispatcher(self.dispatcher, self._times, self.errors, lambda: 0.0)
+
+    def answered(self, key: ApiKey) -> int:
+        return self._times[key].count
+
+
+def test_the_answer_to_an_unknown_version_counts_as_an_error(dispatcher: Dispatcher) -> None:
+    counted = Counted(dispatcher)
+    counted.dispatch(request(ApiKey.API_VERSIONS, 99), CONNECTION)
+    assert counted.errors.codes == {(ApiKey.API_VERSIONS, ErrorCode.UNSUPPORTED_VERSION): 1}
+    assert (counted.answered(ApiKey.API_VERSIONS), counted.errors.failed[ApiKey.API_VERSIONS]) == (1, 1)
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_of_a_response_that_cannot_be_encoded_only_the_error_that_is_sent_counts(
+    dispatcher: Dispatcher, event_loop: asyncio.AbstractEventLoop, waits: bool
+) -> None:
+    response = DescribeClusterResponse(error_code=41, endpoint_type=2, cluster_id="c", brokers=[])
+
+    async def later() -> DescribeClusterResponse:
+        return response
+
+    counted = Counted(dispatcher)
+    handled_by(counted.dispatcher, (lambda *_: later()) if waits else (lambda *_: response), ApiKey.DESCRIBE_CLUSTER)
+    message = DescribeClusterRequest(include_cluster_authorized_operations=False)
+    parts = counted.dispatch(request(ApiKey.DESCRIBE_CLUSTER, 0, message), CONNECTION)
+    if waits:
+        event_loop.run_until_complete(instance(Waiting, parts).response)
+    assert counted.errors.codes == {(ApiKey.DESCRIBE_CLUSTER, ErrorCode.UNKNOWN_SERVER_ERROR): 1}
+    assert counted.errors.failed[ApiKey.DESCRIBE_CLUSTER] == 1
+
+
+def test_an_error_counts_in_the_same_step_as_its_request(
+    dispatcher: Dispatcher, event_loop: asyncio.AbstractEventLoop
+) -> None:
+    counted, promise = Counted(dispatcher), Promise[Any](event_loop)
+    handled_by(counted.dispatcher, lambda *_: promise)
+    counted.dispatch(request(ApiKey.HEARTBEAT, 4, HEARTBEAT), CONNECTION)
+    promise.answer_soon(KafkaError(ErrorCode.UNKNOWN_MEMBER_ID))
+    assert (counted.answered(ApiKey.HEARTBEAT), counted.errors.failed[ApiKey.HEARTBEAT]) == (0, 0)
+    event_loop.run_until_complete(promise.as_future())
+    assert (counted.answered(ApiKey.HEARTBEAT), counted.errors.failed[ApiKey.HEARTBEAT]) == (1, 1)
+
+
+def test_a_request_without_an_answer_that_fails_counts_without_an_error(
+    dispatcher: Dispatcher, event_loop: asyncio.AbstractEventLoop
+) -> None:
+    counted, promise = Counted(dispatcher), Promise[Any](event_loop)
+    handled_by(counted.dispatcher, lambda *_: promise)
+    counted.dispatch(request(ApiKey.HEARTBEAT, 4, HEARTBEAT), CONNECTION)
+    promise.answer(DecodeError("closes the connection"))
+    assert (counted.answered(ApiKey.HEARTBEAT), counted.errors.failed[ApiKey.HEARTBEAT]) == (1, 0)
+
+
+def test_an_error_inside_an_envelope_does_not_count_without_its_request(
+    dispatcher: Dispatcher, event_loop: asyncio.AbstractEventLoop
+) -> None:
+    def handle(*_: object) -> Never:
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+
+    counted = Counted(dispatcher)
+    handled_by(counted.dispatcher, handle)
+    inside = counted.dispatcher.embedded(request(ApiKey.HEARTBEAT, 4, HEARTBEAT), CONNECTION)
+    parts = event_loop.run_until_complete(inside)
+    assert answer(parts, ApiKey.HEARTBEAT, 4).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert counted.errors.codes == counted.errors.failed == {}

@@ -2,22 +2,29 @@ from __future__ import annotations
 
 from collections import Counter
 
-from broker.monitoring.request_errors import RequestErrors
+from broker.monitoring.request_errors import FailedParts, RequestErrors, with_errors
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.heartbeat import HeartbeatResponse
 from protocol.messages.metadata import MetadataResponse
 from protocol.messages.offset_fetch import OffsetFetchResponse
-from protocol.schema import Kept
+from protocol.schema import Kept, Message
 
 LATER, UNKNOWN = ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
+def count(errors: RequestErrors, key: ApiKey, response: Message) -> None:
+    parts = with_errors([b"the", b"parts"], response)
+    assert parts == [b"the", b"parts"]
+    if isinstance(parts, FailedParts):
+        errors.count(key, parts.codes)
+
+
 def test_the_error_of_a_whole_response_counts() -> None:
     errors = RequestErrors()
-    errors.count(ApiKey.HEARTBEAT, HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
-    errors.count(ApiKey.HEARTBEAT, HeartbeatResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR))
-    errors.count(ApiKey.HEARTBEAT, HeartbeatResponse(error_code=ErrorCode.NONE))
+    count(errors, ApiKey.HEARTBEAT, HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+    count(errors, ApiKey.HEARTBEAT, HeartbeatResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR))
+    count(errors, ApiKey.HEARTBEAT, HeartbeatResponse(error_code=ErrorCode.NONE))
     assert errors.codes == {
         (ApiKey.HEARTBEAT, ErrorCode.REBALANCE_IN_PROGRESS): 1,
         (ApiKey.HEARTBEAT, ErrorCode.UNKNOWN_SERVER_ERROR): 1,
@@ -29,7 +36,7 @@ def test_each_error_of_a_response_counts() -> None:
     errors = RequestErrors()
     wrong = OffsetFetchResponse.Group(group_id="a", topics=[], error_code=ErrorCode.GROUP_ID_NOT_FOUND)
     well = OffsetFetchResponse.Group(group_id="b", topics=[])
-    errors.count(ApiKey.OFFSET_FETCH, OffsetFetchResponse(groups=[wrong, well, wrong]))
+    count(errors, ApiKey.OFFSET_FETCH, OffsetFetchResponse(groups=[wrong, well, wrong]))
     assert errors.codes == {(ApiKey.OFFSET_FETCH, ErrorCode.GROUP_ID_NOT_FOUND): 2}
     assert errors.failed[ApiKey.OFFSET_FETCH] == 1
 
@@ -45,8 +52,8 @@ def test_what_is_sent_in_many_responses_counts_in_each() -> None:
     assert isinstance(topic, Kept)
     errors = RequestErrors()
     for _ in range(3):
-        errors.count(ApiKey.METADATA, MetadataResponse(brokers=[], topics=[topic]))
+        count(errors, ApiKey.METADATA, MetadataResponse(brokers=[], topics=[topic]))
     missing = MetadataResponse.Topic(name="u", error_code=UNKNOWN, partitions=[])
-    errors.count(ApiKey.METADATA, MetadataResponse(brokers=[], topics=[topic, missing]))
+    count(errors, ApiKey.METADATA, MetadataResponse(brokers=[], topics=[topic, missing]))
     assert errors.codes == {(ApiKey.METADATA, LATER): 8, (ApiKey.METADATA, UNKNOWN): 1}
     assert errors.failed[ApiKey.METADATA] == 4

@@ -6,6 +6,7 @@ from typing import Any, Never
 
 import pytest
 
+from broker.monitoring.request_errors import RequestErrors
 from broker.monitoring.request_times import BOUNDS_S, WINDOW_S, TimedDispatcher, Times
 from broker.network.channel import Waiting
 from broker.network.connection import Connection
@@ -77,7 +78,7 @@ def test_an_answer_at_once_is_timed_from_its_frame() -> None:
         clock.now += 0.5
         return [b"answer"]
 
-    assert TimedDispatcher(dispatch, times, clock)(FETCH_12, CONNECTION) == [b"answer"]  # type: ignore[arg-type]  # narrower than what may come: only this comes here
+    assert TimedDispatcher(dispatch, times, RequestErrors(), clock)(FETCH_12, CONNECTION) == [b"answer"]  # type: ignore[arg-type]  # narrower than what may come: only this comes here
     assert times[ApiKey.FETCH].total_s == 0.5
     assert {version: count for version, count in enumerate(times[ApiKey.FETCH].versions) if count} == {12: 1}
 
@@ -87,7 +88,7 @@ def test_an_answer_that_comes_later_is_timed_when_it_comes() -> None:
         clock = Clock()
         times: dict[Any, Any] = {}
         answer = asyncio.get_running_loop().create_future()
-        dispatch = TimedDispatcher(lambda *_: Waiting(ApiKey.FETCH, answer), times, clock)
+        dispatch = TimedDispatcher(lambda *_: Waiting(ApiKey.FETCH, answer), times, RequestErrors(), clock)
         dispatch(FETCH_12, CONNECTION)
         assert times[ApiKey.FETCH].count == 0
         clock.now = 7.0
@@ -104,5 +105,5 @@ def test_what_is_no_request_is_left_to_the_dispatcher() -> None:
 
     times: dict[Any, Any] = {}
     with pytest.raises(DecodeError):
-        TimedDispatcher(dispatch, times, Clock())(memoryview(b""), CONNECTION)
+        TimedDispatcher(dispatch, times, RequestErrors(), Clock())(memoryview(b""), CONNECTION)
     assert times == {}
