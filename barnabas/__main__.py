@@ -33,9 +33,29 @@ def main() -> int:
         finally:
             if sys.stdout is not None:
                 sys.stdout.flush()
-    except BrokenPipeError:  # the reader of our output is gone; the interpreter would fail at its end
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader of our output is gone
+        _forget_output()
         return 0
+    except OSError as error:
+        from barnabas.commands import NO_SPACE
+
+        if error.errno not in NO_SPACE:
+            raise
+        _forget_output()
+        _write(f"barnabas: cannot write standard output: {error.strerror}\n", error=True)
+        return 1
+
+
+def _forget_output() -> None:
+    """Drop what is still to be written, which the interpreter would try again at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _write(text: str, *, error: bool = False) -> None:
+    """Write to standard output or error, which is None if the caller has closed it."""
+    stream = sys.stderr if error else sys.stdout
+    if stream is not None:
+        stream.write(text)
 
 
 def _run() -> int:
@@ -48,7 +68,7 @@ def _run() -> int:
     if command in ("-V", "--version", "version"):
         from barnabas import __version__
 
-        sys.stdout.write(f"barnabas {__version__}\n")
+        _write(f"barnabas {__version__}\n")
         return 0
     from barnabas.commands._parser import COMMANDS, unknown_command
 
@@ -62,9 +82,9 @@ def _run() -> int:
         return complete(arguments[1:])
     usage = USAGE.format(commands="\n".join(f"  {name:<11} {about}" for name, about in COMMANDS.items()))
     if command in ("-h", "--help", "help"):
-        sys.stdout.write(usage)
+        _write(usage)
         return 0
-    sys.stderr.write(unknown_command("barnabas", command, ["serve", *COMMANDS]) if command else usage)
+    _write(unknown_command("barnabas", command, ["serve", *COMMANDS]) if command else usage, error=True)
     return 2
 
 

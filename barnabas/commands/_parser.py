@@ -10,9 +10,13 @@ from __future__ import annotations
 import argparse
 import importlib
 import inspect
+import sys
 from collections.abc import Sequence
 from types import ModuleType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 PACKAGE = "barnabas.commands"
 COMMANDS = {
@@ -130,7 +134,11 @@ def _in_usage(argument: argparse.Action) -> str:
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that lists what may be written where something else was."""
+    """A parser that lists what may be written where something else was, and whose help fails on a full disk."""
+
+    def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
+        if message:
+            (file or sys.stderr).write(message)  # argparse ignores errors, and so reports success
 
     def _check_value(self, action: argparse.Action, value: object) -> None:
         if action.choices is not None and value not in action.choices:

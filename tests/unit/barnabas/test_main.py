@@ -70,6 +70,25 @@ def test_a_reader_that_is_gone_is_no_error(arguments: list[str]) -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("arguments", ["--help", "--version", "topic list --help"])
+def test_output_that_a_full_disk_refuses_is_an_error_of_one_line(arguments: str, unbuffered: str) -> None:
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        line = [sys.executable, "-m", "barnabas", *arguments.split()]
+        environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
+        done = subprocess.run(line, env=environment, stdout=full, stderr=subprocess.PIPE, check=False)
+    message = b"barnabas: cannot write standard output: No space left on device\n"
+    assert (done.returncode, done.stderr) == (1, message)
+
+
+@pytest.mark.parametrize(("arguments", "status"), [("--help", 0), ("--version", 0), ("topic list --help", 0), ("x", 2)])
+def test_closed_standard_streams_are_no_error(arguments: str, status: int) -> None:
+    command = f"{sys.executable} -m barnabas {arguments}"
+    done = subprocess.run(["sh", "-c", f"{command} >&-"], stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, b"Traceback" in done.stderr) == (status, False)
+    assert subprocess.run(["sh", "-c", f"{command} >&- 2>&-"], check=False).returncode == status
+
+
 def test_a_ready_line_that_nobody_reads_ends_nothing() -> None:
     read, write = os.pipe()
     os.close(read)
