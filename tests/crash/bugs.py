@@ -18,12 +18,15 @@ import storage.compaction.swap
 import storage.log
 import storage.producer_recovery
 import storage.whole_batches
+import tests.crash.states
 import tests.crash.workload
+from protocol.record_batch import build_batch
 from storage.compaction.compaction import Compaction
 from storage.compaction.swap import Swap
 from storage.flush import Flush
 from storage.leader_epochs import LeaderEpochs
 from storage.log import Log
+from storage.log_config import FOREVER, LogConfig
 from storage.log_directory import LogDirectory
 from storage.segment import Segment
 from tests.crash import metadata_bugs, metadata_states
@@ -81,6 +84,45 @@ def a_recovery_point_within_the_segment_that_is_appended_to(plant: Planter) -> N
 def no_sync_after_a_truncation(plant: Planter) -> None:
     """A truncation is not synced."""
     plant.setattr(storage.log, "sync_cut", lambda *_: None)
+
+
+def no_sync_of_what_recovery_cuts_off(plant: Planter) -> None:
+    """Recovery does not sync what it truncates."""
+    cut_back = Segment.cut_back
+
+    def unsynced(self: Segment) -> None:
+        cut_back(self)
+        file = self.file
+        assert isinstance(file, MemoryFile)
+        self._file = _NeverSynced(file._disk, file._node, file.path)  # until recovery closes it
+
+    plant.setattr(Segment, "cut_back", unsynced)
+    # A batch has to come back right behind a new one: all have a page each, and few are synced.
+    _act(plant, append=90, flush=3)
+    plant.tune(tests.crash.states, "ACTIONS", 40)
+    plant.tune(tests.crash.states, "ACTIONS_AFTER", 40)
+    make = Workload._make
+
+    def make_large(self: Workload, name: str, config: LogConfig) -> None:
+        make(self, name, config._replace(flush_messages=FOREVER, segment_bytes=1 << 20))
+
+    plant.tune(Workload, "_make", make_large)
+    plant.tune(Workload, "_batch", _page)
+
+
+class _NeverSynced(MemoryFile):
+    """A file whose syncs do nothing."""
+
+    __slots__ = ()
+
+    def sync(self) -> None:
+        """Do nothing."""
+
+
+def _page(self: Workload, **fields: Any) -> bytearray:
+    """Return a batch of one record, and of the size of a page of the disk's cache."""
+    key = b"k%d" % self.random.randrange(6)
+    return build_batch([(key, self.random.randbytes(4024))], timestamp_ms=self.now, **fields)
 
 
 def checksums_unread(plant: Planter) -> None:
@@ -184,6 +226,7 @@ BUGS = (
     Bug(no_sync_of_indexes, Invariant.OFFSET_INDEX, 250, 14),
     Bug(a_recovery_point_within_the_segment_that_is_appended_to, Invariant.OFFSET_INDEX, 511, 1),
     Bug(no_sync_after_a_truncation, Invariant.BATCHES_WERE_WRITTEN, 303, 5),
+    Bug(no_sync_of_what_recovery_cuts_off, Invariant.BATCHES_WERE_WRITTEN, 3880, 1),
     Bug(checksums_unread, Invariant.BATCHES_WERE_WRITTEN, 90, 0),
     Bug(leader_epochs_of_the_file_alone, Invariant.LEADER_EPOCHS, 26, 0),
     Bug(a_mark_of_a_clean_stop_that_may_come_back, Invariant.OFFSET_INDEX, 94, 1),
