@@ -189,6 +189,10 @@ class CheckpointFiles:
                 offsets[key] = offset
         return offsets
 
+    def unsaved_in(self, directory: LogDirectory) -> list[Log]:
+        """Return the logs of a directory whose starts wait for `save_log_starts`."""
+        return list(self._unsaved.get(directory, {}).values())
+
     def log_starts_are_saved(self, directory: LogDirectory) -> bool:
         """Return whether `save_log_starts` has written every log start of a directory, which has not failed."""
         return directory not in self._unsaved and directory.failure is None

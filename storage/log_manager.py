@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from protocol.errors import ErrorCode, KafkaError
@@ -321,8 +322,28 @@ class LogManager:
             self._checkpoints.log_start_moved(log, self.directory_of(log))
 
     def save_log_starts(self) -> None:
-        """Make what `delete_records` did last; once for many logs, since a file tells of all. KafkaError if not."""
-        self._checkpoints.save_log_starts(self.online)
+        """Make what `delete_records` did last; once for many logs, since a file tells of all. KafkaError if not.
+
+        Where a directory is full, delete the segments of the records first: their space is what the file needs.
+        """
+        try:
+            self._checkpoints.save_log_starts(self.online)
+        except KafkaError:
+            if not self._delete_trimmed():
+                raise
+            self._checkpoints.save_log_starts(self.online)
+
+    def _delete_trimmed(self) -> bool:
+        """Delete at once what lies below log starts that a full disk kept from being saved; return if there was any."""
+        freed = False
+        for directory in self.online:
+            for log in self._checkpoints.unsaved_in(directory) if directory.full else ():
+                with suppress(KafkaError):  # the caller saves the starts again, and raises if that fails
+                    if gone := log.delete_old_segments(self._now_ms(), full=True):
+                        self.deletions.append(f"{log}: {told(gone)}")
+                    freed = freed or bool(log.pending_deletes)
+                    log.delete_files(_END_OF_TIME_MS)
+        return freed
 
     def log_start_is_saved(self, log: Log) -> bool:
         """Tell whether nothing that `delete_records` did to `log` waits for `save_log_starts`."""
