@@ -42,6 +42,9 @@ _SPAN = r"-?(?:\d+(?:\.\d+)?(?:ms|s|m|h|d|w))+"
 _TIMES = re.compile(rf"(?P<first>{_ISO}|{_SPAN}|\d+|now)?(?P<colon>:(?P<second>{_ISO}|{_SPAN}|\d+|now|end)?)?")
 # A number of more digits than any date in seconds has counts milliseconds.
 MAX_DIGITS_OF_SECONDS = 11
+MAX_INT64 = 2**63 - 1
+"""The largest offset, and the last millisecond, that Kafka's protocol has."""
+WRITE_TIME = "write a time as @-1h, @2026-01-02, @2026-01-02T03:04:05Z"
 WRITE_POINT = "write start, end, stored, N, -N, +N or @TIME"
 WRITE = "write start, end, stored, N, -N, +N, @TIME, or a range of them as 100:200 or :end"
 
@@ -65,6 +68,8 @@ def parse_point(text: str, now_ms: int | None = None, write: str = WRITE_POINT) 
     try:
         found = parse_range(text, now_ms)
     except argparse.ArgumentTypeError as error:
+        if str(error) == f"{text!r}: {WRITE_TIME} or @T1:T2":
+            raise argparse.ArgumentTypeError(f"{text!r}: {WRITE_TIME}") from None
         if WRITE not in str(error):
             raise
         raise argparse.ArgumentTypeError(f"{text!r}: {write}") from None
@@ -131,16 +136,14 @@ def _point(word: str, whole: str) -> Point:
         return Point(WORDS[word])
     if re.fullmatch(r"[-+]?[0-9]+", word):
         kind = {"-": "before_end", "+": "after_start"}.get(word[0], "offset")
-        return Point(kind, int(word.lstrip("+-")))
+        return Point(kind, _in_int64(word.lstrip("+-"), f"{whole!r}: the largest offset is {MAX_INT64}"))
     raise argparse.ArgumentTypeError(f"{whole!r}: {WRITE}")
 
 
 def _parse_times(text: str, now_ms: int) -> Range:
     found = _TIMES.fullmatch(text[1:])
     if not found or not (found["first"] or found["second"]):
-        raise argparse.ArgumentTypeError(
-            f"{text!r}: write a time as @-1h, @2026-01-02, @2026-01-02T03:04:05Z or @T1:T2"
-        )
+        raise argparse.ArgumentTypeError(f"{text!r}: {WRITE_TIME} or @T1:T2")
     first_ms = _time(found["first"], now_ms, text) if found["first"] else None
     first = Point("start") if first_ms is None else Point("time", first_ms)
     second = found["second"]
@@ -149,16 +152,21 @@ def _parse_times(text: str, now_ms: int) -> Range:
     if second == "end":
         return Range(first, Point("end"))
     if _PART.match(second):
-        return Range(first, Point("time", (first_ms or 0) + _span_ms(second)))
+        return Range(first, Point("time", min((first_ms or 0) + _span_ms(second), MAX_INT64)))
     return Range(first, Point("time", _time(second, now_ms, text)))
 
 
 def _time(word: str, now_ms: int, whole: str) -> int:
-    """Return a time in milliseconds since 1970."""
+    """Return a time in milliseconds since 1970, which is the earliest that there is."""
+    return min(max(_any_time(word, now_ms, whole), 0), MAX_INT64)
+
+
+def _any_time(word: str, now_ms: int, whole: str) -> int:
     if word == "now":
         return now_ms
     if re.fullmatch(r"[0-9]+", word):
-        return int(word) * (1 if len(word) > MAX_DIGITS_OF_SECONDS or whole[0] != "@" else 1000)
+        time = _in_int64(word, f"{whole!r}: there is no such time")
+        return time * (1 if len(word) > MAX_DIGITS_OF_SECONDS or whole[0] != "@" else 1000)
     if re.fullmatch(_SPAN, word):
         return now_ms - _span_ms(word.lstrip("-"))
     try:
@@ -169,4 +177,12 @@ def _time(word: str, now_ms: int, whole: str) -> int:
 
 
 def _span_ms(text: str) -> int:
-    return round(sum(float(number) * UNITS_MS[unit] for number, unit in _PART.findall(text)))
+    return round(min(sum(float(number) * UNITS_MS[unit] for number, unit in _PART.findall(text)), MAX_INT64))
+
+
+def _in_int64(digits: str, otherwise: str) -> int:
+    """Return a number of so many digits, for which int() may refuse; ArgumentTypeError `otherwise` if it is too large."""
+    digits = digits.lstrip("0") or "0"
+    if len(digits) > len(str(MAX_INT64)) or int(digits) > MAX_INT64:
+        raise argparse.ArgumentTypeError(otherwise)
+    return int(digits)

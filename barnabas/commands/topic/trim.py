@@ -7,12 +7,27 @@ The partitions begin later from then on; the records after it stay, with their o
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 from barnabas.commands._client import add_broker_options, admin, number
 from barnabas.commands._offsets import Point, parse_point, resolve
-from barnabas.commands._output import CommandError, add_json, show
-from barnabas.commands._topics import UNKNOWN_TOPIC, choose, end_offsets, offsets_at, partitions_of, start_offsets
+from barnabas.commands._output import CommandError, WrongCall, add_json, plain, show
+from barnabas.commands._topics import (
+    UNKNOWN_TOPIC,
+    choose,
+    end_offsets,
+    is_pattern,
+    offsets_at,
+    partitions_of,
+    start_offsets,
+)
+
+if TYPE_CHECKING:
+    from kafka import TopicPartition
+
+    from barnabas.commands._admin import Admin
 
 EXAMPLES = """
   barnabas topic trim orders --to 1000 -p 0           records 0 to 999 of partition 0 go
@@ -44,6 +59,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Trim every partition that was asked for, and print where each begins now."""
+    if is_pattern(options.topic):
+        raise WrongCall(f"{options.topic} is a pattern: trim takes the name of one topic")
     with admin(options) as client:
         (topic,) = choose(client, [options.topic])
         if topic["error_code"]:
@@ -62,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
                 )
         targets = {partition: max(offset, starts[partition]) for partition, offset in wanted.items()}
         if not options.dry_run:
-            client.delete_records({p: offset for p, offset in targets.items() if offset > starts[p]})
+            _delete(client, {p: offset for p, offset in targets.items() if offset > starts[p]})
     rows = [
         {
             "topic": partition.topic,
@@ -76,6 +93,20 @@ def run(options: argparse.Namespace) -> int:
     ]
     show(options, ("topic", "partition", "start", "new_start", "end", "deleted"), rows)
     return 0
+
+
+def _delete(client: Admin, targets: Mapping[TopicPartition, int]) -> None:
+    from kafka.errors import BrokerResponseError, KafkaStorageError
+
+    try:
+        client.delete_records(targets)
+    except BrokerResponseError as error:
+        if KafkaStorageError.__name__ not in f"{type(error).__name__} {error}":  # of one partition, or of several
+            raise
+        raise CommandError(
+            f"{plain(str(error))}: KAFKA_STORAGE_ERROR: the log directory is full or has failed, so the new start was "
+            "not saved: records before it may be back after a crash. Free space there, then trim again"
+        ) from error
 
 
 def _target(text: str) -> Point:

@@ -54,6 +54,12 @@ def at(ms: int) -> Point:
         ("s@1700000000000", Range(at(NOW))),
         ("s@5", Range(at(5))),
         ("e@1700000000000", Range(Point("start"), at(NOW))),
+        ("@1960-01-01", Range(at(0))),
+        ("@0001-01-01T00:00:00+14:00", Range(at(0))),
+        ("@-30000d", Range(at(0))),
+        (f"@-{'9' * 400}d", Range(at(0))),
+        ("@1960-01-01:1d", Range(at(0), at(DAY))),
+        ("@1:9999999999999w", Range(at(1000), at(2**63 - 1))),
     ],
 )
 def test_what_users_write_is_understood(text: str, meant: Range) -> None:
@@ -104,3 +110,14 @@ def test_a_point_means_an_offset_that_is_not_before_the_start(point: Point, offs
 
 def test_what_nothing_is_committed_for_counts_as_read_up_to_its_start() -> None:
     assert resolve(lambda *_: {}, Point("committed"), {"p": 10}, {"p": 20}) == {"p": 10}
+
+
+@pytest.mark.parametrize("text", ["@999999999999999999999", "s@9223372036854775808", "9" * 5000, f"-{2**63}"])
+def test_what_is_beyond_the_last_time_or_offset_is_refused(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="there is no such time|the largest offset is"):
+        parse_range(text, NOW)
+
+
+def test_a_place_that_takes_no_range_does_not_propose_one() -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match=r"03:04:05Z$"):
+        parse_point("@foo", NOW)

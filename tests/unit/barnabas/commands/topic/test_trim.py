@@ -3,6 +3,8 @@ from __future__ import annotations
 import json
 
 import pytest
+from kafka import KafkaAdminClient, TopicPartition
+from kafka.errors import BrokerResponseError, KafkaStorageError
 
 from tests.unit.barnabas.conftest import Command
 
@@ -29,7 +31,7 @@ def test_records_before_an_offset_go(barnabas: Command, filled: str) -> None:
     assert barnabas("consume", filled, "-e").lines == ["2", "3", "4"]
 
 
-@pytest.mark.parametrize(("to", "left"), [("end", 5), ("-1", 4), ("@-1h", 0), ("@1", 0), ("start", 0)])
+@pytest.mark.parametrize(("to", "left"), [("end", 5), ("-1", 4), ("@-1h", 0), ("@1", 0), ("@1960-01-01", 0), ("start", 0)])
 def test_where_to_is_said_as_elsewhere(barnabas: Command, filled: str, to: str, left: int) -> None:
     assert barnabas("topic", "trim", filled, "--to", to).status == 0
     assert starts(barnabas, filled) == [left, 0]
@@ -47,6 +49,7 @@ def test_a_dry_run_deletes_nothing(barnabas: Command, filled: str) -> None:
         (["{topic}", "--to", "9", "-p", "0"], 1, "{topic}, partition 0: it ends at 5, before 9"),
         (["{topic}", "--to", "1", "-p", "7"], 1, "{topic} has partitions 0 to 1"),
         (["missing", "--to", "1"], 1, "missing: there is no such topic"),
+        (["^{topic}", "--to", "1"], 2, "^{topic} is a pattern: trim takes the name of one topic"),
         (["{topic}", "--to", "stored"], 2, "write start, end, a number N, -N, +N or @TIME"),
     ],
 )
@@ -63,3 +66,19 @@ def test_what_is_no_offset_is_told_what_it_takes(barnabas: Command) -> None:
     said = barnabas("topic", "trim", "t", "--to", "foo")
     assert said.status == 2
     assert said.err.endswith("'foo': write start, end, a number N, -N, +N or @TIME\n")
+
+
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_a_trim_that_a_full_disk_keeps_from_being_saved_says_so(
+    barnabas: Command, filled: str, monkeypatch: pytest.MonkeyPatch, partitions: int
+) -> None:
+    def refuse(_: object, offsets: dict[TopicPartition, int]) -> None:
+        if partitions == 1:  # as kafka-python raises it of one partition, and of several
+            raise KafkaStorageError(f"Error deleting records from topic {filled} partition 0")
+        raise BrokerResponseError(f"The following errors occured: {filled}(partition=0): KafkaStorageError")
+
+    monkeypatch.setattr(KafkaAdminClient, "delete_records", refuse)
+    said = barnabas("topic", "trim", filled, "--to", "end")
+    assert (said.status, said.out) == (1, "")
+    assert "KAFKA_STORAGE_ERROR: the log directory is full or has failed" in said.err
+    assert "may be back after a crash" in said.err
