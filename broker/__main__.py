@@ -37,6 +37,7 @@ from broker.settings import (
     read_option,
     read_properties,
 )
+from controller.commands.topics import MAX_PARTITIONS_PER_REQUEST
 from controller.topic_names import check_topic_name
 from protocol.errors import InvariantError, KafkaError
 from storage.disk import Disk, OsDisk, reason, remedy
@@ -281,6 +282,10 @@ def _new_topic(text: str) -> NewTopic:
         name, count = text, ""
     elif not (count.isascii() and count.isdecimal() and int(count) > 0):
         raise SettingsError(f"--topic {text}: it has to be of the form NAME or NAME:PARTITIONS")
+    elif len(count) > len(str(MAX_PARTITIONS_PER_REQUEST)) or int(count) > MAX_PARTITIONS_PER_REQUEST:
+        raise SettingsError(
+            f"--topic {text}: a topic can be created with at most {MAX_PARTITIONS_PER_REQUEST} partitions"
+        )
     try:
         check_topic_name(name)
     except KafkaError as error:

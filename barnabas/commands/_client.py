@@ -28,6 +28,10 @@ DEFAULT_BROKERS = "127.0.0.1:9092"
 DEFAULT_PORT = 9092
 MAX_PORT = 65535
 DEFAULT_TIMEOUT_S = 2.0
+MAX_INT16, MAX_INT32, MAX_INT64 = 2**15 - 1, 2**31 - 1, 2**63 - 1
+"""The largest numbers that requests have room for: of replicas, of partitions, of anything."""
+MAX_DIGITS = len(str(MAX_INT64))
+MAX_SECONDS = MAX_INT32 // 1000  # requests have milliseconds
 LOOK_MS = 5000
 """How long a command that only looks at the cluster waits for a response: a lost majority is to be seen too."""
 
@@ -163,19 +167,34 @@ def each_once(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
     return values
 
 
-def positive(text: str) -> int:
-    """Read the value of an option that is a number of things."""
-    if not (text.isascii() and text.isdecimal() and int(text)):
+def positive(text: str, most: int = MAX_INT64) -> int:
+    """Read the value of an option that is a number of things, up to `most`."""
+    if not (text.isascii() and text.isdecimal() and text.strip("0")):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 1")
+    if len(text) > MAX_DIGITS or int(text) > most:
+        raise argparse.ArgumentTypeError(f"{text!r}: the most is {most:,}")
     return int(text)
 
 
+def partition_count(text: str) -> int:
+    """Read a number of partitions."""
+    return positive(text, MAX_INT32)
+
+
+def replica_count(text: str) -> int:
+    """Read a number of replicas."""
+    return positive(text, MAX_INT16)
+
+
 def number(text: str) -> int:
-    """Read the value of an option that is a whole number."""
+    """Read the value of an option that is a whole number, as partitions have."""
     try:
-        return int(text)
+        value = int(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+    if abs(value) > MAX_INT32:
+        raise argparse.ArgumentTypeError(f"{text!r}: the most is {MAX_INT32:,}")
+    return value
 
 
 def seconds(text: str) -> float:
@@ -186,6 +205,8 @@ def seconds(text: str) -> float:
         value = 0.0
     if not 0 < value < float("inf"):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
+    if value > MAX_SECONDS:
+        raise argparse.ArgumentTypeError(f"{text!r}: the most is {MAX_SECONDS:,} seconds")
     return value
 
 

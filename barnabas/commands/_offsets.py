@@ -21,6 +21,8 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+from barnabas.commands._client import MAX_DIGITS, MAX_INT64
+
 if TYPE_CHECKING:
     from kafka import TopicPartition
 
@@ -42,8 +44,6 @@ _SPAN = r"-?(?:\d+(?:\.\d+)?(?:ms|s|m|h|d|w))+"
 _TIMES = re.compile(rf"(?P<first>{_ISO}|{_SPAN}|\d+|now)?(?P<colon>:(?P<second>{_ISO}|{_SPAN}|\d+|now|end)?)?")
 # A number of more digits than any date in seconds has counts milliseconds.
 MAX_DIGITS_OF_SECONDS = 11
-MAX_INT64 = 2**63 - 1
-"""The largest offset, and the last millisecond, that Kafka's protocol has."""
 WRITE_TIME = "write a time as @-1h, @2026-01-02, @2026-01-02T03:04:05Z"
 WRITE_POINT = "write start, end, stored, N, -N, +N or @TIME"
 WRITE = "write start, end, stored, N, -N, +N, @TIME, or a range of them as 100:200 or :end"
@@ -181,8 +181,8 @@ def _span_ms(text: str) -> int:
 
 
 def _in_int64(digits: str, otherwise: str) -> int:
-    """Return a number of so many digits, for which int() may refuse; ArgumentTypeError `otherwise` if it is too large."""
+    """Return a number of any length; ArgumentTypeError `otherwise` above MAX_INT64."""
     digits = digits.lstrip("0") or "0"
-    if len(digits) > len(str(MAX_INT64)) or int(digits) > MAX_INT64:
+    if len(digits) > MAX_DIGITS or int(digits) > MAX_INT64:
         raise argparse.ArgumentTypeError(otherwise)
     return int(digits)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import errno
+import os
+import select
+import stat
 import sys
 import time
 from collections.abc import Callable
@@ -11,6 +15,7 @@ from barnabas.commands._client import seconds
 from barnabas.commands._output import CommandError, WrongCall, complain, explain
 
 CLEAR = "\x1b[H\x1b[2J"
+STANDARD_OUTPUT = 1
 TIMESTAMP = "%Y-%m-%d %H:%M:%S\n"
 
 
@@ -40,11 +45,23 @@ def repeat(options: argparse.Namespace, once: Callable[[], int]) -> int:
                 sys.stdout.write(time.strftime(TIMESTAMP))
             status = _tell_errors(options, once)
             sys.stdout.flush()
-            time.sleep(options.watch)
+            sleep_while_read(options.watch)
             if not sys.stdout.isatty() and not getattr(options, "json", False):
                 sys.stdout.write("\n")
     except KeyboardInterrupt:
         return status
+
+
+def sleep_while_read(duration_s: float) -> None:
+    """Sleep; raise BrokenPipeError as soon as standard output is a pipe that has no reader any more."""
+    mode = os.fstat(STANDARD_OUTPUT).st_mode
+    if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
+        time.sleep(duration_s)
+        return
+    poll = select.poll()
+    poll.register(STANDARD_OUTPUT, 0)  # errors and the end of the reader are always reported
+    if poll.poll(duration_s * 1000):
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
 
 def _tell_errors(options: argparse.Namespace, once: Callable[[], int]) -> int:

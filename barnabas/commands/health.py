@@ -33,7 +33,7 @@ from barnabas.commands._output import (
 from barnabas.commands._partitions import under_replicated, without_leader, without_log
 from barnabas.commands._progress import waiting
 from barnabas.commands._topics import choose
-from barnabas.commands._watch import TIMESTAMP
+from barnabas.commands._watch import TIMESTAMP, sleep_while_read
 from barnabas.commands.cluster.quorum import CONTROLLER, is_silent, silent_voters
 from barnabas.commands.cluster.quorum import describe as describe_quorum
 
@@ -100,7 +100,7 @@ def run(options: argparse.Namespace) -> int:
             left_s = options.interval if deadline is None else deadline - time.monotonic()
             if left_s <= 0:
                 return 0 if healthy else 1
-            time.sleep(min(options.interval, left_s))  # the last check is at the deadline
+            sleep_while_read(min(options.interval, left_s))  # the last check is at the deadline
     except KeyboardInterrupt:
         if options.exit_when_healthy:
             raise

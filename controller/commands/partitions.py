@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from controller.commands.assignment import check_assignment, new_partition
 from controller.commands.decision import Decision
-from controller.commands.topics import MAX_PARTITIONS_PER_REQUEST
+from controller.commands.topics import EXCESSIVE_PARTITIONS, MAX_PARTITIONS_PER_REQUEST
 from controller.image import MetadataImage
 from controller.placement import place_replicas, usable_brokers
 from protocol.errors import ErrorCode, KafkaError
@@ -55,7 +55,7 @@ def _add_partitions(
             f"The topic {topic.name} currently has {count} partition(s); {topic.count} would not be an increase.",
         )
     if topic.count - count > room:
-        raise KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+        raise KafkaError(ErrorCode.POLICY_VIOLATION, EXCESSIVE_PARTITIONS)
     factor = len(existing.partitions[0].replicas)
     assignments: Sequence[Sequence[int]]
     if topic.assignments is None:

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from random import Random
 
 MAX_PARTITIONS_PER_REQUEST = 10_000
+EXCESSIVE_PARTITIONS = (
+    f"Excessively large number of partitions per request: the most is {MAX_PARTITIONS_PER_REQUEST:,}."
+)
 
 _DEFAULT = -1
 
@@ -45,7 +48,7 @@ def create_topics(
     for topic in request.topics:
         try:
             if excessive:
-                raise KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+                raise KafkaError(ErrorCode.POLICY_VIOLATION, EXCESSIVE_PARTITIONS)
             if times[topic.name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             _check_new_name(topic.name, image, created)

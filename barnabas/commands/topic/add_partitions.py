@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 
-from barnabas.commands._client import add_broker_options, admin, positive
+from barnabas.commands._client import MAX_INT32, add_broker_options, admin, partition_count
 from barnabas.commands._output import Report, add_json, count_of, explain_code
 from barnabas.commands._topics import UNKNOWN_TOPIC, choose
 from barnabas.commands._unserved import controller_awaited
@@ -21,7 +21,7 @@ EXAMPLES = """
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options, named as rpk's users know them."""
     parser.add_argument("topic", nargs="+", metavar="NAME")
-    parser.add_argument("-n", "--num", type=positive, required=True, metavar="N", help="how many more")
+    parser.add_argument("-n", "--num", type=partition_count, required=True, metavar="N", help="how many more")
     parser.add_argument("-d", "--dry-run", action="store_true", help="only say whether it could be done")
     add_json(parser)
     add_broker_options(parser)
@@ -36,6 +36,9 @@ def run(options: argparse.Namespace) -> int:
                 report.failed(topic["name"], UNKNOWN_TOPIC)
                 continue
             total = len(topic["partitions"]) + options.num
+            if total > MAX_INT32:
+                report.failed(topic["name"], f"it would have {total:,} partitions; the most is {MAX_INT32:,}")
+                continue
             (result,) = client.create_partitions(
                 {topic["name"]: total}, raise_errors=False, validate_only=options.dry_run
             ).results

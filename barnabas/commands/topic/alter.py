@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-from barnabas.commands._client import add_broker_options, admin, each_once, pair, positive
+from barnabas.commands._client import add_broker_options, admin, each_once, pair, partition_count
 from barnabas.commands._config_changes import Outcome, notes, outcomes
 from barnabas.commands._configs import DELETE, SET, Change, alter_configs, known_settings
-from barnabas.commands._output import CommandError, Report, WrongCall, add_json, explain_code
+from barnabas.commands._output import CommandError, Report, WrongCall, add_json, count_of, explain_code
+from barnabas.commands._topics import choose
 from barnabas.commands._unserved import controller_awaited
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ EXAMPLES = """
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("topic", nargs="+", metavar="NAME")
-    parser.add_argument("-p", "--partitions", type=positive, metavar="N", help="the new total")
+    parser.add_argument("-p", "--partitions", type=partition_count, metavar="N", help="the new total")
     parser.add_argument(
         "-c", "--config", type=pair, action="append", default=[], metavar="NAME=VALUE", help="set a setting"
     )
@@ -40,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Alter each topic; the status is 1 if one cannot be altered."""
+    """Alter each topic as a whole or not at all; the status is 1 if one cannot be altered."""
     if not (options.partitions or options.config or options.reset):
         raise WrongCall("nothing to alter: give --partitions, --config or --reset")
     changes = [Change(name, SET, value) for name, value in each_once(options.config).items()]
@@ -48,28 +50,41 @@ def run(options: argparse.Namespace) -> int:
     report = Report(options)
     with admin(options) as client, controller_awaited(options):
         for name in options.topic:
-            found: list[Outcome] = []
-            failure = _more_partitions(client, name, options)
-            if not failure and changes:
-                try:
-                    known = known_settings(client, f"topic/{name}")
-                    found = outcomes(client, f"topic/{name}", changes, known)
-                    failure = alter_configs(client, f"topic/{name}", changes, known, options.dry_run)
-                except CommandError as error:
-                    failure = str(error).removeprefix(f"topic/{name}: ")
-            if failure:
-                report.failed(name, failure)
-            else:
-                did = "would alter" if options.dry_run else "altered"
-                report.done(did, name, notes(found), changes=[one.facts for one in found])
+            try:
+                report.done(
+                    "would alter" if options.dry_run else "altered", name, **_alter(client, name, changes, options)
+                )
+            except CommandError as error:
+                report.failed(name, str(error).removeprefix(f"topic/{name}: "))
     return report.end()
 
 
-def _more_partitions(client: Admin, topic: str, options: argparse.Namespace) -> str | None:
-    """Return what went wrong, if anything."""
-    if options.partitions is None:
-        return None
-    (result,) = client.create_partitions(
-        {topic: options.partitions}, raise_errors=False, validate_only=options.dry_run
-    ).results
-    return explain_code(result.error_code, result.error_message) if result.error_code else None
+def _alter(client: Admin, topic: str, changes: Sequence[Change], options: argparse.Namespace) -> dict[str, Any]:
+    """Alter a topic, unless any part of that is refused; return the note and the facts of the report."""
+    of, facts, note = f"topic/{topic}", {}, ""
+    if options.partitions is not None:
+        before = _add_partitions(client, topic, options.partitions, dry_run=True)
+        facts, note = {"partitions": options.partitions}, f"partitions: {before} -> {options.partitions}"
+    found: list[Outcome] = []
+    if changes:
+        known = known_settings(client, of)
+        found = outcomes(client, of, changes, known)
+        _refuse(alter_configs(client, of, changes, known, options.dry_run or options.partitions is not None))
+    if options.partitions is not None and not options.dry_run:
+        _add_partitions(client, topic, options.partitions, dry_run=False)
+        if changes and (why := alter_configs(client, of, changes, known, dry_run=False)):
+            raise CommandError(f"{why}; it has {count_of(options.partitions, 'partition')} now")
+    return {"note": ", ".join(filter(None, (note, notes(found)))), **facts, "changes": [one.facts for one in found]}
+
+
+def _add_partitions(client: Admin, topic: str, total: int, *, dry_run: bool) -> int:
+    """Give a topic so many partitions; return how many it had."""
+    (described,) = choose(client, [topic])
+    (result,) = client.create_partitions({topic: total}, raise_errors=False, validate_only=dry_run).results
+    _refuse(explain_code(result.error_code, result.error_message) if result.error_code else None)
+    return len(described["partitions"])
+
+
+def _refuse(why: str | None) -> None:
+    if why:
+        raise CommandError(why)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable
 
-from barnabas.commands._client import add_broker_options, admin, each_once, pair, positive
-from barnabas.commands._output import Report, add_json, explain_code
+from barnabas.commands._client import add_broker_options, admin, each_once, pair, partition_count, replica_count
+from barnabas.commands._output import Report, WrongCall, add_json, explain_code
 from barnabas.commands._unserved import controller_awaited
 
 EXAMPLES = """
@@ -21,14 +21,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options, named as rpk's users know them."""
     parser.add_argument("topic", nargs="+", type=new_topic, metavar="NAME[:PARTITIONS]")
     parser.add_argument(
-        "-p", "--partitions", type=positive, default=-1, metavar="N", help="default: the broker's num.partitions"
+        "-p",
+        "--partitions",
+        type=partition_count,
+        default=-1,
+        metavar="N",
+        help="of topics without :PARTITIONS (default: the broker's num.partitions)",
     )
     parser.add_argument(
         "-r",
         "--replicas",
         "--replication-factor",
         dest="replicas",
-        type=positive,
+        type=replica_count,
         default=-1,
         metavar="N",
         help="default: the broker's default.replication.factor",
@@ -46,6 +51,9 @@ def run(options: argparse.Namespace) -> int:
     """Create each topic that can be; the status is 1 if one cannot."""
     from kafka.errors import InvalidConfigurationError, TopicAlreadyExistsError
 
+    if options.partitions > 0 and all(partitions for _, partitions in options.topic):
+        name, partitions = options.topic[0]
+        raise WrongCall(f"{name}:{partitions} and --partitions {options.partitions}: leave out one of them")
     configs = each_once(options.config)
     wanted = {
         name: {
@@ -84,4 +92,4 @@ def _meant(configs: Iterable[str]) -> str:
 def new_topic(text: str) -> tuple[str, int | None]:
     """Read NAME[:PARTITIONS]; without partitions there are as many as the broker says."""
     name, colon, partitions = text.partition(":")
-    return name, positive(partitions) if colon else None
+    return name, partition_count(partitions) if colon else None

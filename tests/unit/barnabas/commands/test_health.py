@@ -228,7 +228,8 @@ def test_the_last_check_is_at_the_end_of_the_time_to_wait(
         slept.append(seconds)
         now[0] += seconds
 
-    monkeypatch.setattr(health, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep, strftime=time.strftime))
+    monkeypatch.setattr(health, "time", SimpleNamespace(monotonic=lambda: now[0], strftime=time.strftime))
+    monkeypatch.setattr(health, "sleep_while_read", sleep)
     assert call("health", "-b", free, "-e", "--interval", "4", "--give-up", "10").status == 1
     assert slept == [4, 4, 2]
 
@@ -244,3 +245,14 @@ def test_it_ends_once_the_broker_is_there(tmp_path: Path, free: str) -> None:
         out, _ = waiting.communicate(timeout=30)
     assert waiting.returncode == 0
     assert "healthy: yes\n" in out
+
+
+def test_a_watch_ends_with_the_reader_of_its_output(shared_broker: BrokerProcess) -> None:
+    command = [sys.executable, "-m", "barnabas", "health", "-b", shared_broker.bootstrap, "--watch"]
+    watching = subprocess.Popen([*command, "--interval", "3600"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    out, err = present(watching.stdout), present(watching.stderr)
+    while not out.readline().startswith(b"healthy: "):
+        pass
+    out.close()
+    assert (watching.wait(timeout=60), err.read()) == (0, b"")
+    err.close()

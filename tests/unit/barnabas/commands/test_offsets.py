@@ -114,7 +114,7 @@ def test_what_nothing_is_committed_for_counts_as_read_up_to_its_start() -> None:
 
 @pytest.mark.parametrize("text", ["@999999999999999999999", "s@9223372036854775808", "9" * 5000, f"-{2**63}"])
 def test_what_is_beyond_the_last_time_or_offset_is_refused(text: str) -> None:
-    with pytest.raises(argparse.ArgumentTypeError, match="there is no such time|the largest offset is"):
+    with pytest.raises(argparse.ArgumentTypeError, match=r"there is no such time|the largest offset is"):
         parse_range(text, NOW)
 
 

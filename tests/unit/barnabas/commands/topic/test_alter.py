@@ -39,14 +39,15 @@ def test_programs_get_the_values_before_and_after(barnabas: Command, topic: str)
 
 def test_partitions_are_added_up_to_a_total(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", topic)
-    assert barnabas("topic", "alter", topic, "--partitions", "4").status == 0
+    said = barnabas("topic", "alter", topic, "--partitions", "4", "-c", "retention.ms=1000")
+    assert said == (0, f"altered {topic}: partitions: 1 -> 4, retention.ms: 604800000 -> 1000\n", "")
     assert len(described(barnabas, topic)["partitions"]) == 4
 
 
 def test_a_dry_run_alters_nothing(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", topic)
     said = barnabas("topic", "alter", topic, "-p", "4", "-c", "retention.ms=1", "--dry-run")
-    assert said == (0, f"would alter {topic}: retention.ms: 604800000 -> 1\n", "")
+    assert said == (0, f"would alter {topic}: partitions: 1 -> 4, retention.ms: 604800000 -> 1\n", "")
     assert described(barnabas, topic)["configs"] == {}
     assert len(described(barnabas, topic)["partitions"]) == 1
 
@@ -59,6 +60,9 @@ def test_a_dry_run_alters_nothing(barnabas: Command, topic: str) -> None:
         (["--reset", "nonsense"], "there is no setting 'nonsense'"),
         (["--reset", "retentoin.ms"], "there is no setting 'retentoin.ms'; did you mean retention.ms?"),
         (["-p", "1"], "Topic already has 1 partition(s)."),
+        (["-p", "4", "-c", "nope=1"], "nope"),
+        (["-p", "4", "--reset", "nope"], "there is no setting 'nope'"),
+        (["-p", "1", "-c", "retention.ms=1"], "Topic already has 1 partition(s)."),
     ],
 )
 def test_an_alteration_that_is_refused_is_not_called_one(
@@ -70,10 +74,13 @@ def test_an_alteration_that_is_refused_is_not_called_one(
         assert (status, out) == (1, "")
         assert err.startswith(f"barnabas topic alter: {topic}: ")
         assert complaint in err
+    assert described(barnabas, topic)["configs"] == {}
+    assert len(described(barnabas, topic)["partitions"]) == 1
 
 
 @pytest.mark.parametrize(
-    ("options", "note"), [(["-c", "retention.ms=1"], ": retention.ms: 604800000 -> 1"), (["-p", "2"], "")]
+    ("options", "note"),
+    [(["-c", "retention.ms=1"], ": retention.ms: 604800000 -> 1"), (["-p", "2"], ": partitions: 1 -> 2")],
 )
 def test_a_topic_that_does_not_exist_is_named_and_the_others_are_altered(
     barnabas: Command, topic: str, options: list[str], note: str

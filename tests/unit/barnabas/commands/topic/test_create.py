@@ -79,3 +79,36 @@ def test_a_mistyped_setting_of_a_new_topic_is_named_as_it_may_have_been_meant(ba
     said = barnabas("topic", "create", topic, "-c", "retention.mss=1")
     assert said.status == 1
     assert said.err.endswith("; did you mean retention.ms?\n")
+
+
+def test_partitions_given_twice_are_a_wrong_call(call: Command) -> None:
+    status, out, err = call("topic", "create", "w:3", "-p", "4")
+    assert (status, out) == (2, "")
+    assert "w:3 and --partitions 4: leave out one of them" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "most"),
+    [
+        (["topic", "create", "t:99999999999999999999"], "2,147,483,647"),
+        (["topic", "create", f"t:{'9' * 5000}"], "2,147,483,647"),
+        (["topic", "create", "t", "-r", "99999999"], "32,767"),
+        (["topic", "alter", "t", "-p", "99999999999999"], "2,147,483,647"),
+        (["topic", "add-partitions", "t", "-n", "99999999999999"], "2,147,483,647"),
+        (["topic", "list", "-m", "99999999999"], "2,147,483 seconds"),
+        (["cluster", "--watch", "1e30"], "2,147,483 seconds"),
+        (["health", "--interval", "1e300", "--watch"], "2,147,483 seconds"),
+    ],
+)
+def test_a_number_that_no_request_has_room_for_is_refused(call: Command, arguments: list[str], most: str) -> None:
+    status, out, err = call(*arguments)
+    assert (status, out) == (2, "")
+    assert err.endswith(f": the most is {most}\n")
+
+
+def test_the_most_partitions_of_a_request_are_named(barnabas: Command, topic: str) -> None:
+    said = barnabas("topic", "create", topic, "-p", "20000", "--dry-run")
+    assert said.err.endswith("Excessively large number of partitions per request: the most is 10,000.\n")
+    barnabas("topic", "create", topic)
+    said = barnabas("topic", "add-partitions", topic, "-n", str(2**31 - 1))
+    assert said.err.endswith(f"{topic}: it would have 2,147,483,648 partitions; the most is 2,147,483,647\n")

@@ -31,7 +31,9 @@ def test_records_before_an_offset_go(barnabas: Command, filled: str) -> None:
     assert barnabas("consume", filled, "-e").lines == ["2", "3", "4"]
 
 
-@pytest.mark.parametrize(("to", "left"), [("end", 5), ("-1", 4), ("@-1h", 0), ("@1", 0), ("@1960-01-01", 0), ("start", 0)])
+@pytest.mark.parametrize(
+    ("to", "left"), [("end", 5), ("-1", 4), ("@-1h", 0), ("@1", 0), ("@1960-01-01", 0), ("start", 0)]
+)
 def test_where_to_is_said_as_elsewhere(barnabas: Command, filled: str, to: str, left: int) -> None:
     assert barnabas("topic", "trim", filled, "--to", to).status == 0
     assert starts(barnabas, filled) == [left, 0]
