@@ -266,45 +266,6 @@ def test_deleted_records_stay_deleted_through_a_crash_right_after(manager: Manag
     assert again.log_start_offset == 3
 
 
-def test_records_are_deleted_from_a_disk_without_a_free_byte(tmp_path: Path) -> None:
-    class FullUntilRemoved(FaultyDisk):
-        """A disk that is full until a segment is deleted."""
-
-        def remove(self, path: str) -> None:
-            super().remove(path)
-            if ".log" in path:
-                self.full = False
-
-    disk = FullUntilRemoved()
-    manager = Manager(tmp_path / "a", disk=disk)
-    manager.start()
-    log = create(manager)
-    fill(log, 3)
-    log.roll(NOW_MS)
-    fill(log, 2)
-    log.update_high_watermark(5)
-    disk.full = True
-    manager.delete_records(log, 4)
-    manager.save_log_starts()
-    manager.crash()
-    [again] = Manager(tmp_path / "a").start()
-    assert (again.log_start_offset, again.log_end_offset) == (4, 5)
-
-
-def test_a_deletion_that_frees_no_segment_of_a_full_disk_is_refused(tmp_path: Path) -> None:
-    disk = FaultyDisk()
-    manager = Manager(tmp_path / "a", disk=disk)
-    manager.start()
-    log = create(manager)
-    fill(log, 3)
-    log.update_high_watermark(3)
-    disk.full = True
-    manager.delete_records(log, 2)
-    with pytest.raises(KafkaError, match="is full"):
-        manager.save_log_starts()
-    manager.crash()
-
-
 def test_what_is_no_log_is_left_alone(tmp_path: Path) -> None:
     for name in ("__cluster_metadata-0", "lost+found", "topic-0-future", "-1", "topic-x", "other.0f-stray"):
         (tmp_path / name).mkdir()
