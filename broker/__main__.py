@@ -18,7 +18,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from broker import logs
 from broker.broker import Broker
@@ -41,6 +41,9 @@ from controller.commands.topics import MAX_PARTITIONS_PER_REQUEST
 from controller.topic_names import check_topic_name
 from protocol.errors import InvariantError, KafkaError
 from storage.disk import Disk, OsDisk, reason, remedy
+
+if TYPE_CHECKING:
+    from storage.log_directory import LogDirectory
 
 _log = logging.getLogger("broker")
 
@@ -96,6 +99,42 @@ def main(argv: Sequence[str] | None = None) -> int:
             disk.remove_tree(options.data_dir)
 
 
+def _exception_handler(
+    broker: Broker, stop: asyncio.Future[int]
+) -> Callable[[asyncio.AbstractEventLoop, dict[str, object]], None]:
+    """Return the loop's exception handler, which stops the broker where an invariant is broken.
+
+    What follows from the failure of the directory with the metadata is one line: that failure.
+    """
+
+    def handle(loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+        error, directory = context.get("exception"), broker.metadata_directory
+        if not isinstance(error, InvariantError):
+            loop.default_exception_handler(context)
+            return
+        if directory.failure is not None and not stop.done():
+            said = "Stopping: log directory %s, which has the metadata, failed: %s; %s, then start the broker again"
+            _log.error(said, directory.path, reason(directory.failure), remedy(directory.failure))
+        if not _follows_from_failure(error, directory):
+            loop.default_exception_handler(context)
+        if not stop.done():
+            stop.set_result(_HAD_TO_STOP)
+
+    return handle
+
+
+def _follows_from_failure(error: BaseException, directory: LogDirectory) -> bool:
+    """Return whether `directory` has failed and that is among the causes of `error`."""
+    if directory.failure is None:
+        return False
+    offline, cause = str(directory.offline()), error.__cause__
+    while cause is not None:
+        if cause is directory.failure or str(cause) == offline:
+            return True
+        cause = cause.__cause__
+    return False
+
+
 async def _serve(settings: Settings, disk: Disk, asked: Asked) -> int:
     loop = asyncio.get_running_loop()
     stop: asyncio.Future[int] = loop.create_future()
@@ -115,19 +154,7 @@ async def _serve(settings: Settings, disk: Disk, asked: Asked) -> int:
         if not stop.done():
             stop.set_result(status)
 
-    def fail(_: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
-        error = context.get("exception")
-        directory = broker.metadata_directory
-        if isinstance(error, InvariantError) and directory.failure is not None:
-            if not stop.done():
-                said = "Stopping: log directory %s, which has the metadata, failed: %s; %s, then start the broker again"
-                _log.error(said, directory.path, reason(directory.failure), remedy(directory.failure))
-        else:
-            loop.default_exception_handler(context)
-        if isinstance(error, InvariantError):
-            end(_HAD_TO_STOP)
-
-    loop.set_exception_handler(fail)
+    loop.set_exception_handler(_exception_handler(broker, stop))
     ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     for number in (signal.SIGTERM, signal.SIGINT, *(() if ignored else (signal.SIGHUP,))):
         loop.add_signal_handler(number, end, 0)

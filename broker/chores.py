@@ -71,6 +71,7 @@ class Chores:
         failure = broker.metadata_directory.failure
         if failure is not None and broker.phase != "stopping":
             error = InvariantError(f"the metadata cannot be written any more: {reason(failure)}")
+            error.__cause__ = failure
             broker.loop.call_exception_handler({"message": "The metadata's directory failed", "exception": error})
         if failure is None and broker.phase == "serving":
             await self._tell_of_failed()

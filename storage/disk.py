@@ -177,7 +177,10 @@ def remedy(error: OSError) -> str:
     """Return what the user can do about a file or directory that cannot be written."""
     if error.errno in (errno.EACCES, errno.EPERM):
         return "give this user write access to it (see ls -l and lsattr)"
-    return "mount its file system for writing" if error.errno == errno.EROFS else "mend that"
+    if error.errno == errno.EROFS:
+        return "mount its file system for writing"
+    where = " with dmesg" if error.errno == errno.EIO else ""
+    return f'find the cause{where} (OPERATIONS.md, "A disk that cannot be written")'
 
 
 def out_of_files(error: OSError) -> bool:

@@ -34,7 +34,7 @@ class Place(NamedTuple):
 
 
 def largest_timestamp(base_timestamp: int) -> int:
-    """Return what a header means that says 0: librdkafka says so of records that have no timestamps."""
+    """Return the largest timestamp of a batch whose header has 0, which librdkafka writes without timestamps."""
     return NO_TIMESTAMP if base_timestamp == NO_TIMESTAMP else 0
 
 

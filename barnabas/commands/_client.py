@@ -237,7 +237,7 @@ def not_listening(address: str, timeout_s: float) -> str | None:
 
 
 def listener(address: str, timeout_s: float) -> str | None:
-    """Return what listens at an address that is no broker's, as far as it says so when it receives a Kafka request."""
+    """Return what kind of server answers a Kafka request at an address that is no broker's; None if it is unknown."""
     from barnabas.commands._silence import API_VERSIONS
 
     host, _, port = address.rpartition(":")

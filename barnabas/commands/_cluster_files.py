@@ -150,7 +150,7 @@ def identity(directory: str, brokers: int) -> str:
     if found["brokers"] != str(brokers):
         known = int(found["brokers"])
         raise WrongCall(
-            f"{directory} holds a cluster of {count_of(known, 'broker')}: say --brokers {known}, or choose another "
+            f"{directory} holds a cluster of {count_of(known, 'broker')}: use --brokers {known}, or choose another "
             "directory with --data-dir DIR"
         )
     return found["cluster.id"]

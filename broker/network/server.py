@@ -227,7 +227,7 @@ class Server:
             return True
         self.metrics.connections_refused += 1
         if times := self._refused.count(f"{listener} {limit}", self.loop.time()):
-            more = f" ({count_of(times - 1, 'other')} since this was last said)" if times > 1 else ""
+            more = f" ({count_of(times - 1, 'other')} since the last such line)" if times > 1 else ""
             _log.warning("Refusing a connection from %s on %s: %s is reached%s", host, listener, limit, more)
         return False
 

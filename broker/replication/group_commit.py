@@ -4,7 +4,7 @@ Theory of operation. A partition whose records count only on the disk (`Partitio
 sync after each append. At the end of the loop's turn a worker, one of `_WORKERS` threads of its own, takes a share of
 those that want one and syncs them one after the other. What is appended meanwhile waits for the next sync of its log,
 which takes all of it at once: the slower the disk, the more records share a sync. When a worker is back, the high
-watermarks of its partitions move, and who waited there is woken.
+watermarks of its partitions move, which wakes the operations that wait for them.
 
     want        nothing under way for this partition    it is taken at the end of the turn
                 its sync is under way                   it is taken again after that

@@ -143,7 +143,9 @@ def test_a_data_directory_may_hold_another_one(tmp_path: Path) -> None:
 
 def test_a_directory_that_cannot_be_made_is_named_with_the_reason(tmp_path: Path) -> None:
     (tmp_path / "nowhere").symlink_to("/proc/nothing")
-    with pytest.raises(CannotStart, match=r"cannot be used: \S+/nowhere/data: No such file or directory; mend that"):
+    with pytest.raises(
+        CannotStart, match=r"cannot be used: \S+/nowhere/data: No such file or directory; find the cause"
+    ):
         claim_directories(manager(tmp_path / "nowhere" / "data"), 5, Random(1))
 
 

@@ -40,7 +40,7 @@ def test_the_identity_is_a_new_one_until_it_is_written(tmp_path: Path) -> None:
 
 def test_it_is_that_of_a_number_of_brokers(tmp_path: Path) -> None:
     write_identity(str(tmp_path), "id", 3)
-    with pytest.raises(WrongCall, match="holds a cluster of 3 brokers: say --brokers 3"):
+    with pytest.raises(WrongCall, match="holds a cluster of 3 brokers: use --brokers 3"):
         identity(str(tmp_path), 4)
 
 

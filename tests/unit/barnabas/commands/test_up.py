@@ -313,7 +313,7 @@ def test_a_directory_of_another_number_of_brokers_is_refused(
     running.stop()
     said = call("up", "--brokers", "3", "--data-dir", str(tmp_path / "data"))
     assert said.status == 2
-    assert f"{tmp_path}/data holds a cluster of 1 broker: say --brokers 1, or choose another" in said.err
+    assert f"{tmp_path}/data holds a cluster of 1 broker: use --brokers 1, or choose another" in said.err
 
 
 def test_a_cluster_that_runs_is_left_as_it_is(up: Callable[..., Up], call: Command, tmp_path: Path) -> None:
