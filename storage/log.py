@@ -185,11 +185,7 @@ class Log:
             self._write(memoryview(records)[:end], headers, now_ms)
 
     def _write(self, records: bytearray | memoryview, headers: Sequence[HeaderFields], now_ms: int) -> None:
-        """Append whole batches and count them.
-
-        If it raises KafkaError, nothing is appended, or, where one segment has no room for the offsets of all, the
-        batches before the one that failed.
-        """
+        """Append whole batches and count them; after a KafkaError, those that `_write_each` has written stay."""
         directory = self._directory
         if directory.failure is not None:
             raise directory.offline()

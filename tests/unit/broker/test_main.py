@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import re
@@ -14,22 +13,14 @@ import sys
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from errno import EIO
 from pathlib import Path
 from signal import Signals
-from types import SimpleNamespace
-from typing import cast
 
 import pytest
 
-from broker.__main__ import _exception_handler
-from broker.broker import Broker
 from protocol.api import ApiKey
-from protocol.errors import ErrorCode, InvariantError, KafkaError
 from protocol.messages.produce import ProduceRequest
 from protocol.record_batch import build_batch
-from storage.disk import OsDisk
-from storage.log_directory import LogDirectory
 from tests.raw_client import RawClient
 from tests.typed import present
 
@@ -236,29 +227,6 @@ def test_a_log_that_cannot_be_written_any_more_stops_the_broker_with_one_line_fo
     assert "asyncio" not in log
     (line,) = (line for line in log.splitlines() if "Stopping" in line)
     assert f"failed: {log_file}: Is a directory; find the cause (OPERATIONS.md, " in line
-
-
-@pytest.mark.parametrize("follows", [True, False])
-def test_an_invariant_that_breaks_with_a_failed_disk_is_logged_unless_the_failure_is_its_cause(
-    follows: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    directory = LogDirectory(OsDisk(), "/data")
-    directory.give_up(OSError(EIO, "Input/output error"))
-    error = InvariantError("the epoch went back")
-    error.__cause__ = directory.offline() if follows else KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "by itself")
-    loop = asyncio.new_event_loop()
-    stop = loop.create_future()
-    handle = _exception_handler(cast("Broker", SimpleNamespace(metadata_directory=directory)), stop)
-    for _ in range(2):
-        handle(loop, {"message": "The controller failed", "exception": error})
-    loop.close()
-    assert stop.result() == 1
-    logged = [(record.getMessage().splitlines()[0], bool(record.exc_info)) for record in caplog.records]
-    stopping = (
-        "Stopping: log directory /data, which has the metadata, failed: Input/output error; find the cause with dmesg "
-        '(OPERATIONS.md, "A disk that cannot be written"), then start the broker again'
-    )
-    assert logged == [(stopping, False), *([] if follows else [("The controller failed", True)] * 2)]
 
 
 def test_the_identity_lasts(place: tuple[str, str, str, str], tmp_path: Path) -> None:
