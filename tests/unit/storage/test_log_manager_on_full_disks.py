@@ -1,72 +1,175 @@
-"""Deleting records where a directory has no space left, which is a way out of that."""
+"""What becomes of the data directories when their disks are full."""
 
-from collections.abc import Iterator
+from __future__ import annotations
+
+import errno
 from pathlib import Path
-from random import Random
 
 import pytest
 
-from protocol.errors import KafkaError
-from storage.disk import OsDisk
-from storage.log import Log, LogConfig
-from storage.log_manager import LogManager
+from protocol.errors import ErrorCode, KafkaError
+from storage.disk import Buffer
+from storage.log import Log
 from tests.disks import FaultyDisk
-from tests.logs import NOW_MS, TOPIC_ID, fill
+from tests.logs import TOPIC_ID, batch, fill
+from tests.unit.storage.test_log_manager import CONFIG, Manager, _closed, create, folders
+
+__all__ = ["_closed"]
 
 
-class FullUntilRemoved(FaultyDisk):
-    """A disk that is full until a segment is deleted."""
-
-    def remove(self, path: str) -> None:
-        super().remove(path)
-        if ".log" in path:
-            self.full = False
-
-
-def started(folder: Path, disk: OsDisk) -> LogManager:
-    manager = LogManager(disk, [str(folder)], LogConfig(), now_ms=lambda: NOW_MS, random=Random(1))
-    manager.open()
-    manager.format("cluster", 1)
-    for _ in manager.load():
-        pass
-    return manager
-
-
-@pytest.fixture
-def disk() -> FullUntilRemoved:
-    return FullUntilRemoved()
-
-
-@pytest.fixture
-def manager(tmp_path: Path, disk: FullUntilRemoved) -> Iterator[LogManager]:
-    manager = started(tmp_path, disk)
-    yield manager
-    manager.close(clean=False)
-
-
-@pytest.fixture
-def log(manager: LogManager, disk: FullUntilRemoved) -> Log:
-    """A log of segments from 0 and from 3 to 5, on a disk that is full by now."""
-    log = manager.create("topic", TOPIC_ID, 0, LogConfig())
-    fill(log, 3)
-    log.roll(NOW_MS)
-    fill(log, 2)
+def test_what_is_deleted_from_a_full_disk_goes_without_delay(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    manager = Manager(tmp_path, disk=disk)
+    manager.start()
+    create(manager)
     disk.full = True
-    return log
+    assert not manager.online[0].has_room()
+    manager.delete("topic", 0)
+    manager.keep_house()
+    assert folders(manager) == []
 
 
-def test_records_are_deleted_from_a_disk_without_a_free_byte(manager: LogManager, log: Log, tmp_path: Path) -> None:
-    manager.delete_records(log, 4)
-    manager.save_log_starts()
-    manager.close(clean=False)
-    again = started(tmp_path, OsDisk())
-    [found] = again
-    assert (found.log_start_offset, found.log_end_offset) == (4, 5)
-    again.close(clean=False)
+def test_a_start_on_a_full_disk_deletes_first_what_was_deleted_before(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    manager = Manager(tmp_path, disk=disk)
+    manager.start()
+    create(manager)
+    manager.delete("topic", 0)
+    manager.crash()
+    again = Manager(tmp_path, disk=disk)
+    again.open()
+    again.make_room()
+    assert len(folders(again)) == 1
+    disk.full = True
+    again.make_room()
+    assert folders(again) == []
+    disk.full = False
+    again.make_room()
+    assert again.online[0].has_room()
 
 
-def test_a_deletion_that_frees_no_segment_of_a_full_disk_is_refused(manager: LogManager, log: Log) -> None:
-    manager.delete_records(log, 2)
-    with pytest.raises(KafkaError, match="is full"):
-        manager.save_log_starts()
-    assert not manager.log_start_is_saved(log)
+def test_there_is_no_room_for_a_log_only_if_every_directory_is_full(tmp_path: Path) -> None:
+    full, disk = str(tmp_path / "a"), FaultyDisk()
+    disk.free_bytes = lambda path: 0 if path == full else 1 << 30  # type: ignore[method-assign]
+    manager = Manager(tmp_path / "a", tmp_path / "b", disk=disk)
+    manager.start()
+    manager.check_room()
+    assert {create(manager, "t", partition).directory.rpartition("/")[0] for partition in range(3)} == {
+        str(tmp_path / "b")
+    }
+    manager.directories[1].give_up(OSError(errno.EIO, "broken"))
+    with pytest.raises(KafkaError, match=r"No space left in .*/a: ") as refused:
+        manager.check_room()
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_a_full_disk_makes_the_stop_unclean_and_unlocks_the_directory(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    manager = Manager(tmp_path, disk=disk)
+    manager.start()
+    disk.full = True
+    assert not manager.close()
+    assert any("is full" in problem for problem in manager.problems)
+    disk.full = False
+    again = Manager(tmp_path, disk=disk)
+    again.start()
+    assert not again.clean
+    assert again.close()
+
+
+def log_files(log: Log) -> list[str]:
+    return sorted(path.name for path in Path(log.directory).iterdir() if ".log" in path.suffixes)
+
+
+def test_trimmed_records_of_the_active_segment_leave_a_full_disk_at_once(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    manager = Manager(tmp_path, disk=disk)
+    manager.start()
+    log = create(manager)
+    log.append_as_leader(batch(producer_id=7, producer_epoch=0, base_sequence=0), 0, manager.now)
+    fill(log, 2)
+    log.update_high_watermark(3)
+    manager.delete_records(log, 3)
+    assert manager.keep_house() == []
+    assert log_files(log) == [f"{0:020d}.log"]
+    disk.blocks_full = True
+    assert not manager.online[0].has_room()
+    # The disk has space for the snapshot of the producers once the segment's files are gone.
+    remove = disk.remove
+
+    def removed(path: str) -> None:
+        remove(path)
+        disk.blocks_full = False
+
+    disk.remove = removed  # type: ignore[method-assign]
+    assert [*manager.housekeeping(manager.now, only_full=True), *manager.delete_files(manager.now)] == [None, None]
+    assert log_files(log) == [f"{3:020d}.log"]
+    assert (log.log_start_offset, log.log_end_offset, log.size_bytes) == (3, 3, 0)
+    assert (Path(log.directory) / f"{3:020d}.snapshot").stat().st_size > 0
+    info = log.append_as_leader(batch(producer_id=7, producer_epoch=0, base_sequence=0), 0, manager.now)
+    assert info.duplicate  # what the broker knows of producers outlives the records
+    assert manager.close()
+
+
+def test_retention_on_a_disk_without_room_for_a_file_deletes_all_but_the_active_segment(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    manager = Manager(tmp_path, disk=disk)
+    manager.start()
+    log = create(manager)
+    fill(log, 1)
+    log.roll(manager.now)
+    fill(log, 2)
+    log.update_high_watermark(3)
+    manager.delete_records(log, 3)
+    disk.full = True
+    assert not manager.online[0].has_room()
+    assert manager.keep_house() == []
+    assert log_files(log) == [f"{1:020d}.log"]
+    disk.full = False
+    assert manager.keep_house() == []
+    assert log_files(log) == [f"{3:020d}.log"]
+
+
+def test_only_logs_in_full_directories_are_tidied_when_one_is_full(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    manager = Manager(tmp_path / "a", tmp_path / "b", disk=disk)
+    manager.start()
+    logs = [create(manager, "t", partition) for partition in range(2)]
+    for log in logs:
+        fill(log, 1)
+        log.update_high_watermark(1)
+        manager.delete_records(log, 1)
+    manager.directory_of(logs[0]).full = True
+    assert list(manager.housekeeping(manager.now, only_full=True)) == [None]
+    assert [log.size_bytes == 0 for log in logs] == [True, False]
+
+
+@pytest.mark.parametrize("restarted", [True, False])
+def test_a_full_directory_keeps_no_topic_from_being_made_again_that_was_never_in_it(
+    tmp_path: Path, restarted: bool
+) -> None:
+    full, disk = str(tmp_path / "b"), FaultyDisk()
+    manager = Manager(tmp_path / "a", tmp_path / "b", disk=disk)
+    manager.start()
+    first, second = (directory.directory_id for directory in manager.directories)
+    manager.create("t1", TOPIC_ID, 0, CONFIG, second)
+    manager.create("t2", TOPIC_ID, 0, CONFIG, first)
+    manager.checkpoint()
+    if restarted:
+        manager.crash()
+        manager = Manager(tmp_path / "a", tmp_path / "b", disk=disk)
+        manager.start()
+    replace_file = disk.replace_file
+
+    def replace(path: str, data: Buffer, sync: bool = True) -> None:
+        if path.startswith(full):
+            raise OSError(errno.ENOSPC, "full", path)
+        replace_file(path, data, sync)
+
+    disk.replace_file = replace  # type: ignore[method-assign]
+    for _ in range(2):
+        manager.delete("t2", 0)
+        assert manager.create("t2", TOPIC_ID, 0, CONFIG, first).directory == str(tmp_path / "a" / "t2-0")
+    manager.delete("t1", 0)
+    with pytest.raises(KafkaError, match="checkpoint files still list a deleted log of t1-0"):
+        manager.create("t1", TOPIC_ID, 0, CONFIG, first)
