@@ -102,6 +102,7 @@ class Kept(Struct):
     """
 
     __slots__ = ("encoded", "error_codes")
+    KEEPS_BYTES: ClassVar[bool] = True
     encoded: dict[int, bytes]
     error_codes: tuple[int, ...]
     """The errors in it, once they have been counted."""

@@ -4,6 +4,7 @@ import pytest
 
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.metadata import MetadataResponse
+from protocol.schema import Int32, Message, Struct, message, struct
 from tests.unit.protocol.conftest import Order
 
 
@@ -92,3 +93,15 @@ def test_an_item_that_is_kept_is_encoded_once_for_each_version() -> None:
     topic.encoded[12] = topic.encoded[12].replace(b"letters", b"LETTERS")
     assert response.encode(12) == first[12].replace(b"letters", b"LETTERS")
     assert {version: response.encode(version) for version in (1, 9)} == {version: first[version] for version in (1, 9)}
+
+
+def test_a_field_may_have_the_name_under_which_other_structs_keep_their_bytes() -> None:
+    @message(key=999, versions=(0, 0), flexible=None)
+    class Named(Message):
+        items: list[Item]
+
+        @struct
+        class Item(Struct):
+            encoded: Int32
+
+    assert Named(items=[Named.Item(encoded=5)]).encode(0).hex() == "0000000100000005"
