@@ -169,12 +169,11 @@ def _without_overrides(image: MetadataImage, settings: StaticSettings) -> Mappin
         image.configs(ResourceType.BROKER, str(settings.node_id)),
         image.configs(ResourceType.BROKER, ""),
     )
-    key = (effective_topic_config, settings.node_id)
-    known: tuple[tuple[object, ...], dict[str, Any]] | None = image.lasting_memo.get(key)
+    known: tuple[tuple[object, ...], dict[str, Any]] | None = image.lasting_memo.get(effective_topic_config)
     if known is not None and all(map(is_, known[0], sources)):
         return known[1]
     values = {name: effective_topic_value(image, settings, NO_CONFIGS, name) for name in TOPIC_CONFIGS}
-    image.lasting_memo[key] = sources, values
+    image.lasting_memo[effective_topic_config] = sources, values
     return values
 
 
