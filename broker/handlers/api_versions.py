@@ -54,11 +54,12 @@ def handle(broker: Broker, context: RequestContext, request: ApiVersionsRequest)
         )
     image = broker.image
     levels = {**image.features, KRAFT_VERSION: broker.controller.kraft_version}
+    telemetry = _has_metrics_subscription(image)
     return ApiVersionsResponse(
         api_keys=[
             _listed(api)
             for api in broker.dispatcher(context.listener).apis.values()
-            if api.key not in _TELEMETRY or _has_metrics_subscription(image)
+            if telemetry or api.key not in _TELEMETRY
         ],
         supported_features=[
             ApiVersionsResponse.SupportedFeature(
@@ -82,7 +83,13 @@ def unsupported_version() -> ApiVersionsResponse:
 
 
 def _has_metrics_subscription(image: MetadataImage) -> bool:
-    return any(kind == ResourceType.CLIENT_METRICS for kind, _ in image.configured())
+    """Return whether a CLIENT_METRICS resource exists; searched once for each state of the configurations."""
+    configured = image.configured()
+    known: tuple[object, bool] | None = image.lasting_memo.get(_has_metrics_subscription)
+    if known is None or known[0] is not configured:
+        known = configured, any(kind == ResourceType.CLIENT_METRICS for kind, _ in configured)
+        image.lasting_memo[_has_metrics_subscription] = known
+    return known[1]
 
 
 def _listed(api: Api) -> ApiVersionsResponse.ApiVersion:

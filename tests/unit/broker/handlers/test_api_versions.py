@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
@@ -12,7 +13,7 @@ from controller.image_builder import apply_records
 from protocol.api import APIS, ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from protocol.records.metadata import ConfigRecord
+from protocol.records.metadata import ConfigRecord, FeatureLevelRecord
 
 TELEMETRY = {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY}
 IMAGE = MetadataImage(cluster_id="c", offset=41, features={"metadata.version": 30, "group.version": 0})
@@ -51,6 +52,22 @@ def test_telemetry_is_listed_while_a_subscription_exists() -> None:
     image = apply_records(IMAGE, [record], offset=42, epoch=1)
     assert listed(ask(4, image=image)).keys() == served_apis("broker").keys()
     assert not listed(ask(4)).keys() & TELEMETRY
+
+
+def test_the_configurations_are_searched_once_until_they_change() -> None:
+    class Searched(dict[tuple[int, str], dict[str, str]]):
+        searches = 0
+
+        def __iter__(self) -> Iterator[tuple[int, str]]:
+            self.searches += 1
+            return super().__iter__()
+
+    configs = Searched({(ResourceType.TOPIC, "t"): {"retention.ms": "1"}})
+    image = MetadataImage(cluster_id="c", offset=41, configs=configs)
+    later = apply_records(image, [FeatureLevelRecord(name="metadata.version", feature_level=30)], offset=42, epoch=1)
+    for one in (image, image, later):
+        assert not listed(ask(4, image=one)).keys() & TELEMETRY
+    assert configs.searches == 1
 
 
 def test_produce_is_listed_from_0_so_that_librdkafka_compresses() -> None:
