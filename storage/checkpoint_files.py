@@ -144,8 +144,11 @@ class CheckpointFiles:
         self._unsaved.setdefault(directory, {})[log.topic, log.partition] = log
 
     def sync_log_start(self, log: Log, directory: LogDirectory) -> None:
-        """Write durably where a log starts, if that is within its first segment; KafkaError if that fails."""
-        if log.log_start_offset > log.segments[0].base_offset:
+        """Make durable where a log starts, if that is within its first segment; KafkaError if that fails."""
+        start = log.log_start_offset
+        if start <= log.segments[0].base_offset:
+            return
+        if not directory.is_durable(LOG_STARTS, (log.topic, log.partition), start):
             self._write(directory, LOG_STARTS, self._offsets(directory, LOG_STARTS), sync=True)
 
     def save_log_starts(self, directories: Iterable[LogDirectory]) -> None:

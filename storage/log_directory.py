@@ -242,6 +242,11 @@ class LogDirectory:
         known = claimed.get(key)
         return known is not None and (offset is None or known > offset)
 
+    def is_durable(self, name: str, key: TopicPartition, offset: int) -> bool:
+        """Return whether a checkpoint file has this offset of a log, durably: its last write was synced."""
+        written = self._written.get(name)
+        return written is not None and self._claimed.get(name) is written and written.get(key) == offset
+
     def fail(self, error: OSError) -> KafkaError:
         """Return what callers raise for `error`, and give the directory up unless it is only full, or files are out."""
         if out_of_space(error):

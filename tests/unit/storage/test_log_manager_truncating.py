@@ -95,3 +95,22 @@ def test_a_log_start_within_the_batch_that_is_cut_is_durable_before_the_cut(tmp_
     )
     assert durable < changed.index(("truncate", "00000000000000000000.log"))
     manager.crash()
+
+
+def test_a_log_start_is_written_for_a_truncation_unless_it_is_durable_already(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    manager = Manager(tmp_path, disk=disk)
+    manager.start()
+    log = create(manager)
+    fill(log, 9)
+    log.flush(NOW_MS)
+    log.update_high_watermark(9)
+    written = []
+    for start, end in ((2, 8), (2, 7), (3, 6), (3, 5)):
+        manager.delete_records(log, start)
+        manager.save_log_starts()  # without a sync
+        disk.calls.clear()
+        manager.truncate_to(log, end)
+        written.append(disk.called("replace").count(LOG_STARTS))
+    assert written == [1, 0, 1, 0]
+    manager.crash()
