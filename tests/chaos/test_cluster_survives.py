@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 
 from tests import proofs
+from tests.chaos import workloads
 from tests.chaos.faults import DECK, KINDS, Fault, plan
 from tests.chaos.gaps import BOUNDS, FAILOVER_S, REQUEST_TIMEOUT_S, SHRINK_S, gaps_of
-from tests.chaos.history.events import Acknowledged
+from tests.chaos.history.events import Acknowledged, Event, Failed, Send, Unknown
 from tests.chaos.run import run
-from tests.chaos.workloads import PARTITIONS, Progress, name_of
+from tests.chaos.workloads import PARTITIONS, JavaProducer, Progress, name_of
 from tests.seeds import first_seed
 
 FIRST_SEED = first_seed()
@@ -112,3 +113,18 @@ def test_a_partition_that_starves_while_others_go_on_is_found(starving: int, aft
     assert too_long(after_s) == []
     expected = f"{after_s + 1:.1f} s without an acknowledgement of proof-{starving}, of {after_s:g} s at most: kill 1"
     assert too_long(after_s + 1) == [expected]
+
+
+@pytest.mark.parametrize(("finishing", "problems"), [(False, 1), (True, 0)])
+def test_a_record_that_comes_as_its_producer_is_closed_was_never_sent(
+    finishing: bool, problems: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    told: list[Event] = []
+    progress = Progress(told.append)
+    monkeypatch.setattr(workloads, "kafka_tool", lambda *_: [])
+    producer = JavaProducer("", "j", progress, tmp_path)
+    producer._finishing = finishing
+    message = "Cannot perform operation after producer has been closed"
+    producer._take({"name": "producer_send_error", "value": "7.1", "message": message})
+    assert told[1:] == [Send("j", "", "7.1"), Failed("j", "7.1") if finishing else Unknown("j", "7.1")]
+    assert progress.errors.total() == problems

@@ -41,6 +41,8 @@ BURST = 6
 REST_S = 0.02
 # What never left the producer can never arrive; of anything else that fails, nobody knows.
 NEVER_SENT = {KafkaError._PURGE_QUEUE, KafkaError.MSG_SIZE_TOO_LARGE, KafkaError._UNKNOWN_PARTITION}
+# The messages of `KafkaProducer.send` for what it does not take any more.
+CLOSED = {"Cannot perform operation after producer has been closed", "Producer closed while send in progress"}
 
 Tell = Callable[[Event], None]
 
@@ -223,6 +225,7 @@ class JavaProgram:
         self._tell = tell
         self._command = kafka_tool(class_name, *arguments)
         self._process: subprocess.Popen[str] | None = None
+        self._finishing = False
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def start(self) -> None:
@@ -234,6 +237,7 @@ class JavaProgram:
     def finish(self, timeout_s: float) -> bool:
         """Ask it to stop, and say whether it has in time."""
         assert self._process is not None
+        self._finishing = True
         self._process.terminate()
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
@@ -278,9 +282,13 @@ class JavaProducer(JavaProgram):
                 self._tell(Send(self._name, name_of(partition), value))
                 self._tell(Acknowledged(self._name, name_of(partition), value, offset))
             case {"name": "producer_send_error", "value": value, "message": message}:
-                self._tell.failed(self._name, message)
                 self._tell(Send(self._name, "", value))
-                self._tell(Unknown(self._name, value))
+                # At SIGTERM one of its threads closes the producer while the other may send one record more.
+                if self._finishing and message in CLOSED:
+                    self._tell(Failed(self._name, value))
+                else:
+                    self._tell.failed(self._name, message)
+                    self._tell(Unknown(self._name, value))
 
 
 class JavaMember(JavaProgram):
