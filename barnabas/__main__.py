@@ -24,6 +24,8 @@ examples:
 The commands find a broker by -b HOST:PORT,... or $BARNABAS_BROKERS, and at 127.0.0.1:9092 if neither is given.
 """
 
+_INTERRUPTED = 130
+
 
 def main() -> int:
     """Run one command and return its exit status."""
@@ -33,6 +35,8 @@ def main() -> int:
         finally:
             if sys.stdout is not None:
                 sys.stdout.flush()
+    except KeyboardInterrupt:  # during the imports; later each command has its own way to end
+        return _INTERRUPTED
     except BrokenPipeError:  # the reader of our output is gone
         _forget_output()
         return 0
@@ -90,6 +94,10 @@ def _run() -> int:
 
 def _serve(arguments: list[str]) -> int:
     """Become the server's program; signals and standard streams stay as they are."""
+    if None in (sys.stdin, sys.stdout, sys.stderr):
+        from barnabas.commands import open_closed_streams
+
+        open_closed_streams()
     if "--ephemeral" in arguments:
         from contextlib import suppress
 
@@ -100,6 +108,9 @@ def _serve(arguments: list[str]) -> int:
             path, keeping, _ = make_directory()
             os.set_inheritable(keeping, True)
             arguments = [*arguments, "--ephemeral-dir", path]
+    import _signal  # type: ignore[import-not-found]  # built in; `signal` imports enum first
+
+    _signal.pthread_sigmask(_signal.SIG_BLOCK, (_signal.SIGINT,))  # until the launcher is past the interpreter's start
     launcher = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_launcher.py")
     os.execv(sys.executable, [sys.executable, launcher, "serve", *arguments])  # noqa: S606 - our own program, no shell
 

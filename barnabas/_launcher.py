@@ -8,6 +8,19 @@ environment, and a user's module of such a name never reaches the broker. In the
 import os.path
 import sys
 
+if __name__ == "__main__":
+    import _signal  # type: ignore[import-not-found]  # built in; `signal` imports enum first
+
+    # A Ctrl-C during the imports ends the process as a signal does, not with a traceback. `barnabas serve` blocks it
+    # until here.
+    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+    _signal.pthread_sigmask(_signal.SIG_UNBLOCK, (_signal.SIGINT,))
+    # Where the caller has closed a standard stream, no file or socket may get its descriptor: libuv aborts over that.
+    for _name, _mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, _name) is None:
+            setattr(sys, _name, open(os.devnull, _mode, encoding="utf-8"))  # noqa: SIM115 - open to the end
+
 _here = os.path.dirname(os.path.abspath(__file__))
 _installed = os.path.join(_here, "_server")
 _root = _installed if os.path.isdir(_installed) else os.path.dirname(_here)

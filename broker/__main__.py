@@ -175,7 +175,11 @@ async def _serve(settings: Settings, disk: Disk, asked: Asked) -> int:
         if isinstance(joining.exception(), CannotStart):
             await broker.stop()
         joining.result()
-        _print(f"ready: {broker.bootstrap}\n")
+        try:
+            _print(f"ready: {broker.bootstrap}\n")
+        except OSError as error:
+            await broker.stop()
+            raise CannotStart(f"cannot write standard output: {reason(error)}") from None
     else:
         joining.cancel()
         await asyncio.wait((joining,))
@@ -184,14 +188,16 @@ async def _serve(settings: Settings, disk: Disk, asked: Asked) -> int:
 
 
 def _print(line: str) -> None:
-    """Write to standard output; drop the line if nobody reads it any more."""
+    """Write to standard output; drop the line if nobody reads it any more. OSError if it cannot be written."""
     if sys.stdout is None:
         return
     try:
         sys.stdout.write(line)
         sys.stdout.flush()
-    except BrokenPipeError:
+    except OSError as error:
         sys.stdout = sys.__stdout__ = None  # type: ignore[misc]  # it would fail again at the end
+        if not isinstance(error, BrokenPipeError):
+            raise
 
 
 async def _join(broker: Broker, topics: list[NewTopic]) -> None:

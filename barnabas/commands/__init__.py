@@ -45,7 +45,7 @@ def run(words: Sequence[str]) -> int:
     if found.is_group and found.rest[:1] == ["help"]:
         found = find([words[0], *found.rest[1:], "--help"])
     parser = make_parser(found)
-    _open_closed_streams()
+    open_closed_streams()
     if found.is_group and (not found.rest or found.rest[0] not in ("-h", "--help")):
         subcommands = list(found.module.SUBCOMMANDS)
         sys.stderr.write(
@@ -98,7 +98,7 @@ def _forget_closed_terminal() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def _open_closed_streams() -> None:
+def open_closed_streams() -> None:
     """Put /dev/null where the caller has closed a standard stream, so that no connection takes its place."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:

@@ -1,6 +1,7 @@
 """The launcher, run as `barnabas serve` runs it: by its path."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -52,3 +53,25 @@ def test_packages_beside_the_launcher_come_before_those_of_a_checkout(tmp_path: 
     launcher.write_bytes(Path(_launcher.__file__).read_bytes())
     done = launch("serve", launcher=launcher, python_path=tmp_path)
     assert (done.returncode, done.stdout) == (7, "installed\n")
+
+
+@pytest.mark.parametrize("ignored", [False, True])
+def test_an_interrupt_during_the_imports_ends_as_a_signal_unless_it_is_ignored(tmp_path: Path, ignored: bool) -> None:
+    server = tmp_path / "barnabas" / "_server" / "broker"
+    server.mkdir(parents=True)
+    (server / "__init__.py").write_text("import os, signal; os.kill(os.getpid(), signal.SIGINT)")
+    (server / "__main__.py").write_text("def main(): return 7")
+    launcher = tmp_path / "barnabas" / "_launcher.py"
+    launcher.write_bytes(Path(_launcher.__file__).read_bytes())
+    command = [*(["sh", "-c", 'trap "" INT; exec "$@"', "sh"] if ignored else []), sys.executable, str(launcher)]
+    done = subprocess.run([*command, "serve"], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (7 if ignored else -signal.SIGINT, "")
+
+
+def test_an_interrupt_between_the_programs_is_delivered_to_the_second(tmp_path: Path) -> None:
+    """`barnabas serve` blocks the signal until the launcher runs."""
+    line = "import os, signal, sys; signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT]); "
+    line += "os.kill(os.getpid(), signal.SIGINT); os.execv(sys.executable, sys.argv[1:])"
+    command = [sys.executable, "-c", line, sys.executable, _launcher.__file__, "serve", "--help"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")

@@ -1,14 +1,18 @@
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from barnabas import __version__
+from barnabas import __main__, __version__
 from barnabas.commands._parser import COMMANDS
+from tests.broker_process import free_address
 from tests.unit.barnabas.conftest import Command
 
 
@@ -98,3 +102,36 @@ def test_a_ready_line_that_nobody_reads_ends_nothing() -> None:
     )
     os.close(write)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-"])
+def test_a_broker_whose_standard_streams_are_closed_stops_in_order(closed: str) -> None:
+    address = free_address()
+    line = f"exec {sys.executable} -m barnabas serve --ephemeral --listen {address} {closed}"
+    process = subprocess.Popen(["sh", "-c", line], stderr=subprocess.PIPE)
+    host, port = address.split(":")
+    deadline = time.monotonic() + 60
+    while True:
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        with contextlib.suppress(ConnectionError), socket.create_connection((host, int(port))):
+            break
+    process.terminate()
+    _, log = process.communicate(timeout=60)
+    assert (process.returncode, b"Assertion" in log) == (0, False)
+
+
+def test_a_broker_that_cannot_say_that_it_is_ready_stops() -> None:
+    line = [sys.executable, "-m", "barnabas", "serve", "--ephemeral", "--listen", "127.0.0.1:0", "--log-level", "error"]
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        done = subprocess.run(line, stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
+    message = b"barnabas: cannot write standard output: No space left on device\n"
+    assert (done.returncode, done.stderr) == (2, message)
+
+
+def test_an_interrupt_during_the_imports_is_no_traceback(call: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted() -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(__main__, "_run", interrupted)
+    assert call("topic", "list") == (130, "", "")

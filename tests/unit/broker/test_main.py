@@ -344,6 +344,7 @@ def test_a_bad_setting_is_named_with_its_file(tmp_path: Path) -> None:
             "cannot listen on 192.0.2.1:9404 for metrics: cannot assign requested address",
         ),
         (("--topic", "t:none"), "--topic t:none: it has to be of the form NAME or NAME:PARTITIONS"),
+        (("--topic", "t:10001"), "--topic t:10001: a topic can be created with at most 10000 partitions"),
         (("--ephemeral", "--topic", "a/b", "--listen", "127.0.0.1:0"), "--topic a/b: "),
         (("--data-dir", "/proc/nowhere", "--topic", "bad name"), "--topic bad name: "),
         (("--data-dir", "/proc/nowhere", "--topic", "t:0"), "--topic t:0: it has to be of the form"),
