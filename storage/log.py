@@ -6,9 +6,8 @@ After a failed write the log is as it was before: the bytes are cut off again, a
 is not want of space, the whole directory goes offline.
 
 Durability is Apache Kafka's: no sync per append unless `flush.messages` says so; `begin_flush` hands out what a thread
-can sync beside the loop. Clients' batches arrive checked by `protocol.record_batch.check_batch`; acknowledgements,
-replication and isolation levels are the broker's. How a log is opened is in `opening.py`, which segments expire in
-`retention.py`, what a segment is in `segment.py`.
+can sync beside the loop. Clients' batches arrive checked by `protocol.record_batch.check_batch`; acknowledgements and
+isolation levels are the broker's. How a log is opened is in `opening.py`, which segments expire in `retention.py`.
 """
 
 from collections.abc import Callable, Sequence
@@ -94,7 +93,7 @@ class Log:
         """Whether its records may be those of a deleted topic of the same name."""
 
     def adopt(self, topic_id: bytes) -> None:
-        """Write down that this is the log of that topic, where the power went before it was synced."""
+        """Make this the log of that topic, where the power went before its id was synced."""
         with self._directory.storage_errors():
             self._files.save_topic_id(topic_id)
         self.topic_id = topic_id
@@ -371,25 +370,23 @@ class Log:
         """
         if self.on_loss is not None:
             return ()
+        files, segments = self._files, self._segments
         with self._directory.storage_errors():
-            segments = self._segments
             bounds = Bounds(self.log_start_offset, self.high_watermark, self.log_end_offset)
-            found = deletable(segments.all, self.config, bounds, now_ms=now_ms, full=full)
-            if not found:
-                return ()
-            saved = len(found) < len(segments.all) or self._roll(self.log_end_offset, now_ms, full=full)
-            self._flushes.sync_names(self.directory)  # lest only the deletions last, and the log begin anew at 0
-            self._flushes.names_changed()
-            paths = segments.remove_first(len(found))
-            first = segments.base_offsets[0]
-            self._files.remove_snapshots(below=first)
-            due_ms = now_ms + self.config.file_delete_delay_ms
-            self.pending_deletes += [(due_ms, path) for path in paths]
-        self.advance_log_start(first)
-        if not saved:
-            self.delete_files(due_ms)  # makes the space that the snapshot needs
+            if found := deletable(segments.all, self.config, bounds, now_ms=now_ms, full=full):
+                if len(found) == len(segments.all):
+                    self._roll(self.log_end_offset, now_ms, full=full)
+                self._flushes.sync_names(self.directory)  # lest only the deletions last, and the log begin anew at 0
+                self._flushes.names_changed()
+                due_ms = now_ms + self.config.file_delete_delay_ms
+                self.pending_deletes += [(due_ms, path) for path in segments.remove_first(len(found))]
+        if found:
+            self.advance_log_start(segments.base_offsets[0])
+            if files.lacks_snapshot:
+                self.delete_files(due_ms)  # makes the space that the snapshot needs
+        if found or files.lacks_snapshot:
             with self._directory.storage_errors():
-                self._files.save_producers(self.producers, first)
+                files.tidy_snapshots(self.producers, self.log_end_offset, segments.base_offsets[0])
         return found
 
     def replace_segments(self, old: Sequence[Segment], made: Segment, now_ms: int) -> None:
@@ -415,11 +412,11 @@ class Log:
             with self._directory.storage_errors():
                 self._roll(self.log_end_offset, now_ms)
 
-    def _roll(self, base_offset: int, now_ms: int, *, full: bool = False) -> bool:
+    def _roll(self, base_offset: int, now_ms: int, *, full: bool = False) -> None:
         self._segments.roll(base_offset, now_ms, full=full)
         self.recovery_point = min(self.recovery_point, base_offset - 1)  # the complete indexes are not synced yet
         self._flushes.rolled(base_offset)
-        return self._files.save_producers(self.producers, base_offset, full=full)
+        self._files.save_producers(self.producers, base_offset, full=full)
 
     def begin_flush(self, now_ms: int, end_offset: int | None = None) -> Flush | None:
         """List what must be synced for everything below `end_offset`, or all, to be durable; None if it is."""
@@ -455,6 +452,10 @@ class Log:
                 return self.begin_flush(now_ms)
             if rolled > self.recovery_point:
                 return self.begin_flush(now_ms, rolled)
+            if self._files.has_new_topic_id and self.log_end_offset:
+                return self.begin_flush(
+                    now_ms, self.recovery_point
+                )  # without its id a log is not read after a power cut
         return None
 
     def release(self) -> None:

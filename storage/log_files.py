@@ -28,7 +28,7 @@ METADATA_FILE = "partition.metadata"
 class LogFiles:
     """What a log keeps in `directory` besides its segments. Every method may raise OSError."""
 
-    __slots__ = ("_directory", "_disk", "_epochs_saved", "_unsynced", "damaged")
+    __slots__ = ("_directory", "_disk", "_epochs_saved", "_unsynced", "damaged", "has_new_topic_id", "lacks_snapshot")
 
     def __init__(self, disk: Disk, directory: str) -> None:
         self._disk = disk
@@ -37,6 +37,10 @@ class LogFiles:
         self._unsynced: set[str] = set()
         self.damaged: list[str] = []
         """The names of those that were found damaged."""
+        self.has_new_topic_id = False
+        """Whether this process wrote the topic id, and nothing syncs it yet."""
+        self.lacks_snapshot = False
+        """Whether a full disk had no space for the newest snapshot of the producers."""
 
     def read_epochs(self, clean: bool = True) -> LeaderEpochs:
         """Return the leader epochs, none if they were never saved; CheckpointError if the file is damaged.
@@ -78,18 +82,27 @@ class LogFiles:
     def save_topic_id(self, topic_id: bytes) -> None:
         """Write down whose log this is."""
         self._replace(METADATA_FILE, format_partition_metadata(topic_id))
+        self.has_new_topic_id = True
 
-    def save_producers(self, producers: ProducerState, offset: int, *, full: bool = False) -> bool:
-        """Write the snapshot of the producers as of `offset`; return False if a `full` disk has no space for it."""
+    def save_producers(self, producers: ProducerState, offset: int, *, full: bool = False) -> None:
+        """Write the snapshot of the producers as of `offset`; a `full` disk may have no space for it."""
         path = segment_path(self._directory, offset, SNAPSHOT_SUFFIX)
         try:
             self._disk.replace_file(path, encode_snapshot(producers), sync=False)
         except OSError as error:
             if full and out_of_space(error):
-                return False
+                self.lacks_snapshot = True
+                return
             raise
         self._unsynced.add(path)
-        return True
+        self.lacks_snapshot = False
+
+    def tidy_snapshots(self, producers: ProducerState, end_offset: int, first: int) -> None:
+        """Delete the snapshots before `first`, where the log begins; before that write one that is lacking."""
+        if self.lacks_snapshot:
+            self.save_producers(producers, end_offset, full=True)
+        if not self.lacks_snapshot:
+            self.remove_snapshots(below=first)
 
     def has_snapshot(self, offset: int) -> bool:
         """Tell whether the producers as of `offset` are on disk."""
@@ -124,6 +137,7 @@ class LogFiles:
     def taken(self) -> None:
         """Take note that somebody syncs what is to be synced."""
         self._unsynced.clear()
+        self.has_new_topic_id = False
 
     def _read(self, name: str) -> str | None:
         try:

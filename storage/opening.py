@@ -142,7 +142,8 @@ def _open_parts(
         not clean or end_offset == 0,
         topic_id,
         found.report._replace(damaged=tuple(files.damaged)),
-        # The id is synced with the first flush of the log, and a log of several segments was flushed.
+        # The id is synced within a second of the first record, so a log of several segments had one; a file that is
+        # there but damaged was synced.
         maybe_former=topic_id == ZERO_UUID
         and METADATA_FILE not in files.damaged
         and not clean

@@ -473,16 +473,14 @@ class Segment:
         for kind in reversed(SEGMENT_SUFFIXES) if self.suffix else SEGMENT_SUFFIXES:
             self._disk.remove(self._path(kind))
 
-    def mark_deleted(self) -> list[str]:
-        """Rename the files out of the log's sight, and return their paths for deletion later."""
-        targets = []
+    def mark_deleted(self) -> Iterator[str]:
+        """Rename the files out of the log's sight, one a step, and yield their paths for deletion later; OSError."""
         for kind in SEGMENT_SUFFIXES:
             path = self._path(kind)
             if self._disk.exists(path):
                 target = segment_path(self.directory, self.base_offset, kind) + DELETED_SUFFIX
                 self._disk.rename(path, target)
-                targets.append(target)
-        return targets
+                yield target
 
     def rename(self, suffix: str) -> None:
         """Let the files end in `suffix` from now on; they stay open and in use."""

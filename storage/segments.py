@@ -6,10 +6,13 @@ bisecting the base offsets. What the offsets mean (log start, high watermark, ep
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from errno import EIO
+from itertools import islice
 from operator import attrgetter
 
 from protocol.checksum import crc32c
-from storage.disk import Disk, File, out_of_space
+from storage.disk import Disk, File, out_of_space, reason
 from storage.file_slice import FileSlice
 from storage.log_config import LogConfig
 from storage.record_search import TimestampOffset
@@ -175,11 +178,13 @@ class Segments:
             if not (full and out_of_space(error)):
                 raise
         created = Segment.create(self._disk, self._directory, base_offset, now_ms)
-        if active.size_bytes == 0:
-            self._segments.pop()
-            if active.base_offset != base_offset:
+        if active.size_bytes:
+            self._set([*self._segments, created])
+            return
+        self._set([*self._segments[:-1], created])
+        if active.base_offset != base_offset:
+            with no_way_back("an empty segment stays"):
                 active.remove()
-        self._set([*self._segments, created])
 
     def prepare_truncation(self, offset: int, index_interval_bytes: int) -> None:
         """Read what `truncate_to` needs, while nothing is changed: KafkaError if that cannot be read."""
@@ -202,7 +207,7 @@ class Segments:
 
     def remove_first(self, count: int) -> list[str]:
         """Take the oldest segments out, never the active one; return their renamed files for deletion later."""
-        paths = [path for segment in self._segments[:count] for path in segment.mark_deleted()]
+        paths = _mark_deleted(self._segments[:count])
         self._set(self._segments[count:])
         return paths
 
@@ -216,7 +221,7 @@ class Segments:
     def replace(self, old: Sequence[Segment], made: Segment) -> list[str]:
         """Put `made` in the place of `old` neighbours; return their renamed files for deletion later."""
         # From the start on: a crash amid this may leave what `made` has no batch of, but no value behind its tombstone.
-        paths = [path for segment in old for path in segment.mark_deleted()]
+        paths = _mark_deleted(old)
         at = self._segments.index(old[0])
         self._set([*self._segments[:at], made, *self._segments[at + len(old) :]])
         return paths
@@ -246,6 +251,26 @@ class Segments:
         self._calm_bytes = self._calm_ms = 0
         self._calm_config = None
         self._aborting = None
+
+
+@contextmanager
+def no_way_back(state: str) -> Iterator[None]:
+    """Turn any OSError within into EIO, which takes the directory offline, also where the disk is only full.
+
+    `state` says what the files are like now, which a start mends.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise OSError(EIO, f"{state}: {reason(error)}") from error
+
+
+def _mark_deleted(segments: Sequence[Segment]) -> list[str]:
+    """Rename the files of segments, in order, and return their paths; OSError, EIO if that has begun."""
+    steps = (path for segment in segments for path in segment.mark_deleted())
+    paths = [*islice(steps, 1)]
+    with no_way_back("some files of a segment are renamed, others not"):
+        return paths + list(steps)
 
 
 def take_unsynced(disk: Disk, segments: Sequence[Segment]) -> list[File]:

@@ -354,6 +354,20 @@ def test_rolled_segments_are_due_and_the_active_one_is_not(tmp_path: Path) -> No
     assert {f"{0:020d}.log", f"{2:020d}.log"} <= set(disk.called("sync"))
 
 
+def test_a_new_topic_id_is_due_with_the_first_record(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    log = open_log(tmp_path, disk=disk, topic_id=TOPIC_ID)
+    assert log.due_flush(NOW_MS) is None
+    fill(log, 1)
+    flush = log.due_flush(NOW_MS)
+    assert flush is not None
+    flush.run()
+    assert "partition.metadata" in disk.called("sync")
+    assert f"{0:020d}.log" not in disk.called("sync")
+    assert disk.called("sync_dir") == ["topic-0", tmp_path.name]
+    assert (log.due_flush(NOW_MS), log.recovery_point) == (None, 0)
+
+
 def test_a_flush_that_was_overtaken_by_a_truncation_proves_nothing(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     fill(log, 5)

@@ -99,15 +99,35 @@ def test_trimmed_records_of_the_active_segment_leave_a_full_disk_at_once(tmp_pat
 
     def removed(path: str) -> None:
         remove(path)
-        disk.blocks_full = False
+        if path.endswith(".log.deleted"):
+            disk.blocks_full = False
 
     disk.remove = removed  # type: ignore[method-assign]
-    assert [*manager.housekeeping(manager.now, only_full=True), *manager.delete_files(manager.now)] == [None, None]
+    assert list(manager.housekeeping(manager.now, only_full=True)) == [None]
     assert log_files(log) == [f"{3:020d}.log"]
     assert (log.log_start_offset, log.log_end_offset, log.size_bytes) == (3, 3, 0)
     assert (Path(log.directory) / f"{3:020d}.snapshot").stat().st_size > 0
     info = log.append_as_leader(batch(producer_id=7, producer_epoch=0, base_sequence=0), 0, manager.now)
     assert info.duplicate  # what the broker knows of producers outlives the records
+    assert manager.close()
+
+
+def test_producers_are_saved_by_a_later_pass_where_the_disk_stays_full(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    manager = Manager(tmp_path, disk=disk)
+    manager.start()
+    log = create(manager)
+    log.append_as_leader(batch(producer_id=7, producer_epoch=0, base_sequence=0), 0, manager.now)
+    log.update_high_watermark(1)
+    manager.delete_records(log, 1)
+    disk.blocks_full = True
+    assert not manager.online[0].has_room()
+    assert list(manager.housekeeping(manager.now, only_full=True)) == [None]
+    snapshot = Path(log.directory) / f"{1:020d}.snapshot"
+    assert (log_files(log), snapshot.exists()) == ([f"{1:020d}.log"], False)
+    disk.blocks_full = False
+    assert manager.keep_house() == []
+    assert snapshot.stat().st_size > 0
     assert manager.close()
 
 

@@ -148,6 +148,37 @@ def test_a_roll_that_finds_the_disk_full_leaves_no_segment_for_a_restart_to_end_
     assert [header.base_offset for header in headers(again)] == [0, 1, 2]
 
 
+@pytest.mark.parametrize("after", range(6))
+def test_what_is_acknowledged_after_an_empty_segment_could_not_be_deleted_is_read(after: int, tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    log = open_log(tmp_path, disk=disk)
+    disk.arm("remove", errno.EDQUOT, after=after)
+    with suppress(KafkaError):
+        log.truncate_fully_and_start_at(5)
+    try:
+        fill(log, 1)
+    except KafkaError:
+        assert log.offline
+    else:
+        assert [header.base_offset for header in headers(log)] == [log.log_end_offset - 1]
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
+@pytest.mark.parametrize("after", range(4))
+def test_a_segment_whose_files_are_renamed_by_half_is_not_read(error: int, after: int, tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    log = open_log(tmp_path, LogConfig(segment_bytes=2 * SIZE, retention_bytes=1), disk=disk)
+    fill(log, 5)
+    log.update_high_watermark(5)
+    disk.arm("rename", error, after=after)
+    with pytest.raises(KafkaError):
+        log.delete_old_segments(NOW_MS)
+    assert log.offline == (error == errno.EIO or after > 0)
+    if not log.offline:
+        assert len(log.delete_old_segments(NOW_MS)) == 2
+        assert [header.base_offset for header in headers(log)] == [4]
+
+
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
 def test_a_roll_that_fails_leaves_durable_what_was(error: int, tmp_path: Path) -> None:
     disk = FaultyDisk()
