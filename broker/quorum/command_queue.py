@@ -6,7 +6,7 @@ are committed, applied and told to every subscriber, and so is everything that i
 over and they are committed: being told may take long, as of thousands of new partitions.
 
     submit    waits for the next `decide`
-    decide    each in turn: its records are proposed, or its error raised
+    decide    each in turn: its records are proposed, or it has an error, which rests on the commands before it too
     applied   an entry of the log is applied: what was decided on it, and on nothing later, is answered
     refuse    the last proposals are not in the log after all, and whatever was decided on them is refused
     fail      nothing of what waits will come to be, or nobody here will learn of it
@@ -37,9 +37,25 @@ class _Decided(NamedTuple):
 
     next_offset: int
     image: MetadataImage
-    response: Any
+    outcome: Any
+    """The response, or the exception that is raised in its place."""
     answer: asyncio.Future[Any]
     has_records: bool
+
+    def result(self) -> Any:
+        """Return the response, or raise the error."""
+        if isinstance(self.outcome, Exception):
+            raise self.outcome
+        return self.outcome
+
+    def reply(self) -> None:
+        """Let the caller go on, unless it has stopped waiting."""
+        if self.answer.done():
+            return
+        if isinstance(self.outcome, Exception):
+            self.answer.set_exception(self.outcome)
+        else:
+            self.answer.set_result(self.outcome)
 
 
 class CommandQueue:
@@ -75,10 +91,15 @@ class CommandQueue:
                     node.propose(decision.records)
                     self._pending = pending = after
             except Exception as error:
-                if not answer.done():
-                    answer.set_exception(error)
-                continue
-            self._decided.append(_Decided(node.end_offset, pending, decision.response, answer, bool(decision.records)))
+                # Of a topic whose deletion is not committed it is not known that it is unknown.
+                decided = _Decided(node.end_offset, pending, error, answer, has_records=False)
+                if not self._decided:
+                    decided.reply()
+                    continue
+            else:
+                records = bool(decision.records)
+                decided = _Decided(node.end_offset, pending, decision.response, answer, records)
+            self._decided.append(decided)
 
     def image_after(self, next_offset: int) -> MetadataImage | None:
         """Return the image that the records before `next_offset` lead to, if a command here has proposed the last."""
@@ -104,16 +125,13 @@ class CommandQueue:
         end_offset = committed_end()
         for decided in self._decided:
             if decided.answer is answer and decided.next_offset <= end_offset:
-                response: R = decided.response
-                return response
+                return decided.result()
         raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "The controller is still busy.")
 
     def applied(self, next_offset: int) -> None:
         """Answer what was decided on no more than the log before `next_offset`."""
         while self._decided and self._decided[0].next_offset <= next_offset:
-            decided = self._decided.popleft()
-            if not decided.answer.done():
-                decided.answer.set_result(decided.response)
+            self._decided.popleft().reply()
         if not self._decided:
             self._pending = None
 

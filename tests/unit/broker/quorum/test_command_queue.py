@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from broker.quorum.command_queue import CommandQueue
+from broker.quorum.command_queue import CommandQueue, not_controller
 from controller.commands.decision import Decision
 from controller.image import MetadataImage
 from controller.image_builder import apply_records
@@ -109,6 +109,25 @@ def test_commands_are_answered_in_their_order_and_no_sooner_than_their_records_a
     assert not second.done()
     controller.apply()
     assert second.done()
+
+
+def test_an_error_waits_for_what_it_rests_on(controller: Controller) -> None:
+    def refuse(image: MetadataImage) -> Decision[str]:
+        if values(image):
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "gone")
+        return Decision((), "there")
+
+    controller.submit(setting("2"))
+    refused = controller.queue.submit(refuse)
+    controller.decide()
+    assert not refused.done(), "another leader may not have these records"
+    controller.apply()
+    assert instance(KafkaError, refused.exception()).code is ErrorCode.UNKNOWN_TOPIC_ID
+    controller.submit(setting("3"))
+    lost = controller.queue.submit(refuse)
+    controller.decide()
+    controller.queue.fail(not_controller())
+    assert instance(KafkaError, lost.exception()).code is ErrorCode.NOT_CONTROLLER
 
 
 def test_what_a_command_raises_is_its_answer_and_no_others(controller: Controller) -> None:
