@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 from controller.partition_change import ELR_VERSION
@@ -356,8 +357,17 @@ class TopicAdministrator:
                 await client.pause()
                 continue
             code = ErrorCode(answer.responses[0].error_code)
-            if code in (ErrorCode.NONE, *_GONE):
+            if code is ErrorCode.NONE:
                 break
+            if code in _GONE:
+                # A former attempt has deleted it, or the controller was replaced before it was created, and has yet to
+                # learn that.
+                with suppress(Lost):
+                    found = await describe(client, topic.name)
+                    if found is None or found.topic_id != topic.topic_id:
+                        break
+                await client.pause()
+                continue
             client.world.check(Invariant.ADMIN_ANSWERS, code in PATIENCE, f"{topic.name} is not deleted: {code.name}")
             await client.pause()
         await self._surely(self._look_for_deleted, topic)

@@ -60,6 +60,8 @@ class World:
         self.clean_stops = 0
         self.newest: MetadataImage | None = None
         """The newest metadata that any broker has applied."""
+        self.metadata_ends: dict[str, int] = {}
+        """Where the metadata log of each voter ends, by its host's name, or did when it died."""
         self.stopping = False
         """Whether clients are to come to their end, and no more faults to begin."""
         self.committed: dict[tuple[str, int], int] = {}

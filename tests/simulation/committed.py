@@ -41,6 +41,8 @@ class Committed:
 
     def __init__(self) -> None:
         self.end = 0
+        self.losses = 0
+        """How many power cuts took some of it."""
         self._batches: list[Batch] = []
 
     def advance(self, log: Log, begin: int, end: int, check: Check, name: str) -> None:
@@ -62,6 +64,7 @@ class Committed:
 
     def lose(self, end: int) -> None:
         """Forget what is not below `end`."""
+        self.losses += end < self.end
         self._batches = [batch for batch in self._batches if batch.next_offset <= end]
         self.end = self._batches[-1].next_offset if self._batches else 0
 
@@ -97,6 +100,7 @@ class Compacted(Committed):
         self._check_missing(found, read, log, check, name)
 
     def lose(self, end: int) -> None:
+        self.losses += end < self.end
         self._records = {offset: kept for offset, kept in self._records.items() if offset < end}
         self._last = {kept.key: offset for offset, kept in sorted(self._records.items())}
         self.end = min(self.end, end)

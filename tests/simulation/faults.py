@@ -92,6 +92,8 @@ class Faults:
             return True
         if image is None or (lose and not tracks_eligible(image)):
             return False  # the last one that was in sync leads again, whatever it has lost
+        if lose and any(end > image.offset + 1 for end in self._world.metadata_ends.values()):
+            return False  # who stays in sync is not known: the next controller may fence those that are counted on here
         epochs = {broker.broker_id: broker.epoch for broker in image.brokers.values()}
         died = {other.node_id for other in cluster if other.died_epoch == epochs.get(other.node_id)}
         struck = self._struck - {spared.name if spared is not None else ""}

@@ -64,6 +64,8 @@ class Invariants:
         self._committed: dict[tuple[int, bytes, int], Committed] = {}
         self._synced: dict[tuple[str, bytes, int], int] = {}
         self._durable: dict[tuple[str, bytes, int], int] = {}
+        self._losses: dict[tuple[str, bytes, int], int] = {}
+        """How many power cuts had taken of what was committed when a replica's high watermark rose last."""
         self._quorum = QuorumInvariants(world)
         self._copies = Copies()
         self.checks = 0
@@ -111,12 +113,14 @@ class Invariants:
             log.log_start_offset <= high_watermark <= log.log_end_offset,
             f"{name}: start {log.log_start_offset}, high watermark {high_watermark}, end {log.log_end_offset}",
         )
-        # A replica that was to begin anew and whose disk failed amid that is empty, and offline: nobody reads it again.
+        losses = self._committed_of(host, partition).losses
         check(
             Invariant.HIGH_WATERMARK_RISES,
-            high_watermark >= seen.high_watermark or log.offline,
+            high_watermark >= seen.high_watermark or self._may_part(partition, seen, losses > self._losses.get(key, 0)),
             f"the high watermark of {name} went back from {seen.high_watermark} to {high_watermark}",
         )
+        if high_watermark > seen.high_watermark:
+            self._losses[key] = losses
         check(
             Invariant.EPOCHS_RISE, partition.leader_epoch >= seen.leader_epoch, f"the leader epoch of {name} went back"
         )
@@ -155,6 +159,19 @@ class Invariants:
         if known is not None and len(host.cluster) == 1:
             known.durable_end = max(known.durable_end, log.recovery_point)
         return seen
+
+    @staticmethod
+    def _may_part(partition: Partition, seen: Seen, others_lost: bool) -> bool:
+        """Tell whether a replica may part with committed records.
+
+        One that was to begin anew and whose disk failed amid that is empty, and offline: nobody reads it again. A
+        follower begins anew if it shares nothing with its leader's log, and parts with what a power cut took from
+        all others.
+        """
+        log = partition.log
+        if partition.is_leader or log.log_end_offset >= seen.log_end:
+            return log.offline
+        return log.offline or others_lost or log.log_end_offset == log.log_start_offset
 
     def _check_producers(self, partition: Partition, name: str) -> None:
         """A log that was truncated knows of no producer's batch that went."""
@@ -270,14 +287,14 @@ class Invariants:
         return known
 
     def power_cut(self, host: Host) -> None:
-        """Forget of a broker that is alone what it may lose."""
+        """Forget what a broker may lose: with `fsync=always` nothing where it is alone, but followers do not wait."""
         for (cluster, topic_id, index), known in self._committed.items():
             if cluster != id_of(host):
                 continue
             partition = host.broker.replicas.find(topic_id, index) if host.broker is not None else None
             # Not where the recovery point is now: a process that was killed had synced more than its checkpoint says.
             durable = self._durable.get((host.name, topic_id, index), 0)
-            if partition is None or partition.log.config.barnabas_fsync != FSYNC_ALWAYS:
+            if partition is None or self._world.clustered or partition.log.config.barnabas_fsync != FSYNC_ALWAYS:
                 known.lose(durable)
 
 

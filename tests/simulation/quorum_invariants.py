@@ -27,7 +27,6 @@ class QuorumInvariants:
     def __init__(self, world: World) -> None:
         self._world = world
         self._leaders: dict[int, str] = {}
-        self._ends: dict[str, int] = {}
         self._committed = 0
         self._images: dict[int, MetadataImage] = {}
         self._applied: dict[str, tuple[int, int]] = {}
@@ -69,11 +68,12 @@ class QuorumInvariants:
                 f"{host.name} leads the quorum in epoch {node.epoch}, as {known} does",
             )
             self._look_at_commits(host, node)
-        self._ends[host.name] = log.end_offset
+        ends = self._world.metadata_ends
+        ends[host.name] = log.end_offset
         if node.high_watermark > self._committed:
             self._committed = node.high_watermark
             voters = [other for other in host.cluster if other.is_voter]
-            behind = sum(self._ends.get(other.name, 0) >= self._committed for other in voters)
+            behind = sum(ends.get(other.name, 0) >= self._committed for other in voters)
             enough = 2 * behind > len(voters)
             check(
                 Invariant.METADATA_ON_A_MAJORITY,
