@@ -125,7 +125,8 @@ class CommandQueue:
         end_offset = committed_end()
         for decided in self._decided:
             if decided.answer is answer and decided.next_offset <= end_offset:
-                return decided.result()
+                response: R = decided.result()
+                return response
         raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "The controller is still busy.")
 
     def applied(self, next_offset: int) -> None:
