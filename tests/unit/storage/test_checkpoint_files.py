@@ -1,5 +1,6 @@
 """What checkpoint files say; how a manager of logs uses them is in `test_log_manager.py`."""
 
+import errno
 import sys
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from storage.checkpoint_files import CHECKPOINTS, CheckpointFiles
 from storage.disk import OsDisk
 from storage.log import Log
 from storage.log_directory import CLEANED_TO, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, LogDirectory
+from tests.disks import FaultyDisk
 from tests.logs import NOW_MS, fill, open_log
 
 KEY = ("topic", 0)
@@ -18,8 +20,8 @@ KEY = ("topic", 0)
 class Checkpointing:
     """The files of one directory with one log, of which nothing is known at first."""
 
-    def __init__(self, folder: Path) -> None:
-        self.directory = LogDirectory(OsDisk(), str(folder))
+    def __init__(self, folder: Path, disk: OsDisk | None = None) -> None:
+        self.directory = LogDirectory(disk or OsDisk(), str(folder))
         self.logs: dict[tuple[str, int], Log] = {}
         self.problems: list[str] = []
         self.files = CheckpointFiles(lambda _: self.logs, self.problems)
@@ -180,3 +182,11 @@ def test_log_starts_of_a_directory_that_failed_are_not_kept_and_do_not_count_as_
     references = sys.getrefcount(log)
     checkpointing.files.left(KEY, checkpointing.directory)
     assert sys.getrefcount(log) == references, "it was kept"
+
+
+def test_after_a_failure_of_the_directory_no_other_file_is_written_and_it_is_told_once(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    checkpointing = Checkpointing(tmp_path, disk)
+    disk.arm("replace", errno.EIO)
+    checkpointing.files.write([checkpointing.directory])
+    assert (len(checkpointing.problems), disk.called("replace")) == (1, [CHECKPOINTS[0]])

@@ -300,3 +300,33 @@ def test_what_is_left_half_done_for_damaged_content_takes_the_directory_offline_
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "no record batch")
     assert failed.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     assert "no record batch" in str(directory.failure)
+
+
+def test_an_unclean_directory_on_a_full_disk_is_opened_and_one_that_cannot_be_written_is_not(tmp_path: Path) -> None:
+    opened(tmp_path).close(clean=False)
+    disk = FaultyDisk()
+    disk.full = True
+    full = LogDirectory(disk, str(tmp_path))
+    full.open()
+    assert not full.clean
+    full.close(clean=False)
+    disk.full = False
+    disk.arm("create", errno.EROFS)
+    with pytest.raises(OSError, match="Read-only"):
+        LogDirectory(disk, str(tmp_path)).open()
+
+
+def test_a_file_of_contiguous_segments_that_a_clean_stop_of_another_program_left_is_not_believed(
+    tmp_path: Path,
+) -> None:
+    directory = opened(tmp_path)
+    directory.save_contiguous_from({("t", 0): 5})
+    directory.close(clean=False)
+    after_a_crash = opened(tmp_path)
+    assert after_a_crash.contiguous_from() == {("t", 0): 5}
+    after_a_crash.close(clean=False)
+    (tmp_path / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":42}')
+    after_another = opened(tmp_path)
+    assert after_another.clean
+    assert after_another.contiguous_from() is None
+    after_another.close(clean=False)

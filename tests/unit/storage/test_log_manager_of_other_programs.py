@@ -6,6 +6,7 @@ import errno
 import shutil
 from pathlib import Path
 
+from storage.log import Log
 from storage.log_directory import CLEANED_TO, CONTIGUOUS_FROM
 from tests.disks import FaultyDisk
 from tests.logs import NOW_MS, TOPIC_ID, fill, headers
@@ -14,24 +15,33 @@ from tests.unit.storage.test_log_manager import CONFIG, SIZE, Manager, _closed, 
 __all__ = ["_closed"]
 
 
-def test_gaps_between_segments_that_another_program_made_are_no_losses(tmp_path: Path) -> None:
-    """As a follower of Apache Kafka leaves them, also above its cleaner checkpoint."""
-    manager = Manager(tmp_path)
-    manager.start()
-    log = manager.create("topic", TOPIC_ID, 0, CONFIG)
+def with_gaps(log: Log, folder: Path) -> None:
+    """Put segments with gaps between them into `folder`, for `put_back` to make a crashed compacted log of."""
     for base in (0, 20, 40):
         log.truncate_fully_and_start_at(base)
         fill(log, 2)
         log.flush(NOW_MS)
         for path in Path(log.directory).glob(f"{base:020d}.*"):
-            shutil.copy(path, tmp_path / path.name)
-    manager.close()
-    for path in tmp_path.glob("0*"):
-        shutil.move(path, tmp_path / "topic-0" / path.name)
-    for path in tmp_path.glob("*checkpoint"):
+            shutil.copy(path, folder / path.name)
+
+
+def put_back(folder: Path) -> None:
+    for path in folder.glob("0*"):
+        shutil.move(path, folder / "topic-0" / path.name)
+    for path in folder.glob("*checkpoint"):
         path.unlink()
-    (tmp_path / ".kafka_cleanshutdown").unlink()
-    (tmp_path / CLEANED_TO).write_text("0\n1\ntopic 0 5\n")
+    (folder / ".kafka_cleanshutdown").unlink()
+    (folder / CLEANED_TO).write_text("0\n1\ntopic 0 5\n")
+
+
+def test_gaps_between_segments_that_another_program_made_are_no_losses(tmp_path: Path) -> None:
+    """As a follower of Apache Kafka leaves them, also above its cleaner checkpoint."""
+    manager = Manager(tmp_path)
+    manager.start()
+    log = manager.create("topic", TOPIC_ID, 0, CONFIG)
+    with_gaps(log, tmp_path)
+    manager.close()
+    put_back(tmp_path)
     for _ in range(3):  # which it also is after crashes of ours
         manager = Manager(tmp_path)
         [log] = manager.start()
@@ -88,3 +98,22 @@ def test_where_segments_are_not_known_to_be_contiguous_a_full_disk_keeps_no_brok
     list(manager.load())
     assert manager.online
     assert not (tmp_path / CONTIGUOUS_FROM).exists()
+
+
+def test_gaps_in_a_log_that_could_not_be_opened_at_first_are_no_losses_later(tmp_path: Path) -> None:
+    manager = Manager(tmp_path)
+    manager.start()
+    log = create(manager)
+    with_gaps(log, tmp_path)
+    manager.close()
+    put_back(tmp_path)
+    disk = FaultyDisk()
+    manager = Manager(tmp_path, disk=disk)
+    disk.arm("open", errno.EMFILE)
+    assert manager.start() == []
+    assert manager.online
+    manager.crash()
+    manager = Manager(tmp_path)
+    [log] = manager.start()
+    assert [header.base_offset for header in headers(log)] == [0, 1, 20, 21, 40, 41]
+    assert log.recovery.removed_segments == 0

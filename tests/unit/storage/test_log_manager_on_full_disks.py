@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from pathlib import Path
+from typing import Never
 
 import pytest
 
@@ -193,3 +194,20 @@ def test_a_full_directory_keeps_no_topic_from_being_made_again_that_was_never_in
     manager.delete("t1", 0)
     with pytest.raises(KafkaError, match="checkpoint files still list a deleted log of t1-0"):
         manager.create("t1", TOPIC_ID, 0, CONFIG, first)
+
+
+def test_what_only_the_lack_of_space_brings_about_is_not_told_again_when_full_directories_are_tidied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manager = Manager(tmp_path)
+    manager.start()
+    directory = manager.directory_of(create(manager))
+    refused = directory.fail(OSError(errno.ENOSPC, "No space left on device"))
+    assert directory.full
+
+    def refuse(*_: object, **__: object) -> Never:
+        raise refused
+
+    monkeypatch.setattr(Log, "delete_old_segments", refuse)
+    assert list(manager.housekeeping(manager.now, only_full=True)) == [None]
+    assert list(manager.housekeeping(manager.now)) == [refused]

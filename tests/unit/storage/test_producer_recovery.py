@@ -202,3 +202,22 @@ def test_a_damaged_length_in_the_middle_leaves_the_batches_before_it_readable(tm
     assert part.read(0, part.size_bytes) == whole[: sum(sizes[:3])]
     assert log.producers.producers[1].batches[-1].last_sequence == 7
     assert (2 in {producer for _, producer in log.producers.open_transactions}) is is_open
+
+
+def test_a_transaction_that_began_behind_damage_stays_open(tmp_path: Path) -> None:
+    config = LogConfig(segment_bytes=1 << 20, index_interval_bytes=1 << 20)
+    log = open_log(tmp_path, config)
+    for sequence in range(4):
+        write(log, 1, sequence, transactional=False)
+    first = write(log, 2, 0)
+    size = headers(log)[0].size_bytes
+    log.roll(NOW_MS)
+    log.close(NOW_MS)
+    segment = tmp_path / "topic-0" / f"{0:020d}.log"
+    damaged = bytearray(segment.read_bytes())
+    damaged[size + 8] ^= 0x80
+    segment.write_bytes(damaged)
+    log = open_log(tmp_path, config, clean=True)
+    log.update_high_watermark(log.log_end_offset)
+    assert list(log.producers.open_transactions) == [(first, 2)]
+    assert log.last_stable_offset == first < log.high_watermark

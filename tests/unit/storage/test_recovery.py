@@ -477,3 +477,12 @@ def test_an_append_beyond_a_large_gap_that_fails_leaves_the_log_where_it_was(tmp
     log.append_as_follower(placed(10), 0, NOW_MS)
     assert bases(log) == (0, 10)
     assert [header.base_offset for header in headers(open_log(tmp_path, clean=False))] == list(range(11))
+
+
+def test_a_segment_without_a_whole_batch_behind_one_that_lost_its_end_ends_a_compacted_log_too(tmp_path: Path) -> None:
+    killed(tmp_path)
+    for base, size in ((4, 2 * SIZE), (8, SIZE // 2)):
+        log_file = file(tmp_path, base, ".log")
+        log_file.write_bytes(log_file.read_bytes()[:size])
+    log = open_log(tmp_path, CONFIG, clean=False, compacted=True, contiguous_from=0)
+    assert (log.log_end_offset, bases(log)) == (6, (0, 4))

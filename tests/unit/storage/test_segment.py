@@ -1,6 +1,6 @@
 from collections.abc import Iterable
 from pathlib import Path
-from struct import iter_unpack, pack_into
+from struct import iter_unpack, pack, pack_into
 
 import pytest
 
@@ -25,11 +25,11 @@ def segment(tmp_path: Path) -> Segment:
     return segment
 
 
-def append(segment: Segment, batches: Iterable[bytearray], offset: int = BASE) -> int:
+def append(segment: Segment, batches: Iterable[bytearray], offset: int = BASE, interval: int = INTERVAL) -> int:
     for records in batches:
         assign(records, offset, 7)
         header = read_header(records)
-        segment.append(records, [header], INTERVAL)
+        segment.append(records, [header], interval)
         offset = header.next_offset
     return offset
 
@@ -428,3 +428,29 @@ def test_a_damaged_batch_is_looked_for_once(tmp_path: Path) -> None:
     assert reads == [reads[0], 1, 1]
     assert reads[0] > 3
     assert segment.position_of(BASE + 3 * 96) == 96 * SIZE
+
+
+def test_damage_is_forgotten_once_it_is_truncated(tmp_path: Path) -> None:
+    segment = Segment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
+    without_index = 1 << 20
+    append(segment, (batch(3) for _ in range(20)), interval=without_index)
+    segment.seal()
+    content = bytearray(Path(segment.path).read_bytes())
+    content[10 * SIZE + 8 : 10 * SIZE + 12] = b"\xff\xff\xff\xff"
+    Path(segment.path).write_bytes(content)
+    with pytest.raises(KafkaError):
+        segment.position_of(BASE + 3 * 15)
+    assert segment.truncate_to(BASE + 3 * 5) == BASE + 3 * 5
+    append(segment, (batch(3) for _ in range(15)), BASE + 3 * 5, without_index)
+    segment.seal()
+    assert segment.position_of(BASE + 3 * 15) == 15 * SIZE
+
+
+def test_a_damaged_time_index_entry_that_leads_into_a_gap_skips_no_batch(tmp_path: Path) -> None:
+    segment = Segment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
+    for relative_offset, timestamp in ((0, 10), (3, 50), (9, 10)):
+        append(segment, [stamped([timestamp] * 3)], BASE + relative_offset, interval=0)
+    segment.seal()
+    in_the_gap = pack(">qi", 10, 7)  # behind the batch with 50, and before one whose largest timestamp is 10 too
+    (Path(segment.directory) / f"{BASE:020d}.timeindex").write_bytes(in_the_gap)
+    assert found_by_time(segment, 20) == BASE + 3

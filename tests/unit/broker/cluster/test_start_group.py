@@ -1,12 +1,20 @@
 """Brokers that are started together know each other once they are ready."""
 
+from __future__ import annotations
+
+import asyncio
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from broker.cluster.start_group import TAG_BYTES, WAIT_S, StartGroup, incarnation_id
+from broker.cluster.start_group import TAG_BYTES, WAIT_S, StartGroup, incarnation_id, until_known
 from controller.image import BrokerImage, MetadataImage
 from tests.unit.broker.whole_cluster import WholeCluster
+
+if TYPE_CHECKING:
+    from broker.quorum.raft_driver import RaftDriver
 
 FIRST, SECOND = StartGroup(b"1" * TAG_BYTES, 3), StartGroup(b"2" * TAG_BYTES, 3)
 
@@ -51,6 +59,19 @@ def test_two_runs_in_a_group_have_different_incarnation_ids() -> None:
     one, other = (incarnation_id(bytes([drawn] * 16), FIRST) for drawn in (1, 2))
     assert one != other
     assert len(one) == len(other) == 16
+
+
+def test_the_metadata_is_watched_only_until_the_group_is_known() -> None:
+    subscribers: list[object] = []
+    controller = SimpleNamespace(
+        image=image(*[(FIRST, False)] * 3), subscribe=subscribers.append, unsubscribe=subscribers.remove
+    )
+
+    async def body() -> None:
+        await until_known(FIRST, cast("RaftDriver", controller), asyncio.get_running_loop())
+
+    asyncio.run(body())
+    assert subscribers == []
 
 
 @pytest.fixture

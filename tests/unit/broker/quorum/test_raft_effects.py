@@ -151,6 +151,21 @@ def test_entries_do_not_wait_for_the_threads_of_the_loop(
     assert alone.metadata.next_offset == alone.log.end_offset > 0
 
 
+def test_a_snapshot_does_not_wait_for_the_threads_of_the_loop(
+    make: Callable[[Settings], Node], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = make(OF_THREE)
+    keep_busy_the_threads_of(one.loop, monkeypatch)
+    snapshot, config = (
+        SnapshotId(100, 1),
+        ConfigRecord(resource_type=2, resource_name="t", name="retention.ms", value="5"),
+    )
+    data = b"".join(encode_snapshot([config], epoch=1, now_ms=1, last_timestamp_ms=1, voters=one.node.voters))
+    ready = Ready(None, (), 100, snapshot_parts=(SnapshotPart(snapshot, 0, data),), begin_behind=snapshot)
+    one.loop.run_until_complete(asyncio.wait_for(one.effects.perform(ready), 60))
+    assert one.metadata.image.configs(2, "t") == {"retention.ms": "5"}
+
+
 def test_others_are_asked_for_their_votes_when_its_own_is_stored(make: Callable[[Settings], Node]) -> None:
     one = make(OF_THREE)
     one.node.campaign()
