@@ -38,6 +38,8 @@ LOOK_MS = 5000
 
 def add_broker_options(parser: argparse.ArgumentParser) -> None:
     """Add what every command that talks to a broker has: where it is, and settings of the client."""
+    # Set by `connect` when it has named the addresses that do not answer: once, however many clients a command makes.
+    parser.set_defaults(unreachable_named=False)
     group = parser.add_argument_group("connection")
     group.add_argument(
         "-b",
@@ -123,8 +125,8 @@ def connect(kind: Any, options: argparse.Namespace, **own: Any) -> Any:
         except (KafkaConfigurationError, AssertionError, ValueError) as error:
             raise WrongCall(f"the client refuses its settings: {plain(str(error))}") from error
         else:
-            if failures and hasattr(options, "command") and not getattr(options, "named", False):
-                options.named = True  # once in a command, however many clients it makes
+            if failures and not getattr(options, "unreachable_named", True):
+                options.unreachable_named = True
                 complain(options.command, f"no answer from {', '.join(failures)}; {address} answers")
             return client
     raise CommandError(
