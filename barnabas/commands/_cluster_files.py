@@ -21,7 +21,7 @@ from contextlib import contextmanager, suppress
 from socket import socket
 from typing import NamedTuple
 
-from barnabas.commands._output import WrongCall, count_of
+from barnabas.commands._output import WrongCall, amount_of
 
 IDENTITY = "cluster.properties"
 MOST_VOTERS = 3
@@ -150,7 +150,7 @@ def identity(directory: str, brokers: int) -> str:
     if found["brokers"] != str(brokers):
         known = int(found["brokers"])
         raise WrongCall(
-            f"{directory} holds a cluster of {count_of(known, 'broker')}: use --brokers {known}, or choose another "
+            f"{directory} holds a cluster of {amount_of(known, 'broker')}: use --brokers {known}, or choose another "
             "directory with --data-dir DIR"
         )
     return found["cluster.id"]

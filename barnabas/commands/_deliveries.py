@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from barnabas.commands._output import count_of, some
+from barnabas.commands._output import amount_of, some
 
 STORAGE_ERROR = "KAFKA_STORAGE_ERROR"
 
@@ -60,7 +60,7 @@ class Delivery:
 
     def __str__(self) -> str:
         """Return the error, for how long it has lasted, and how many records are acknowledged."""
-        counted = f"{self.acknowledged:,} of {count_of(self.sent, 'record')} acknowledged"
+        counted = f"{self.acknowledged:,} of {amount_of(self.sent, 'record')} acknowledged"
         if self.error is None:
             return f"{self.name}: {counted}"
         return f"{self.name}: {self.error} for {time.monotonic() - self.since_s:.0f} s{self._why()}; {counted}"

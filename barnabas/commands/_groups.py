@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from barnabas.commands._output import CommandError, count_of, plain
+from barnabas.commands._output import CommandError, amount_of, plain
 from barnabas.commands._partitions import led_by, without_leader
 from barnabas.commands._topics import end_offsets, start_offsets
 
@@ -66,7 +66,7 @@ def not_listed(topics: Iterable[Mapping[str, Any]], away: Iterable[int]) -> str 
     """Return why groups are missing from `list_groups`: these topics, with brokers `away`; None if none are."""
     offsets = [topic for topic in topics if topic["name"] == OFFSETS and not topic["error_code"]]
     lost = [*without_leader(offsets), *(name for number in away for name in led_by(offsets, number))]
-    partitions = f"{count_of(len(lost), 'partition')} of {OFFSETS}"
+    partitions = f"{amount_of(len(lost), 'partition')} of {OFFSETS}"
     return f"the groups of {partitions} are not known: no coordinator of them answers" if lost else None
 
 
@@ -123,7 +123,7 @@ def refuse_active(group: Group) -> None:
     """Raise a `CommandError` if anybody is in the group: it would go on committing its own offsets."""
     if group.is_active:
         raise CommandError(
-            f"{group.name} is {group.state} with {count_of(len(group.members), 'member')}: stop its consumers first"
+            f"{group.name} is {group.state} with {amount_of(len(group.members), 'member')}: stop its consumers first"
         )
 
 

@@ -215,6 +215,6 @@ def some(names: Sequence[str]) -> str:
     return ", ".join(names[:SHOWN]) + rest
 
 
-def count_of(number: int, what: str, plural: str = "") -> str:
-    """Return "1 record" or "2,000 records"."""
+def amount_of(number: int, what: str, plural: str = "") -> str:
+    """Return "1 record" or "2,000 records", for people; log lines have the plain digits of `protocol.plural`."""
     return f"{number:,} {what if number == 1 else plural or what + 's'}"

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
 
-from barnabas.commands._output import complain, count_of
+from barnabas.commands._output import amount_of, complain
 
 WIDTH = 24
 INTERVAL_S = 0.1
@@ -42,7 +42,7 @@ class Progress:
     def line(self) -> str:
         """Return what is shown."""
         rate = self._done / max(time.monotonic() - self._began, 0.001)
-        counted = f"{count_of(self._done, self._what)}, {rate:,.0f}/s"
+        counted = f"{amount_of(self._done, self._what)}, {rate:,.0f}/s"
         if not self._total:
             return counted
         part = min(self._done / self._total, 1.0)

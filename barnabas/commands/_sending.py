@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.commands._client import connect
 from barnabas.commands._deliveries import Deliveries, Delivery
-from barnabas.commands._output import CommandError, complain, count_of, explain, plain
+from barnabas.commands._output import CommandError, amount_of, complain, explain, plain
 from barnabas.commands._records import Headers, NewRecord
 from barnabas.commands._silence import TURN_S, Silence, listening, repeating
 from barnabas.commands._unserved import STALLED_S, Unserved, why_quiet
@@ -154,7 +154,7 @@ class Sender:
         from kafka.errors import KafkaTimeoutError
 
         first, number = self._failures[0], len(self._failures)
-        records = f"{count_of(number, 'record')} {'was' if number == 1 else 'were'}"
+        records = f"{amount_of(number, 'record')} {'was' if number == 1 else 'were'}"
         why = explain(first) or str(first)
         if isinstance(first, KafkaTimeoutError):  # kafka-python's own, at the end of all retries
             why = self.deliveries.refused() or "; ".join(self._why.values()) or "no response within delivery.timeout.ms"
@@ -205,7 +205,7 @@ class Sender:
     def _stuck(self) -> Unserved:
         """Return the end of records that kafka-python neither sends nor gives up: 3.0.12 may, after others failed."""
         waiting = sum(not sent.is_done for sent, _ in self._pending)
-        return Unserved(f"{count_of(waiting, 'record')} not acknowledged after {self._patience_s:g} s")
+        return Unserved(f"{amount_of(waiting, 'record')} not acknowledged after {self._patience_s:g} s")
 
     def _is_news(self, name: str, error: str | None) -> bool:
         """Return whether an error, or that there is none, is to be said of a partition or topic now."""
@@ -250,7 +250,7 @@ def sending(options: argparse.Namespace) -> Iterator[Sender]:
         _close(producer)
         if lost := sender.handed - sender.deliveries.acknowledged:
             with contextlib.suppress(OSError):  # the terminal may be closed
-                counted = f"{lost:,} of {count_of(sender.handed, 'record')}"
+                counted = f"{lost:,} of {amount_of(sender.handed, 'record')}"
                 complain(options.command, f"interrupted: {counted} not acknowledged")
         raise
     finally:

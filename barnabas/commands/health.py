@@ -23,7 +23,7 @@ from barnabas.commands._output import (
     CommandError,
     WrongCall,
     add_json,
-    count_of,
+    amount_of,
     explain,
     print_table,
     red,
@@ -145,7 +145,7 @@ def _checks(client: Admin, options: argparse.Namespace) -> Iterator[Finding]:
     away = client.away()
     # Metadata lists no broker that is fenced, so `away` has none of them.
     unreachable = {number: _why_fenced(brokers[number], options.timeout) for number in fenced} | away
-    fine = f"cluster {cluster['cluster_id']}, {count_of(len(brokers), 'broker')}"
+    fine = f"cluster {cluster['cluster_id']}, {amount_of(len(brokers), 'broker')}"
     yield Finding("reachable", list(unreachable.values()), fine, list(unreachable), {"brokers": len(brokers)})
     answering = client.answering(away)
     stale: list[str] = []
@@ -166,7 +166,9 @@ def _checks(client: Admin, options: argparse.Namespace) -> Iterator[Finding]:
     yield Finding("fenced", [f"broker {number}" for number in fenced] or stale, "none", fenced, known=known)
     topics = choose(client, [])
     counts = {"partitions": sum(len(topic["partitions"]) for topic in topics), "topics": len(topics)}
-    fine = f"every partition has one: {count_of(counts['partitions'], 'partition')} of {count_of(len(topics), 'topic')}"
+    fine = (
+        f"every partition has one: {amount_of(counts['partitions'], 'partition')} of {amount_of(len(topics), 'topic')}"
+    )
     fine = fine if topics else "there are no topics"
     yield Finding("leaders", without_leader(topics) or stale, fine, facts=counts, known=known)
     yield Finding("in sync", under_replicated(topics) or stale, "all replicas", known=known)
@@ -182,7 +184,7 @@ def _checks(client: Admin, options: argparse.Namespace) -> Iterator[Finding]:
     else:
         missing = not_listed(topics, away)
         facts = {"groups": None if missing else len(groups)}
-        fine = count_of(len(groups), "group")
+        fine = amount_of(len(groups), "group")
         yield Finding("coordinator", [missing] if missing else [], fine, facts=facts, known=not missing)
 
 

@@ -14,7 +14,7 @@ import sys
 from barnabas.commands._client import add_broker_options, number, pair, positive
 from barnabas.commands._format import unescape
 from barnabas.commands._input import STANDARD_INPUT, Input
-from barnabas.commands._output import CommandError, WrongCall, complain, count_of
+from barnabas.commands._output import CommandError, WrongCall, amount_of, complain
 from barnabas.commands._progress import Progress
 from barnabas.commands._records import Headers, NewRecord, from_json
 from barnabas.commands._sending import CODECS, sending
@@ -87,7 +87,7 @@ def run(options: argparse.Namespace) -> int:
                 sys.stdout.buffer.flush()
         sender.finish()
     if sys.stderr.isatty() and not options.quiet:
-        complain(options.command, f"{count_of(sender.deliveries.acknowledged, 'record')} written")
+        complain(options.command, f"{amount_of(sender.deliveries.acknowledged, 'record')} written")
     return 0
 
 

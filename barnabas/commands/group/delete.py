@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.commands._client import add_broker_options, admin
 from barnabas.commands._groups import Group, committed_offsets, describe, refuse_active
-from barnabas.commands._output import CommandError, Report, add_json, count_of, explain_code
+from barnabas.commands._output import CommandError, Report, add_json, amount_of, explain_code
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient
@@ -55,7 +55,7 @@ def _delete_group(client: KafkaAdminClient, group: Group, options: argparse.Name
     refuse_active(group)
     if options.dry_run:
         partitions = len(committed_offsets(client, group.name))
-        note = f"offsets of {count_of(partitions, 'partition')}"
+        note = f"offsets of {amount_of(partitions, 'partition')}"
         report.done("would delete", group.name, note, partitions=partitions)
         return
     failure = client.delete_groups([group.name])[group.name]
@@ -69,7 +69,7 @@ def _delete_offsets(client: KafkaAdminClient, group: Group, options: argparse.Na
     chosen = [partition for partition in committed if partition.topic in options.topic]
     if not chosen:
         raise CommandError(f"nothing is committed for {', '.join(options.topic)}")
-    note = f"offsets of {count_of(len(chosen), 'partition')} of {', '.join(options.topic)}"
+    note = f"offsets of {amount_of(len(chosen), 'partition')} of {', '.join(options.topic)}"
     if not options.dry_run:
         for partition, failure in client.delete_group_offsets(group.name, chosen).items():
             if failure.errno:

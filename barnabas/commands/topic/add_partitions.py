@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 
 from barnabas.commands._client import MAX_INT32, add_broker_options, admin, partition_count
-from barnabas.commands._output import Report, add_json, count_of, explain_code
+from barnabas.commands._output import Report, add_json, amount_of, explain_code
 from barnabas.commands._topics import UNKNOWN_TOPIC, choose
 from barnabas.commands._unserved import controller_awaited
 
@@ -46,5 +46,5 @@ def run(options: argparse.Namespace) -> int:
                 report.failed(topic["name"], explain_code(result.error_code, result.error_message))
             else:
                 did = "would extend" if options.dry_run else "extended"
-                report.done(did, topic["name"], f"{count_of(total, 'partition')} now", partitions=total)
+                report.done(did, topic["name"], f"{amount_of(total, 'partition')} now", partitions=total)
     return report.end()

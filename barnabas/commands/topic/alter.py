@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from barnabas.commands._client import add_broker_options, admin, each_once, pair, partition_count
 from barnabas.commands._config_changes import Outcome, notes, outcomes
 from barnabas.commands._configs import DELETE, SET, Change, alter_configs, known_settings
-from barnabas.commands._output import CommandError, Report, WrongCall, add_json, count_of, explain_code
+from barnabas.commands._output import CommandError, Report, WrongCall, add_json, amount_of, explain_code
 from barnabas.commands._topics import choose
 from barnabas.commands._unserved import controller_awaited
 
@@ -73,7 +73,7 @@ def _alter(client: Admin, topic: str, changes: Sequence[Change], options: argpar
     if options.partitions is not None and not options.dry_run:
         _add_partitions(client, topic, options.partitions, dry_run=False)
         if changes and (why := alter_configs(client, of, changes, known, dry_run=False)):
-            raise CommandError(f"{why}; it has {count_of(options.partitions, 'partition')} now")
+            raise CommandError(f"{why}; it has {amount_of(options.partitions, 'partition')} now")
     return {"note": ", ".join(filter(None, (note, notes(found)))), **facts, "changes": [one.facts for one in found]}
 
 

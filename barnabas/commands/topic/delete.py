@@ -10,7 +10,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from barnabas.commands._client import add_broker_options, admin
-from barnabas.commands._output import Report, add_json, count_of, explain_code
+from barnabas.commands._output import Report, add_json, amount_of, explain_code
 from barnabas.commands._topics import (
     NO_MATCH,
     UNKNOWN_TOPIC,
@@ -73,5 +73,5 @@ def run(options: argparse.Namespace) -> int:
 def _would_delete(client: KafkaAdminClient, topic: dict[str, Any], report: Report) -> None:
     partitions = partitions_of([topic])
     records = sum(end_offsets(client, partitions).values()) - sum(start_offsets(client, partitions).values())
-    note = f"{count_of(len(partitions), 'partition')}, {count_of(records, 'record')}"
+    note = f"{amount_of(len(partitions), 'partition')}, {amount_of(records, 'record')}"
     report.done("would delete", topic["name"], note, partitions=len(partitions), records=records)

@@ -10,8 +10,8 @@ from kafka import errors
 
 from barnabas.commands._output import (
     Report,
+    amount_of,
     cell,
-    count_of,
     explain,
     explain_code,
     plain,
@@ -152,4 +152,4 @@ def test_the_broker_s_own_words_come_before_the_meaning_of_its_code() -> None:
 
 
 def test_one_is_no_plural() -> None:
-    assert (count_of(1, "record"), count_of(0, "record")) == ("1 record", "0 records")
+    assert (amount_of(1, "record"), amount_of(0, "record")) == ("1 record", "0 records")
