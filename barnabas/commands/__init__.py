@@ -1,8 +1,12 @@
 """The commands that are Kafka clients, one module each; those with subcommands are packages.
 
 Results go to standard output, errors to standard error; the exit status is 0 only if everything that was asked for
-happened. 2 means a wrong call, 130 an interrupt, 143 a SIGTERM, 129 a SIGHUP: each ends a command in good order. How a
-command line is read is `_parser.py`.
+happened. 2 means a wrong call. A signal ends each command in good order, and what it means depends on the command:
+
+    SIGINT, SIGTERM    130 and 143; 0 where a command has no other end, as `consume` without --exit, or --watch
+    SIGHUP             129, since what was printed last may not have arrived
+
+How a command line is read is `_parser.py`.
 """
 
 from __future__ import annotations

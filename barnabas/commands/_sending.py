@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -272,22 +273,30 @@ def _close(producer: KafkaProducer) -> None:
 
 
 def _give_up_batches(producer: KafkaProducer) -> None:
-    """Fail all records that are not acknowledged.
+    """Fail all records that are not acknowledged."""
+    producer._sender.force_close()
+    producer._accumulator.abort_incomplete_batches()
 
-    kafka-python raises IllegalStateError where its thread completes a batch at that moment: the next try passes it.
+
+def abort_once(accumulator: Any) -> None:
+    """Have each batch that is not complete aborted once, though two threads abort them: this one, and the producer's.
+
+    kafka-python 3.0.12 raises IllegalStateError, in whichever thread is later, where the other one aborts or completes
+    a batch at that moment: the next try passes it.
     """
     from kafka.errors import IllegalStateError
 
-    producer._sender.force_close()
-    deadline_s = time.monotonic() + CLOSE_S
-    while True:
-        try:
-            producer._accumulator.abort_incomplete_batches()
-        except IllegalStateError:
-            if time.monotonic() >= deadline_s:
-                return
-        else:
-            return
+    abort_incomplete_batches, lock = accumulator.abort_incomplete_batches, threading.Lock()
+
+    def abort() -> None:
+        deadline_s = time.monotonic() + CLOSE_S
+        with lock:
+            while time.monotonic() < deadline_s:
+                with contextlib.suppress(IllegalStateError):
+                    abort_incomplete_batches()
+                    break
+
+    accumulator.abort_incomplete_batches = abort
 
 
 def keep_errors(sender: Any, keep: Callable[[Any, Exception], None]) -> None:
@@ -324,6 +333,7 @@ def _make_producer(options: argparse.Namespace) -> KafkaProducer:
         max_request_size=MAX_REQUEST_BYTES,
     )
     ask_once(producer._metadata)
+    abort_once(producer._accumulator)
     if producer._transaction_manager is not None:
         ask_again(producer._transaction_manager)
     return producer

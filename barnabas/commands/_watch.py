@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 
+from barnabas.commands import HungUp
 from barnabas.commands._client import seconds
 from barnabas.commands._output import CommandError, WrongCall, complain, explain
 
@@ -48,7 +49,9 @@ def repeat(options: argparse.Namespace, once: Callable[[], int]) -> int:
             sleep_while_read(options.watch)
             if not sys.stdout.isatty() and not getattr(options, "json", False):
                 sys.stdout.write("\n")
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as end:
+        if isinstance(end, HungUp):
+            raise
         return status
 
 

@@ -2,6 +2,9 @@ r"""Print a topic's records, one a line, until interrupted or until what was ask
 
 Without --group, partitions are read from --offset on; with it they are shared with the group's other members, and
 what has been printed is committed.
+
+Ctrl-C or SIGTERM is how it ends, with status 0, where nothing else ends it: neither --exit, --count nor an --offset
+with an end. Otherwise the status is 130 or 143; after SIGHUP, it is always 129.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from barnabas.commands import HungUp
 from barnabas.commands._client import LOOK_MS, add_broker_options, admin, not_listening, seconds
 from barnabas.commands._groups import list_groups, not_listed
 from barnabas.commands._output import (
@@ -101,8 +102,8 @@ def run(options: argparse.Namespace) -> int:
             if left_s <= 0:
                 return 0 if healthy else 1
             sleep_while_read(min(options.interval, left_s))  # the last check is at the deadline
-    except KeyboardInterrupt:
-        if options.exit_when_healthy:
+    except KeyboardInterrupt as end:
+        if options.exit_when_healthy or isinstance(end, HungUp):
             raise
         return 0
 

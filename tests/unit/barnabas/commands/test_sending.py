@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 import subprocess
+import threading
 import time
 from argparse import Namespace
 from collections.abc import Callable
@@ -198,6 +199,24 @@ def test_a_batch_that_is_acknowledged_while_the_others_are_given_up_stops_nothin
     monkeypatch.setattr(RecordAccumulator, "abort_incomplete_batches", race)
     assert barnabas("produce", topic, stdin=b"one\n").status == 0
     assert len(calls) > 1
+
+
+def test_a_batch_that_two_threads_give_up_ends_neither(
+    barnabas: Command, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    abort, seen = RecordAccumulator.abort_incomplete_batches, []
+    failures: list[object] = []
+
+    def race(accumulator: RecordAccumulator) -> None:
+        if threading.current_thread() not in seen:
+            seen.append(threading.current_thread())
+            raise IllegalStateError("Batch has already been completed in final state: 0")
+        abort(accumulator)
+
+    monkeypatch.setattr(RecordAccumulator, "abort_incomplete_batches", race)
+    monkeypatch.setattr(threading, "excepthook", failures.append)
+    assert barnabas("produce", topic, stdin=b"one\n") == (0, "", "")
+    assert (len(seen), failures) == (2, [])
 
 
 def test_records_that_wait_for_a_producer_id_are_said_to() -> None:

@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 from kafka.errors import NodeNotReadyError
 
-from barnabas.commands import _watch
+from barnabas.commands import HungUp, _watch
 from barnabas.commands._output import CommandError, WrongCall
 from barnabas.commands._watch import CLEAR, add_watch, repeat
 
@@ -87,3 +87,12 @@ def test_on_a_terminal_the_screen_is_cleared_each_time(monkeypatch: pytest.Monke
 @pytest.mark.parametrize(("arguments", "seconds"), [([], None), (["--watch"], 2.0), (["-w", "0.5"], 0.5)])
 def test_the_interval_may_be_given(arguments: list[str], seconds: float | None) -> None:
     assert options(*arguments).watch == seconds
+
+
+def test_a_watch_that_loses_its_terminal_does_not_end_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hang_up(_: float) -> None:
+        raise HungUp
+
+    monkeypatch.setattr(_watch, "sleep_while_read", hang_up)
+    with pytest.raises(HungUp):
+        repeat(options("--watch"), lambda: 0)
