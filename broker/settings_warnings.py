@@ -6,18 +6,27 @@ import logging
 from typing import TYPE_CHECKING
 
 from controller.configs import BROKER_CONFIGS
+from controller.configs.listener_names import without_listener
+from controller.configs.reserved_security import SECURITY_CONFIGS
 
 if TYPE_CHECKING:
     from broker.settings import Settings
 
+_OF_SECURITY = {definition.name: definition for definition in SECURITY_CONFIGS}
 _log = logging.getLogger("broker")
 
 
 def warn_of_settings(settings: Settings) -> None:
-    """Name settings that do not exist, and more replicas than a broker that is alone can have."""
+    """Name settings that do not exist or do not protect, and more replicas than a broker that is alone can have."""
     if settings.unknown:
         names = "; ".join(_unknown(name, origin) for name, origin in settings.unknown.items())
         _log.warning("Settings that do not exist are ignored: %s", names)
+    if idle := sorted(name for name, value in settings.explicit.items() if _protects_nothing(name, value)):
+        _log.warning(
+            "Settings of security that have no effect: %s. Any client can connect and do everything, without a login "
+            "and without encryption",
+            ", ".join(idle),
+        )
     if "group.initial.rebalance.delay.ms" in settings.explicit and not settings["group.initial.rebalance.delay.ms"]:
         _log.info(
             "group.initial.rebalance.delay.ms=0, as in the server.properties that Apache Kafka comes with: a new group "
@@ -29,6 +38,12 @@ def warn_of_settings(settings: Settings) -> None:
             "default.replication.factor=%d is more than one broker can have: nothing is created without a number",
             replicas,
         )
+
+
+def _protects_nothing(name: str, value: str) -> bool:
+    """Return whether a setting, of one listener too, asks for security that is not there; the default does not."""
+    definition = _OF_SECURITY.get(without_listener(name))
+    return definition is not None and (value or None) != (definition.default or None)
 
 
 def _unknown(name: str, origin: str) -> str:

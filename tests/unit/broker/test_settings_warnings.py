@@ -51,6 +51,21 @@ def test_settings_that_do_not_exist_are_named_with_the_file_and_the_line(caplog:
     ]
 
 
+def test_settings_of_security_that_protect_nothing_are_named(warned: Callable[..., list[str]]) -> None:
+    assert warned(sasl_enabled_mechanisms="GSSAPI") == []  # the default
+    [said] = warned(
+        authorizer_class_name="org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        ssl_client_auth="required",
+        listener_name_plaintext_sasl_enabled_mechanisms="PLAIN",
+        log_retention_hours="5",
+    )
+    assert said == (
+        "Settings of security that have no effect: authorizer.class.name, "
+        "listener.name.plaintext.sasl.enabled.mechanisms, ssl.client.auth. Any client can connect and do everything, "
+        "without a login and without encryption"
+    )
+
+
 def test_more_replicas_than_one_broker_can_have_are_named(warned: Callable[..., list[str]]) -> None:
     [said] = warned(default_replication_factor="3")
     assert said.startswith("default.replication.factor=3 is more than one broker can have")
