@@ -119,7 +119,7 @@ def connect(kind: Any, options: argparse.Namespace, **own: Any) -> Any:
                 }
             )
         except (KafkaTimeoutError, UnrecognizedBrokerVersion):
-            what = None if settings.proxied else listener(address, options.timeout)
+            what = None if settings.proxied else listener(address, options.timeout, tls=settings.tls)
             did = what or f"what listens there did not answer as one within {options.timeout:g} s"
             failures.append(f"{address} ({did})")
         except (KafkaConfigurationError, AssertionError, ValueError) as error:
@@ -238,8 +238,11 @@ def not_listening(address: str, timeout_s: float) -> str | None:
     return None
 
 
-def listener(address: str, timeout_s: float) -> str | None:
-    """Return what kind of server answers a Kafka request at an address that is no broker's; None if it is unknown."""
+def listener(address: str, timeout_s: float, *, tls: bool = False) -> str | None:
+    """Return what kind of server answers a Kafka request at an address that is no broker's; None if it is unknown.
+
+    With `tls`, a broker that answers without encryption is none either.
+    """
     from barnabas.commands._silence import API_VERSIONS
 
     host, _, port = address.rpartition(":")
@@ -251,6 +254,8 @@ def listener(address: str, timeout_s: float) -> str | None:
         return "it takes TLS only: -X security.protocol=SSL or SASL_SSL"
     if received.startswith((b"HTTP/", b"<!DOCTYPE", b"<html")):
         return "an HTTP server, no Kafka broker"
+    if tls and received[4:8] == bytes(4):  # the correlation id of the request
+        return "it takes no TLS: leave out -X security.protocol"
     return None
 
 

@@ -15,6 +15,7 @@ from barnabas.commands._configs import (
     APPEND,
     DELETE,
     SET,
+    UNKNOWN_TYPE,
     Change,
     Setting,
     describe_a_broker,
@@ -80,7 +81,8 @@ def outcomes(client: Admin, of: str, changes: Sequence[Change], known: Mapping[s
             after = _default(client, of, setting) if setting else None
         else:
             after = _changed(change, before)
-        sensitive = setting is not None and setting.sensitive
+        # Brokers call a setting that they do not know sensitive, and of no type.
+        sensitive = setting is not None and setting.sensitive and setting.type != UNKNOWN_TYPE
         found[change.name] = Outcome(
             change.name,
             before,

@@ -32,7 +32,8 @@ SOURCES = {
     7: "client-metrics",
     8: "group",
 }
-TYPES = ("unknown", "boolean", "string", "int", "short", "long", "double", "list", "class", "password")
+UNKNOWN_TYPE = "unknown"  # of a setting that the broker does not know
+TYPES = (UNKNOWN_TYPE, "boolean", "string", "int", "short", "long", "double", "list", "class", "password")
 OWN_SOURCES = (1, 2, 3, 4, 6, 7, 8)
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
@@ -163,7 +164,7 @@ def _setting(entry: Any, of: str) -> Setting:
         name=entry.name,
         value=entry.value,
         source=SOURCES.get(entry.config_source, "unknown"),
-        type=TYPES[entry.config_type] if 0 <= entry.config_type < len(TYPES) else "unknown",
+        type=TYPES[entry.config_type] if 0 <= entry.config_type < len(TYPES) else UNKNOWN_TYPE,
         read_only=entry.read_only,
         sensitive=entry.is_sensitive,
         is_own=entry.config_source in OWN_SOURCES and not inherited,

@@ -10,10 +10,11 @@ from __future__ import annotations
 import argparse
 import importlib
 import inspect
+import re
 import sys
 from collections.abc import Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -134,7 +135,14 @@ def _in_usage(argument: argparse.Action) -> str:
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that lists what may be written where something else was, and whose help fails on a full disk."""
+    """A parser that lists what may be written where something else was, and whose help fails on a full disk.
+
+    -1:end may be a value, as argparse allows -1 to be.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._negative_number_matcher = re.compile(r"-\d")  # no option begins so
 
     def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
         if message:

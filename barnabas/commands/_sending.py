@@ -60,6 +60,7 @@ class Sender:
         self._pending: deque[tuple[Any, int]] = deque()
         self._pending_bytes = 0
         self._failures: list[Exception] = []
+        self._too_large: list[int] = []  # which records, counted from 1
         self._sending_to: str | None = None
         self._sending_s = 0.0
         self._said: dict[str, tuple[str | None, float]] = {}
@@ -96,7 +97,7 @@ class Sender:
         delivery = self.deliveries.of(*sent._produce_future.topic_partition)
         delivery.send()
         sent.add_callback(lambda _: delivery.acknowledge())
-        sent.add_errback(partial(self._failed, delivery))
+        sent.add_errback(partial(self._failed, delivery, self.handed))
         size = len(record.value or b"") + len(record.key or b"")
         self._pending.append((sent, size))
         self._pending_bytes += size
@@ -146,13 +147,17 @@ class Sender:
             detail = plain(str(error.args[0])) if error.args and error.args[0] else None
             delivery.refuse(type(error).message, detail, leader)
 
-    def _failed(self, delivery: Delivery, error: Exception) -> None:
+    def _failed(self, delivery: Delivery, number: int, error: Exception) -> None:
+        from kafka.errors import MessageSizeTooLargeError
+
         delivery.failed += 1
+        if isinstance(error, MessageSizeTooLargeError):
+            self._too_large.append(number)
         self._failures.append(error)
 
     def _refused(self) -> CommandError:
         """Return how many records were not acknowledged, and why, partition by partition."""
-        from kafka.errors import KafkaTimeoutError
+        from kafka.errors import KafkaTimeoutError, MessageSizeTooLargeError
 
         first, number = self._failures[0], len(self._failures)
         records = f"{amount_of(number, 'record')} {'was' if number == 1 else 'were'}"
@@ -161,6 +166,10 @@ class Sender:
             why = self.deliveries.refused() or "; ".join(self._why.values()) or "no response within delivery.timeout.ms"
         elif NO_PRODUCER_ID in str(first):  # of InitProducerId, for which a broker may need the controller
             why = "; ".join(self._why.values()) or f"no broker returned a producer id ({why})"
+        elif isinstance(first, MessageSizeTooLargeError):
+            # A producer with idempotence fails the records behind with the same error.
+            behind = "; those after it in its partition are given up with it" if number > 1 else ""
+            why = f"record {self._too_large[0]:,} is too large ({why}){behind}"
         return CommandError(f"{records} not acknowledged: {why}")
 
     def _wait_for_oldest(self) -> None:
@@ -177,7 +186,7 @@ class Sender:
 
     def _wait(self, wait: Callable[..., object], is_done: Callable[[], bool]) -> None:
         """Wait for acknowledgements, for as long as they can come; `is_done` tells whether `wait` itself timed out."""
-        from kafka.errors import KafkaTimeoutError
+        from kafka.errors import KafkaTimeoutError, UnknownError
 
         deadline_s = time.monotonic() + self._patience_s
         while True:
@@ -185,6 +194,10 @@ class Sender:
                 wait(timeout=TURN_S)
             except KafkaTimeoutError:
                 self._end_if_in_vain()
+                if is_done() or time.monotonic() >= deadline_s:
+                    raise
+            except UnknownError:
+                # kafka-python 3.0.12: `flush` waits for a batch that was too large, and split into others.
                 if is_done() or time.monotonic() >= deadline_s:
                     raise
             else:
@@ -260,12 +273,12 @@ def sending(options: argparse.Namespace) -> Iterator[Sender]:
 
 
 def _close(producer: KafkaProducer) -> None:
-    from kafka.errors import KafkaTimeoutError
+    from kafka.errors import KafkaTimeoutError, UnknownError
 
     if producer._closed:
         return
     try:
-        with contextlib.suppress(KafkaTimeoutError):
+        with contextlib.suppress(KafkaTimeoutError, UnknownError):
             producer.flush(CLOSE_S)
     finally:
         _give_up_batches(producer)

@@ -89,6 +89,11 @@ class Settings:
         """Whether the brokers are reached through a proxy, so that their addresses say little here."""
         return "proxy_url" in self._given or "socks5_proxy" in self._given
 
+    @property
+    def tls(self) -> bool:
+        """Whether connections are to be encrypted."""
+        return self._given.get("security_protocol", ("", ""))[1].upper().endswith("SSL")
+
     def of(self, kind: Any) -> dict[str, Any]:
         """Return those that this kind of client has; refuse what no kind has."""
         from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer

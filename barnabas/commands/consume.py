@@ -92,6 +92,7 @@ def run(options: argparse.Namespace) -> int:
 
     write = _formatter(options)
     where = _where(options)
+    _check_settings(options)
     if options.group:
         _check_group(options, where)
     elif where.first.kind == "committed":
@@ -147,6 +148,22 @@ def _where(options: argparse.Namespace) -> _offsets.Range:
     if len(stops) > 1 or len(firsts) > 1:
         raise WrongCall("--offset: give one place to begin and one to end")
     return _offsets.Range(firsts[0] if firsts else given[0].first, stops[0] if stops else None)
+
+
+def _check_settings(options: argparse.Namespace) -> None:
+    """Refuse what an option says, or would say, and this command would not look at."""
+    if options.group == "":
+        raise WrongCall("--group: the name of a group has at least one character")
+    if "" in options.topic:
+        raise WrongCall("the name of a topic has at least one character")
+    for name, value in options.settings:
+        spelled = name.replace("_", ".")
+        if spelled == "group.id":
+            raise WrongCall(f"-X {name}={value}: write the group as -g {value}")
+        if spelled == "auto.offset.reset" and not options.group:
+            raise WrongCall(
+                f"-X {name}={value}: without --group, --offset says where to begin: write -o start or -o end"
+            )
 
 
 def _check_group(options: argparse.Namespace, where: _offsets.Range) -> None:

@@ -6,8 +6,18 @@ import argparse
 
 from barnabas.commands._client import add_broker_options, admin
 from barnabas.commands._config_changes import notes, outcomes
-from barnabas.commands._configs import APPEND, SET, SUBTRACT, Change, alter_configs, known_settings, resource
-from barnabas.commands._output import CommandError, Report, add_json
+from barnabas.commands._configs import (
+    APPEND,
+    SET,
+    SUBTRACT,
+    UNKNOWN_TYPE,
+    Change,
+    alter_configs,
+    known_settings,
+    resource,
+)
+from barnabas.commands._output import CommandError, Report, add_json, complain
+from barnabas.commands._settings import did_you_mean
 from barnabas.commands._unserved import controller_awaited
 
 EXAMPLES = """
@@ -42,6 +52,10 @@ def run(options: argparse.Namespace) -> int:
     if failure:
         report.failed(options.resource, failure)
         return report.end()
+    existing = {name for name, setting in known.items() if setting.type != UNKNOWN_TYPE}
+    for name in dict.fromkeys(one.name for one in options.change if one.name not in existing):
+        meant = did_you_mean(name, existing)
+        complain(options.command, f"{options.resource} has no setting {name}: it has no effect{meant}")
     did = "would alter" if options.dry_run else "altered"
     report.done(did, options.resource, notes(found), changes=[one.facts for one in found])
     return report.end()

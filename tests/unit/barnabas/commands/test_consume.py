@@ -65,6 +65,26 @@ def test_from_the_first_record_of_a_time_on(barnabas: Command, topic: str) -> No
     assert barnabas("consume", topic, "-o", "@:1970-01-03").lines == ["1"]
 
 
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["-g", ""], "--group: the name of a group has at least one character"),
+        ([""], "the name of a topic has at least one character"),
+        (["-X", "group.id=zzz"], "-X group.id=zzz: write the group as -g zzz"),
+        (["-X", "auto.offset.reset=latest"], "without --group, --offset says where to begin: write -o start or -o end"),
+    ],
+)
+def test_what_would_not_be_looked_at_is_refused(call: Command, options: list[str], complaint: str) -> None:
+    status, out, err = call("consume", "t", "-e", *options)
+    assert (status, out) == (2, "")
+    assert err.endswith(f"{complaint}\n")
+
+
+def test_a_range_from_the_end_needs_no_equals_sign(barnabas: Command, filled: str) -> None:
+    said = barnabas("consume", filled, "-p", "0", "-e", "-o", "-1:end")
+    assert (said.status, len(said.lines), said.err) == (0, 1, "")
+
+
 def test_so_many_records_and_no_more(barnabas: Command, filled: str) -> None:
     assert len(barnabas("consume", filled, "-n", "5").lines) == 5
     assert len(barnabas("consume", filled, "-c", "5").lines) == 5

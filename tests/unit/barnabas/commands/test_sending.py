@@ -49,6 +49,16 @@ def test_what_is_refused_meanwhile_is_counted(barnabas: Command, topic: str, mon
     assert err.startswith("barnabas produce: 3 records were not acknowledged: ")
 
 
+def test_a_record_that_is_too_large_is_numbered_and_those_before_it_arrive(barnabas: Command, topic: str) -> None:
+    barnabas("topic", "create", topic, "-c", "max.message.bytes=1000")
+    records = [*(b"%d" % number for number in range(30)), b"x" * 2000, b"31"]
+    status, _, err = barnabas("produce", topic, stdin=b"".join(record + b"\n" for record in records))
+    assert status == 1
+    assert err.startswith("barnabas produce: 2 records were not acknowledged: record 31 is too large (a batch of 2070 ")
+    assert err.endswith("; those after it in its partition are given up with it\n")
+    assert barnabas("consume", topic, "-e").lines == [str(number) for number in range(30)]
+
+
 def test_metadata_is_asked_for_once_until_it_is_there() -> None:
     metadata = KafkaConnectionManager(NetworkSelector()).cluster
     woken = []
