@@ -285,7 +285,7 @@ def _endpoint(flag: str, address: str) -> str:
         split_host_port(address)
     except ValueError as error:
         raise SettingsError(f"{flag} {address}: {error}") from None
-    return f"PLAINTEXT://{address}"
+    return f"PLAINTEXT://{address.removeprefix('*') if address.startswith('*:') else address}"  # all interfaces
 
 
 def _given_socket(text: str, settings: Settings) -> tuple[str, socket.socket]:

@@ -16,6 +16,9 @@ from broker.container import defaults
 
 Options = argparse.Namespace
 
+_OTHER_PROGRAMS = {"--port": "--listen HOST:PORT", "--host": "--listen HOST:PORT"}
+"""What the options of other servers are here."""
+
 EXAMPLES = """\
 examples:
   barnabas serve                                              on 127.0.0.1:9092, data in ./barnabas-data
@@ -97,6 +100,8 @@ def _left_over(parser: argparse.ArgumentParser, left: Sequence[str]) -> str:
 
     # Hidden options can be written, but are not suggested.
     known = [name for action in parser._actions if action.help != argparse.SUPPRESS for name in action.option_strings]
+    if options[0] in _OTHER_PROGRAMS:
+        return f"there is no option {options[0]}; write {_OTHER_PROGRAMS[options[0]]}"
     close = get_close_matches(options[0], known, n=1) if options[0].startswith("--") else []
     return f"there is no option {options[0]}" + (f"; did you mean {close[0]}?" if close else "")
 

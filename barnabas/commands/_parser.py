@@ -100,6 +100,8 @@ def parse(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Nam
 
 def unknown_command(program: str, word: str, known: Sequence[str]) -> str:
     """Return the complaint about a word that stands where a command has to."""
+    if word == "-v":
+        return f"{program}: there is no option -v; did you mean --version?\n"
     if word.startswith("-"):
         return f"{program}: {word} stands before the command; options come after it\n"
     end = _did_you_mean(word, known) or f"; `{program} --help` lists them"

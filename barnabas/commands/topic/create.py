@@ -6,7 +6,8 @@ import argparse
 from collections.abc import Iterable
 
 from barnabas.commands._client import add_broker_options, admin, each_once, pair, partition_count, replica_count
-from barnabas.commands._output import Report, WrongCall, add_json, explain_code
+from barnabas.commands._output import Report, WrongCall, add_json, amount_of, complain, explain_code
+from barnabas.commands._topics import choose
 from barnabas.commands._unserved import controller_awaited
 
 EXAMPLES = """
@@ -65,9 +66,17 @@ def run(options: argparse.Namespace) -> int:
     }
     with admin(options) as client, controller_awaited(options):
         created = client.create_topics(wanted, raise_errors=False, validate_only=options.dry_run)["topics"]
+        existing = [
+            topic["name"]
+            for topic in created
+            if topic["error_code"] == TopicAlreadyExistsError.errno and options.if_not_exists
+        ]
+        there = {topic["name"]: len(topic["partitions"]) for topic in choose(client, existing)} if existing else {}
+    partitions = {name: topic["num_partitions"] for name, topic in wanted.items()}
     report = Report(options)
     for topic in sorted(created, key=lambda topic: list(wanted).index(topic["name"])):
         if topic["error_code"] == TopicAlreadyExistsError.errno and options.if_not_exists:
+            _compare(options, topic["name"], partitions[topic["name"]], there.get(topic["name"]))
             continue
         if topic["error_code"]:
             why = explain_code(topic["error_code"], topic.get("error_message"))
@@ -78,6 +87,12 @@ def run(options: argparse.Namespace) -> int:
                 "would create" if options.dry_run else "created", topic["name"], partitions=topic.get("num_partitions")
             )
     return report.end()
+
+
+def _compare(options: argparse.Namespace, topic: str, wanted: int, found: int | None) -> None:
+    """Complain if a topic that exists has another number of partitions than was asked for."""
+    if found is not None and wanted > 0 and wanted != found:
+        complain(options.command, f"{topic} exists with {amount_of(found, 'partition')}, not {wanted:,}")
 
 
 def _meant(configs: Iterable[str]) -> str:

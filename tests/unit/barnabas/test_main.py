@@ -36,6 +36,10 @@ def test_an_unknown_command_is_named(call: Command) -> None:
     assert call("x") == (2, "", "barnabas: unknown command 'x'; `barnabas --help` lists them\n")
 
 
+def test_the_version_may_be_meant_by_v(call: Command) -> None:
+    assert call("-v") == (2, "", "barnabas: there is no option -v; did you mean --version?\n")
+
+
 def test_an_option_before_the_command_is_told_its_place(call: Command) -> None:
     expected = "barnabas: -b stands before the command; options come after it\n"
     assert call("-b", "127.0.0.1:9092", "topic", "list") == (2, "", expected)

@@ -2,6 +2,7 @@ import pytest
 
 from barnabas.commands._parser import find
 from barnabas.commands._parser import make_parser as make_command_parser
+from broker.__main__ import _endpoint
 from broker.command_line import make_parser, options, parse
 
 
@@ -39,6 +40,7 @@ def test_each_option_that_is_shown_has_a_description_with_its_default() -> None:
     [
         (["--lsten", "127.0.0.1:0"], "there is no option --lsten; did you mean --listen?"),
         (["--ephemerl=1"], "there is no option --ephemerl; did you mean --ephemeral?"),
+        (["--port", "9093"], "there is no option --port; write --listen HOST:PORT"),
         (["--sockt=1"], "there is no option --sockt"),
         (["--lis", "127.0.0.1:0"], "there is no option --lis; did you mean --listen?"),
         (["topic"], "unexpected argument: topic"),
@@ -53,3 +55,7 @@ def test_a_mistake_is_explained_after_one_line_of_usage(
         parse(words)
     assert end.value.code == 2
     assert capsys.readouterr().err == f"usage: barnabas serve [OPTION]...\nbarnabas serve: error: {complaint}\n"
+
+
+def test_a_star_stands_for_all_interfaces_as_the_log_has_it() -> None:
+    assert _endpoint("--listen", "*:9095") == _endpoint("--listen", ":9095") == "PLAINTEXT://:9095"

@@ -29,6 +29,9 @@ def test_one_topic_that_exists_does_not_keep_others_from_being_created(barnabas:
 def test_an_existing_topic_may_be_no_error(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", topic)
     assert barnabas("topic", "create", topic, "--if-not-exists") == (0, "", "")
+    assert barnabas("topic", "create", f"{topic}:1", "--if-not-exists") == (0, "", "")
+    note = f"barnabas topic create: {topic} exists with 1 partition, not 7\n"
+    assert barnabas("topic", "create", f"{topic}:7", "--if-not-exists") == (0, "", note)
 
 
 def test_a_dry_run_creates_nothing(barnabas: Command, topic: str) -> None:
