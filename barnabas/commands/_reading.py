@@ -56,6 +56,10 @@ class Reading(Protocol):
     def joining_s(self) -> float:
         """Return for how long the group has rebalanced; 0 if it does not."""
 
+    @property
+    def uncoordinated(self) -> bool:
+        """Return whether no broker is known to coordinate the group."""
+
 
 class RangeReading:
     """Partitions from an offset on, each up to its own end if it has one.
@@ -83,6 +87,7 @@ class RangeReading:
         self._deadline_s = time.monotonic() + OFFSETS_MS / 1000
         self._again_s = 0.0
         self.joining_s = 0.0
+        self.uncoordinated = False
         self._begin()
         if self._beyond and self._beyond.keys() == self._first.keys() and not self.unread:
             ends = some([f"{one.topic}-{one.partition} ends at {end}" for one, end in sorted(self._beyond.items())])
@@ -214,6 +219,11 @@ class GroupReading:
     def joining_s(self) -> float:
         """Return for how long the group has rebalanced; 0 if it does not."""
         return 0.0 if self._joining_since_s is None else time.monotonic() - self._joining_since_s
+
+    @property
+    def uncoordinated(self) -> bool:
+        """Return whether no broker is known to coordinate the group."""
+        return bool(self._client._coordinator.coordinator_unknown())
 
     def expected(self, count: int | None) -> int | None:
         """Return the count: what others of the group read is not known."""

@@ -64,6 +64,17 @@ def why_quiet(
     return why
 
 
+def why_uncoordinated(options: argparse.Namespace) -> str:
+    """Return why no broker coordinates the group of a consumer, which cannot read before one does."""
+    from kafka.errors import KafkaError
+
+    why: str | None = None
+    with suppress(CommandError, KafkaError), admin(options, request_timeout_ms=QUORUM_MS) as client:
+        why = lost_controller(client)
+    because = f": {why}" if why else ""
+    return f"no broker coordinates group {options.group}{because} (without --group, what has a leader is printed)"
+
+
 def _not_served(partitions: list[str]) -> Unserved | None:
     if not partitions:
         return None

@@ -23,7 +23,7 @@ from barnabas.commands._output import CommandError, WrongCall, complain, some
 from barnabas.commands._progress import Progress
 from barnabas.commands._reading import GroupReading, RangeReading, Reading
 from barnabas.commands._silence import Silence, listening, repeating
-from barnabas.commands._unserved import STALLED_S, Unserved, why_quiet
+from barnabas.commands._unserved import STALLED_S, Unserved, why_quiet, why_uncoordinated
 
 if TYPE_CHECKING:
     from kafka import KafkaConsumer, TopicPartition
@@ -222,7 +222,10 @@ def _print_all(reading: Reading, write: _format.Formatter, options: argparse.Nam
             said_joining = reading.joining_s > STALLED_S
             if why is None and now - (began if reading.unread else heard_at) > STALLED_S:
                 try:
-                    why = why_quiet(options, options.topic, options.partition) or ""  # it is enough to have asked once
+                    if reading.uncoordinated:
+                        why = why_uncoordinated(options)
+                    else:
+                        why = why_quiet(options, options.topic, options.partition) or ""  # once is enough
                 except Unserved as error:
                     if not (options.exit and reading.unread):
                         raise

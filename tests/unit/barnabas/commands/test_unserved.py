@@ -163,3 +163,13 @@ def test_who_waits_for_a_controller_is_told_that_none_answers(
         why = "no controller answers: it takes more than half of the nodes 1; none can be reached; waiting for it"
         assert present(creating.stderr).readline() == f"barnabas {command}: {why}\n"
         creating.kill()
+
+
+def test_a_group_that_no_broker_coordinates_is_told_of_with_the_way_to_read_without_it(
+    call: Command, halved: Halved, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consume, "GIVE_UP_S", 1.0)
+    said = call("consume", "t", "-e", "-g", "g", "-b", halved.alive)
+    assert (said.status, said.out) == (1, "")
+    assert "barnabas consume: no broker coordinates group g: no controller answers" in said.err
+    assert said.err.endswith(" (without --group, what has a leader is printed)\n")
