@@ -13,6 +13,7 @@ start to the next.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from base64 import urlsafe_b64encode
@@ -123,7 +124,9 @@ def _lock(descriptor: int) -> bool:
 
 
 def _unusable(directory: str, error: OSError) -> WrongCall:
-    return WrongCall(f"{error.filename or directory}: {(error.strerror or str(error)).lower()}")
+    remedies = {errno.EACCES: "give this user write access to it, or ", errno.EROFS: "mount it for writing, or "}
+    remedy = f"{remedies.get(error.errno or 0, '')}choose another directory with --data-dir DIR"
+    return WrongCall(f"{error.filename or directory}: {(error.strerror or str(error)).lower()}; {remedy}")
 
 
 def identity(directory: str, brokers: int) -> str:

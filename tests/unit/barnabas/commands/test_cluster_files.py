@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import errno
 import fcntl
+import os
 from pathlib import Path
 
 import pytest
@@ -102,3 +104,18 @@ def test_what_the_user_sets_goes_over_the_defaults(tmp_path: Path) -> None:
 
 def test_an_ipv6_address_is_written_in_brackets() -> None:
     assert (str(Address("::1", 1)), str(Address("h", 1))) == ("[::1]:1", "h:1")
+
+
+def test_a_directory_that_cannot_be_made_is_refused_with_the_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: str, **_: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
+
+    monkeypatch.setattr(os, "makedirs", refuse)
+    remedy = "mount it for writing, or choose another directory with --data-dir DIR"
+    with (
+        pytest.raises(WrongCall, match=f"read-only file system; {remedy}$"),
+        held(str(tmp_path / "new"), 1),
+    ):
+        pass
