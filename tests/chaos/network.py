@@ -106,6 +106,7 @@ class Network:
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._links: defaultdict[tuple[int, int], Link] = defaultdict(Link)
         self._servers: list[asyncio.Server] = []
+        self._accepted: set[asyncio.StreamWriter] = set()
         self._connections: set[asyncio.Task[None]] = set()
 
     def __enter__(self) -> Network:
@@ -121,8 +122,13 @@ class Network:
     def gate(self, node: int, address: tuple[str, int]) -> int:
         """Open a gate before an address of a node and return its port."""
 
+        def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            # Not by a coroutine of the server's: one that is cancelled before it begins would leave the socket open.
+            self._accepted.add(writer)
+            self._connections.add(self._loop.create_task(self._serve(node, address, reader, writer)))
+
         async def open_gate() -> int:
-            server = await asyncio.start_server(lambda *streams: self._serve(node, address, *streams), "127.0.0.1", 0)
+            server = await asyncio.start_server(accept, "127.0.0.1", 0)
             self._servers.append(server)
             port: int = server.sockets[0].getsockname()[1]
             return port
@@ -156,17 +162,25 @@ class Network:
 
     async def _close(self) -> None:
         for server in self._servers:
+            for listening in server.sockets:
+                self._loop.remove_reader(listening.fileno())
+        for _ in range(5):
+            await asyncio.sleep(0)  # what was accepted gets its transport, which a closed server would refuse it
+        for server in self._servers:
             server.close()
-        for task in list(self._connections):
-            task.cancel()
-        await asyncio.gather(*self._connections, return_exceptions=True)
+        while tasks := asyncio.all_tasks() - {asyncio.current_task()}:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        for writer in self._accepted:
+            writer.transport.abort()
+        for _ in range(2):
+            await asyncio.sleep(0)  # a transport closes its socket in the next turn
 
     async def _serve(
         self, node: int, address: tuple[str, int], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         task = asyncio.current_task()
-        assert task is not None
-        self._connections.add(task)
         connection = Connection(writer)
         links: list[Link] = []
         try:
@@ -182,7 +196,9 @@ class Network:
         finally:
             for link in links:
                 link.connections.discard(connection)
+            assert task is not None
             self._connections.discard(task)
+            self._accepted.discard(writer)
             connection.close()
 
     async def _join(

@@ -4,6 +4,7 @@ import socket
 import struct
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -181,3 +182,14 @@ def test_a_connection_ends_with_its_target(network: Network) -> None:
     with pytest.raises(ConnectionError):
         caller.receives()
     caller.close()
+
+
+def test_connections_that_have_just_been_accepted_are_closed_at_the_end() -> None:
+    callers: list[socket.socket] = []
+    with Network() as network:
+        port = network.gate(2, ("127.0.0.1", 1))
+        callers += [socket.create_connection(("127.0.0.1", port), 10) for _ in range(50)]
+    for caller in callers:
+        caller.settimeout(10)
+        with caller, suppress(ConnectionResetError):
+            assert caller.recv(1) == b""

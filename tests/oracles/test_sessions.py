@@ -41,7 +41,7 @@ def test_apache_kafka_answers_a_recorded_session_alike(session: Path, bootstrap:
     prepare(bootstrap)
     wait_for_topic(bootstrap)
     try:
-        for exchange in replay(session, bootstrap):
+        for exchange in replay(session, bootstrap, patience_s=TIMEOUT_S):
             assert compared(exchange.now) == compared(exchange.recorded), exchange.where
     finally:
         forget(bootstrap)

@@ -57,11 +57,16 @@ class Exchange(NamedTuple):
     now: list[str]
 
 
-def replay(path: Path, bootstrap: str) -> Iterator[Exchange]:
-    """Replay a session on a fresh broker, answer by answer."""
+def replay(path: Path, bootstrap: str, patience_s: float = 0) -> Iterator[Exchange]:
+    """Replay a session on a fresh broker, answer by answer.
+
+    A broker that learns of changes later than their administrator is asked again for metadata, for so many seconds.
+    """
     named, steps = read(path)
     reader = Reader()
     connections: dict[int, socket.socket] = {}
+    waiting: dict[int, list[bytes]] = {}
+    deadline = time.monotonic() + patience_s
     host, _, port = bootstrap.rpartition(":")
     try:
         for number, step in enumerate(steps):
@@ -73,15 +78,30 @@ def replay(path: Path, bootstrap: str) -> Iterator[Exchange]:
                 connections[step.connection] = socket.create_connection((host, int(port)), TIMEOUT_S)
             connection = connections[step.connection]
             if step.kind == ANSWERED:
-                title, said = reader.response(step.connection, received(connection))
-                yield Exchange(f"{number}: {step.title}", [step.title, *step.said], [title, *said])
+                frame, *others = waiting.pop(step.connection)
+                while True:
+                    title, said = reader.response(step.connection, received(connection))
+                    now, recorded = [title, *said], [step.title, *step.said]
+                    if now == recorded or others or "Metadata" not in title or time.monotonic() > deadline:
+                        break
+                    time.sleep(0.05)
+                    reader.request(step.connection, frame)
+                    send(connection, frame)
+                if others:
+                    waiting[step.connection] = others
+                yield Exchange(f"{number}: {step.title}", recorded, now)
             else:
                 frame = translated(step.frame, named, reader.names.values)
                 reader.request(step.connection, frame)
-                connection.sendall(len(frame).to_bytes(4, "big") + frame)
+                send(connection, frame)
+                waiting.setdefault(step.connection, []).append(frame)
     finally:
         for connection in connections.values():
             connection.close()
+
+
+def send(connection: socket.socket, frame: bytes) -> None:
+    connection.sendall(len(frame).to_bytes(4, "big") + frame)
 
 
 def received(connection: socket.socket) -> bytes:
