@@ -27,7 +27,7 @@ from storage.flush import Flush
 from storage.log import Log
 from storage.log_config import LogConfig
 from storage.log_directory import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, LogDirectory, new_directory_id
-from storage.log_moves import LogMoves, superseded
+from storage.log_moves import LogMoves, supersede, superseded
 from storage.log_names import DELETE_SUFFIX, METADATA_TOPIC, STRAY_SUFFIX, parse_future_name, parse_log_name
 from storage.opening import open_log
 from storage.refusal import refuse_file
@@ -60,6 +60,7 @@ class LogManager:
         self._random = random
         self._logs: dict[TopicPartition, Log] = {}
         self._homes: dict[TopicPartition, LogDirectory] = {}
+        self._undeleted: dict[TopicPartition, str] = {}  # paths of logs of deleted topics that kept their names
         self._count: Counter[LogDirectory] = Counter()
         self.directories = [LogDirectory(disk, path.rstrip("/")) for path in directories]
         # For the caller to log: what was found wrong and put up with, and what retention has deleted.
@@ -248,9 +249,15 @@ class LogManager:
         KafkaError KAFKA_STORAGE_ERROR if that directory is offline, or the log cannot be made or could not be opened.
         """
         key = (topic, partition)
-        log = self._logs.get(key)
-        if log is not None:
-            return log
+        log = self._logs.get(key) or self._make(key, topic_id, config, directory_id)
+        if key in self._undeleted:
+            with self._homes[key].storage_errors():
+                supersede(self._disk, self._undeleted[key], log.directory)
+            del self._undeleted[key]
+        return log
+
+    def _make(self, key: TopicPartition, topic_id: bytes, config: LogConfig, directory_id: bytes) -> Log:
+        topic, partition = key
         if self._checkpoints.is_unopened(key):
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {topic}-{partition} could not be opened")
         directory = self._directory_for(directory_id)
@@ -269,8 +276,11 @@ class LogManager:
 
     def delete(self, topic: str, partition: int) -> None:
         """Take a partition's log away; `delete_files` deletes its files after `file.delete.delay.ms`."""
-        directory, log = self._take_away((topic, partition))
-        self.trash.discard(directory, (topic, partition), log.directory, log.config.file_delete_delay_ms)
+        key = (topic, partition)
+        directory, log = self._take_away(key)
+        self._undeleted[key] = log.directory
+        self.trash.discard(directory, key, log.directory, log.config.file_delete_delay_ms)
+        del self._undeleted[key]
 
     def set_aside(self, topic: str, partition: int) -> str:
         """Take away a log that no topic claims; return where its files stay, for somebody to look at."""

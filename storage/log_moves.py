@@ -274,6 +274,12 @@ def moves_of(disk: Disk, path: str) -> int:
         return 0
 
 
+def supersede(disk: Disk, former: str, path: str) -> None:
+    """Let the log at `path` count if the one at `former`, of a deleted topic, is found beside it; OSError."""
+    if former != path:
+        disk.replace_file(f"{path}/{MOVES_FILE}", b"%d\n" % (moves_of(disk, former) + 1))
+
+
 def superseded(disk: Disk, names: Mapping[LogDirectory, list[str]]) -> set[str]:
     """Return the paths of the logs that are in another directory too, where they were moved to later.
 
