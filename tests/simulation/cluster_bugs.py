@@ -21,6 +21,7 @@ from protocol.errors import ErrorCode
 from protocol.primitives import ZERO_UUID
 from storage.leader_epochs import EpochEnd
 from storage.log import Log
+from storage.log_files import LogFiles
 from storage.log_manager import LogManager
 from storage.producer_state import ProducerState
 from storage.search import Search
@@ -202,11 +203,19 @@ def goes_on_with_the_replica_of_a_namesake(plant: Planter) -> None:
         load(self, image)
 
     plant.setattr(ReplicaManager, "load", load_by_name)
+    plant.setattr(LogFiles, "save_topic_id", save_unsynced)
 
 
 def takes_a_log_without_an_id_for_that_of_any_namesake(plant: Planter) -> None:
-    """A log whose topic id was lost with the power becomes a replica of the topic of its name, whichever that is."""
-    load = ReplicaManager.load
+    """A log whose topic id was lost with the power becomes a replica of the topic of its name, whichever that is.
+
+    The id is synced with the first flush of records alone, or it would rarely be lost.
+    """
+    load, save_topic_id = ReplicaManager.load, LogFiles.save_topic_id
+
+    def save_unsynced(self: LogFiles, topic_id: bytes) -> None:
+        save_topic_id(self, topic_id)
+        self.has_new_topic_id = False
 
     def load_by_name(self: ReplicaManager, image: MetadataImage) -> None:
         for log in self._logs:
@@ -216,6 +225,7 @@ def takes_a_log_without_an_id_for_that_of_any_namesake(plant: Planter) -> None:
         load(self, image)
 
     plant.setattr(ReplicaManager, "load", load_by_name)
+    plant.setattr(LogFiles, "save_topic_id", save_unsynced)
 
 
 def answers_who_creates_topics_at_once(plant: Planter) -> None:
