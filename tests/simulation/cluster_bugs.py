@@ -203,7 +203,6 @@ def goes_on_with_the_replica_of_a_namesake(plant: Planter) -> None:
         load(self, image)
 
     plant.setattr(ReplicaManager, "load", load_by_name)
-    plant.setattr(LogFiles, "save_topic_id", save_unsynced)
 
 
 def takes_a_log_without_an_id_for_that_of_any_namesake(plant: Planter) -> None:
