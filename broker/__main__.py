@@ -37,7 +37,6 @@ from broker.settings import (
     read_option,
     read_properties,
 )
-from controller.commands.topics import MAX_PARTITIONS_PER_REQUEST
 from controller.topic_names import check_topic_name
 from protocol.errors import InvariantError, KafkaError
 from storage.disk import Disk, OsDisk, reason, remedy
@@ -310,10 +309,12 @@ def _start_group(text: str | None) -> StartGroup | None:
 
 
 def _new_topic(text: str) -> NewTopic:
+    from controller.commands.topics import MAX_PARTITIONS_PER_REQUEST  # a start without --topic does not need it
+
     name, colon, count = text.rpartition(":")
     if not colon:
         name, count = text, ""
-    elif not (count.isascii() and count.isdecimal() and int(count) > 0):
+    elif not (count.isascii() and count.isdecimal() and count.strip("0")):
         raise SettingsError(f"--topic {text}: it has to be of the form NAME or NAME:PARTITIONS")
     elif len(count) > len(str(MAX_PARTITIONS_PER_REQUEST)) or int(count) > MAX_PARTITIONS_PER_REQUEST:
         raise SettingsError(

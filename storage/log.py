@@ -452,10 +452,9 @@ class Log:
                 return self.begin_flush(now_ms)
             if rolled > self.recovery_point:
                 return self.begin_flush(now_ms, rolled)
+            # A log whose topic id a power cut took is not read any more.
             if self._files.has_new_topic_id and self.log_end_offset:
-                return self.begin_flush(
-                    now_ms, self.recovery_point
-                )  # without its id a log is not read after a power cut
+                return self.begin_flush(now_ms, self.recovery_point)
         return None
 
     def release(self) -> None:

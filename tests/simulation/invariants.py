@@ -252,8 +252,11 @@ class Invariants:
             if other.node_id in partition.replicas and other is not host and other.broker is not None:
                 replica = other.broker.replicas.find(partition.topic_id, partition.index)
                 if replica is not None and replica.log.log_end_offset < partition.high_watermark:
-                    # The process that had these records may have died since, and its leader not know of that.
-                    had = self._copies.end((other.name, partition.topic_id, partition.index), partition.leader_epoch)
+                    # The process that had these records may have died since, and its leader not know of that. In one
+                    # event, a leader that was paused may count it and learn of a later epoch.
+                    key = (other.name, partition.topic_id, partition.index)
+                    epochs = range(min(seen.leader_epoch, partition.leader_epoch), partition.leader_epoch + 1)
+                    had = max(self._copies.end(key, epoch) for epoch in epochs)
                     missing += had < partition.high_watermark
         copies = len(partition.replicas) - missing
         needed = min(partition.log.config.min_insync_replicas, len(partition.replicas))
