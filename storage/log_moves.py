@@ -20,6 +20,7 @@ tells the controller, is the broker's.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -277,7 +278,10 @@ def moves_of(disk: Disk, path: str) -> int:
 def supersede(disk: Disk, former: str, path: str) -> None:
     """Let the log at `path` count if the one at `former`, of a deleted topic, is found beside it; OSError."""
     if former != path:
-        disk.replace_file(f"{path}/{MOVES_FILE}", b"%d\n" % (moves_of(disk, former) + 1))
+        number = 0
+        with suppress(OSError):  # the directory of the former has failed since, which is no fault of this one's
+            number = moves_of(disk, former)
+        disk.replace_file(f"{path}/{MOVES_FILE}", b"%d\n" % (number + 1))
 
 
 def superseded(disk: Disk, names: Mapping[LogDirectory, list[str]]) -> set[str]:

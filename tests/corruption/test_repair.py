@@ -19,6 +19,7 @@ from tests.logs import content
 
 DISK = OsDisk()
 CRC_FROM = 17
+EPOCH_AT = 12
 
 
 def steps(folder: Path) -> list[Step]:
@@ -45,7 +46,21 @@ def batches(folder: Path) -> Iterator[bytes]:
 
 def damages(folder: Path) -> list[Damage]:
     found = [*every_field(folder), *every_byte(folder, 20)]
-    return [damage for damage in found if damage.path.startswith(LOG)][:: max(1, 8 // TIMES)]
+    return [damage for damage in found if damage.path.startswith(LOG) and not may_be_right(folder, damage)][
+        :: max(1, 8 // TIMES)
+    ]
+
+
+def may_be_right(folder: Path, damage: Damage) -> bool:
+    """Tell whether a log may be as the damage leaves it: its last batch may be of any later leader epoch.
+
+    The CRC does not cover the epoch, and the file of epochs may be behind the last batches.
+    """
+    last = max((folder / LOG).glob("*.log"))
+    if damage.fields or folder / damage.path != last:
+        return False
+    *_, (at, _) = iter_batches(last.read_bytes())
+    return damage.position in range(at + EPOCH_AT, at + EPOCH_AT + 4) and damage.old < damage.new < b"\x80"
 
 
 def test_what_is_damaged_is_mended_and_no_valid_batch_is_lost(folder: Path, tmp_path: Path) -> None:
