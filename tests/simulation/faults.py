@@ -103,7 +103,7 @@ class Faults:
                 other.lost = False
         if not lose and not any(other.lost for other in cluster):
             return True
-        # What is in a metadata log and not committed may fence one that is counted on here, once a controller commits it.
+        # What is in a metadata log and not committed may fence one that is counted on here, once it is committed.
         uncommitted = lose and any(end > image.offset + 1 for end in self._world.metadata_ends.values())
         return all(len(self._stay(name, state) - died) > uncommitted for name, state in states)
 
