@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import count
 from typing import Any
 
 import pytest
@@ -99,15 +100,18 @@ def member(barnabas: Command, shared_broker: BrokerProcess, topic: str) -> Itera
 def test_a_member_comes_to_the_end_of_a_join_that_outlasts_its_polls(
     barnabas: Command, shared_broker: BrokerProcess, topic: str, member: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Each join is due to a new topic, and waits for the other member, who has to hear of it first.
-    monkeypatch.setattr(_reading, "POLL_MS", 10)
+    # Each join is due to a new topic, and waits for the other member, who has to hear of it first: for longer than the
+    # first polls. Later ones last long enough for each step of a join, however busy the machine is.
     client = KafkaConsumer(bootstrap_servers=shared_broker.bootstrap, group_id=topic, metadata_max_age_ms=100)
     with closing(client):
         reading = GroupReading(client, [f"^{topic}"], until_end=False)
         deadline = time.monotonic() + 60
         for new in (f"{topic}-1", f"{topic}-2"):
             barnabas("topic", "create", new)
-            while TopicPartition(new, 0) not in client.assignment():
+            for number in count():
+                if TopicPartition(new, 0) in client.assignment():
+                    break
                 assert time.monotonic() < deadline, client.group_metadata()
+                monkeypatch.setattr(_reading, "POLL_MS", 10 if number < 200 else 1000)
                 with reading.batch(None):
                     pass
