@@ -23,6 +23,8 @@ from exchange import (  # type: ignore[import-not-found]  # it lies beside this 
     records_from_stdin,
 )
 
+REBALANCES = (KafkaError.ILLEGAL_GENERATION, KafkaError.REBALANCE_IN_PROGRESS, KafkaError.UNKNOWN_MEMBER_ID)
+
 
 def show(message: Message) -> None:
     if message.error():
@@ -95,11 +97,15 @@ def member(bootstrap: str, topic: str, group: str, assignor: str, instance: str 
 
 
 def commit(reader: Consumer, message: Message) -> None:
-    """Commit, unless a rebalance is under way: then whoever owns the partition next reads the message again."""
+    """Commit, unless a rebalance is under way: then the partition's next owner reads the message again.
+
+    A member whose session expired before it heard of it, as over a restart of its broker, joins anew as well, without
+    a member id until the group has given it another.
+    """
     try:
         reader.commit(message=message, asynchronous=False)
     except KafkaException as error:
-        if error.args[0].code() not in (KafkaError.ILLEGAL_GENERATION, KafkaError.REBALANCE_IN_PROGRESS):
+        if error.args[0].code() not in REBALANCES:
             raise
 
 
