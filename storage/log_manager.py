@@ -27,8 +27,9 @@ from storage.flush import Flush
 from storage.log import Log
 from storage.log_config import LogConfig
 from storage.log_directory import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, LogDirectory, new_directory_id
-from storage.log_moves import LogMoves, supersede, superseded
+from storage.log_moves import LogMoves
 from storage.log_names import DELETE_SUFFIX, METADATA_TOPIC, STRAY_SUFFIX, parse_future_name, parse_log_name
+from storage.moved_logs import superseded
 from storage.opening import open_log
 from storage.refusal import refuse_file
 from storage.retention import told
@@ -60,7 +61,6 @@ class LogManager:
         self._random = random
         self._logs: dict[TopicPartition, Log] = {}
         self._homes: dict[TopicPartition, LogDirectory] = {}
-        self._undeleted: dict[TopicPartition, str] = {}  # paths of logs of deleted topics that kept their names
         self._count: Counter[LogDirectory] = Counter()
         self.directories = [LogDirectory(disk, path.rstrip("/")) for path in directories]
         # For the caller to log: what was found wrong and put up with, and what retention has deleted.
@@ -104,7 +104,7 @@ class LogManager:
 
     def load(self) -> Iterator[Log]:
         """Open the logs of every directory, one a step; `Log.recovery` says what was done to each."""
-        found = {directory: self._names(directory) for directory in self.online}
+        found = {directory: self._names_for_good(directory) for directory in self.online}
         older = superseded(self._disk, found)
         outdated: list[tuple[LogDirectory, TopicPartition, str]] = []
         for directory, names in found.items():
@@ -249,12 +249,7 @@ class LogManager:
         KafkaError KAFKA_STORAGE_ERROR if that directory is offline, or the log cannot be made or could not be opened.
         """
         key = (topic, partition)
-        log = self._logs.get(key) or self._make(key, topic_id, config, directory_id)
-        if key in self._undeleted:
-            with self._homes[key].storage_errors():
-                supersede(self._disk, self._undeleted[key], log.directory)
-            del self._undeleted[key]
-        return log
+        return self._logs.get(key) or self._make(key, topic_id, config, directory_id)
 
     def _make(self, key: TopicPartition, topic_id: bytes, config: LogConfig, directory_id: bytes) -> Log:
         topic, partition = key
@@ -269,6 +264,7 @@ class LogManager:
                     ErrorCode.KAFKA_STORAGE_ERROR,
                     f"checkpoint files still list a deleted log of {topic}-{partition}, and cannot be written",
                 )
+        self.trash.make_way(directory, key)
         log = self._open(directory, key, config, topic_id=topic_id)
         if log is None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {topic}-{partition} cannot be made")
@@ -276,18 +272,13 @@ class LogManager:
 
     def delete(self, topic: str, partition: int) -> None:
         """Take a partition's log away; `delete_files` deletes its files after `file.delete.delay.ms`."""
-        key = (topic, partition)
-        directory, log = self._take_away(key)
-        self._undeleted[key] = log.directory
-        self.trash.discard(directory, key, log.directory, log.config.file_delete_delay_ms)
-        del self._undeleted[key]
+        self._take_away((topic, partition), DELETE_SUFFIX)
 
     def set_aside(self, topic: str, partition: int) -> str:
         """Take away a log that no topic claims; return where its files stay, for somebody to look at."""
-        directory, log = self._take_away((topic, partition))
-        return self.trash.rename_away(directory, (topic, partition), log.directory, STRAY_SUFFIX)
+        return self._take_away((topic, partition), STRAY_SUFFIX)
 
-    def _take_away(self, key: TopicPartition) -> tuple[LogDirectory, Log]:
+    def _take_away(self, key: TopicPartition, suffix: str) -> str:
         self.moves.cancel(self._logs[key])
         log = self._logs.pop(key)
         log.disown()
@@ -295,7 +286,7 @@ class LogManager:
         home = self._homes.pop(key)
         self._count[home] -= 1
         self._checkpoints.left(key, home)
-        return home, log
+        return self.trash.take_away(home, key, log.directory, suffix, log.config.file_delete_delay_ms)
 
     def rehome(self, log: Log, directory: LogDirectory) -> None:
         """Take note that a log is in `directory` now, as `checkpoint_one` has said already."""
@@ -490,6 +481,16 @@ class LogManager:
         for key, log in list(self._logs.items()):
             if self._logs.get(key) is log and self._homes[key].failure is None:
                 yield log
+
+    def _names_for_good(self, directory: LogDirectory) -> list[str]:
+        """Return the names in a directory: a power cut after this start brings back none that a former run removed."""
+        if not directory.clean:
+            try:
+                self._disk.sync_dir(directory.path)
+            except OSError as error:
+                self.problems.append(str(directory.give_up(error)))
+                return []
+        return self._names(directory)
 
     def _names(self, directory: LogDirectory) -> list[str]:
         try:

@@ -19,19 +19,19 @@ tells the controller, is the broker's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from protocol.errors import ErrorCode, InvariantError, KafkaError
+from protocol.errors import ErrorCode, KafkaError
 from protocol.record_batch import read_header
 from storage.checkpoint import TopicPartition
 from storage.disk import Buffer, Disk
 from storage.log import Log
 from storage.log_config import FOREVER
 from storage.log_files import LogFiles
-from storage.log_names import FUTURE_SUFFIX, METADATA_TOPIC, parse_log_name, unique_name
+from storage.log_names import FUTURE_SUFFIX, unique_name
+from storage.moved_logs import MOVES_FILE, moves_of
 from storage.opening import open_log
 
 if TYPE_CHECKING:
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from storage.log_directory import LogDirectory
     from storage.search import Search
     from storage.trash import Trash
-
-MOVES_FILE = "partition.moves"
 
 # Less than a millisecond's work, or three where batches are tiny.
 _STEP_BYTES = 64 * 1024
@@ -265,40 +263,3 @@ class LogMoves:
                 self._logs.trash.discard(directory, key, path, delay_ms)
         except KafkaError as error:
             self._logs.problems.append(str(error))
-
-
-def moves_of(disk: Disk, path: str) -> int:
-    """Return how often the log at `path` has been moved, as far as that is known there."""
-    try:
-        return int(disk.read_file(f"{path}/{MOVES_FILE}"))
-    except (FileNotFoundError, ValueError):
-        return 0
-
-
-def supersede(disk: Disk, former: str, path: str) -> None:
-    """Let the log at `path` count if the one at `former`, of a deleted topic, is found beside it; OSError."""
-    if former != path:
-        number = 0
-        with suppress(OSError):  # the directory of the former has failed since, which is no fault of this one's
-            number = moves_of(disk, former)
-        disk.replace_file(f"{path}/{MOVES_FILE}", b"%d\n" % (number + 1))
-
-
-def superseded(disk: Disk, names: Mapping[LogDirectory, list[str]]) -> set[str]:
-    """Return the paths of the logs that are in another directory too, where they were moved to later.
-
-    InvariantError if the same partition is in two directories and was not moved.
-    """
-    places: dict[str, list[str]] = {}
-    for directory, found in names.items():
-        for name in found:
-            places.setdefault(name, []).append(f"{directory.path}/{name}")
-    older: set[str] = set()
-    for name, paths in places.items():
-        key = parse_log_name(name) if len(paths) > 1 else None
-        if key is not None and key[0] != METADATA_TOPIC:
-            *others, newest = sorted(filter(disk.is_dir, paths), key=partial(moves_of, disk))
-            if others and moves_of(disk, newest) == moves_of(disk, others[-1]):
-                raise InvariantError(f"{others[-1]} and {newest} are the same partition")
-            older.update(others)
-    return older

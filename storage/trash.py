@@ -1,23 +1,33 @@
 """Directories of logs that are not wanted any more: renamed at once, deleted when their time has come.
 
 A rename takes a log out of sight in one step, also for the next start; deleting its files may take long, and whoever
-reads from them still may go on. Where a directory of the broker is full, its part goes without delay.
+reads from them still may go on. Where a directory of the broker is full, its part goes without delay. Where a
+rename fails, the former log stays beside its next namesake, which has to count at the next start.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from protocol.errors import KafkaError
 from storage.checkpoint import TopicPartition
 from storage.disk import Disk
-from storage.log_names import DELETE_SUFFIX, unique_name
+from storage.log_names import DELETE_SUFFIX, log_name, unique_name
+from storage.moved_logs import supersede
 
 if TYPE_CHECKING:
     from random import Random
 
     from storage.log_directory import LogDirectory
+
+
+class _Former(NamedTuple):
+    """A deleted or stray log whose directory could not be renamed."""
+
+    path: str
+    suffix: str
+    delay_ms: int
 
 
 class Trash:
@@ -28,17 +38,46 @@ class Trash:
         self._now_ms = now_ms
         self._random = random
         self._pending: list[tuple[int, LogDirectory, str]] = []
+        self._not_renamed: dict[TopicPartition, _Former] = {}
+
+    def take_away(self, directory: LogDirectory, key: TopicPartition, path: str, suffix: str, delay_ms: int) -> str:
+        """Give a partition's log another name, as `rename_away`, and delete it if `suffix` says so, as `discard`.
+
+        If that fails, `make_way` keeps it apart from the next log of its name.
+        """
+        self._not_renamed[key] = _Former(path, suffix, delay_ms)
+        target = self.rename_away(directory, key, path, suffix, delay_ms)
+        del self._not_renamed[key]
+        return target
+
+    def make_way(self, directory: LogDirectory, key: TopicPartition) -> None:
+        """Let the log of `key` that is made in `directory` next be another than its former namesake. KafkaError."""
+        former = self._not_renamed.get(key)
+        if former is None:
+            return
+        path = f"{directory.path}/{log_name(key)}"
+        with directory.storage_errors():
+            if former.path != path:
+                supersede(
+                    self._disk, former.path, path, f"{directory.path}/{unique_name(key, DELETE_SUFFIX, self._random)}"
+                )
+            elif self._disk.exists(path):
+                self.rename_away(directory, key, *former)
+        del self._not_renamed[key]
 
     def discard(self, directory: LogDirectory, key: TopicPartition, path: str, delay_ms: int = 0) -> None:
         """Take the files of a partition at `path` away; `empty` deletes them after `delay_ms`."""
-        target = self.rename_away(directory, key, path, DELETE_SUFFIX)
-        self._pending.append((self._now_ms() + delay_ms, directory, target))
+        self.rename_away(directory, key, path, DELETE_SUFFIX, delay_ms)
 
-    def rename_away(self, directory: LogDirectory, key: TopicPartition, path: str, suffix: str) -> str:
+    def rename_away(
+        self, directory: LogDirectory, key: TopicPartition, path: str, suffix: str, delay_ms: int = 0
+    ) -> str:
         """Give the files of a partition a name of their own with `suffix`, and return it. KafkaError if not."""
         target = f"{directory.path}/{unique_name(key, suffix, self._random)}"
         with directory.storage_errors():
             self._disk.rename(path, target)
+        if suffix == DELETE_SUFFIX:
+            self._pending.append((self._now_ms() + delay_ms, directory, target))
         return target
 
     def found(self, directory: LogDirectory, path: str) -> None:

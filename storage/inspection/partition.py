@@ -22,8 +22,8 @@ from storage.inspection.metadata_files import check_quorum_state, check_snapshot
 from storage.inspection.pieces import pieces, wrong_records
 from storage.leader_epochs import EpochEntry
 from storage.log_files import EPOCHS_FILE, METADATA_FILE
-from storage.log_moves import MOVES_FILE
 from storage.log_names import METADATA_TOPIC, parse_log_name
+from storage.moved_logs import MOVES_FILE
 from storage.producer_snapshot import SNAPSHOT_SUFFIX, SnapshotError, decode_snapshot
 from storage.producer_state import ProducerState
 from storage.segment import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, segment_path

@@ -102,21 +102,29 @@ class PartitionHistory:
         """How often some of what was read may have been lost."""
         self.durable_end = 0
         """The offset below which everything has been synced."""
+        self.log_end = 0
+        """The largest log end offset so far."""
         self.start_floor = 0
         self.retention_ms: int | None = None
         """The age beyond which records may go."""
         self._deleted_to = 0
+        self._lost_to = 0
+        """The offset at which the log may start since a power cut."""
         self._offsets: dict[Content, int] = {}
 
     @property
     def start_ceiling(self) -> int:
-        """Return the largest offset at which the log may start: by DeleteRecords, or because all before is too old."""
+        """Return the largest offset at which the log may start.
+
+        By DeleteRecords, by a power cut that left no segment but later ones, or because all before is too old.
+        """
         latest_ms, retention_ms = self._history.world.latest_ms, self.retention_ms
         if retention_ms is None or self._history.oldest_ms + retention_ms >= latest_ms:
-            return self._deleted_to
+            return max(self._deleted_to, self._lost_to)
         oldest_ms = latest_ms - retention_ms
         behind = ((at, content) for at, content in self.records.items() if at >= self._deleted_to)
-        return min((at for at, content in behind if content.timestamp_ms >= oldest_ms), default=2**62)
+        kept = min((at for at, content in behind if content.timestamp_ms >= oldest_ms), default=2**62)
+        return max(kept, self._lost_to)
 
     def deleting(self, offset: int) -> None:
         """Note that records before `offset` are asked to be deleted."""
@@ -170,6 +178,8 @@ class PartitionHistory:
             self.soft.discard(offset)
         if not always:
             self.generation += 1
+            if self.durable_end <= self._deleted_to:
+                self._lost_to = self.log_end
 
     def started(self, log_start_offset: int, floor: int) -> None:
         """Hold a log's start against what DeleteRecords was asked, and was told, `floor`, before this was asked."""

@@ -158,6 +158,7 @@ class Invariants:
         known = self._history.partitions.get((partition.topic, partition.index))
         if known is not None and len(host.cluster) == 1:
             known.durable_end = max(known.durable_end, log.recovery_point)
+            known.log_end = max(known.log_end, log.log_end_offset)
         return seen
 
     @staticmethod

@@ -211,34 +211,3 @@ def test_what_only_the_lack_of_space_brings_about_is_not_told_again_when_full_di
     monkeypatch.setattr(Log, "delete_old_segments", refuse)
     assert list(manager.housekeeping(manager.now, only_full=True)) == [None]
     assert list(manager.housekeeping(manager.now)) == [refused]
-
-
-@pytest.mark.parametrize("fails", [False, True])
-def test_a_log_made_elsewhere_counts_beside_that_of_a_deleted_topic_which_a_full_disk_kept(
-    fails: bool, tmp_path: Path
-) -> None:
-    disk = FaultyDisk()
-    manager = Manager(tmp_path / "a", tmp_path / "b", disk=disk)
-    manager.start()
-    first, second = manager.directories
-    former = manager.create("t", TOPIC_ID, 0, CONFIG, first.directory_id)
-    fill(former, 3)
-    disk.arm("rename", errno.ENOSPC)
-    with pytest.raises(KafkaError):
-        manager.delete("t", 0)
-    read_file = disk.read_file
-
-    def read(path: str) -> bytes:
-        if fails and path.startswith(first.path):
-            raise OSError(errno.EIO, "broken", path)
-        return read_file(path)
-
-    disk.read_file = read  # type: ignore[method-assign]
-    log = manager.create("t", bytes(reversed(TOPIC_ID)), 0, CONFIG, second.directory_id)
-    fill(log, 1)
-    assert second.failure is None
-    manager.crash()
-    disk.read_file = read_file  # type: ignore[method-assign]
-    again = Manager(tmp_path / "a", tmp_path / "b", disk=disk)
-    [found] = again.start()
-    assert (found.directory, found.topic_id, found.log_end_offset) == (log.directory, log.topic_id, 1)

@@ -11,7 +11,7 @@ import pytest
 
 from protocol.errors import ErrorCode, KafkaError
 from storage.disk import OsDisk
-from storage.log_moves import moves_of
+from storage.moved_logs import moves_of
 from storage.search import finish
 from tests.disks import FaultyDisk
 from tests.logs import NOW_MS, batch, content, fill

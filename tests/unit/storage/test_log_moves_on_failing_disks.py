@@ -9,9 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from protocol.errors import ErrorCode, InvariantError, KafkaError
-from storage.disk import OsDisk
-from storage.log_moves import MOVES_FILE, moves_of
+from protocol.errors import ErrorCode, KafkaError
 from storage.search import finish
 from tests.disks import FaultyDisk
 from tests.logs import content, fill
@@ -124,14 +122,6 @@ def test_a_damaged_batch_ends_the_move(manager: Manager) -> None:
     assert manager.directory_of(log) is manager.first
 
 
-def test_a_partition_in_two_directories_that_was_not_moved_is_not_guessed_at(manager: Manager, tmp_path: Path) -> None:
-    manager.create_log()
-    manager.crash()
-    (tmp_path / "b/topic-0").mkdir()
-    with pytest.raises(InvariantError, match="are the same partition"):
-        Manager(tmp_path)
-
-
 def test_the_old_files_are_deleted_only_once_the_newer_log_is_open(manager: Manager, tmp_path: Path) -> None:
     data = content(taken_over(manager))
     manager.crash()
@@ -158,11 +148,6 @@ def test_moving_on_before_the_old_files_are_gone(manager: Manager) -> None:
     assert manager.names() == ["a/topic-0…-future", "b/topic-0"]
     finish(manager.moves.steps(move))
     assert (manager.names(), log.log_end_offset) == (["a/topic-0"], 3)
-
-
-def test_a_damaged_count_of_moves_counts_as_none(tmp_path: Path) -> None:
-    (tmp_path / MOVES_FILE).write_bytes(b"\0\0")
-    assert moves_of(OsDisk(), str(tmp_path)) == 0
 
 
 def test_an_interrupted_move_is_known_after_the_start(manager: Manager) -> None:
