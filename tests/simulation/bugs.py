@@ -214,7 +214,7 @@ BUGS = (
     Bug(reads_past_the_high_watermark, Invariant.READS_ARE_COMMITTED, 4, 0),
     Bug(gives_producer_ids_twice, Invariant.PRODUCER_IDS_ARE_UNIQUE, 1, 0),
     Bug(takes_over_the_log_of_a_namesake, Invariant.NEW_TOPICS_ARE_EMPTY, 1, 0),
-    Bug(looks_up_the_next_time, Invariant.TIMES_ARE_FOUND, 1, 0),
+    Bug(looks_up_the_next_time, Invariant.TIMES_ARE_FOUND, 4, 0),
     Bug(drops_the_first_record_of_a_batch, Invariant.COMPACTED_KEEPS_LAST, 4, 0),
     Bug(dates_compacted_records_anew, Invariant.COMPACTED_KEEPS_OFFSETS, 3, 0),
 )

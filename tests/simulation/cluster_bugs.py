@@ -393,7 +393,7 @@ BUGS = (
     Bug(answers_who_creates_topics_at_once, Invariant.NEW_TOPICS_ARE_WRITABLE, 44, 0),
     Bug(coordinates_before_it_has_loaded, Invariant.OFFSETS_STAY, 9, 0),
     Bug(answers_groups_before_it_is_committed, Invariant.OFFSETS_STAY, 4, 0),
-    Bug(votes_before_that_is_synced, Invariant.VOTES_ARE_KEPT, 54, 0),
+    Bug(votes_before_that_is_synced, Invariant.VOTES_ARE_KEPT, 60, 0),
     Bug(forgets_votes_at_a_restart, Invariant.VOTES_ARE_KEPT, 1, 0),
     Bug(raft_bugs.commits_earlier_epochs_by_counting, Invariant.QUORUM_COMMITS_ITS_EPOCH, 1, 0),
     Bug(raft_bugs.half_is_a_majority, Invariant.METADATA_ON_A_MAJORITY, 1, 0),
