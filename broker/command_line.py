@@ -1,8 +1,8 @@
 """The options of `barnabas serve`.
 
-The help and the errors have the form that `barnabas/commands/_parser.py` gives those of the other commands; the server
-does not import it. Options that only another program passes are not in the help: `--socket` and `--start-group`
-(described in `barnabas/commands/_brokers.py`), and `--ephemeral-dir` (`barnabas/__main__.py`).
+The help and the errors have the form of the other commands (`barnabas/_arguments.py`). Options that only another
+program passes are not in the help: `--socket` and `--start-group` (described in `barnabas/commands/_brokers.py`), and
+`--ephemeral-dir` (`barnabas/__main__.py`).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import argparse
 import os
 from collections.abc import Sequence
 
+from barnabas._arguments import Help, Parser, unknown_arguments
 from broker import logs
 from broker.container import defaults
 
@@ -34,7 +35,7 @@ def parse(argv: Sequence[str] | None = None) -> Options:
     parser = make_parser()
     options, left = parser.parse_known_args(argv)
     if left:
-        parser.error(_left_over(parser, left))
+        parser.error(unknown_arguments(parser, left, _OTHER_PROGRAMS))
     return options
 
 
@@ -51,12 +52,12 @@ def options() -> dict[str, tuple[str, tuple[str, ...]]]:
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of `barnabas serve`."""
     others = defaults(os.environ)
-    parser = _Parser(
+    parser = Parser(
         prog="barnabas serve",
         usage="barnabas serve [OPTION]...",
         description="Run a Kafka broker in the foreground.",
         epilog=EXAMPLES,
-        formatter_class=_Help,
+        formatter_class=Help,
         allow_abbrev=False,
     )
     parser.add_argument("--config", metavar="FILE", help="settings, as Kafka's server.properties")
@@ -89,34 +90,3 @@ def make_parser() -> argparse.ArgumentParser:
         help="the event loop (default: %(default)s)",
     )
     return parser
-
-
-def _left_over(parser: argparse.ArgumentParser, left: Sequence[str]) -> str:
-    """Return the complaint about arguments that the parser does not know."""
-    options = [word.partition("=")[0] for word in left if word.startswith("-")]
-    if not options:
-        return f"unexpected {'argument' if len(left) == 1 else 'arguments'}: {' '.join(left)}"
-    from difflib import get_close_matches  # only on an error
-
-    # Hidden options can be written, but are not suggested.
-    known = [name for action in parser._actions if action.help != argparse.SUPPRESS for name in action.option_strings]
-    if options[0] in _OTHER_PROGRAMS:
-        return f"there is no option {options[0]}; write {_OTHER_PROGRAMS[options[0]]}"
-    close = get_close_matches(options[0], known, n=1) if options[0].startswith("--") else []
-    return f"there is no option {options[0]}" + (f"; did you mean {close[0]}?" if close else "")
-
-
-class _Parser(argparse.ArgumentParser):
-    """A parser that lists the values that an option may have where it gets another."""
-
-    def _check_value(self, action: argparse.Action, value: object) -> None:
-        if action.choices is not None and value not in action.choices:
-            listed = ", ".join(map(str, action.choices))
-            raise argparse.ArgumentError(action, f"{str(value)!r}: write one of {listed}")
-
-
-class _Help(argparse.RawDescriptionHelpFormatter):
-    """Help with the width and the columns of the other commands."""
-
-    def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=32, width=110)

@@ -10,9 +10,9 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from barnabas._arguments import did_you_mean
 from barnabas.commands._client import send
 from barnabas.commands._output import CommandError, explain_code
-from barnabas.commands._settings import did_you_mean
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient

@@ -16,6 +16,8 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from barnabas._arguments import Help, Parser, did_you_mean, unknown_arguments
+
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
@@ -75,7 +77,7 @@ def make_parser(found: Found) -> argparse.ArgumentParser:
         prog=f"barnabas {found.command}",
         description=inspect.getdoc(module),
         epilog=_epilog(module),
-        formatter_class=_Help,
+        formatter_class=Help,
         allow_abbrev=False,
     )
     parser.set_defaults(command=found.command)
@@ -94,7 +96,7 @@ def parse(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Nam
     """Read a command's arguments; end with 2 over what it does not take, and name what may have been meant."""
     options, left = parser.parse_known_intermixed_args(words)
     if left:
-        parser.error(_left_over(parser, left))
+        parser.error(unknown_arguments(parser, left))
     return options
 
 
@@ -104,22 +106,8 @@ def unknown_command(program: str, word: str, known: Sequence[str]) -> str:
         return f"{program}: there is no option -v; did you mean --version?\n"
     if word.startswith("-"):
         return f"{program}: {word} stands before the command; options come after it\n"
-    end = _did_you_mean(word, known) or f"; `{program} --help` lists them"
+    end = did_you_mean(word, known) or f"; `{program} --help` lists them"
     return f"{program}: unknown command {word!r}{end}\n"
-
-
-def _left_over(parser: argparse.ArgumentParser, left: list[str]) -> str:
-    options = [word.partition("=")[0] for word in left if word.startswith("-")]
-    if not options:
-        return f"unexpected {'argument' if len(left) == 1 else 'arguments'}: {' '.join(left)}"
-    known = [name for action in parser._actions for name in action.option_strings]
-    return f"there is no option {options[0]}{_did_you_mean(options[0], known) if options[0][:2] == '--' else ''}"
-
-
-def _did_you_mean(word: str, known: Sequence[str]) -> str:
-    from barnabas.commands._settings import did_you_mean  # only where something is wrong
-
-    return did_you_mean(word, known)
 
 
 def _module(*names: str) -> ModuleType:
@@ -136,8 +124,8 @@ def _in_usage(argument: argparse.Action) -> str:
     return {"+": f"{name}...", "*": f"[{name}...]", "?": f"[{name}]"}.get(str(argument.nargs), name)
 
 
-class _Parser(argparse.ArgumentParser):
-    """A parser that lists what may be written where something else was, and whose help fails on a full disk.
+class _Parser(Parser):
+    """A parser whose help fails on a full disk.
 
     -1:end may be a value, as argparse allows -1 to be.
     """
@@ -149,21 +137,3 @@ class _Parser(argparse.ArgumentParser):
     def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
         if message:
             (file or sys.stderr).write(message)  # argparse ignores errors, and so reports success
-
-    def _check_value(self, action: argparse.Action, value: object) -> None:
-        if action.choices is not None and value not in action.choices:
-            listed = ", ".join(map(str, action.choices))
-            raise argparse.ArgumentError(action, f"{str(value)!r}: write one of {listed}")
-
-
-class _Help(argparse.RawDescriptionHelpFormatter):
-    """Help as wide as the texts are written, with the options' values named once."""
-
-    def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=32, width=110)
-
-    def _format_action_invocation(self, action: argparse.Action) -> str:
-        if not action.option_strings or action.nargs == 0:
-            return super()._format_action_invocation(action)
-        value = self._format_args(action, self._get_default_metavar_for_optional(action))
-        return f"{', '.join(action.option_strings)} {value}"

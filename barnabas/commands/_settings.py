@@ -9,10 +9,10 @@ refused only if no client knows it.
 from __future__ import annotations
 
 import argparse
-import difflib
 from collections.abc import Iterable
 from typing import Any
 
+from barnabas._arguments import did_you_mean
 from barnabas.commands._output import CommandError, WrongCall
 
 # What librdkafka or Java call otherwise than kafka-python.
@@ -109,12 +109,6 @@ class Settings:
             for name, (given, text) in self._given.items()
             if name in kind.DEFAULT_CONFIG
         }
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return the end of a sentence that names what is written most like a word; nothing if nothing is."""
-    close = difflib.get_close_matches(word, list(known), n=1)
-    return f"; did you mean {close[0]}?" if close else ""
 
 
 def _spellings(known: Iterable[str]) -> list[str]:

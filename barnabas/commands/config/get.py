@@ -6,10 +6,10 @@ import argparse
 import sys
 import textwrap
 
+from barnabas._arguments import did_you_mean
 from barnabas.commands._client import add_broker_options, admin
 from barnabas.commands._configs import Setting, describe_configs, resource
 from barnabas.commands._output import add_json, complain, print_facts, print_table, show_json
-from barnabas.commands._settings import did_you_mean
 
 EXAMPLES = """
   barnabas config get topic/orders retention.ms

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 
+from barnabas._arguments import did_you_mean
 from barnabas.commands._client import add_broker_options, admin
 from barnabas.commands._config_changes import is_set, outcomes
 from barnabas.commands._configs import DELETE, Change, alter_configs, known_settings, resource
 from barnabas.commands._output import Report, WrongCall, add_json
-from barnabas.commands._settings import did_you_mean
 from barnabas.commands._unserved import controller_awaited
 
 EXAMPLES = """

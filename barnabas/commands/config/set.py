@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from barnabas._arguments import did_you_mean
 from barnabas.commands._client import add_broker_options, admin
 from barnabas.commands._config_changes import notes, outcomes
 from barnabas.commands._configs import (
@@ -17,7 +18,6 @@ from barnabas.commands._configs import (
     resource,
 )
 from barnabas.commands._output import CommandError, Report, add_json, complain
-from barnabas.commands._settings import did_you_mean
 from barnabas.commands._unserved import controller_awaited
 
 EXAMPLES = """

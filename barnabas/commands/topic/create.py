@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable
 
+from barnabas._arguments import did_you_mean
 from barnabas.commands._client import add_broker_options, admin, each_once, pair, partition_count, replica_count
 from barnabas.commands._output import Report, WrongCall, add_json, amount_of, complain, explain_code
 from barnabas.commands._topics import choose
@@ -98,7 +99,6 @@ def _compare(options: argparse.Namespace, topic: str, wanted: int, found: int | 
 def _meant(configs: Iterable[str]) -> str:
     """Return the end of a sentence that names the setting that a mistyped one is most like."""
     from barnabas.commands._complete import server_candidates
-    from barnabas.commands._settings import did_you_mean
 
     known = [name.removesuffix("=") for name, _ in server_candidates("settings", "topic")]
     return "".join(did_you_mean(name, known) for name in configs if name not in known)
