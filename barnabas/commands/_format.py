@@ -7,7 +7,8 @@ r"""kcat's formats: `-f 'Topic %t [%p] at offset %o: key %k: %s\n'`, and the esc
 
     \n \r \t \\ \xNN \0NN (octal) \NNN (decimal) in between. %v is rpk's name for the value.
 
-Everything is bytes: what a producer wrote comes out as it was.
+A backslash before any other letter is an error, which kcat prints without the backslash; before a sign that is no
+letter, it stands for that sign, as in kcat. Everything is bytes: what a producer wrote comes out as it was.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _NULL = b"NULL"
 
 
 def unescape(text: str) -> bytes:
-    r"""Return the bytes that a text with \n, \t and \xNN stands for."""
+    r"""Return the bytes that a text with \n, \t and \xNN stands for; ArgumentTypeError for \q, which is no escape."""
 
     def character(found: re.Match[bytes]) -> bytes:
         code = found[1]
@@ -35,10 +36,20 @@ def unescape(text: str) -> bytes:
         if code.isdigit():
             octal = code.startswith(b"0") and not set(code) & set(b"89")
             return bytes([int(code, 8 if octal else 10) & 0xFF])
+        if code.isalpha() and code not in _ESCAPED:
+            raise argparse.ArgumentTypeError(
+                rf"\{code.decode()} means nothing; there are \n \r \t \xNN \0NN \NNN, and \\ for a backslash"
+            )
         return _ESCAPED.get(code, code)
 
     # The command line is text only on its surface: bytes that are none come through as surrogates.
     return _ESCAPE.sub(character, text.encode("utf-8", "surrogateescape"))
+
+
+def check_escapes(text: str) -> str:
+    """Return a text as it is; ArgumentTypeError if it has an escape that there is not."""
+    unescape(text)
+    return text
 
 
 def compile_format(text: str, null: bytes = b"") -> Formatter:

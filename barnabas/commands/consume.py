@@ -77,8 +77,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument("-f", "--format", metavar="FORMAT", help="print records so")
     how.add_argument("-J", "--json", action="store_true", help="print a JSON object a line")
     how.add_argument("--meta-only", action="store_true", help="print JSON with the value's size in place of the value")
-    how.add_argument("-K", "--key-delimiter", metavar="TEXT", help="print KEY TEXT VALUE")
-    how.add_argument("-D", "--delimiter", metavar="TEXT", default="\\n", help="print this after each (default: \\n)")
+    escaped = _format.check_escapes
+    how.add_argument("-K", "--key-delimiter", type=escaped, metavar="TEXT", help="print KEY TEXT VALUE")
+    how.add_argument(
+        "-D", "--delimiter", type=escaped, metavar="TEXT", default="\\n", help="print this after each (default: \\n)"
+    )
     how.add_argument("-O", "--print-offset", action="store_true", help="print the offset before the key")
     how.add_argument("-Z", "--null", action="store_true", help="print NULL for null keys and values")
     how.add_argument("-u", "--unbuffered", action="store_true", help="write each record out at once")

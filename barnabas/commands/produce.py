@@ -40,8 +40,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-J", "--json", action="store_true", help="read records as `consume --json` prints them")
     parser.add_argument("-p", "--partition", type=number, metavar="N", help="default: by key, or spread (-1)")
     parser.add_argument("-k", "--key", metavar="TEXT", help="the key of records that have none of their own")
-    parser.add_argument("-K", "--key-delimiter", metavar="TEXT", help="a record is KEY TEXT VALUE")
-    parser.add_argument("-D", "--delimiter", metavar="TEXT", default="\\n", help="what ends a record (default: \\n)")
+    parser.add_argument("-K", "--key-delimiter", type=unescape, metavar="TEXT", help="a record is KEY TEXT VALUE")
+    parser.add_argument(
+        "-D", "--delimiter", type=unescape, metavar="TEXT", default="\\n", help="what ends a record (default: \\n)"
+    )
     parser.add_argument(
         "-H", "--header", type=pair, action="append", default=[], metavar="NAME=VALUE", help="a header of every record"
     )
@@ -67,10 +69,10 @@ def run(options: argparse.Namespace) -> int:
     if options.partition is not None and options.partition < -1:
         raise WrongCall(f"--partition {options.partition}: there is no such partition")
     for name, delimiter in (("--key-delimiter", options.key_delimiter), ("--delimiter", options.delimiter)):
-        if delimiter == "":
+        if delimiter == b"":
             raise WrongCall(f"{name}: a delimiter has at least one byte")
     whole = bool(options.file) and not (options.lines or options.json)
-    source = Input(options.file, b"\n" if options.json else unescape(options.delimiter), whole)
+    source = Input(options.file, b"\n" if options.json else options.delimiter, whole)
     progress = Progress(source.size_bytes, "byte", hidden=options.quiet or options.tee or not source.size_bytes)
     with sending(options) as sender, progress:
         for message in itertools.islice(source, options.count):
@@ -120,7 +122,7 @@ def _record(message: bytes, options: argparse.Namespace) -> NewRecord:
         )
     value: bytes | None = message
     if options.key_delimiter is not None:
-        own, found, rest = message.partition(unescape(options.key_delimiter))
+        own, found, rest = message.partition(options.key_delimiter)
         if found:
             key, value = own, rest
     if options.null:

@@ -49,6 +49,13 @@ def test_a_verb_that_there_is_not_is_refused(text: str) -> None:
         compile_format(text)
 
 
+@pytest.mark.parametrize(("text", "named"), [(r"%k\q%v\n", r"\q"), (r"\xg", r"\x"), (r"\N", r"\N")])
+def test_a_letter_that_is_no_escape_is_refused_with_those_that_are(text: str, named: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError) as refused:
+        compile_format(text)
+    assert str(refused.value) == rf"{named} means nothing; there are \n \r \t \xNN \0NN \NNN, and \\ for a backslash"
+
+
 @pytest.mark.parametrize(
     ("text", "read"),
     [
@@ -57,7 +64,8 @@ def test_a_verb_that_there_is_not_is_refused(text: str) -> None:
         (r"\xff", b"\xff"),
         (r"\0101\065\101", b"A5e"),
         (r"\\", b"\\"),
-        (r"a\qb", b"aqb"),
+        (r"\"a\,\ü", '"a,ü'.encode()),
+        ("a\\", b"a\\"),
         ("\udcff", b"\xff"),
     ],
 )

@@ -202,6 +202,8 @@ def test_what_cannot_be_written_is_said_in_one_line(
         (["t", "-p", "-2"], "there is no such partition"),
         (["t", "-K", ""], "--key-delimiter: a delimiter has at least one byte"),
         (["t", "-D", ""], " --delimiter: a delimiter has at least one byte"),
+        (["t", "-D", r"\q"], r"argument -D/--delimiter: \q means nothing; there are \n"),
+        (["t", "-K", r"\q"], r"argument -K/--key-delimiter: \q means nothing; there are \n"),
         (["t", "-z", "rar"], "'rar': write one of none, gzip, snappy, lz4, zstd"),
     ],
 )
