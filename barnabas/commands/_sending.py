@@ -264,8 +264,9 @@ def sending(options: argparse.Namespace) -> Iterator[Sender]:
         _close(producer)
         if lost := sender.handed - sender.deliveries.acknowledged:
             with contextlib.suppress(OSError):  # the terminal may be closed
-                counted = f"{lost:,} of {amount_of(sender.handed, 'record')}"
-                complain(options.command, f"interrupted: {counted} not acknowledged")
+                of = f"{lost:,} of " if sender.handed > 1 else ""
+                records = amount_of(sender.handed, "record")
+                complain(options.command, f"interrupted: {of}{records} not acknowledged")
         raise
     finally:
         with contextlib.suppress(KafkaTimeoutError):

@@ -120,6 +120,30 @@ def test_a_signal_ends_it_though_what_is_on_its_way_cannot_arrive(tmp_path: Path
         assert re.fullmatch(r"(barnabas produce: no broker answers: .*\n)?" + LOST, err)
 
 
+@pytest.mark.parametrize(("number", "lost"), [(1, "1 record"), (2, "2 of 2 records")])
+def test_how_many_records_an_interrupt_leaves_unacknowledged_is_said(
+    shared_broker: BrokerProcess,
+    topic: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    number: int,
+    lost: str,
+) -> None:
+    monkeypatch.setattr(_sending, "CLOSE_S", 0.1)
+    monkeypatch.setattr(KafkaSender, "_send_producer_data", lambda self: 10)
+    arguments = ["produce", topic, "-b", shared_broker.bootstrap]
+
+    def send_and_be_interrupted() -> None:
+        with _sending.sending(parse(make_parser(find(arguments)), arguments[1:])) as sender:
+            for _ in range(number):
+                sender.send(NewRecord(None, b"v", [], topic, None))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        send_and_be_interrupted()
+    assert capsys.readouterr().err == f"barnabas produce: interrupted: {lost} not acknowledged\n"
+
+
 def test_a_refused_partition_is_named_with_its_error_until_it_takes_records_again(
     shared_broker: BrokerProcess, topic: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
