@@ -75,9 +75,9 @@ def targets(disk: Disk, request: Request) -> Iterator[Target]:
 
 def _in_data_directory(disk: Disk, path: str, request: Request) -> Iterator[Target]:
     logs = log_directories(disk, path)
-    if not logs and not disk.exists(f"{path}/meta.properties"):
+    if not disk.exists(f"{path}/meta.properties") and not any(_has_log_files(disk, log) for log in logs):
         raise RequestError(
-            f"{shown(path)}: neither a log's directory nor a data directory: there is no meta.properties"
+            f"{shown(path)}: not a broker's data directory: it has neither a meta.properties nor the directory of a log"
         )
     if request.topic is None:
         yield Target(path, "data")
@@ -103,6 +103,11 @@ def shown(path: str) -> str:
 
 def _is_log(disk: Disk, path: str) -> bool:
     return kinds.is_log_directory(path.rpartition("/")[2]) and not disk.exists(f"{path}/meta.properties")
+
+
+def _has_log_files(disk: Disk, path: str) -> bool:
+    """Return whether a directory has a file of a log; a name like `dbus-1` alone makes it none."""
+    return any(kinds.kind_of(name) is not None for name in disk.list_dir(path))
 
 
 def files_of(disk: Disk, target: Target) -> Iterator[str]:

@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from storage.disk import OsDisk
 from tests.all_files import write_all_files
 
 SEGMENT = f"t0-0/{18:020d}"
+NO_DATA_DIRECTORY = "not a broker's data directory: it has neither a meta.properties nor the directory of a log\n"
 Run = Callable[..., tuple[int, str, str]]
 
 
@@ -20,6 +22,9 @@ Run = Callable[..., tuple[int, str, str]]
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "data"
     write_all_files(folder)
+    # Many a directory is named as that of a log.
+    (tmp_path / "etc" / "dbus-1" / "system.d").mkdir(parents=True)
+    (tmp_path / "etc" / "dbus-1" / "system.conf").touch()
     monkeypatch.chdir(tmp_path)
     return folder
 
@@ -92,7 +97,9 @@ def test_damage_is_shown_and_the_rest_too(run: Run, folder: Path) -> None:
     [
         ("nowhere", {}, "there is no such file or directory"),
         ("../data/.lock", {}, "not a file of a Kafka log or data directory"),
-        ("..", {}, "neither a log's directory nor a data directory: there is no meta.properties"),
+        ("..", {}, NO_DATA_DIRECTORY),
+        ("../etc", {}, NO_DATA_DIRECTORY),
+        ("../etc", {"topic": "dbus"}, NO_DATA_DIRECTORY),
         ("", {"topic": "x"}, "has no log of x"),
         ("", {"topic": "t0", "partition": 3}, "has no log of t0-3"),
         ("t0-0", {"topic": "t0"}, "is the directory of one log"),
@@ -107,6 +114,23 @@ def test_what_cannot_be_looked_at_is_told_in_one_line(run: Run, path: str, more:
     assert err.startswith("barnabas log dump: ")
     assert problem in err
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["dump", "verify", "repair"])
+def test_a_directory_that_is_no_data_directory_is_refused(run: Run, command: str) -> None:
+    assert run(command, "../etc") == (2, "", f"barnabas log {command}: etc: {NO_DATA_DIRECTORY}")
+
+
+@pytest.mark.parametrize("left", ["meta.properties", "t0-0"])
+def test_a_data_directory_that_has_lost_a_part_of_its_files_is_still_verified(
+    run: Run, folder: Path, left: str
+) -> None:
+    for path in folder.iterdir():
+        if path.name != left:
+            rmtree(path) if path.is_dir() else path.unlink()
+    status, out, err = run("verify")
+    assert (status, err) == (int(left == "t0-0"), "")
+    assert ("data/meta.properties: cluster.id: there is no such file" in out) is (left == "t0-0")
 
 
 def test_a_directory_without_damage_is_said_to_be_that(run: Run) -> None:
