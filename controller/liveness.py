@@ -155,6 +155,10 @@ class Liveness:
         """Return when to look who is `expired`; None while nobody can be."""
         return min((one.ends_ms for one in self._sessions.values() if not one.broker.fenced), default=None)
 
+    def over(self) -> set[int]:
+        """Return the brokers that `expired` has returned, or that are fenced, and that sent no heartbeat since then."""
+        return {broker_id for broker_id, session in self._sessions.items() if session.over}
+
     def expired(self, now_ms: int) -> dict[int, int]:
         """Return who is to be fenced now, with their epochs; whoever still is not is told again after the grace."""
         self._wake(now_ms)

@@ -168,10 +168,11 @@ class ActiveController:
 
     def _look_after_brokers(self) -> None:
         """Fence who is due, and look again when the next one may be."""
+        logged = self.liveness.over()  # until a command is committed that fences them
         gone = self.liveness.expired(self._now_ms())
-        others = sorted(gone.keys() - {self._settings["node.id"]})  # an earlier run of this very process is no news
+        others = sorted(gone.keys() - logged - {self._settings["node.id"]})  # an earlier run of this process is no news
         if others:
-            _log.warning("Fencing brokers that are not heard any more: %s", ", ".join(map(str, others)))
+            _log.warning("Fencing brokers whose sessions have expired: %s", ", ".join(map(str, others)))
         if gone:
             self._submit(partial(fence_brokers, epochs=gone, settings=self._settings))
         due_ms = self.liveness.due_ms

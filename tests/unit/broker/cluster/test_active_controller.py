@@ -11,12 +11,13 @@ import pytest
 from broker.cluster.active_controller import ActiveController
 from broker.settings import Option, check_settings
 from controller.commands.decision import Command
-from controller.image import MetadataImage
+from controller.image import BrokerImage, MetadataImage
 from protocol.schema import Message
 from tests.typed import present
 from tests.unit.broker.node import VirtualLoop
 from tests.unit.broker.whole_cluster import BOTH, BROKER, CONTROLLER, WholeCluster
 
+FENCING = "Fencing brokers"
 GRACE_S, SESSION_S = 0.3, 9.0
 APART = dict.fromkeys((1, 2, 3), CONTROLLER) | dict.fromkeys((4, 5), BROKER)
 
@@ -186,7 +187,7 @@ def test_a_controller_that_was_killed_waits_for_no_session_of_its_own_last_run_a
     begin = cluster.schedule.now
     cluster.start(1)
     assert cluster.schedule.now - begin < SESSION_S / 2
-    assert "not heard any more" not in caplog.text
+    assert FENCING not in caplog.text
 
 
 def test_a_broker_that_was_killed_with_the_controller_comes_back_before_its_session_ends(apart: WholeCluster) -> None:
@@ -195,6 +196,66 @@ def test_a_broker_that_was_killed_with_the_controller_comes_back_before_its_sess
     begin = apart.schedule.now
     apart.start(4)
     assert apart.schedule.now - begin < SESSION_S / 2
+
+
+class Stalled(Refusing):
+    """A quorum that this node comes to lead, where no command is committed."""
+
+    def __init__(self, loop: VirtualLoop, brokers: int) -> None:
+        super().__init__(loop)
+        self.brokers = {
+            broker_id: BrokerImage(broker_id, broker_id, bytes(16), {}, {}, None, False, False, ())
+            for broker_id in range(2, 2 + brokers)
+        }
+        self.submitted = 0
+
+    @property
+    def image(self) -> MetadataImage:
+        return MetadataImage(cluster_id="test", brokers=self.brokers)
+
+    def subscribe(self, subscriber: Callable[[MetadataImage, MetadataImage, tuple[Message, ...]], None]) -> None:
+        self.apply = subscriber
+
+    async def submit(self, _command: Command[object]) -> Any:
+        self.submitted += 1
+
+    def commit(self, **changes: Any) -> None:
+        """Change all brokers."""
+        before = self.image
+        self.brokers = {broker_id: broker._replace(**changes) for broker_id, broker in self.brokers.items()}
+        self.apply(before, self.image, ())
+
+
+def test_brokers_whose_fencing_is_not_committed_are_logged_once_until_they_are_alive_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    loop = VirtualLoop()
+    quorum = Stalled(loop, brokers=2)
+    duties = ActiveController(quorum, check_settings({}), loop, broker_epoch=lambda: -1, has_ended=None)  # type: ignore[arg-type]  # stands in for RaftDriver
+    duties.begin()
+    quorum.leads = True
+    quorum.changed.set_result(None)
+    quorum.changed = loop.create_future()
+
+    def logged_within(seconds: float) -> list[str]:
+        caplog.clear()
+        loop.run_until_complete(asyncio.sleep(seconds))
+        return [message.partition(": ")[2] for message in caplog.messages if message.startswith(FENCING)]
+
+    assert logged_within(SESSION_S + 2) == ["2, 3"]
+    assert quorum.submitted > 2
+    duties.heard_from(3, 3, 0, None)
+    assert logged_within(SESSION_S + 2) == ["3"], "its next session has expired"
+    quorum.commit(fenced=True)
+    assert logged_within(SESSION_S) == []
+    for broker_id in (2, 3):
+        duties.heard_from(broker_id, broker_id, 0, None)
+    quorum.commit(fenced=False)
+    assert logged_within(SESSION_S + 2) == ["2, 3"]
+    quorum.commit(epoch=9)
+    assert logged_within(SESSION_S + 2) == ["2, 3"], "they have registered anew"
+    loop.run_until_complete(duties.stop())
+    loop.close()
 
 
 def test_what_goes_wrong_with_its_duties_is_told_at_once() -> None:
