@@ -184,8 +184,7 @@ class LogDirectory:
 
     def save_contiguous_from(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Durably write what `contiguous_from` returns after a crash; KafkaError."""
-        with self.storage_errors():
-            self._disk.replace_file(f"{self.path}/{CONTIGUOUS_FROM}", format_offsets(offsets).encode())
+        self.write_offsets(CONTIGUOUS_FROM, offsets, sync=True)
 
     def write_offsets(self, name: str, offsets: Mapping[TopicPartition, int], sync: bool = False) -> None:
         """Replace a checkpoint file, unless it says the same already; with `sync`, durably.
