@@ -13,8 +13,10 @@ from protocol.api import ApiKey
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.produce import ProduceRequest
 from protocol.record_batch import build_batch
+from storage.flush import Flush
 from storage.log_config import LogConfig
 from tests.disks import FaultyDisk
+from tests.typed import present
 from tests.unit.broker.held_threads import HeldThreads, keep_busy_the_threads_of
 from tests.unit.broker.node import Node
 
@@ -53,6 +55,15 @@ def codes(response: Any) -> list[int]:
 
 def readable(node: Node, index: int = 0) -> int:
     return node.partition("t", index).read(0, 1 << 20, Isolation.READ_UNCOMMITTED).high_watermark
+
+
+def send_during_another_flush(node: Node) -> tuple[Any, Flush]:
+    """Produce a batch while a flush of its log is under way that is not the group commit's; return both."""
+    node.create("t", config=ALWAYS)
+    answer = send(node)
+    other = present(node.partition("t").log.begin_flush(node.now_ms()))
+    node.pass_time(0)
+    return answer, other
 
 
 def test_records_do_not_wait_for_the_threads_of_the_loop(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -279,11 +290,7 @@ def test_a_log_that_is_truncated_during_a_sync_is_synced_anew(node: Node, thread
 
 
 def test_another_flush_of_the_log_that_began_before_must_succeed_too(node: Node, threads: HeldThreads) -> None:
-    node.create("t", config=ALWAYS)
-    answer = send(node)
-    other = node.partition("t").log.begin_flush(node.now_ms())
-    assert other is not None
-    node.pass_time(0)
+    answer, other = send_during_another_flush(node)
     threads.let()
     node.pass_time(0)
     assert (answer.done(), threads.jobs) == (False, [])  # to sync again would not help
@@ -295,11 +302,7 @@ def test_another_flush_of_the_log_that_began_before_must_succeed_too(node: Node,
 def test_a_flush_of_the_log_that_began_before_and_fails_fails_what_waits_for_it(
     node: Node, threads: HeldThreads, disk: FaultyDisk
 ) -> None:
-    node.create("t", config=ALWAYS)
-    answer = send(node)
-    other = node.partition("t").log.begin_flush(node.now_ms())
-    assert other is not None
-    node.pass_time(0)
+    answer, other = send_during_another_flush(node)
     threads.let()
     drained = node.loop.create_task(node.replicas.group_commit.drain())
     node.pass_time(0)
@@ -313,11 +316,7 @@ def test_a_flush_of_the_log_that_began_before_and_fails_fails_what_waits_for_it(
 
 
 def test_what_is_appended_while_another_flush_is_under_way_is_synced_after_it(node: Node, threads: HeldThreads) -> None:
-    node.create("t", config=ALWAYS)
-    first = send(node)
-    other = node.partition("t").log.begin_flush(node.now_ms())
-    assert other is not None
-    node.pass_time(0)
+    first, other = send_during_another_flush(node)
     second = send(node)
     threads.let()
     node.pass_time(0)
