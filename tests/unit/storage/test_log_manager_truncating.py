@@ -16,32 +16,42 @@ from tests.unit.storage.test_log_manager import CONFIG, Manager, _closed, create
 __all__ = ["_closed"]
 
 
-def test_a_truncation_is_durable_and_told_by_the_checkpoints(tmp_path: Path) -> None:
-    disk = FaultyDisk()
+@pytest.fixture
+def disk() -> FaultyDisk:
+    return FaultyDisk()
+
+
+@pytest.fixture
+def manager(tmp_path: Path, disk: FaultyDisk) -> Manager:
     manager = Manager(tmp_path, disk=disk)
     manager.start()
+    return manager
+
+
+def recovery_points(manager: Manager) -> str:
+    return (Path(manager.directories[0].path) / RECOVERY_POINTS).read_text()
+
+
+def test_a_truncation_is_durable_and_told_by_the_checkpoints(manager: Manager, disk: FaultyDisk) -> None:
     log = create(manager)
     for _ in range(3):
         fill(log, 2)
         log.roll(NOW_MS)
     log.flush(NOW_MS)
     manager.checkpoint()
-    checkpoint = Path(manager.directories[0].path) / RECOVERY_POINTS
-    assert checkpoint.read_text() == "0\n1\ntopic 0 6\n"
+    assert recovery_points(manager) == "0\n1\ntopic 0 6\n"
     disk.calls.clear()
     assert manager.truncate_to(log, 3)
     assert disk.called("sync") == ["00000000000000000002.log"]
     assert "topic-0" in disk.called("sync_dir")
-    assert checkpoint.read_text() == "0\n1\ntopic 0 2\n"
+    assert recovery_points(manager) == "0\n1\ntopic 0 2\n"
     manager.truncate_fully_and_start_at(log, 0)
-    assert checkpoint.read_text() == "0\n1\ntopic 0 0\n"
-    manager.crash()
+    assert recovery_points(manager) == "0\n1\ntopic 0 0\n"
 
 
-def test_only_what_the_checkpoints_may_say_too_much_of_is_written_for_a_truncation(tmp_path: Path) -> None:
-    disk = FaultyDisk()
-    manager = Manager(tmp_path, disk=disk)
-    manager.start()
+def test_only_what_the_checkpoints_may_say_too_much_of_is_written_for_a_truncation(
+    manager: Manager, disk: FaultyDisk
+) -> None:
     logs = [manager.create("topic", TOPIC_ID, index, CONFIG) for index in range(3)]
     for log in logs:
         fill(log, 3)
@@ -58,10 +68,9 @@ def test_only_what_the_checkpoints_may_say_too_much_of_is_written_for_a_truncati
     assert disk.called("replace").count(RECOVERY_POINTS) == 1
 
 
-def test_a_crash_amid_a_truncation_leaves_no_recovery_point_within_what_is_appended_to_then(tmp_path: Path) -> None:
-    disk = FaultyDisk()
-    manager = Manager(tmp_path, disk=disk)
-    manager.start()
+def test_a_crash_amid_a_truncation_leaves_no_recovery_point_within_what_is_appended_to_then(
+    manager: Manager, disk: FaultyDisk
+) -> None:
     log = create(manager)
     for _ in range(2):
         fill(log, 3)
@@ -72,14 +81,11 @@ def test_a_crash_amid_a_truncation_leaves_no_recovery_point_within_what_is_appen
     with pytest.raises(KafkaError):
         manager.truncate_to(log, 5)
     # At 5, the segment that begins at 3 would pass for synced as soon as one began behind it.
-    assert (Path(manager.directories[0].path) / RECOVERY_POINTS).read_text() == "0\n1\ntopic 0 3\n"
+    assert recovery_points(manager) == "0\n1\ntopic 0 3\n"
 
 
-def test_a_log_start_within_the_batch_that_is_cut_is_durable_before_the_cut(tmp_path: Path) -> None:
+def test_a_log_start_within_the_batch_that_is_cut_is_durable_before_the_cut(manager: Manager, disk: FaultyDisk) -> None:
     """Only deleted records would be left, and all of them go: in two steps, between which the power may fail."""
-    disk = FaultyDisk()
-    manager = Manager(tmp_path, disk=disk)
-    manager.start()
     log = create(manager)
     fill(log, 2)
     fill(log, 1, count=6)
@@ -94,13 +100,11 @@ def test_a_log_start_within_the_batch_that_is_cut_is_durable_before_the_cut(tmp_
         ("sync_dir", Path(manager.directories[0].path).name), changed.index(("replace", LOG_STARTS))
     )
     assert durable < changed.index(("truncate", "00000000000000000000.log"))
-    manager.crash()
 
 
-def test_a_log_start_is_written_for_a_truncation_unless_it_is_durable_already(tmp_path: Path) -> None:
-    disk = FaultyDisk()
-    manager = Manager(tmp_path, disk=disk)
-    manager.start()
+def test_a_log_start_is_written_for_a_truncation_unless_it_is_durable_already(
+    manager: Manager, disk: FaultyDisk
+) -> None:
     log = create(manager)
     fill(log, 9)
     log.flush(NOW_MS)
@@ -113,4 +117,3 @@ def test_a_log_start_is_written_for_a_truncation_unless_it_is_durable_already(tm
         manager.truncate_to(log, end)
         written.append(disk.called("replace").count(LOG_STARTS))
     assert written == [1, 0, 1, 0]
-    manager.crash()
