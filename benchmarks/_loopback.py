@@ -25,6 +25,7 @@ BROKER, BARE_LOOP = "Barnabas", "bare loop"
 PIPELINED = 5  # max.in.flight.requests.per.connection of Java's producer
 _RECEIVE_BYTES = 1 << 20
 _LATEST = -1
+_LEADERS_WITHIN_S = 30
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
@@ -152,7 +153,7 @@ def request_frame(key: ApiKey, version: int, request: Any) -> bytes:
 
 
 def create_topic(port: int, name: str, partitions: int, configs: Mapping[str, str] | None = None) -> bytes:
-    """Create a topic and return its id."""
+    """Create a topic, wait until its partitions are led, and return its id."""
     requests: Any = request_class(ApiKey.CREATE_TOPICS)
     topic = requests.Topic(
         name=name,
@@ -166,8 +167,23 @@ def create_topic(port: int, name: str, partitions: int, configs: Mapping[str, st
     client.close()
     if answer.error_code:
         raise RuntimeError(f"{name} was not created: {answer.error_message}")
+    _wait_for_leaders(port, name, partitions)
     topic_id: bytes = answer.topic_id
     return topic_id
+
+
+def _wait_for_leaders(port: int, topic: str, partitions: int) -> None:
+    """Wait up to 30 s until each partition of a new topic is served: brokers apply its metadata after the answer."""
+    deadline = time.monotonic() + _LEADERS_WITHIN_S
+    while True:
+        try:
+            log_end(port, topic, partitions)
+        except RuntimeError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+        else:
+            return
 
 
 def log_end(port: int, topic: str, partitions: int) -> int:
