@@ -44,7 +44,7 @@ def consumed(topic: str, shared_broker: BrokerProcess) -> Callable[..., bytes]:
         [],
         ["-f", r"%t %p %o [%k] [%s] %K %S %T %h\n"],
         ["-f", r"%R%s"],
-        ["-f", r"%k\t%%\x41\065\101\q\\\n"],
+        ["-f", r"%k\t%%\x41\065\101\\\n"],
         ["-Z", "-f", r"%k=%s\n"],
         ["-K", r"\t", "-D", "|"],
         ["-Z", "-K", ":"],
