@@ -16,6 +16,9 @@ second leaves the whole snapshot beside the old log, and the next start goes on 
     the part file is synced and gets its name    from then on the snapshot counts
     the log is dropped, and begins at its end    so is a log that ends before it, or in an earlier epoch, at a start
     older snapshots are removed                  so are those that end before the log begins, at a start
+
+A killed process leaves the page cache, where a start finds what was written and not synced. After an unclean stop
+`MetadataLog.open` syncs it, before a vote or a fetch relies on it.
 """
 
 from __future__ import annotations
@@ -99,6 +102,10 @@ class MetadataLog:
             disk.sync_dir(directory.path)
             records = encode_snapshot(bootstrap_records(), epoch=0, now_ms=now_ms, last_timestamp_ms=0)
             disk.replace_file(f"{directory.path}/{_BOOTSTRAP}", b"".join(records))
+        elif not directory.clean:
+            # A killed process may have renamed a vote or a snapshot and not synced it: a power cut would revert it
+            # after this start has granted the vote, or trimmed the log up to the snapshot.
+            disk.sync_dir(path)
         snapshots = SnapshotFiles(disk, path)
         if directory.clean:
             refuse_torn_end(disk, path)
@@ -119,6 +126,9 @@ class MetadataLog:
                 log.truncate_fully_and_start_at(newest.end_offset)
                 log.flush(now_ms)  # nothing else would write down that it has no leader epochs any more
             snapshots.remove_before(log.log_start_offset)
+        if log.recovery_point < log.log_end_offset:
+            # The leader counts the offset that this node fetches from as durable, also before the next append.
+            log.flush(now_ms)
         return cls(disk, directory, log, snapshots)
 
     @property

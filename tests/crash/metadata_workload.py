@@ -11,6 +11,8 @@ from collections.abc import Callable
 from random import Random
 from typing import NamedTuple, TypeAlias
 
+import pytest
+
 from broker.quorum.metadata_log import MetadataLog, Retention
 from controller.batches import encode_entry
 from controller.commands.bootstrap import bootstrap_records
@@ -211,10 +213,19 @@ class Workload:
         self._restart()
 
     def die_before_the_sync(self) -> None:
-        """Let the process die with entries that are written but not synced: the next one finds and counts them."""
+        """Let the process die with entries or a vote that are written but not synced: the next one counts them."""
         if self.quorum.leader_id == NODE:
             self._append()
+        else:
+            self._vote_and_die()
         self._restart()
+
+    def _vote_and_die(self) -> None:
+        state = QuorumState(self._next_epoch(), NOBODY, OTHER)
+        with pytest.MonkeyPatch.context() as within:
+            within.setattr(self.disk, "sync_dir", lambda path: None)
+            self.log.write_quorum_state(state, VOTERS, 1)
+        self.quorum = state
 
     def _append(self) -> Flush | None:
         entries = self._entries(self.quorum.epoch)
@@ -269,6 +280,8 @@ class Workload:
         self.directory, self.log = start(self.disk, self.now)
         everything = self.known()._replace(durable=len(self.branch.entries))
         check(self.disk, self.log, self.contents, everything, everything)
+        self.durable = len(self.branch.entries)
+        self.mark()
 
 
 def start(disk: MemoryDisk, now_ms: int) -> tuple[LogDirectory, MetadataLog]:

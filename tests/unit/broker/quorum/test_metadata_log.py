@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,11 +22,50 @@ from storage.log_config import LogConfig
 from storage.log_directory import LogDirectory
 from storage.refusal import LogRefused
 from storage.search import finish
+from tests.crash.memory_disk import Effect, MemoryDisk
+from tests.crash.power_cut import Platter
 from tests.typed import present
 
 VOTERS = VoterSet([Voter(1, b"directory-number")])
 CONFIG = LogConfig(cleanup_policy=frozenset(), file_delete_delay_ms=0)
 KEEP_NOTHING, KEEP_ALL = Retention(0, 0), Retention(-1, -1)
+
+
+class KilledError(BaseException):
+    """The end of a process."""
+
+
+class UnsyncedDisk(MemoryDisk):
+    """A disk on which a process is killed before a call, and the power is cut after a later start."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.effects: list[Effect] = []
+        self.trace = self.effects
+        self._platter = Platter(self)
+        self._killed_before = ""
+
+    def before(self, kind: str, path: str) -> None:
+        if kind == self._killed_before:
+            raise KilledError
+
+    def kill_before(self, kind: str, function: Callable[..., object], *args: object) -> None:
+        self._killed_before = kind
+        with pytest.raises(KilledError):
+            function(*args)
+        self._killed_before = ""
+
+    def power_cut(self) -> MemoryDisk:
+        """Return a disk without anything that is not synced."""
+        for effect in self.effects:
+            self._platter.follow(effect)
+        return self._platter.cut_with(())
+
+
+def opened_on(disk: MemoryDisk) -> MetadataLog:
+    directory = LogDirectory(disk, "/data")
+    directory.open()
+    return MetadataLog.open(disk, directory, VOTERS, config=CONFIG, now_ms=1000)
 
 
 @pytest.fixture
@@ -115,6 +155,31 @@ def test_a_vote_is_remembered(tmp_path: Path, kraft_version: int, voter: bytes) 
     assert log.read_quorum_state() == QuorumState()
     log.write_quorum_state(state, VOTERS, kraft_version)
     assert opened(tmp_path).read_quorum_state() == state
+
+
+def test_a_vote_that_a_killed_process_left_is_durable_once_a_start_has_read_it() -> None:
+    disk, state = UnsyncedDisk(), QuorumState(epoch=5, voted_id=1, voted_directory_id=b"directory-number")
+    disk.kill_before("sync_dir", opened_on(disk).write_quorum_state, state, VOTERS, 1)
+    assert opened_on(disk).read_quorum_state() == state
+    assert opened_on(disk.power_cut()).read_quorum_state() == state
+
+
+def test_a_snapshot_that_a_killed_process_left_is_durable_once_a_start_has_found_it() -> None:
+    disk = UnsyncedDisk()
+    log = opened_on(disk)
+    append(log, 3)
+    disk.kill_before("sync_dir", snapshot, log, KEEP_ALL)
+    assert opened_on(disk).newest_snapshot == (3, 1)
+    assert opened_on(disk.power_cut()).newest_snapshot == (3, 1)
+
+
+def test_entries_that_a_killed_process_left_are_durable_once_a_start_has_read_them() -> None:
+    disk = UnsyncedDisk()
+    log = opened_on(disk)
+    append(log, 1)
+    assert log.append([Entry(1, 1, (NoOpRecord(),))], 1000) is not None  # and not synced
+    assert opened_on(disk).end_offset == 2
+    assert opened_on(disk.power_cut()).end_offset == 2
 
 
 def test_the_file_is_apache_kafka_s(tmp_path: Path, path: Path) -> None:
