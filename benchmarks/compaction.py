@@ -17,12 +17,12 @@ from typing import NamedTuple
 
 from protocol.compression import Compression
 from protocol.record_batch import build_batch
-from storage.compaction.compaction import Compaction
-from storage.compaction.filth import find_filth
+from storage.cleaner.cleaner import Compaction
+from storage.cleaner.log_to_clean import find_filth
 from storage.disk import OsDisk
-from storage.log import Log, LogConfig
+from storage.log.loader import open_log
+from storage.log.log import Log, LogConfig
 from storage.log_directory import LogDirectory
-from storage.opening import open_log
 
 _BATCH_RECORDS = 16
 _MB = 1 << 20

@@ -22,11 +22,11 @@ from protocol.checksum import crc32c
 from protocol.record import Record
 from protocol.record_batch import build_batch, check_batch, read_header
 from storage.disk import OsDisk
-from storage.log import Log, LogConfig
+from storage.log.loader import open_log
+from storage.log.log import Log, LogConfig
+from storage.log.segment import Segment
 from storage.log_directory import LogDirectory
-from storage.opening import open_log
-from storage.search import finish
-from storage.segment import Segment
+from storage.steps import finish
 
 LOG_ALONE = "Log.append alone"
 BATCH_BYTES = 64 * 1024

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
 from broker.dispatch import Dispatcher
-from broker.metrics import Metrics
+from broker.monitoring.counters import Metrics
 from broker.network.connection import Connection
 from protocol.api import ApiKey
 from protocol.headers import RequestHeader, encode_request_header

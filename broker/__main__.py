@@ -20,14 +20,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from broker import logs
 from broker.broker import Broker
-from broker.cluster.start_group import TAG_BYTES, StartGroup
 from broker.command_line import Options, parse
 from broker.container import Defaults, defaults, environment_settings, over_file
-from broker.data_directories import CannotStart
-from broker.network.descriptors import connections_within, raise_limit, segments_within
+from broker.log_dirs.ownership import CannotStart
+from broker.metadata.start_group import TAG_BYTES, StartGroup
+from broker.network.fd_limits import connections_within, raise_limit, segments_within
 from broker.network.listeners import split_host_port
+from broker.runtime import log_output
 from broker.settings import (
     DEFAULT_ORIGIN,
     Option,
@@ -71,7 +71,7 @@ class Asked(NamedTuple):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a broker until it is told to stop; return the exit status."""
     options = parse(argv)
-    logs.configure(options.log_level, options.log_format)
+    log_output.configure(options.log_level, options.log_format)
     disk = OsDisk()
     try:
         if options.ephemeral:

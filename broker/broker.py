@@ -22,20 +22,15 @@ from random import Random
 from typing import TYPE_CHECKING, Literal
 
 from barnabas import __version__
-from broker import housekeeping
-from broker.chores import Chores
-from broker.cluster.active_controller import ActiveController
-from broker.cluster.controller_channel import ControllerChannel
-from broker.cluster.controller_life import ControllerLife
-from broker.cluster.lately_lost import LatelyLost
-from broker.cluster.lifecycle import Lifecycle, RegistrationError
-from broker.cluster.neighbours import Neighbours
-from broker.cluster.prompt_heartbeats import PromptHeartbeats
-from broker.cluster.registration import broker_registration, controller_registration
-from broker.cluster.start_group import StartGroup, incarnation_id, until_known
-from broker.compaction import LogCleaner
-from broker.cordons import cordoned_ids
-from broker.data_directories import (
+from broker.background_tasks import Chores
+from broker.dispatch import Dispatcher, answer_here
+from broker.log_dirs import maintenance
+from broker.log_dirs.assignments_manager import ReplicaHomes
+from broker.log_dirs.cordoned import cordoned_ids
+from broker.log_dirs.loading import open_found_logs
+from broker.log_dirs.log_cleaner import LogCleaner
+from broker.log_dirs.missing import report_lost
+from broker.log_dirs.ownership import (
     CannotStart,
     claim_directories,
     leave_directories,
@@ -43,23 +38,28 @@ from broker.data_directories import (
     refuse_failed,
     saying_what_is_full,
 )
-from broker.dispatch import Dispatcher, answer_here
-from broker.fetch_sessions import FetchSessions
-from broker.found_logs import open_found_logs
-from broker.live_settings import LiveSettings
-from broker.lost_directories import report_lost
-from broker.metrics import Metrics
+from broker.metadata.broker_lifecycle import Lifecycle, RegistrationError
+from broker.metadata.controller_channel import ControllerChannel
+from broker.metadata.controller_registration import ControllerLife
+from broker.metadata.controller_tasks import ActiveController
+from broker.metadata.dynamic_config import LiveSettings
+from broker.metadata.eager_heartbeats import PromptHeartbeats
+from broker.metadata.node_clients import Neighbours
+from broker.metadata.producer_id_manager import ProducerIds, allocate_block
+from broker.metadata.raft_driver import RaftDriver
+from broker.metadata.recently_fenced import LatelyLost
+from broker.metadata.registration_request import broker_registration, controller_registration
+from broker.metadata.start_group import StartGroup, incarnation_id, until_known
+from broker.monitoring.counters import Metrics
+from broker.network.connection_limits import server_limits
 from broker.network.listeners import join_host_port, split_host_port
 from broker.network.server import BindError, Server, why_not_bound
-from broker.network.server_limits import server_limits
 from broker.network.socket_options import socket_options
-from broker.producer_ids import ProducerIds, allocate_block
-from broker.purgatory_driver import PurgatoryDriver
-from broker.quorum.raft_driver import RaftDriver
-from broker.replication.replica_homes import ReplicaHomes
+from broker.replication.fetch_sessions import FetchSessions
+from broker.replication.replica_fetcher_manager import Replication, fetch_limits
 from broker.replication.replica_manager import ReplicaManager
-from broker.replication.replication import Replication, fetch_limits
-from broker.said_once import SaidOnce
+from broker.runtime.purgatory_driver import PurgatoryDriver
+from broker.runtime.rate_limited_log import SaidOnce
 from broker.settings_warnings import warn_of_settings
 from controller.configs.effective import effective_topic_config
 from controller.configs.log_config import log_config, topic_log_config
@@ -67,15 +67,15 @@ from controller.image import Endpoint, MetadataImage
 from controller.topic_names import CONSUMER_OFFSETS
 from protocol.errors import InvariantError, KafkaError
 from protocol.records.metadata import RemoveTopicRecord
+from storage.log.corruption_checks import LogRefused
 from storage.log_manager import LogManager
-from storage.refusal import LogRefused
 
 if TYPE_CHECKING:
-    from broker.groups.coordinator import GroupCoordinator
+    from broker.coordinator.group.group_coordinator import GroupCoordinator
+    from broker.log_dirs.alter_log_dirs import DirectoryMoves
     from broker.monitoring.monitor import Monitor
-    from broker.replication.directory_moves import DirectoryMoves
+    from broker.monitoring.telemetry import Telemetry
     from broker.settings import Settings
-    from broker.telemetry.telemetry import Telemetry
     from protocol.schema import Message
     from storage.disk import Disk
     from storage.log_directory import LogDirectory
@@ -176,21 +176,21 @@ class Broker:
     @cached_property
     def groups(self) -> GroupCoordinator:
         """Return the group coordinator, begun at its first use: a start without groups does not pay for it."""
-        from broker.groups.opening import open_groups
+        from broker.coordinator.group.coordinator_config import open_groups
 
         return open_groups(self)
 
     @cached_property
     def moves(self) -> DirectoryMoves:
         """Return what moves replicas between the data directories, begun where there are several."""
-        from broker.replication.directory_moves import DirectoryMoves
+        from broker.log_dirs.alter_log_dirs import DirectoryMoves
 
         return DirectoryMoves(self.logs, self.homes, live=self.live, loop=self.loop)
 
     @cached_property
     def telemetry(self) -> Telemetry:
         """Return what is known of clients that push metrics, begun with the first of them."""
-        from broker.telemetry.telemetry import Telemetry
+        from broker.monitoring.telemetry import Telemetry
 
         return Telemetry(self.random, self.settings["telemetry.max.bytes"])
 
@@ -406,7 +406,7 @@ class Broker:
 
     async def create_topic(self, name: str, partitions: int | None) -> None:
         """Create a topic unless it exists; `CannotStart` if that is impossible."""
-        from broker.topic_creation import create_if_missing
+        from broker.metadata.topic_creation import create_if_missing
 
         try:
             await create_if_missing(self, name, partitions)
@@ -442,10 +442,10 @@ class Broker:
         except KafkaError as error:
             self.logs.problems.append(str(error))
             broken.append(self.metadata_directory)
-        await housekeeping.sync_all(self.logs, self.loop)
+        await maintenance.sync_all(self.logs, self.loop)
         clean = self.logs.close(clean=True, broker_epoch=self.broker_epoch, broken=broken)
         if clean:
-            housekeeping.report_problems(self.logs)
+            maintenance.report_problems(self.logs)
             _log.info("Stopped: %s", self.metrics)
         else:
             why = self.logs.problems[0] if self.logs.problems else "a data directory failed"

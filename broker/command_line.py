@@ -12,8 +12,8 @@ import os
 from collections.abc import Sequence
 
 from barnabas._arguments import Help, Parser, unknown_arguments
-from broker import logs
 from broker.container import defaults
+from broker.runtime import log_output
 
 Options = argparse.Namespace
 
@@ -78,10 +78,10 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--start-group", help=argparse.SUPPRESS)
     parser.add_argument("--exit-with-parent", action="store_true", help="stop when standard input comes to its end")
     parser.add_argument(
-        "--log-level", choices=logs.LEVELS, default="info", help="log this level and above (default: %(default)s)"
+        "--log-level", choices=log_output.LEVELS, default="info", help="log this level and above (default: %(default)s)"
     )
     parser.add_argument(
-        "--log-format", choices=logs.FORMATS, default="text", help="the form of log lines (default: %(default)s)"
+        "--log-format", choices=log_output.FORMATS, default="text", help="the form of log lines (default: %(default)s)"
     )
     parser.add_argument(
         "--loop",

@@ -29,11 +29,11 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from broker import handlers
-from broker.cluster.controller_channel import FORWARDED, LEADS_NO_MORE
 from broker.error_responses import error_response
-from broker.network.channel import Waiting
+from broker.metadata.controller_channel import FORWARDED, LEADS_NO_MORE
 from broker.network.connection import Connection, Disconnect, RequestContext, context_of
-from broker.promise import Promise
+from broker.network.connection_protocol import Waiting
+from broker.runtime.deferred import Promise
 from protocol.api import APIS, Api, ApiKey, request_class
 from protocol.errors import DecodeError, ErrorCode, InvariantError, KafkaError
 from protocol.headers import RequestHeader, decode_request_header, response_prefix
@@ -125,7 +125,7 @@ class Dispatcher:
             raise Disconnect(f"the API {APIS[key].name} is not served on this listener")
         package = "broker.handlers"
         if self._listener_type == "controller" and key in _CONTROLLERS_OWN:
-            package = "broker.controllers_own"
+            package = "broker.controller_handlers"
         module = import_module(f"{package}.{api.module}")
         handle, handle_frame = module.handle, getattr(module, "handle_frame", None)
         if key in FORWARDED and self._listener_type == "broker":

@@ -15,7 +15,7 @@ from itertools import permutations
 from posixpath import normpath
 from typing import Any, NamedTuple
 
-from broker.cluster.roles import (
+from broker.metadata.process_roles import (
     BROKER,
     CONTROLLER,
     QuorumVoter,

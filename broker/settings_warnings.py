@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from controller.configs import BROKER_CONFIGS
 from controller.configs.listener_names import without_listener
-from controller.configs.reserved_security import SECURITY_CONFIGS
+from controller.configs.unsupported_security import SECURITY_CONFIGS
 
 if TYPE_CHECKING:
     from broker.settings import Settings

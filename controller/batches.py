@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from controller.raft_messages import Entry
+from controller.raft.log import Entry
 from protocol.errors import DecodeError
 from protocol.primitives import Buffer
 from protocol.record_batch import (

@@ -16,9 +16,9 @@ from typing import NamedTuple
 from controller.batches import decode_records, encode_entry, in_batches, is_control
 from controller.commands.bootstrap import METADATA_VERSION
 from controller.image import MetadataImage
-from controller.raft_messages import Entry
+from controller.raft.log import Entry, SnapshotId
+from controller.raft.voters import VoterSet
 from controller.records import broker_record, controller_record, partition_record
-from controller.voters import VoterSet
 from protocol.errors import DecodeError
 from protocol.primitives import Buffer
 from protocol.records.control import (
@@ -35,25 +35,13 @@ from protocol.records.metadata import (
     TopicRecord,
 )
 from protocol.schema import Message
-from storage.search import Search, finish
+from storage.steps import Search, finish
 
 RECORDS_A_STEP = 50
 """How many records are decoded, or applied, in about a millisecond."""
 
 _RECORDS_PER_BATCH = 250
 _FILE_NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
-
-
-class SnapshotId(NamedTuple):
-    """The end of the log that a snapshot stands for, and the epoch of the record before it."""
-
-    end_offset: int
-    epoch: int
-
-    @property
-    def file_name(self) -> str:
-        """Return the name of the snapshot's file."""
-        return f"{self.end_offset:020d}-{self.epoch:010d}.checkpoint"
 
 
 def parse_snapshot_name(name: str) -> SnapshotId | None:

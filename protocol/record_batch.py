@@ -21,7 +21,7 @@ Neither patched field is under the CRC, so a batch goes from socket to disk and 
 arrived. The hot path is `check_batch` and `assign`, on a view and without a copy; records are decoded only
 where a rule demands it, and never to more than a bound. Sources: KIP-98 (the format), KIP-534 (delete
 horizon). One record's encoding lives in `record.py`, a look at all of a batch's without decoding them in
-`record_scan.py`, codecs in `compression.py`, and what a producer may append next in `storage/producer_state.py`.
+`record_scan.py`, codecs in `compression.py`, and what a producer may append next in `storage/log/producer_state.py`.
 """
 
 from collections.abc import Iterable, Iterator

@@ -11,14 +11,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from protocol.frame_buffers import FrameBuffers
 
-if TYPE_CHECKING:
-    from protocol.framing import FrameReader
-
 UNLIMITED = sys.maxsize
+
+
+class MemoryUser(Protocol):
+    """A reader of one connection (`protocol.framing.FrameReader`)."""
+
+    @property
+    def unfinished(self) -> bool:
+        """Return whether a frame has been received in part."""
+        ...
 
 
 class RequestMemory:
@@ -33,8 +39,8 @@ class RequestMemory:
         self.used_bytes = 0
         self.full = False
         """Whether nobody may take more, save the one that is let through."""
-        self.let_through: FrameReader | None = None
-        self._waiting: dict[FrameReader, Callable[[], None]] = {}
+        self.let_through: MemoryUser | None = None
+        self._waiting: dict[MemoryUser, Callable[[], None]] = {}
 
     def take(self, size_bytes: int) -> None:
         """Note that so much more is used."""
@@ -50,12 +56,12 @@ class RequestMemory:
         if self._waiting:
             self._serve()
 
-    def wait(self, reader: FrameReader, on_room: Callable[[], None]) -> None:
+    def wait(self, reader: MemoryUser, on_room: Callable[[], None]) -> None:
         """Have `on_room` called, once, when `reader` may take more: perhaps at once."""
         self._waiting[reader] = on_room
         self._serve()
 
-    def forget(self, reader: FrameReader) -> None:
+    def forget(self, reader: MemoryUser) -> None:
         """Let `reader` wait no more: its connection is gone."""
         self._waiting.pop(reader, None)
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from protocol.plural import count_of
 from protocol.primitives import ZERO_UUID, uuid_parse, uuid_text
-from storage.leader_epochs import EpochEntry
+from storage.log.leader_epochs import EpochEntry
 from storage.properties import PropertiesError, format_properties, parse_properties
 
 UNKNOWN_BROKER_EPOCH = -1

@@ -20,7 +20,7 @@ from storage.checkpoint import CheckpointError, TopicPartition
 from storage.log_directory import CLEANED_TO, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, LogDirectory
 
 if TYPE_CHECKING:
-    from storage.log import Log
+    from storage.log.log import Log
 
 CHECKPOINTS = (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS, CLEANED_TO)
 

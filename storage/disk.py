@@ -14,8 +14,8 @@ import re
 from contextlib import suppress
 from typing import Protocol
 
-from storage.open_files import OpenFiles
-from storage.read_buffers import ReadBuffers
+from storage.log.open_files import OpenFiles
+from storage.log.read_buffers import ReadBuffers
 
 Buffer = bytes | bytearray | memoryview
 

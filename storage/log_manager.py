@@ -22,18 +22,18 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.primitives import ZERO_UUID
 from storage.checkpoint import MetaProperties, TopicPartition
 from storage.checkpoint_files import CheckpointFiles
+from storage.deletion_queue import Trash
 from storage.disk import Disk, reason
-from storage.flush import Flush
-from storage.log import Log
-from storage.log_config import LogConfig
+from storage.former_replicas import superseded
+from storage.future_replicas import LogMoves
+from storage.log.config import LogConfig
+from storage.log.corruption_checks import refuse_file
+from storage.log.flush import Flush
+from storage.log.loader import open_log
+from storage.log.log import Log
+from storage.log.names import DELETE_SUFFIX, METADATA_TOPIC, STRAY_SUFFIX, parse_future_name, parse_log_name
+from storage.log.retention import told
 from storage.log_directory import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, LogDirectory, new_directory_id
-from storage.log_moves import LogMoves
-from storage.log_names import DELETE_SUFFIX, METADATA_TOPIC, STRAY_SUFFIX, parse_future_name, parse_log_name
-from storage.moved_logs import superseded
-from storage.opening import open_log
-from storage.refusal import refuse_file
-from storage.retention import told
-from storage.trash import Trash
 
 if TYPE_CHECKING:
     from random import Random

@@ -3,10 +3,11 @@
 from pathlib import Path
 from random import Random
 
-from broker.quorum.metadata_log import MetadataLog
-from controller.raft import Entry, QuorumState
-from controller.snapshot import SnapshotId, encode_snapshot
-from controller.voters import Voter, VoterSet
+from broker.metadata.metadata_log import MetadataLog
+from controller.raft.log import Entry, SnapshotId
+from controller.raft.node import QuorumState
+from controller.raft.voters import Voter, VoterSet
+from controller.snapshot import encode_snapshot
 from protocol.compression import Compression
 from protocol.record_batch import ControlType, build_batch, control_record_key
 from protocol.records.metadata import TopicRecord
@@ -20,8 +21,8 @@ from protocol.records.offsets import (
 )
 from protocol.records.transactions import TransactionLogKey, TransactionLogValue
 from storage.disk import OsDisk
-from storage.log import Log
-from storage.log_config import LogConfig
+from storage.log.config import LogConfig
+from storage.log.log import Log
 from storage.log_manager import LogManager
 
 NOW_MS = 1_800_000_000_000

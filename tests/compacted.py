@@ -5,10 +5,10 @@ from struct import pack
 
 from protocol.record import Record
 from protocol.record_batch import ControlType, build_batch, control_record_key, iter_batches, iter_records, read_header
-from storage.compaction.compaction import Compaction
-from storage.compaction.filth import find_filth
+from storage.cleaner.cleaner import Compaction
+from storage.cleaner.log_to_clean import find_filth
 from storage.disk import Disk, OsDisk
-from storage.log import Log, LogConfig
+from storage.log.log import Log, LogConfig
 from tests.logs import NOW_MS, content
 
 COMPACTED = LogConfig(cleanup_policy=frozenset({"compact"}), segment_bytes=1000, delete_retention_ms=1000)

@@ -6,9 +6,9 @@ from typing import Any
 
 from protocol.record import Record
 from protocol.record_batch import BatchHeader, build_batch, iter_batches
-from storage import opening
 from storage.disk import Disk, OsDisk
-from storage.log import Log, LogConfig
+from storage.log import loader
+from storage.log.log import Log, LogConfig
 from storage.log_directory import LogDirectory
 
 NOW_MS = 1_700_000_000_000
@@ -21,7 +21,7 @@ def open_log(
 ) -> Log:
     """Open the log `topic`-0 in `folder`, which is not locked."""
     disk = disk or OsDisk()
-    return opening.open_log(disk, LogDirectory(disk, str(folder)), topic, 0, config, now_ms=NOW_MS, **known)
+    return loader.open_log(disk, LogDirectory(disk, str(folder)), topic, 0, config, now_ms=NOW_MS, **known)
 
 
 def batch(count: int = 1, *, size: int = 10, timestamp: int = NOW_MS, **fields: Any) -> bytearray:

@@ -69,7 +69,7 @@ MUTANTS = (
     ),
     Mutant(
         "a truncation keeps the producer state",
-        "storage/log.py",
+        "storage/log/log.py",
         "            self.producers = recover_producers(\n"
         "                self._files, segments.all, end_offset, high_watermark=self.high_watermark\n"
         "            )\n",
@@ -80,7 +80,7 @@ MUTANTS = (
     ),
     Mutant(
         "a leader epoch that begins where a log is truncated stays",
-        "storage/leader_epochs.py",
+        "storage/log/leader_epochs.py",
         "del self._entries[bisect_left(self._entries, end_offset, key=_start_offset) :]",
         "del self._entries[bisect_right(self._entries, end_offset, key=_start_offset) :]",
         _STORAGE,
@@ -89,7 +89,7 @@ MUTANTS = (
     ),
     Mutant(
         "the time index keeps entries past a truncation",
-        "storage/segment.py",
+        "storage/log/segment.py",
         "        self.time_index.truncate_to(offset)\n        self.transaction_index.truncate_to(offset)",
         "        self.transaction_index.truncate_to(offset)",
         _STORAGE,
@@ -98,7 +98,7 @@ MUTANTS = (
     ),
     Mutant(
         "the recovery point stays past a truncation",
-        "storage/log.py",
+        "storage/log/log.py",
         "            self.recovery_point = min(self.recovery_point, end_offset)\n            self.log_start_offset",
         "            self.log_start_offset",
         _STORAGE,
@@ -125,7 +125,7 @@ MUTANTS = (
     ),
     Mutant(
         "a follower truncates to its own end of the leader's epoch",
-        "broker/replication/replica_copy.py",
+        "broker/replication/follower_replica.py",
         "            end = min(end, end_offset)\n",
         "            pass\n",
         _REPLICATION,
@@ -152,7 +152,7 @@ MUTANTS = (
     ),
     Mutant(
         "a commit of a removed member is taken",
-        "broker/groups/shard.py",
+        "broker/coordinator/group/shard.py",
         "        error = group.check_member(who.member_id, who.instance_id)\n        if error ==",
         "        error = ErrorCode.NONE\n        if error ==",
         _GROUPS,
@@ -161,7 +161,7 @@ MUTANTS = (
     ),
     Mutant(
         "the retention of offsets counts from the commit, not from when the group empties",
-        "broker/groups/offsets.py",
+        "broker/coordinator/group/offsets.py",
         "now_ms - (committed.commit_timestamp_ms if since_ms is None else since_ms) >= retention_ms",
         "now_ms - committed.commit_timestamp_ms >= retention_ms",
         _GROUPS,
@@ -170,10 +170,10 @@ MUTANTS = (
     ),
     Mutant(
         "a follower's fetch session evicts that of another follower",
-        "broker/fetch_sessions.py",
+        "broker/replication/fetch_sessions.py",
         "if grown_old or (newcomer.privileged and not session.privileged):",
         "if grown_old or newcomer.privileged:",
-        "tests/unit/broker/test_fetch_sessions.py",
+        "tests/unit/broker/replication/test_fetch_sessions.py",
         "test_a_replicas_session_leaves_a_young_one_of_another_replica_its_place",
         31,
     ),
@@ -197,7 +197,7 @@ MUTANTS = (
     ),
     Mutant(
         "recovery does not sync what it truncates",
-        "storage/recovery.py",
+        "storage/log/recovery.py",
         "                segment.file.sync()\n",
         "",
         f"{_STORAGE}/test_recovery.py",
@@ -206,7 +206,7 @@ MUTANTS = (
     ),
     Mutant(
         "min.compaction.lag.ms counts from a segment's first record",
-        "storage/compaction/filth.py",
+        "storage/cleaner/log_to_clean.py",
         "segment.max_timestamp[0] > now_ms - lag_ms",
         "segment.first_timestamp > now_ms - lag_ms",
         f"{_STORAGE}/compaction/test_filth.py",
@@ -215,7 +215,7 @@ MUTANTS = (
     ),
     Mutant(
         "a voter with a new directory keeps the log end of the old one",
-        "controller/raft_leader.py",
+        "controller/raft/leader.py",
         "if progress is None or progress.directory_id != directory_id:",
         "if progress is None:",
         f"{_CONTROLLER}/test_raft_leader.py",
@@ -224,7 +224,7 @@ MUTANTS = (
     ),
     Mutant(
         "one voter that fetches keeps the leader of any quorum",
-        "controller/raft_leader.py",
+        "controller/raft/leader.py",
         "heard[needed - 1]",
         "heard[0]",
         f"{_CONTROLLER}/test_raft_leader.py",
@@ -233,7 +233,7 @@ MUTANTS = (
     ),
     Mutant(
         "a closed group host reports commits",
-        "broker/groups/host.py",
+        "broker/coordinator/runtime/shard_host.py",
         "if not self.open or outcomes.cancelled():",
         "if outcomes.cancelled():",
         f"{_GROUPS}/test_host.py",
@@ -242,7 +242,7 @@ MUTANTS = (
     ),
     Mutant(
         "a damaged batch length hides the whole batches before it",
-        "storage/segment.py",
+        "storage/log/segment.py",
         "            if end == start:\n                raise  # else",
         "            if True:\n                raise  # else",
         f"{_STORAGE}/test_segment.py",

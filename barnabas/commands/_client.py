@@ -11,6 +11,7 @@ import contextlib
 import logging
 import os
 import socket
+import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,8 @@ MAX_INT16, MAX_INT32, MAX_INT64 = 2**15 - 1, 2**31 - 1, 2**63 - 1
 """The largest numbers that requests have room for: of replicas, of partitions, of anything."""
 MAX_DIGITS = len(str(MAX_INT64))
 MAX_SECONDS = MAX_INT32 // 1000  # requests have milliseconds
+# Size, API key 18 (ApiVersions), version 0, correlation id 0, no client id.
+API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 0, -1)
 LOOK_MS = 5000
 """How long a command that only looks at the cluster waits for a response: a lost majority is to be seen too."""
 
@@ -243,8 +246,6 @@ def listener(address: str, timeout_s: float, *, tls: bool = False) -> str | None
 
     With `tls`, a broker that answers without encryption is none either.
     """
-    from barnabas.commands._silence import API_VERSIONS
-
     host, _, port = address.rpartition(":")
     received = b""
     with contextlib.suppress(OSError), socket.create_connection((host.strip("[]"), int(port)), timeout_s) as connection:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import socket
-import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
-from barnabas.commands._client import reason
+from barnabas.commands._client import API_VERSIONS, reason
 from barnabas.commands._output import complain, some
 
 SILENT_S = 1.0
@@ -25,8 +24,6 @@ SILENT_S = 1.0
 
 PROBE_S = 0.7
 TURN_S = 0.2
-# Size, API key 18 (ApiVersions), version 0, correlation id 0, no client id.
-API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 0, -1)
 
 
 class Silence:

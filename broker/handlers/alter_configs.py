@@ -13,7 +13,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from broker.own_resources import answer_partly, own_answers
+from broker.metadata.config_admin import answer_partly, own_answers
 from controller.commands.alter_configs import alter_configs
 from protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 

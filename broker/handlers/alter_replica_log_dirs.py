@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from protocol.errors import ErrorCode, InvariantError, KafkaError
 from protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
-from storage.log_names import future_name_fits
+from storage.log.names import future_name_fits
 
 if TYPE_CHECKING:
     from broker.broker import Broker

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.commands.decision import Decision
+from controller.commands.controller_result import Decision
 from controller.commands.heartbeats import broker_heartbeat
 from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 

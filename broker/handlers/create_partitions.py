@@ -14,7 +14,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from broker.topic_creation import patience_ms, until_served
+from broker.metadata.topic_creation import patience_ms, until_served
 from controller.commands.partitions import create_partitions
 from protocol.errors import KafkaError
 from protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse

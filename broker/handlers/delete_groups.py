@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.groups.host import Outcome
+from broker.coordinator.runtime.shard_host import Outcome
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 

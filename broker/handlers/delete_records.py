@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
-from broker.replication.follower import NO_OFFSET
 from broker.replication.partition import Partition
+from broker.replication.replica_state import NO_OFFSET
 from controller.topic_names import INTERNAL_TOPICS
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.operations import CLUSTER_OPERATIONS
-from broker.topic_view import reachable_brokers, told_controller
+from broker.authorized_operations import CLUSTER_OPERATIONS
+from broker.metadata.metadata_view import reachable_brokers, told_controller
 from protocol.errors import ErrorCode
 from protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 

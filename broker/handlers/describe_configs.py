@@ -89,7 +89,7 @@ def _describe(broker: Broker, resource: DescribeConfigsRequest.Resource) -> Iter
 
 
 def _describe_loggers(names: list[str] | None) -> Iterable[Described]:
-    from broker import loggers
+    from broker.runtime import loggers
 
     return (
         Described(

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.groups.group import DEAD, STABLE, Group, Member
-from broker.operations import GROUP_OPERATIONS, OPERATIONS_NOT_ASKED
+from broker.authorized_operations import GROUP_OPERATIONS, OPERATIONS_NOT_ASKED
+from broker.coordinator.group.classic_group import DEAD, STABLE, Group, Member
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 

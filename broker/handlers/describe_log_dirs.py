@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from broker.broker import Broker
     from broker.network.connection import RequestContext
-    from storage.log import Log
+    from storage.log.log import Log
     from storage.log_directory import LogDirectory
 
 _Result = DescribeLogDirsResponse.Result

@@ -17,7 +17,7 @@ from protocol.messages.describe_producers import DescribeProducersRequest, Descr
 if TYPE_CHECKING:
     from broker.broker import Broker
     from broker.network.connection import RequestContext
-    from storage.producer_state import ProducerEntry
+    from storage.log.producer_state import ProducerEntry
 
 _Partition = DescribeProducersResponse.Topic.Partition
 _NO_SEQUENCE = -1

@@ -24,7 +24,7 @@ from protocol.primitives import ZERO_UUID
 if TYPE_CHECKING:
     from broker.broker import Broker
     from broker.network.connection import RequestContext
-    from controller.raft_messages import Replica
+    from controller.raft.messages import Replica
 
 _Topic = DescribeQuorumResponse.Topic
 _NODES_FROM_VERSION = 2

@@ -11,7 +11,7 @@ from __future__ import annotations
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
-from broker.cluster.controller_channel import FORWARDED
+from broker.metadata.controller_channel import FORWARDED
 from broker.network.connection import Connection
 from protocol.errors import DecodeError, ErrorCode, KafkaError
 from protocol.headers import decode_request_header

@@ -32,15 +32,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias, cast
 
-from broker.fetch_sessions import NO_SESSION, FetchPartition, FetchSession
-from broker.leader_hints import current_leader
-from broker.promise import Promise
-from broker.replication.follower import NO_EPOCH, NO_OFFSET
+from broker.metadata.current_leader import current_leader
+from broker.replication.fetch_sessions import NO_SESSION, FetchPartition, FetchSession
 from broker.replication.partition import Isolation, Partition, ReadResult
-from protocol import plain_fetch
+from broker.replication.replica_state import NO_EPOCH, NO_OFFSET
+from broker.runtime.deferred import Promise
+from protocol import fetch_fast_path
 from protocol.errors import ErrorCode, KafkaError
+from protocol.fetch_fast_path import plain_answer, topic_named
 from protocol.messages.fetch import FetchRequest, FetchResponse
-from protocol.plain_fetch import plain_answer, topic_named
 from protocol.primitives import Part, RecordsPart
 
 if TYPE_CHECKING:
@@ -283,7 +283,7 @@ class _Fetch:
     def _answer(self, said: list[_Said]) -> Answer:
         """Note in the session what is said, and say it."""
         session = self._session
-        plain = self._context.api_version >= plain_fetch.FIRST_VERSION
+        plain = self._context.api_version >= fetch_fast_path.FIRST_VERSION
         for wanted, found in said:
             if isinstance(found, KafkaError):
                 wanted.sent_high_watermark = NO_OFFSET
@@ -308,7 +308,7 @@ class _Fetch:
     def _plain(self, said: list[tuple[FetchPartition, ReadResult]]) -> list[Part]:
         """Return what was found in bytes; nothing else is to be told."""
         by_id = self._session.uses_topic_ids
-        topics: dict[bytes, list[plain_fetch.Found]] = {}
+        topics: dict[bytes, list[fetch_fast_path.Found]] = {}
         for wanted, (slices, size_bytes, _, high_watermark, last_stable_offset, log_start_offset, _, _) in said:
             topic = wanted.topic_id if by_id else topic_named(wanted.topic or "")
             found = (wanted.index, high_watermark, last_stable_offset, log_start_offset, slices, size_bytes)

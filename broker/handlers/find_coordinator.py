@@ -23,9 +23,9 @@ import logging
 from collections.abc import Awaitable, Set
 from typing import TYPE_CHECKING, NamedTuple
 
-from broker.groups.coordinator import OFFSETS_TOPIC
-from broker.internal_topics import ensure_internal_topic
-from broker.leader_hints import current_leader
+from broker.coordinator.group.group_coordinator import OFFSETS_TOPIC
+from broker.metadata.current_leader import current_leader
+from broker.metadata.internal_topics import ensure_internal_topic
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 

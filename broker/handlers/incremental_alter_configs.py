@@ -16,7 +16,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from broker.own_resources import answer_partly, own_answers
+from broker.metadata.config_admin import answer_partly, own_answers
 from controller.commands.alter_configs import Operation, check_changes, incremental_alter_configs
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
@@ -47,7 +47,7 @@ def own_part(broker: Broker, request: IncrementalAlterConfigsRequest) -> Awaitab
 
 
 def _alter_levels(asked: _Resource, *, validate_only: bool) -> None:
-    from broker import loggers
+    from broker.runtime import loggers
 
     check_changes(asked.configs)
     levels: dict[str, str | None] = {}
@@ -60,7 +60,7 @@ def _alter_levels(asked: _Resource, *, validate_only: bool) -> None:
 
 def _level(config: _Resource.Config) -> str | None:
     """Return the level that a logger is to have, None for its parent's; KafkaError if it cannot."""
-    from broker import loggers
+    from broker.runtime import loggers
 
     logger, operation, level = config.name, config.config_operation, config.value
     if operation not in (Operation.SET, Operation.DELETE):

@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from broker.groups.host import then
-from broker.groups.turn import Join, Joined
+from broker.coordinator.group.context import Join, Joined
+from broker.coordinator.runtime.shard_host import then
 from protocol.errors import KafkaError
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 

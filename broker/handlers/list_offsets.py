@@ -31,7 +31,7 @@ from broker.replication.partition import (
     MAX_TIMESTAMP,
     Isolation,
 )
-from broker.turns import in_turns
+from broker.runtime.cooperative import in_turns
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from broker.broker import Broker
     from broker.network.connection import RequestContext
-    from storage.search import Search
+    from storage.steps import Search
 
 _CONSUMER = -1
 _DEBUGGER = -2

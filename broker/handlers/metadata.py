@@ -25,9 +25,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Iterable, Set
 from typing import TYPE_CHECKING
 
-from broker.internal_topics import create_on_demand, is_creatable
-from broker.operations import CLUSTER_OPERATIONS, OPERATIONS_NOT_ASKED, TOPIC_OPERATIONS
-from broker.topic_view import PartitionView, reachable_brokers, told_controller, view_partition
+from broker.authorized_operations import CLUSTER_OPERATIONS, OPERATIONS_NOT_ASKED, TOPIC_OPERATIONS
+from broker.metadata.internal_topics import create_on_demand, is_creatable
+from broker.metadata.metadata_view import PartitionView, reachable_brokers, told_controller, view_partition
 from controller.image import MetadataImage, PartitionImage, TopicImage
 from controller.topic_names import INTERNAL_TOPICS, check_topic_name
 from protocol.errors import ErrorCode, KafkaError

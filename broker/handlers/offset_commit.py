@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from broker.groups.host import then
-from broker.groups.shard import Commit, Offset
+from broker.coordinator.group.shard import Commit, Offset
+from broker.coordinator.runtime.shard_host import then
 from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 

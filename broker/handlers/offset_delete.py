@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from broker.groups.host import then
+from broker.coordinator.runtime.shard_host import then
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 

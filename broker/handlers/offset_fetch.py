@@ -20,9 +20,9 @@ import asyncio
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, TypeAlias
 
-from broker.groups.host import Outcome
-from broker.groups.offsets import Committed
-from broker.groups.shard import Shard
+from broker.coordinator.group.offsets import Committed
+from broker.coordinator.group.shard import Shard
+from broker.coordinator.runtime.shard_host import Outcome
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from protocol.primitives import ZERO_UUID

@@ -29,19 +29,19 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from broker.leader_hints import current_leader
+from broker.metadata.current_leader import current_leader
 from broker.network.connection import Disconnect, context_of
-from broker.promise import Promise
-from broker.record_checks import InvalidRecordsError, prepare
-from broker.replication.follower import NO_OFFSET
 from broker.replication.partition import ACKS_ALL, Partition
+from broker.replication.record_validation import InvalidRecordsError, prepare
+from broker.replication.replica_state import NO_OFFSET
+from broker.runtime.deferred import Promise
 from controller.topic_names import INTERNAL_TOPICS
-from protocol import plain_produce
+from protocol import produce_fast_path
 from protocol.compression import Compression
 from protocol.errors import DecodeError, ErrorCode, InvariantError, KafkaError
 from protocol.messages.produce import ProduceRequest, ProduceResponse
-from protocol.plain_produce import Appended, plain_answer, plain_timeout_ms, read_plain_produce
 from protocol.primitives import ZERO_UUID
+from protocol.produce_fast_path import Appended, plain_answer, plain_timeout_ms, read_plain_produce
 from protocol.record_batch import check_batch
 from protocol.schema import maker
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from broker.broker import Broker
     from broker.network.connection import Connection, RequestContext
     from protocol.headers import RequestHeader
-    from storage.log import AppendInfo
+    from storage.log.log import AppendInfo
 
 _NO_FAILURES = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.CORRUPT_MESSAGE, ErrorCode.KAFKA_STORAGE_ERROR)
 _ADMIN_CLIENT_ID = "__admin_client"
@@ -89,7 +89,7 @@ def handle_frame(
     None, with nothing done, for every other request, and where something is wrong already: `handle` says what.
     """
     version = header.api_version
-    plain = read_plain_produce(frame, body_at, version) if version >= plain_produce.FIRST_VERSION else None
+    plain = read_plain_produce(frame, body_at, version) if version >= produce_fast_path.FIRST_VERSION else None
     if plain is None:
         return None
     acks, topic, batches = plain

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from broker.groups.host import then
-from broker.groups.turn import Sync, Synced
+from broker.coordinator.group.context import Sync, Synced
+from broker.coordinator.runtime.shard_host import then
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from storage.disk import Disk
 from storage.inspection import kinds
 from storage.inspection.directory import log_directories
-from storage.log_names import parse_log_name
+from storage.log.names import parse_log_name
 
 FOREVER = 2**63 - 1
 

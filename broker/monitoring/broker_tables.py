@@ -16,14 +16,14 @@ from barnabas import __version__
 from broker.monitoring.exposition import COUNTER, GAUGE, OF_SUMMARY, SUMMARY, Column, Table, labels
 from broker.monitoring.request_errors import RequestErrors
 from broker.monitoring.request_times import Times
-from broker.traffic import TopicTraffic
+from broker.monitoring.topic_stats import TopicTraffic
 from protocol.api import APIS, ApiKey
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.compaction import LogCleaner
-    from broker.quorum.raft_driver import RaftDriver
+    from broker.log_dirs.log_cleaner import LogCleaner
+    from broker.metadata.raft_driver import RaftDriver
     from broker.replication.partition import Partition
 
 _STATES = {"starting": 1, "serving": 3, "stopping": 7}

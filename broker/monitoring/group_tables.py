@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from broker.groups.group import COMPLETING, DEAD, EMPTY, PREPARING, STABLE
+from broker.coordinator.group.classic_group import COMPLETING, DEAD, EMPTY, PREPARING, STABLE
 from broker.monitoring.exposition import GAUGE, Column, Table, labels
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.groups.group import Group
-    from broker.groups.shard import Shard
+    from broker.coordinator.group.classic_group import Group
+    from broker.coordinator.group.shard import Shard
 
 
 class _Offset(NamedTuple):

@@ -11,8 +11,8 @@ from broker.monitoring.exposition import COUNTER, GAUGE, Column, Table, labels
 if TYPE_CHECKING:
     from broker.broker import Broker
     from broker.monitoring.elections import ElectionCounts
-    from broker.replication.isr_proposals import IsrProposals
-    from broker.traffic import TopicTraffic
+    from broker.monitoring.topic_stats import TopicTraffic
+    from broker.replication.alter_partition_manager import IsrProposals
 
 
 def _isr_changes(broker: Broker) -> Iterator[tuple[str, IsrProposals]]:

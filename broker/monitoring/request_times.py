@@ -13,11 +13,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.monitoring.request_errors import FailedParts, RequestErrors
-from broker.network.channel import Waiting
+from broker.network.connection_protocol import Waiting
 
 if TYPE_CHECKING:
-    from broker.network.channel import Response
     from broker.network.connection import Connection
+    from broker.network.connection_protocol import Response
     from protocol.primitives import Part
 
     Clock = Callable[[], float]

@@ -13,7 +13,7 @@ from broker.monitoring.exposition import COUNTER, GAUGE, Column, Table
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.telemetry.telemetry import Telemetry
+    from broker.monitoring.telemetry import Telemetry
 
 _PREFIX = "kafka_server_client_metrics_"
 

@@ -16,25 +16,22 @@ import os
 import socket
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from broker.network.channel import Channel, Waiting
-from broker.network.connection_counts import ConnectionCounts, ConnectionLimits
-from broker.network.lingering import Lingering
+from broker.network.busy_polling import Lingering
+from broker.network.connection_counts import ConnectionCounts
+from broker.network.connection_limits import Limits
+from broker.network.connection_protocol import Channel, Dispatch, Listener
 from broker.network.socket_options import SocketOptions
-from broker.said_once import SaidLately
+from broker.runtime.rate_limited_log import SaidLately
 from protocol.framing import SCRATCH_BYTES
 from protocol.plural import count_of
-from protocol.request_memory import UNLIMITED, RequestMemory
+from protocol.request_memory import RequestMemory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from broker.metrics import Metrics
-    from broker.network.connection import Connection
-    from protocol.primitives import Part
-
-    Dispatch = Callable[[memoryview, Connection], list[Part] | Waiting | None]
+    from broker.monitoring.counters import Metrics
 
 _SAID_INTERVAL_S = 10.0
 _SLOW_BYTES = 16 * 1024
@@ -45,26 +42,6 @@ _log = logging.getLogger("broker.server")
 
 class BindError(Exception):
     """An address cannot be listened on; the message says which and why."""
-
-
-class Limits(NamedTuple):
-    """What clients may ask of the server."""
-
-    connections: ConnectionLimits
-    max_request_bytes: int
-    max_idle_s: float
-    max_queued_bytes: int = UNLIMITED
-
-
-class Listener:
-    """One named listener and what its requests are handed to."""
-
-    __slots__ = ("dispatch", "name", "server")
-
-    def __init__(self, server: Server, name: str, dispatch: Dispatch) -> None:
-        self.server = server
-        self.name = name
-        self.dispatch = dispatch
 
 
 class Server:

@@ -24,12 +24,12 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from broker.sync_threads import own_threads, sync_in_thread
+from broker.runtime.executors import own_threads, sync_in_thread
 from protocol.errors import KafkaError
 
 if TYPE_CHECKING:
     from broker.replication.partition import Partition
-    from storage.flush import Flush
+    from storage.log.flush import Flush
 
 _WORKERS = 4
 _LOGS_A_JOB = 64  # what is begun in one turn, and open at a time; there may be thousands after a crash

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from broker.replication.follower import NO_EPOCH, NO_OFFSET, Follower
+from broker.replication.replica_state import NO_EPOCH, NO_OFFSET, Follower
 
 if TYPE_CHECKING:
     from broker.replication.partition import Partition

@@ -30,17 +30,17 @@ from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from broker.replication.follower import NEVER_MS, NO_EPOCH, NO_OFFSET, Follower
+from broker.replication.replica_state import NEVER_MS, NO_EPOCH, NO_OFFSET, Follower
 from protocol.errors import ErrorCode, KafkaError
-from storage.log_config import FSYNC_ALWAYS
+from storage.log.config import FSYNC_ALWAYS
 
 if TYPE_CHECKING:
-    from broker.traffic import TopicTraffic
+    from broker.monitoring.topic_stats import TopicTraffic
     from controller.image import PartitionImage
     from protocol.record_batch import BatchHeader
-    from storage.log import AppendInfo, FileSlice, Log
-    from storage.search import Search
-    from storage.transaction_index import AbortedTxn
+    from storage.log.log import AppendInfo, FileSlice, Log
+    from storage.log.transaction_index import AbortedTxn
+    from storage.steps import Search
 
 NO_TIMESTAMP = -1
 

@@ -16,15 +16,15 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from broker.lost_directories import some_of
-from broker.promise import Promise
-from broker.purgatory import Purgatory
-from broker.replication.acknowledgement import Acknowledgement
-from broker.replication.follower import NO_EPOCH
+from broker.log_dirs.missing import some_of
+from broker.monitoring.topic_stats import Traffic
+from broker.replication.delayed_produce import Acknowledgement
+from broker.replication.follower_replica import ReplicaCopy
 from broker.replication.group_commit import GroupCommit
 from broker.replication.partition import Partition
-from broker.replication.replica_copy import ReplicaCopy
-from broker.traffic import Traffic
+from broker.replication.replica_state import NO_EPOCH
+from broker.runtime.deferred import Promise
+from broker.runtime.purgatory import Purgatory
 from controller.configs.topic import BEHIND_TOPICS
 from controller.image import ResourceType
 from protocol.errors import ErrorCode, KafkaError
@@ -36,14 +36,14 @@ from protocol.records.metadata import (
     PartitionRecord,
     RemoveTopicRecord,
 )
-from storage.log_config import FSYNC_ALWAYS
+from storage.log.config import FSYNC_ALWAYS
 
 if TYPE_CHECKING:
     import asyncio
 
-    from broker.fetch_sessions import FetchSessions
+    from broker.replication.fetch_sessions import FetchSessions
     from controller.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
-    from storage.log import AppendInfo, LogConfig
+    from storage.log.log import AppendInfo, LogConfig
     from storage.log_manager import LogManager
 
 _log = logging.getLogger("broker.replicas")

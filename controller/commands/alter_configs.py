@@ -15,7 +15,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from controller.commands.client_metrics_configs import check_client_metrics_configs
-from controller.commands.decision import Decision
+from controller.commands.controller_result import Decision
 from controller.commands.election_configs import check_min_isr, consequences
 from controller.commands.group_configs import check_group_configs
 from controller.commands.topic_configs import check_topic_configs

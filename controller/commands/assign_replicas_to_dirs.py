@@ -6,7 +6,7 @@ that has failed, leaves the ISR, and another leads in its place; one in a direct
 
 from __future__ import annotations
 
-from controller.commands.decision import Decision
+from controller.commands.controller_result import Decision
 from controller.configs.effective import StaticSettings
 from controller.image import BrokerImage, MetadataImage
 from controller.partition_change import DEFAULT_SETTINGS, Elector, has_directory

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from controller.image import UNASSIGNED_DIRECTORY, BrokerImage, MetadataImage, PartitionImage
-from controller.placement import choose_leader
 from controller.records import partition_record
+from controller.replica_placer import choose_leader
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.metadata import PartitionRecord
 

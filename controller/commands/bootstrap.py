@@ -7,7 +7,7 @@ its own min.insync.replicas, on which all brokers have to agree then (KIP-966).
 
 from __future__ import annotations
 
-from controller.commands.decision import Decision
+from controller.commands.controller_result import Decision
 from controller.commands.election_configs import agreement_records
 from controller.configs.effective import StaticSettings
 from controller.image import MetadataImage

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from controller.commands.decision import Decision
+from controller.commands.controller_result import Decision
 from controller.configs.effective import StaticSettings
 from controller.elections import on_broker_unfenced, on_brokers_fenced, on_directory_failure
 from controller.image import BrokerImage, MetadataImage

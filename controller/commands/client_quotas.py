@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 
-from controller.commands.decision import Decision
+from controller.commands.controller_result import Decision
 from controller.image import NO_QUOTAS, MetadataImage, QuotaEntity, quota_entity
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse

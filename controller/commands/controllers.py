@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.commands.decision import Decision
+from controller.commands.controller_result import Decision
 from controller.image import ControllerImage, MetadataImage
 from controller.records import controller_record, endpoints_of, features_of
 from protocol.messages.controller_registration import ControllerRegistrationRequest, ControllerRegistrationResponse

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from enum import IntEnum
 
 from controller.batches import MAX_RECORDS_PER_BATCH
-from controller.commands.decision import Decision
+from controller.commands.controller_result import Decision
 from controller.configs.effective import StaticSettings
 from controller.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from controller.partition_change import DEFAULT_SETTINGS, Election, Elector

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from controller.commands.due_elections import elect_unclean_leaders
+from controller.commands.periodic_elections import elect_unclean_leaders
 from controller.configs.effective import StaticSettings
 from controller.image import MetadataImage, ResourceType
 from controller.image_builder import apply_records

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import IntEnum
 
-from controller.commands.decision import Decision
+from controller.commands.controller_result import Decision
 from controller.commands.election_configs import agreement_records
 from controller.configs.effective import StaticSettings
 from controller.image import MetadataImage

@@ -24,7 +24,7 @@ from controller.commands.brokers import (
     registered,
     unfence_broker,
 )
-from controller.commands.decision import Decision
+from controller.commands.controller_result import Decision
 from controller.configs.effective import StaticSettings
 from controller.elections import leads_any, on_controlled_shutdown
 from controller.image import BrokerImage, MetadataImage

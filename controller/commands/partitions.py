@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from controller.commands.assignment import check_assignment, new_partition
-from controller.commands.decision import Decision
+from controller.commands.controller_result import Decision
 from controller.commands.topics import EXCESSIVE_PARTITIONS, MAX_PARTITIONS_PER_REQUEST
 from controller.image import MetadataImage
-from controller.placement import place_replicas, usable_brokers
+from controller.replica_placer import place_replicas, usable_brokers
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from protocol.records.metadata import PartitionRecord

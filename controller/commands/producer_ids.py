@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.commands.decision import Decision
+from controller.commands.controller_result import Decision
 from controller.image import MetadataImage
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.metadata import ProducerIdsRecord

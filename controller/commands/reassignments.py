@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from controller.commands.assignment import check_assignment, choose_directory
-from controller.commands.decision import Decision
+from controller.commands.controller_result import Decision
 from controller.configs.effective import StaticSettings, effective_topic_value
 from controller.image import MetadataImage, PartitionImage, ResourceType
 from controller.image_builder import LEADER_UNCHANGED
-from controller.placement import choose_leader
+from controller.replica_placer import choose_leader
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,

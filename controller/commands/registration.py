@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from controller.commands.bootstrap import METADATA_VERSION
-from controller.commands.decision import Decision
+from controller.commands.controller_result import Decision
 from controller.configs.effective import StaticSettings
 from controller.elections import on_brokers_fenced, on_unclean_restart
 from controller.image import BrokerImage, MetadataImage

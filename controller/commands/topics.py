@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from controller.commands.assignment import check_assignment, new_partition
-from controller.commands.decision import Decision
+from controller.commands.controller_result import Decision
 from controller.commands.topic_configs import check_topic_configs
 from controller.configs.effective import StaticSettings, effective_text, topic_config_values
 from controller.configs.topic import TOPIC_CONFIGS
 from controller.image import MetadataImage, ResourceType, TopicImage
-from controller.placement import place_replicas, usable_brokers
+from controller.replica_placer import place_replicas, usable_brokers
 from controller.topic_names import CLUSTER_METADATA, check_topic_name, colliding_topic, plain_form
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse

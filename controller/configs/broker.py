@@ -11,7 +11,7 @@ from controller.configs.broker_cluster import BROKER_CLUSTER_CONFIGS
 from controller.configs.broker_log import LOG_CONFIGS
 from controller.configs.broker_server import SERVER_CONFIGS
 from controller.configs.definition import ConfigDef
-from controller.configs.reserved import RESERVED_CONFIGS
+from controller.configs.unsupported import RESERVED_CONFIGS
 
 BROKER_CONFIGS: dict[str, ConfigDef] = {
     definition.name: definition

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.configs.rows import table
+from controller.configs.config_table import table
 
 CLEANER_CONFIGS = table(
     """

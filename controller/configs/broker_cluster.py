@@ -5,7 +5,7 @@ Columns as `controller.configs.rows` has them.
 
 from __future__ import annotations
 
-from controller.configs.rows import table
+from controller.configs.config_table import table
 
 _PUBLIC = table(
     """

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from controller.configs.config_table import table
 from controller.configs.definition import ConfigDef, ConfigError
-from controller.configs.rows import table
 
 CLIENT_METRICS_CONFIGS: dict[str, ConfigDef] = {
     definition.name: definition

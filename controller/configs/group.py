@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from controller.configs.broker import BROKER_CONFIGS
+from controller.configs.config_table import table
 from controller.configs.definition import ConfigConflictError, ConfigDef
-from controller.configs.rows import table
 
 _DEFINITIONS = table(
     """

@@ -7,7 +7,7 @@ from typing import Any
 
 from controller.configs.effective import StaticSettings, effective_topic_config
 from controller.image import MetadataImage, ResourceType
-from storage.log_config import LogConfig
+from storage.log.config import LogConfig
 
 
 def log_config(values: Mapping[str, Any]) -> LogConfig:

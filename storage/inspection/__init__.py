@@ -1,16 +1,16 @@
-"""What is in the files of a data directory, and what is wrong with them: `barnabas log` reads by it.
+"""The contents of a data directory, and what is wrong with them, for `barnabas log`.
 
-    findings    what is wrong: file, position, field, problem
-    layouts     the fields of the binary formats, each with its offset and size
-    kinds       which kind of file a name says, and where the files of a directory are
-    pieces      a `.log` file as batches, and as stretches that are none
-    checks      what batches say of each other, of the indexes and of the transactions, batch by batch
-    partition   everything in the directory of one log, checked against each other
-    directory   the files of a data directory, and every log in it
-    decoders    the keys and values of the records that brokers write themselves
-    rows        files as rows, for somebody to read
-    repair      what would make it right again, said first and then done
+    findings    a problem: file, position, field, description
+    layouts     the fields of the binary formats, with offset and size
+    kinds       the kind of a file by its name, and where the files of a directory are
+    pieces      a `.log` file as batches and the bytes between them
+    checks      the checks of batches against each other, the indexes and the transactions
+    partition   the checks of all files of one log
+    directory   the checks of a data directory and of every log in it
+    decoders    keys and values of the internal topics' records
+    rows        files as rows of a dump
+    repair      the changes that make a log valid again: listed first, then made
 
-Nothing here is used by a broker that runs. A broker recovers what a crash leaves (`storage/recovery.py`); this is for
-damage that no crash explains. Except `repair`, nothing here writes.
+No running broker uses these modules: it recovers from crashes by `storage/log/recovery.py`. They are for damage that no
+crash explains. Only `repair` writes.
 """

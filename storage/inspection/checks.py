@@ -10,8 +10,8 @@ from typing import NamedTuple
 from protocol.record_batch import BatchHeader, EndTxnMarker
 from storage.inspection.findings import Finding
 from storage.inspection.layouts import BATCH, PRODUCER, SNAPSHOT
-from storage.leader_epochs import EpochEntry, LeaderEpochs
-from storage.producer_state import CompletedTxn, ProducerEntry, ProducerState
+from storage.log.leader_epochs import EpochEntry, LeaderEpochs
+from storage.log.producer_state import CompletedTxn, ProducerEntry, ProducerState
 
 _EPOCH_AT = BATCH.field("partition_leader_epoch").offset
 

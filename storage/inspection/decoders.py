@@ -31,7 +31,7 @@ from protocol.records.metadata import decode_metadata_record
 from protocol.records.offsets import GroupMetadataKey, GroupMetadataValue, OffsetCommitValue, decode_key, decode_value
 from protocol.records.transactions import decode_transaction_key, decode_transaction_value
 from protocol.schema import Message, Struct
-from storage.log_names import METADATA_TOPIC
+from storage.log.names import METADATA_TOPIC
 
 Decoded = dict[str, Any]
 Decoder = Callable[[Record], Decoded]

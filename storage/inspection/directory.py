@@ -18,10 +18,10 @@ from storage.inspection.findings import Finding, readable
 from storage.inspection.kinds import Kind
 from storage.inspection.metadata_files import check_snapshot, topic_ids
 from storage.inspection.partition import PartitionCheck, of_checkpoint
+from storage.log.corruption_checks import cleaned_offsets
+from storage.log.files import METADATA_FILE
+from storage.log.names import METADATA_TOPIC, parse_log_name
 from storage.log_directory import CONTIGUOUS_FROM, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
-from storage.log_files import METADATA_FILE
-from storage.log_names import METADATA_TOPIC, parse_log_name
-from storage.refusal import cleaned_offsets
 
 _PARSERS: dict[Kind, Callable[[str, str], object]] = {
     Kind.META: parse_meta_properties,

@@ -5,11 +5,11 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 
 from protocol.record_batch import NO_TIMESTAMP, BatchHeader
-from storage.index import OffsetIndex, TimeIndex
 from storage.inspection.findings import Finding
 from storage.inspection.layouts import OFFSET_ENTRY, TIME_ENTRY, TXN_ENTRY, Layout
 from storage.inspection.layouts import unpack as unpack_fields
-from storage.producer_state import CompletedTxn
+from storage.log.index import OffsetIndex, TimeIndex
+from storage.log.producer_state import CompletedTxn
 
 
 class Batches:

@@ -4,10 +4,10 @@ import re
 from enum import StrEnum
 
 from storage.disk import Disk
+from storage.former_replicas import MOVES_FILE
+from storage.log.files import EPOCHS_FILE, METADATA_FILE
+from storage.log.names import parse_log_name
 from storage.log_directory import CONTIGUOUS_FROM, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
-from storage.log_files import EPOCHS_FILE, METADATA_FILE
-from storage.log_names import parse_log_name
-from storage.moved_logs import MOVES_FILE
 
 CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 DAMAGED_SUFFIX = ".damaged"

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from protocol.record_batch import HEADER_FORMAT as BATCH_FORMAT
 from protocol.record_batch import BatchHeader
-from storage.index import OffsetIndex, TimeIndex
-from storage.producer_snapshot import ENTRY_FORMAT, HEADER_FORMAT
-from storage.transaction_index import ENTRY_FORMAT as TXN_ENTRY_FORMAT
+from storage.log.index import OffsetIndex, TimeIndex
+from storage.log.producer_snapshot import ENTRY_FORMAT, HEADER_FORMAT
+from storage.log.transaction_index import ENTRY_FORMAT as TXN_ENTRY_FORMAT
 
 
 class Field(NamedTuple):

@@ -15,7 +15,7 @@ from storage.inspection.decoders import decode
 from storage.inspection.findings import Finding
 from storage.inspection.layouts import BATCH
 from storage.inspection.pieces import pieces, read_piece, wrong_records
-from storage.segment import LOG_SUFFIX
+from storage.log.segment import LOG_SUFFIX
 
 
 def check_snapshot(disk: Disk, path: str) -> Iterator[Finding]:

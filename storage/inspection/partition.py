@@ -12,6 +12,7 @@ from protocol.plural import count_of
 from protocol.record_batch import BatchHeader, EndTxnMarker, end_txn_marker, iter_records
 from storage.checkpoint import CheckpointError, parse_leader_epochs, parse_partition_metadata
 from storage.disk import Disk, File
+from storage.former_replicas import MOVES_FILE
 from storage.inspection import kinds
 from storage.inspection.checks import EpochCheck, Located, OffsetCheck, TransactionCheck
 from storage.inspection.decoders import decode, decoder_of
@@ -20,14 +21,13 @@ from storage.inspection.indexes import Batches, check_offset_index, check_time_i
 from storage.inspection.layouts import BATCH, SNAPSHOT
 from storage.inspection.metadata_files import check_quorum_state, check_snapshot
 from storage.inspection.pieces import pieces, wrong_records
-from storage.leader_epochs import EpochEntry
-from storage.log_files import EPOCHS_FILE, METADATA_FILE
-from storage.log_names import METADATA_TOPIC, parse_log_name
-from storage.moved_logs import MOVES_FILE
-from storage.producer_snapshot import SNAPSHOT_SUFFIX, SnapshotError, decode_snapshot
-from storage.producer_state import ProducerState
-from storage.segment import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, segment_path
-from storage.transaction_index import TRANSACTION_INDEX_SUFFIX, TransactionIndexError, decode_entries
+from storage.log.files import EPOCHS_FILE, METADATA_FILE
+from storage.log.leader_epochs import EpochEntry
+from storage.log.names import METADATA_TOPIC, parse_log_name
+from storage.log.producer_snapshot import SNAPSHOT_SUFFIX, SnapshotError, decode_snapshot
+from storage.log.producer_state import ProducerState
+from storage.log.segment import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, segment_path
+from storage.log.transaction_index import TRANSACTION_INDEX_SUFFIX, TransactionIndexError, decode_entries
 
 _RECORDS_AT = BATCH.size
 QUORUM_STATE = "quorum-state"

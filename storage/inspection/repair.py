@@ -29,14 +29,14 @@ from storage.inspection.findings import UNREADABLE, Finding
 from storage.inspection.kinds import DAMAGED_SUFFIX, Kind
 from storage.inspection.partition import first_producers
 from storage.inspection.pieces import Piece, pieces, read_piece
-from storage.leader_epochs import LeaderEpochs
-from storage.log_config import LogConfig
-from storage.log_files import EPOCHS_FILE
-from storage.log_names import METADATA_TOPIC, log_name
-from storage.producer_state import ProducerState
-from storage.recovery import scan
-from storage.segment import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, Segment, segment_path
-from storage.transaction_index import TRANSACTION_INDEX_SUFFIX, AbortedTxn, encode_entries
+from storage.log.config import LogConfig
+from storage.log.files import EPOCHS_FILE
+from storage.log.leader_epochs import LeaderEpochs
+from storage.log.names import METADATA_TOPIC, log_name
+from storage.log.producer_state import ProducerState
+from storage.log.recovery import scan
+from storage.log.segment import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, Segment, segment_path
+from storage.log.transaction_index import TRANSACTION_INDEX_SUFFIX, AbortedTxn, encode_entries
 
 _MAX_DELTA = 2**31 - 1
 _INDEXES = (Kind.OFFSET_INDEX, Kind.TIME_INDEX, Kind.TXN_INDEX)

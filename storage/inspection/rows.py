@@ -25,7 +25,7 @@ from storage.inspection.decoders import decode, raw, text_of
 from storage.inspection.kinds import Kind
 from storage.inspection.layouts import OFFSET_ENTRY, PRODUCER, SNAPSHOT, TIME_ENTRY, TXN_ENTRY, Layout, unpack
 from storage.inspection.pieces import Piece, pieces, read_piece
-from storage.producer_snapshot import SnapshotError, decode_snapshot
+from storage.log.producer_snapshot import SnapshotError, decode_snapshot
 from storage.properties import PropertiesError, parse_properties
 
 Row = dict[str, Any]

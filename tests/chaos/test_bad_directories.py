@@ -9,13 +9,13 @@ from random import Random
 
 import pytest
 
-from broker.quorum.metadata_log import MetadataLog
-from controller.raft import Entry
+from broker.metadata.metadata_log import MetadataLog
+from controller.raft.log import Entry
 from controller.snapshot import encode_snapshot
 from protocol.record_batch import build_batch
 from protocol.records.metadata import FeatureLevelRecord
 from storage.disk import OsDisk
-from storage.log_config import LogConfig
+from storage.log.config import LogConfig
 from storage.log_manager import LogManager
 from tests.all_files import NOW_MS, VOTERS, write_log
 from tests.broker_process import COMMAND

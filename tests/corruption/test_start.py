@@ -8,14 +8,14 @@ from random import Random
 
 import pytest
 
-from broker.data_directories import CannotStart
+from broker.log_dirs.ownership import CannotStart
 from protocol.errors import DecodeError, KafkaError
 from protocol.record_batch import crc_matches, iter_batches
 from storage.checkpoint import CheckpointError
 from storage.disk import OsDisk
 from storage.inspection.directory import check_log
-from storage.log import Log
-from storage.refusal import LogRefused
+from storage.log.corruption_checks import LogRefused
+from storage.log.log import Log
 from tests.all_files import opened
 from tests.corruption.damages import CRC_FROM, METADATA, Damage, every_field, random_damage
 from tests.examples import TIMES, examples

@@ -8,7 +8,7 @@ from enum import Enum
 
 from protocol.errors import InvariantError, KafkaError
 from storage.checkpoint import CheckpointError
-from storage.refusal import LogRefused
+from storage.log.corruption_checks import LogRefused
 from tests.planting import Finding
 
 

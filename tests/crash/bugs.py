@@ -12,23 +12,24 @@ from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from typing import Any, TypeAlias
 
+import storage.log.log.batch_scanner
+import storage.log.log.producer_recovery
+from storage.log.log.config import FOREVER, LogConfig
+from storage.log.log.flush import Flush
+from storage.log.log.leader_epochs import LeaderEpochs
+from storage.log.log.segment import Segment
+
 import storage.checkpoint_files
-import storage.compaction.leftovers
-import storage.compaction.swap
-import storage.log
-import storage.producer_recovery
-import storage.whole_batches
+import storage.cleaner.segment_swap
+import storage.cleaner.swap_recovery
+import storage.log.log
 import tests.crash.states
 import tests.crash.workload
 from protocol.record_batch import build_batch
-from storage.compaction.compaction import Compaction
-from storage.compaction.swap import Swap
-from storage.flush import Flush
-from storage.leader_epochs import LeaderEpochs
-from storage.log import Log
-from storage.log_config import FOREVER, LogConfig
+from storage.cleaner.cleaner import Compaction
+from storage.cleaner.segment_swap import Swap
+from storage.log.log import Log
 from storage.log_directory import LogDirectory
-from storage.segment import Segment
 from tests.crash import metadata_bugs, metadata_states
 from tests.crash.broken import Invariant
 from tests.crash.memory_disk import MemoryDisk, MemoryFile
@@ -191,7 +192,7 @@ def swaps_dropped_by_recovery(plant: Planter) -> None:
     """Recovery deletes the files of a swap that has begun."""
 
     def drop(disk: MemoryDisk, directory: str) -> None:
-        for name in filter(storage.compaction.leftovers.is_leftover, disk.list_dir(directory)):
+        for name in filter(storage.cleaner.swap_recovery.is_leftover, disk.list_dir(directory)):
             disk.remove(f"{directory}/{name}")
 
     plant.setattr(storage.compaction.leftovers, "finish_swaps", drop)

@@ -12,12 +12,12 @@ from itertools import pairwise
 from typing import TypeAlias
 
 from protocol.record_batch import crc_matches, end_txn_marker, iter_batches, iter_records
-from storage.leader_epochs import LeaderEpochs
-from storage.log import Log
-from storage.producer_snapshot import SnapshotError, decode_snapshot
-from storage.producer_state import ProducerEntry, ProducerState
-from storage.search import finish
-from storage.transaction_index import AbortedTxn
+from storage.log.leader_epochs import LeaderEpochs
+from storage.log.log import Log
+from storage.log.producer_snapshot import SnapshotError, decode_snapshot
+from storage.log.producer_state import ProducerEntry, ProducerState
+from storage.log.transaction_index import AbortedTxn
+from storage.steps import finish
 from tests.crash import history
 from tests.crash.broken import Broken, Invariant
 from tests.crash.memory_disk import MemoryDisk

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from protocol.record import Record
 from protocol.record_batch import end_txn_marker, iter_records
-from storage.producer_state import ProducerState
-from storage.transaction_index import AbortedTxn
+from storage.log.producer_state import ProducerState
+from storage.log.transaction_index import AbortedTxn
 from tests.crash.promises import Promise, Stored, Version
 
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple, TypeAlias
 
 from storage.disk import Buffer
-from storage.open_files import OpenFiles
+from storage.log.open_files import OpenFiles
 
 PLENTY_BYTES = 1 << 40
 WRITTEN_MS = 1_700_000_000_000

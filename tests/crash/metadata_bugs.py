@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from storage.log.log.flush import Flush
 
-import storage.log
-from broker.quorum import metadata_log
-from broker.quorum.metadata_log import MetadataLog
-from broker.quorum.snapshot_files import SnapshotFiles
-from controller.snapshot import Snapshot, SnapshotId
-from storage.flush import Flush
-from storage.log import Log
-from storage.search import Search
+import storage.log.log
+from broker.metadata import metadata_log
+from broker.metadata.metadata_log import MetadataLog
+from broker.metadata.snapshot_files import SnapshotFiles
+from controller.raft.log import SnapshotId
+from controller.snapshot import Snapshot
+from storage.log.log import Log
+from storage.steps import Search
 from tests.crash.broken import Invariant
 from tests.crash.memory_disk import MemoryDisk, MemoryFile
 from tests.planting import Bug, Planter

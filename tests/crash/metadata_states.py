@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from random import Random
 
-from broker.quorum.metadata_log import MetadataLog
+from broker.metadata.metadata_log import MetadataLog
 from storage.log_directory import LogDirectory
 from tests.crash import metadata_workload as workload
 from tests.crash.broken import start_not_refused

@@ -11,20 +11,19 @@ from collections.abc import Callable
 from random import Random
 from typing import NamedTuple, TypeAlias
 
-import pytest
-
-from broker.quorum.metadata_log import MetadataLog, Retention
+from broker.metadata.metadata_log import MetadataLog, Retention
 from controller.batches import encode_entry
 from controller.commands.bootstrap import bootstrap_records
-from controller.raft_messages import NOBODY, Entry, QuorumState, Received
-from controller.snapshot import SnapshotId, encode_snapshot
-from controller.voters import Voter, VoterSet
+from controller.raft.log import Entry, SnapshotId
+from controller.raft.messages import NOBODY, QuorumState, Received
+from controller.raft.voters import Voter, VoterSet
+from controller.snapshot import encode_snapshot
 from protocol.records.metadata import ConfigRecord
 from protocol.schema import Message
-from storage.flush import Flush
-from storage.log_config import LogConfig
+from storage.log.config import LogConfig
+from storage.log.flush import Flush
 from storage.log_directory import LogDirectory
-from storage.search import finish
+from storage.steps import finish
 from tests.crash.broken import Broken, Invariant
 from tests.crash.memory_disk import Mark, MemoryDisk
 

@@ -14,14 +14,14 @@ from random import Random
 
 from protocol.errors import KafkaError
 from protocol.record_batch import ControlType, assign, build_batch, control_record_key, read_header
-from storage.compaction.compaction import Compaction
-from storage.compaction.compactor import Compactor, CompactorConfig
-from storage.flush import Flush
-from storage.log import Log, LogConfig
-from storage.log_config import FOREVER
+from storage.cleaner.cleaner import Compaction
+from storage.cleaner.cleaner_manager import Compactor, CompactorConfig
+from storage.log.config import FOREVER
+from storage.log.flush import Flush
+from storage.log.log import Log, LogConfig
 from storage.log_directory import LogDirectory
 from storage.log_manager import LogManager
-from storage.search import Search
+from storage.steps import Search
 from tests.crash.broken import Broken, DiskNeeded, Invariant
 from tests.crash.checks import check_log, stored
 from tests.crash.memory_disk import Effect, Mark, MemoryDisk

@@ -12,12 +12,12 @@ from functools import partial
 from itertools import count
 from typing import Any
 
+from controller.broker_heartbeat_manager import Liveness
 from controller.commands.brokers import unregister_broker
 from controller.commands.heartbeats import broker_heartbeat
 from controller.commands.producer_ids import allocate_producer_ids
 from controller.commands.registration import register_broker
 from controller.image import Endpoint, MetadataImage
-from controller.liveness import Liveness
 from protocol.api import ApiKey
 from protocol.errors import KafkaError
 from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from storage.checkpoint import format_offsets, parse_offsets
-from storage.log import Log
+from storage.log.log import Log
 from tests.oracles import kafka_directory, our_logs
 from tests.oracles.kafka_server import KafkaServer
 from tests.oracles.read_back import ReadBack, read_back

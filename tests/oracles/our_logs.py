@@ -16,8 +16,8 @@ from pathlib import Path
 from protocol.compression import Compression
 from protocol.record import Record
 from protocol.record_batch import EndTxnMarker, build_batch
-from storage.log import Log, LogConfig
-from storage.transaction_marker import append_marker, build_marker
+from storage.log.log import Log, LogConfig
+from storage.log.transaction_marker import append_marker, build_marker
 from tests.compacted import compact
 from tests.logs import open_log
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from protocol.compression import Compression
-from storage.log import Log
+from storage.log.log import Log
 from tests.compacted import COMPACTED, compact, end_txn, put, records
 from tests.logs import NOW_MS, open_log
 from tests.oracles.dump_log_segments import Dump, dump, dumpable, field

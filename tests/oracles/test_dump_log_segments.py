@@ -9,11 +9,11 @@ from protocol.compression import Compression
 from protocol.record import Record
 from protocol.record_batch import EndTxnMarker, assign, build_batch, check_batch, iter_records
 from storage.disk import OsDisk
-from storage.log import Log
-from storage.log_config import LogConfig
+from storage.log.config import LogConfig
+from storage.log.log import Log
+from storage.log.transaction_index import decode_entries
+from storage.log.transaction_marker import append_marker, build_marker
 from storage.log_manager import LogManager
-from storage.transaction_index import decode_entries
-from storage.transaction_marker import append_marker, build_marker
 from tests.oracles.dump_log_segments import Dump, dump, dumpable, field
 
 NOW_MS = 1_800_000_000_000

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from storage.log import Log
-from storage.search import finish
+from storage.log.log import Log
+from storage.steps import finish
 from tests.logs import content
 from tests.oracles.directories import Directories
 from tests.oracles.our_logs import TOPICS

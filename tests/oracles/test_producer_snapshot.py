@@ -3,8 +3,8 @@
 from struct import pack
 
 from protocol.checksum import crc32c
-from storage.producer_snapshot import VERSION, encode_snapshot
-from storage.producer_state import AppendedBatch, ProducerEntry, ProducerState
+from storage.log.producer_snapshot import VERSION, encode_snapshot
+from storage.log.producer_state import AppendedBatch, ProducerEntry, ProducerState
 from tests.oracles.definitions import kafka_definitions
 
 CODES = {"int16": "h", "int32": "i", "int64": "q"}

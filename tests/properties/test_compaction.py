@@ -18,8 +18,8 @@ from hypothesis.stateful import (
 from protocol.compression import Compression
 from protocol.record import Record
 from protocol.record_batch import iter_batches, iter_records
-from storage.log import Log
-from storage.search import finish as found_by
+from storage.log.log import Log
+from storage.steps import finish as found_by
 from tests.compacted import COMPACTED, begin, end_txn, finish, latest, put, records
 from tests.examples import examples
 from tests.logs import NOW_MS, content, open_log

@@ -17,7 +17,7 @@ from hypothesis.stateful import (
 )
 
 from controller.commands.alter_partition import alter_partition
-from controller.commands.due_elections import balance_leaders, elect_unclean_leaders
+from controller.commands.periodic_elections import balance_leaders, elect_unclean_leaders
 from controller.elections import on_broker_unfenced, on_brokers_fenced, on_controlled_shutdown, on_unclean_restart
 from controller.image import NO_LEADER, PartitionImage, ResourceType
 from controller.partition_change import RECOVERED, RECOVERING, UNCLEAN

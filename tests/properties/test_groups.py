@@ -14,10 +14,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.groups.group import COMPLETING, DEAD, EMPTY, PREPARING, STABLE, Group
-from broker.groups.shard import Shard
-from broker.groups.timers import Timers
-from broker.groups.turn import Answer, GroupSettings, Join, Joined, Leaving, Sync, Synced, Turn
+from broker.coordinator.group.classic_group import COMPLETING, DEAD, EMPTY, PREPARING, STABLE, Group
+from broker.coordinator.group.context import Answer, GroupSettings, Join, Joined, Leaving, Sync, Synced, Turn
+from broker.coordinator.group.shard import Shard
+from broker.coordinator.group.timers import Timers
 from protocol.errors import ErrorCode
 from tests.examples import examples
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.leader_epochs import LeaderEpochs
+from storage.log.leader_epochs import LeaderEpochs
 
 steps = st.lists(
     st.one_of(

@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.broker_heartbeat_manager import Liveness
 from controller.commands.brokers import fence_brokers, unfence_broker
-from controller.liveness import Liveness
 from tests.unit.controller.cluster import Cluster
 
 SESSION, GRACE = 900, 30

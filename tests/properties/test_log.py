@@ -11,8 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from protocol.errors import ErrorCode, KafkaError
 from protocol.record_batch import BatchHeader, iter_batches, iter_records, read_header
-from storage.log import Log, LogConfig
-from storage.search import finish
+from storage.log.log import Log, LogConfig
+from storage.steps import finish
 from tests.examples import examples
 from tests.logs import NOW_MS, bases, open_log, stamped
 

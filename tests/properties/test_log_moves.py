@@ -15,10 +15,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from protocol.record_batch import BatchHeader, iter_batches, read_header
 from storage.disk import OsDisk
-from storage.log import Log, LogConfig
+from storage.future_replicas import LogMove
+from storage.log.log import Log, LogConfig
 from storage.log_manager import LogManager
-from storage.log_moves import LogMove
-from storage.search import Search, Step
+from storage.steps import Search, Step
 from tests.examples import examples
 from tests.logs import NOW_MS, TOPIC_ID, batch, content
 

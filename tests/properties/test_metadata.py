@@ -13,7 +13,7 @@ from controller.commands.brokers import fence_brokers
 from controller.commands.heartbeats import broker_heartbeat
 from controller.image import NO_LEADER, MetadataImage
 from controller.image_builder import apply_records
-from controller.raft import Entry
+from controller.raft.log import Entry
 from controller.snapshot import image_records
 from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from protocol.schema import Message

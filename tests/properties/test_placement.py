@@ -8,7 +8,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.placement import UsableBroker, place_replicas
+from controller.replica_placer import UsableBroker, place_replicas
 
 BROKERS = st.lists(
     st.tuples(st.integers(0, 50), st.sampled_from([None, "a", "b", "c"]), st.booleans()),

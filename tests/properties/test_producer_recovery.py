@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.record_batch import ControlType, assign, build_batch, control_record_key, end_txn_marker, iter_batches
-from storage.log import Log, LogConfig
-from storage.producer_snapshot import decode_snapshot
-from storage.producer_state import ProducerState
+from storage.log.log import Log, LogConfig
+from storage.log.producer_snapshot import decode_snapshot
+from storage.log.producer_state import ProducerState
 from tests.examples import examples
 from tests.logs import NOW_MS, batch, content, open_log
 

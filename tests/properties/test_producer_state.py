@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from protocol.errors import ErrorCode, KafkaError
 from protocol.record_batch import BatchHeader, EndTxnMarker
-from storage.producer_snapshot import decode_snapshot, encode_snapshot
-from storage.producer_state import ProducerState
+from storage.log.producer_snapshot import decode_snapshot, encode_snapshot
+from storage.log.producer_state import ProducerState
 
 Logged = tuple[BatchHeader, EndTxnMarker | None]
 

@@ -8,8 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from protocol.record_batch import iter_batches
-from storage.log import Log, LogConfig
-from storage.producer_state import ProducerState
+from storage.log.log import Log, LogConfig
+from storage.log.producer_state import ProducerState
 from tests.examples import examples
 from tests.logs import NOW_MS, batch, content, open_log
 

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.record_batch import iter_batches
-from storage.log import Log
-from storage.log_config import LogConfig
-from storage.retention import Bounds, deletable
+from storage.log.config import LogConfig
+from storage.log.log import Log
+from storage.log.retention import Bounds, deletable
 from tests.examples import examples
 from tests.logs import content, open_log, stamped
 

@@ -9,8 +9,8 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from storage.log import Log, LogConfig
-from storage.search import finish
+from storage.log.log import Log, LogConfig
+from storage.steps import finish
 from tests.examples import examples
 from tests.logs import NOW_MS, open_log, stamped
 

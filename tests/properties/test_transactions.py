@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.record_batch import BatchHeader, EndTxnMarker, end_txn_marker, iter_batches, read_header
-from storage.log import Log, LogConfig
-from storage.transaction_index import AbortedTxn, decode_entries
-from storage.transaction_marker import append_marker, build_marker
+from storage.log.log import Log, LogConfig
+from storage.log.transaction_index import AbortedTxn, decode_entries
+from storage.log.transaction_marker import append_marker, build_marker
 from tests.examples import examples
 from tests.logs import NOW_MS, batch, content, open_log
 

@@ -9,26 +9,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from broker.fetch_sessions import FetchSessions
-from broker.groups import shard
-from broker.producer_ids import ProducerIds
-from broker.quorum import metadata_snapshots
+from broker.coordinator.group import shard
+from broker.metadata import snapshot_generator
+from broker.metadata.producer_id_manager import ProducerIds
+from broker.replication.fetch_sessions import FetchSessions
 from broker.replication.partition import Partition
 from broker.replication.replica_manager import ReplicaManager
 from controller.image import MetadataImage
 from controller.snapshot import image_records
 from protocol.records.metadata import ConfigRecord
 from protocol.schema import Message
-from storage import opening
-from storage.admission import AppendInfo
 from storage.checkpoint_files import CheckpointFiles
-from storage.compaction.batch_cleaner import BatchCleaner
-from storage.compaction.offset_map import GOES, OffsetMap
-from storage.flush import Flush
-from storage.log import Log
+from storage.cleaner.batch_cleaner import BatchCleaner
+from storage.cleaner.offset_map import GOES, OffsetMap
+from storage.log import loader
+from storage.log.flush import Flush
+from storage.log.log import Log
+from storage.log.log_validator import AppendInfo
+from storage.log.producer_state import ProducerState
 from storage.log_directory import LOG_STARTS, LogDirectory
 from storage.log_manager import LogManager
-from storage.producer_state import ProducerState
 from tests.planting import Bug, Planter
 from tests.simulation.violation import Invariant
 
@@ -163,7 +163,7 @@ def answers_repetitions_with_the_log_end(plant: Planter) -> None:
 
 def forgets_producers_at_a_restart(plant: Planter) -> None:
     """Producer state is not recovered at a start (rule 10)."""
-    plant.setattr(opening, "recover_producers", lambda *_, **__: ProducerState())
+    plant.setattr(loader, "recover_producers", lambda *_, **__: ProducerState())
 
 
 def looks_up_the_next_time(plant: Planter) -> None:
@@ -201,7 +201,7 @@ def leaves_settings_out_of_snapshots(plant: Planter) -> None:
     def records(image: MetadataImage) -> Iterator[Message]:
         return (record for record in image_records(image) if not isinstance(record, ConfigRecord))
 
-    plant.setattr(metadata_snapshots, "image_records", records)
+    plant.setattr(snapshot_generator, "image_records", records)
 
 
 BUGS = (

@@ -15,9 +15,9 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Literal
 
 from broker.broker import Broker
-from broker.cluster.start_group import StartGroup
-from broker.data_directories import CannotStart
-from broker.replication.fetching import NO_PROGRESS
+from broker.log_dirs.ownership import CannotStart
+from broker.metadata.start_group import StartGroup
+from broker.replication.fetcher_state import NO_PROGRESS
 from broker.settings import Option, Settings, check_settings
 from protocol.errors import InvariantError
 from tests.simulation.disk import SimulatedDisk

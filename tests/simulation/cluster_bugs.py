@@ -5,26 +5,26 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from broker import topic_creation
-from broker.groups.host import ShardHost
-from broker.quorum.metadata_log import MetadataLog
-from broker.replication import isr, isr_driver
-from broker.replication.follower import NO_EPOCH, Follower
+from broker.coordinator.runtime.shard_host import ShardHost
+from broker.metadata import topic_creation
+from broker.metadata.metadata_log import MetadataLog
+from broker.replication import isr, isr_manager
+from broker.replication.follower_replica import ReplicaCopy
 from broker.replication.partition import LATEST, Isolation, OffsetFound, Partition
-from broker.replication.replica_copy import ReplicaCopy
 from broker.replication.replica_manager import ReplicaManager
+from broker.replication.replica_state import NO_EPOCH, Follower
 from controller.commands import alter_partition, registration
 from controller.image import MetadataImage
 from controller.partition_change import Election, _Target
-from controller.raft_messages import NOBODY, QuorumState
+from controller.raft.messages import NOBODY, QuorumState
 from protocol.errors import ErrorCode
 from protocol.primitives import ZERO_UUID
-from storage.leader_epochs import EpochEnd
-from storage.log import Log
-from storage.log_files import LogFiles
+from storage.log.files import LogFiles
+from storage.log.leader_epochs import EpochEnd
+from storage.log.log import Log
+from storage.log.producer_state import ProducerState
 from storage.log_manager import LogManager
-from storage.producer_state import ProducerState
-from storage.search import Search
+from storage.steps import Search
 from tests.planting import Bug, Planter
 from tests.simulation import bugs, raft_bugs
 from tests.simulation.violation import Invariant
@@ -318,7 +318,7 @@ def says_that_the_log_end_is_the_latest(plant: Planter) -> None:
 
 def keeps_laggards_in_sync(plant: Planter) -> None:
     """A follower that lags never leaves the ISR."""
-    plant.setattr(isr_driver, "without_laggards", lambda *_: None)
+    plant.setattr(isr_manager, "without_laggards", lambda *_: None)
 
 
 def keeps_producers_of_truncated_records(plant: Planter) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from protocol.record_batch import BatchHeader
-    from storage.log import Log
+    from storage.log.log import Log
 
 Check = Callable[[Invariant, object, str], None]
 

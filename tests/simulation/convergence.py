@@ -13,7 +13,7 @@ from tests.simulation.committed import batches_of
 
 if TYPE_CHECKING:
     from controller.image import PartitionImage, TopicImage
-    from storage.log import Log
+    from storage.log.log import Log
     from tests.simulation.cluster import World
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from storage.log_config import FSYNC_ALWAYS
+from storage.log.config import FSYNC_ALWAYS
 from tests.simulation.cluster import Host, World
 from tests.simulation.committed import Committed, Compacted
 from tests.simulation.copies import Copies

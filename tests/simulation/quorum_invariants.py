@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.raft_messages import NOBODY, QuorumState, Role
+from controller.raft.messages import NOBODY, QuorumState, Role
 from tests.simulation.cluster import Host, World
 from tests.simulation.violation import Invariant
 
 if TYPE_CHECKING:
-    from broker.quorum.raft_driver import RaftDriver
+    from broker.metadata.raft_driver import RaftDriver
     from controller.image import MetadataImage
-    from controller.raft import RaftNode
+    from controller.raft.node import RaftNode
 
 _OF_READERS = {"lasting_memo", "memo"}
 

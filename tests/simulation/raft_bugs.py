@@ -10,14 +10,14 @@ import sys
 from functools import cache
 from typing import Any
 
-from controller import raft_answering
-from controller.raft import RaftNode
-from controller.raft_election import Calls
-from controller.raft_leader import Leadership
-from controller.raft_log import EpochEnd, RaftLog
-from controller.raft_messages import NOBODY, QuorumState, Role
-from controller.raft_roles import Member
-from controller.voters import VoterSet
+from controller.raft import request_handling
+from controller.raft.election import Calls
+from controller.raft.leader import Leadership
+from controller.raft.log import EpochEnd, RaftLog
+from controller.raft.messages import NOBODY, QuorumState, Role
+from controller.raft.node import RaftNode
+from controller.raft.roles import Member
+from controller.raft.voters import VoterSet
 from protocol.errors import InvariantError
 from tests.planting import Bug, Finding, Planter, planted, survey
 from tests.simulation.raft_cluster import simulate
@@ -29,7 +29,7 @@ SIMULATED_MS = 12_000
 
 def votes_for_all_who_ask(plant: Planter) -> None:
     """A node votes again in an epoch in which it has voted."""
-    plant.setattr(raft_answering, "may_vote", lambda state, *_: state.leader_id == NOBODY)
+    plant.setattr(request_handling, "may_vote", lambda state, *_: state.leader_id == NOBODY)
 
 
 def votes_for_logs_that_lack_entries(plant: Planter) -> None:
@@ -101,7 +101,7 @@ def takes_the_question_for_the_election(plant: Planter) -> None:
 
 def would_never_vote(plant: Planter) -> None:
     """A node grants no pre-vote."""
-    plant.setattr(raft_answering, "would_vote", lambda *_, **__: False)
+    plant.setattr(request_handling, "would_vote", lambda *_, **__: False)
 
 
 def commits_earlier_epochs_by_counting(plant: Planter) -> None:

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, NamedTuple
 
-from controller.raft import QuorumState, RaftNode
-from controller.raft_messages import Answer, Answered, Asked, Disconnected, LogRead, Ready, Request, Role, Tick, Timing
-from controller.voters import Voter, VoterSet
+from controller.raft.messages import Answer, Answered, Asked, Disconnected, LogRead, Ready, Request, Role, Tick, Timing
+from controller.raft.node import QuorumState, RaftNode
+from controller.raft.voters import Voter, VoterSet
 from protocol.records.control import LeaderChangeMessage
 from protocol.records.metadata import ProducerIdsRecord
 from protocol.schema import Message

@@ -6,9 +6,9 @@ from random import Random
 from typing import Any, NamedTuple
 
 from controller.batches import encode_entry
-from controller.raft import Entry, QuorumState
-from controller.raft_messages import LogRead, SnapshotPart, SnapshotRead
-from controller.snapshot import SnapshotId
+from controller.raft.log import Entry, SnapshotId
+from controller.raft.messages import LogRead, SnapshotPart, SnapshotRead
+from controller.raft.node import QuorumState
 from protocol.errors import ErrorCode
 from protocol.record_batch import iter_batches
 

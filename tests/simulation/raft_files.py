@@ -8,15 +8,15 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from broker.quorum.metadata_log import MetadataLog, Retention
-from controller.raft_messages import Entry, LogRead, QuorumState, Received, SnapshotPart, SnapshotRead
-from controller.snapshot import SnapshotId
-from controller.voters import Voter, VoterSet
+from broker.metadata.metadata_log import MetadataLog, Retention
+from controller.raft.log import Entry, SnapshotId
+from controller.raft.messages import LogRead, QuorumState, Received, SnapshotPart, SnapshotRead
+from controller.raft.voters import Voter, VoterSet
 from protocol.errors import ErrorCode, KafkaError
-from storage.flush import Flush
-from storage.log_config import LogConfig
+from storage.log.config import LogConfig
+from storage.log.flush import Flush
 from storage.log_directory import LogDirectory
-from storage.search import finish
+from storage.steps import finish
 from tests.crash.memory_disk import MemoryDisk
 from tests.crash.power_cut import Platter
 from tests.simulation.raft_disk import RaftDisk

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from controller.raft import Entry, QuorumState, RaftNode
-from controller.raft_messages import Answered, Asked, Disconnected, Ready, Request, Role, Tick, Timing
-from controller.snapshot import SnapshotId
-from controller.voters import Voter, VoterSet
+from controller.raft.log import Entry, SnapshotId
+from controller.raft.messages import Answered, Asked, Disconnected, Ready, Request, Role, Tick, Timing
+from controller.raft.node import QuorumState, RaftNode
+from controller.raft.voters import Voter, VoterSet
 from protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest
 from protocol.messages.end_quorum_epoch import EndQuorumEpochRequest
 from protocol.messages.vote import VoteRequest

@@ -9,9 +9,9 @@ import hashlib
 from enum import Enum
 from typing import Any
 
-from controller.raft import NOBODY, QuorumState
-from controller.raft_messages import Role
-from controller.snapshot import SnapshotId
+from controller.raft.log import SnapshotId
+from controller.raft.messages import Role
+from controller.raft.node import NOBODY, QuorumState
 from protocol.messages.vote import VoteRequest, VoteResponse
 from tests.planting import Finding
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.log import Log
+from storage.log.log import Log
 from tests.compacted import COMPACTED, Pair, compact, put, records
 from tests.logs import NOW_MS, open_log
 from tests.simulation.committed import Compacted

@@ -6,7 +6,8 @@ import os
 
 import pytest
 
-from controller.snapshot import SnapshotId, encode_snapshot
+from controller.raft.log import SnapshotId
+from controller.snapshot import encode_snapshot
 from protocol.records.metadata import ConfigRecord
 from tests.simulation import raft_cluster
 from tests.simulation.raft_bugs import SIMULATED_MS

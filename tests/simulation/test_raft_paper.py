@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from controller.raft import NOBODY, Entry, QuorumState
-from controller.raft_log import EpochEnd
-from controller.raft_messages import Asked, Role
-from controller.raft_wire import Known, fetch_response, vote_response
+from controller.raft.log import Entry, EpochEnd
+from controller.raft.messages import Asked, Role
+from controller.raft.node import NOBODY, QuorumState
+from controller.raft.wire import Known, fetch_response, vote_response
 from protocol.errors import InvariantError
 from protocol.messages.end_quorum_epoch import EndQuorumEpochRequest
 from protocol.messages.vote import VoteRequest

@@ -28,11 +28,22 @@ import random
 import re
 from typing import Any
 
-from broker.groups.group import read_subscription
-from broker.groups.records import kind_of, read_group, read_group_key, read_offset, read_offset_key
-from broker.groups.shard import Commit, Offset, Shard
-from broker.groups.timers import Timers
-from broker.groups.turn import Answer, Append, GroupSettings, Join, Joined, Leaving, Left, Sync, Synced, Turn
+from broker.coordinator.group.classic_group import read_subscription
+from broker.coordinator.group.context import (
+    Answer,
+    Append,
+    GroupSettings,
+    Join,
+    Joined,
+    Leaving,
+    Left,
+    Sync,
+    Synced,
+    Turn,
+)
+from broker.coordinator.group.records import kind_of, read_group, read_group_key, read_offset, read_offset_key
+from broker.coordinator.group.shard import Commit, Offset, Shard
+from broker.coordinator.group.timers import Timers
 from protocol.errors import ErrorCode, KafkaError
 from tests.scripts.conftest import Script, Step
 

@@ -12,16 +12,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from broker.monitoring.topic_stats import TopicTraffic
 from broker.replication.partition import LATEST, Isolation, Partition
-from broker.traffic import TopicTraffic
 from controller.image import PartitionImage
 from protocol.errors import KafkaError
 from protocol.record_batch import build_batch
 from storage.disk import OsDisk
-from storage.log_config import LogConfig
+from storage.log.config import LogConfig
+from storage.log.loader import open_log
 from storage.log_directory import LogDirectory
-from storage.opening import open_log
-from storage.search import finish
+from storage.steps import finish
 
 if TYPE_CHECKING:
     from tests.scripts.conftest import Script, Step

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 
 from controller.commands.alter_configs import Operation, incremental_alter_configs
 from controller.commands.alter_partition import alter_partition
-from controller.commands.due_elections import balance_leaders
 from controller.commands.elect_leaders import elect_leaders
+from controller.commands.periodic_elections import balance_leaders
 from controller.elections import (
     on_broker_unfenced,
     on_brokers_fenced,

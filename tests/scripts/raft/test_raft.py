@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from controller.raft import QuorumState, RaftNode
-from controller.voters import Voter, VoterSet
+from controller.raft.node import QuorumState, RaftNode
+from controller.raft.voters import Voter, VoterSet
 from protocol.errors import KafkaError
 from protocol.records.metadata import NoOpRecord
 from tests.scripts.conftest import Script, Step

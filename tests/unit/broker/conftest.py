@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 import uvloop
 
-from broker.metrics import Metrics
-from broker.network.channel import Waiting
+from broker.monitoring.counters import Metrics
 from broker.network.connection import Connection
 from broker.network.connection_counts import ConnectionLimits
-from broker.network.server import Limits, Server
+from broker.network.connection_limits import Limits
+from broker.network.connection_protocol import Waiting
+from broker.network.server import Server
 from protocol.primitives import Part
 from tests.disks import FaultyDisk
 from tests.unit.broker.controller_node import ControllerNode

@@ -12,14 +12,14 @@ from importlib import import_module
 from random import Random
 from typing import Any
 
-from broker.cluster.active_controller import ActiveController
-from broker.cluster.controller_channel import FORWARDED, ControllerChannel
-from broker.cluster.lately_lost import LatelyLost
-from broker.cluster.neighbours import Neighbours
 from broker.dispatch import answer_here, decide_or_forward
+from broker.metadata.controller_channel import FORWARDED, ControllerChannel
+from broker.metadata.controller_tasks import ActiveController
+from broker.metadata.node_clients import Neighbours
+from broker.metadata.raft_driver import RaftDriver
+from broker.metadata.recently_fenced import LatelyLost
 from broker.network.connection import RequestContext
-from broker.network.peer import Peer
-from broker.quorum.raft_driver import RaftDriver
+from broker.network.network_client import Peer
 from broker.settings import Option, check_settings
 from controller.commands.brokers import unfence_broker
 from controller.commands.registration import register_broker
@@ -28,7 +28,7 @@ from protocol.api import APIS, ApiKey, request_class
 from protocol.errors import InvariantError
 from storage.checkpoint import MetaProperties
 from storage.disk import Disk, OsDisk
-from storage.log_config import LogConfig
+from storage.log.config import LogConfig
 from storage.log_directory import LogDirectory
 from storage.log_manager import LogManager
 from tests.unit.controller.cluster import new_registration

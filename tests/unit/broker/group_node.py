@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from broker.groups.coordinator import OFFSETS_TOPIC, GroupCoordinator
-from broker.groups.journal import PartitionJournal
-from broker.groups.records import kind_of, read_group, read_group_key, read_offset, read_offset_key
-from broker.groups.shard import Commit, Offset
-from broker.groups.turn import GroupSettings, Join, Leaving, Sync
+from broker.coordinator.group.context import GroupSettings, Join, Leaving, Sync
+from broker.coordinator.group.group_coordinator import OFFSETS_TOPIC, GroupCoordinator
+from broker.coordinator.group.records import kind_of, read_group, read_group_key, read_offset, read_offset_key
+from broker.coordinator.group.shard import Commit, Offset
+from broker.coordinator.runtime.partition_log import PartitionJournal
 from protocol.api import ApiKey, response_class
 from protocol.compression import Compression
 from protocol.errors import ErrorCode, KafkaError
-from storage.log_config import LogConfig
+from storage.log.config import LogConfig
 from tests.unit.broker.node import NODE_ID, Node
 
 FOLLOWER_ID = 2

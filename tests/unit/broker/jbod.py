@@ -12,7 +12,7 @@ from protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 from protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from protocol.record_batch import build_batch
-from storage.log import Log
+from storage.log.log import Log
 from storage.log_directory import LogDirectory
 from tests.disks import FaultyDisk
 from tests.unit.broker.whole_broker import WholeBroker

@@ -15,17 +15,17 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any
 
-from broker.cluster.suspects import Suspects
-from broker.fetch_sessions import FetchSessions
-from broker.metrics import Metrics
+from broker.metadata.producer_id_manager import ProducerIds
+from broker.metadata.suspected_leaders import Suspects
+from broker.monitoring.counters import Metrics
+from broker.monitoring.telemetry import Telemetry
 from broker.network.connection import Connection, RequestContext
-from broker.producer_ids import ProducerIds
-from broker.promise import Promise
-from broker.purgatory_driver import PurgatoryDriver
+from broker.replication.fetch_sessions import FetchSessions
 from broker.replication.partition import Partition
 from broker.replication.replica_manager import ReplicaManager
-from broker.said_once import SaidOnce
-from broker.telemetry.telemetry import Telemetry
+from broker.runtime.deferred import Promise
+from broker.runtime.purgatory_driver import PurgatoryDriver
+from broker.runtime.rate_limited_log import SaidOnce
 from controller.image import Endpoint, MetadataImage
 from controller.image_builder import apply_records
 from protocol.api import APIS, ApiKey, request_class, response_class
@@ -42,7 +42,7 @@ from protocol.records.metadata import (
     TopicRecord,
 )
 from storage.disk import Disk, OsDisk
-from storage.log_config import LogConfig
+from storage.log.config import LogConfig
 from storage.log_manager import LogManager
 
 NODE_ID = 1

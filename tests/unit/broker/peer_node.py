@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from broker.dispatch import encode_response
-from broker.network.channel import Waiting
 from broker.network.connection import Connection
-from broker.network.peer import Peer, PeerLimits
+from broker.network.connection_protocol import Waiting
+from broker.network.network_client import Peer, PeerLimits
 from protocol.api import APIS, ApiKey, request_class
 from protocol.errors import ErrorCode
 from protocol.headers import RequestHeader, decode_request_header

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from broker.network.connection import RequestContext
-from broker.promise import Promise
-from broker.replication.fetching import FetchLimits
-from broker.replication.replication import Replication
+from broker.replication.fetcher_state import FetchLimits
+from broker.replication.replica_fetcher_manager import Replication
+from broker.runtime.deferred import Promise
 from controller.commands.alter_partition import alter_partition
 from controller.image import MetadataImage
 from controller.image_builder import apply_records
@@ -36,7 +36,7 @@ from protocol.records.metadata import (
     UnfenceBrokerRecord,
 )
 from protocol.schema import Message
-from storage.log_config import LogConfig
+from storage.log.config import LogConfig
 from tests.typed import present
 from tests.unit.broker.node import LISTENER, Node, VirtualLoop
 

@@ -11,12 +11,12 @@ from typing import Any, Never
 import pytest
 
 from broker.dispatch import Dispatcher, served_apis
-from broker.metrics import Metrics
+from broker.monitoring.counters import Metrics
 from broker.monitoring.request_errors import RequestErrors, with_errors
 from broker.monitoring.request_times import TimedDispatcher, Times
-from broker.network.channel import Waiting
 from broker.network.connection import Connection, Disconnect, RequestContext
-from broker.promise import Promise
+from broker.network.connection_protocol import Waiting
+from broker.runtime.deferred import Promise
 from protocol.api import APIS, ApiKey, request_class, response_class
 from protocol.errors import DecodeError, ErrorCode, InvariantError, KafkaError
 from protocol.headers import RequestHeader, decode_response_header, encode_request_header

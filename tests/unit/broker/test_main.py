@@ -486,7 +486,7 @@ def test_a_start_on_an_empty_directory_imports_no_groups_and_no_more_messages_th
     of_the_quorum = ("api_versions", "begin_quorum_epoch", "end_quorum_epoch", "fetch", "fetch_snapshot", "vote")
     of_other_brokers = ("alter_partition", "list_offsets")
     asked = {f"protocol.messages.{name}" for name in (*of_its_own_controller, *of_the_quorum, *of_other_brokers)}
-    assert asked == {name for name in imported if name.startswith(("broker.groups", "protocol.messages."))}
+    assert asked == {name for name in imported if name.startswith(("broker.coordinator.group", "protocol.messages."))}
 
 
 def test_metrics_and_probes_are_served_where_asked_for(place: tuple[str, str, str, str]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from broker.data_directories import CannotStart
+from broker.log_dirs.ownership import CannotStart
 from controller.image import NO_LEADER
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode, InvariantError

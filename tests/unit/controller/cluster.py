@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from controller.commands.brokers import unfence_broker
-from controller.commands.decision import Decision
+from controller.commands.controller_result import Decision
 from controller.commands.partitions import create_partitions
 from controller.commands.registration import SUPPORTED_FEATURES, register_broker
 from controller.commands.topics import create_topics, delete_topics

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from controller.raft import NOBODY, QuorumState, RaftNode
-from controller.raft_log import EpochEnd
-from controller.raft_messages import Answer, Answered, Asked, Request, Tick, Timing
-from controller.raft_wire import (
+from controller.raft.log import EpochEnd
+from controller.raft.messages import Answer, Answered, Asked, Request, Tick, Timing
+from controller.raft.node import NOBODY, QuorumState, RaftNode
+from controller.raft.voters import NO_DIRECTORY, Voter, VoterSet
+from controller.raft.wire import (
     Known,
     Self,
     begin_request,
@@ -17,7 +18,6 @@ from controller.raft_wire import (
     vote_request,
     vote_response,
 )
-from controller.voters import NO_DIRECTORY, Voter, VoterSet
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.vote import VoteRequest
 from protocol.schema import Message

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from controller.batches import decode_entries, encode_entry, in_batches
-from controller.raft import Entry
-from controller.voters import Voter, VoterSet
+from controller.raft.log import Entry
+from controller.raft.voters import Voter, VoterSet
 from protocol.errors import DecodeError
 from protocol.record_batch import build_batch, control_record_key, read_header
 from protocol.records.control import KRaftVersionRecord, LeaderChangeMessage

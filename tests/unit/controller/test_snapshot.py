@@ -8,9 +8,10 @@ import pytest
 
 from controller.image import ControllerImage, Endpoint, MetadataImage
 from controller.image_builder import apply_records
+from controller.raft.log import SnapshotId
+from controller.raft.voters import Voter, VoterSet
 from controller.records import controller_record
-from controller.snapshot import SnapshotId, decode_snapshot, encode_snapshot, image_records, parse_snapshot_name
-from controller.voters import Voter, VoterSet
+from controller.snapshot import decode_snapshot, encode_snapshot, image_records, parse_snapshot_name
 from protocol.errors import DecodeError
 from protocol.records.metadata import (
     BrokerRegistrationChangeRecord,

@@ -9,7 +9,7 @@ from protocol.schema import Message
 from storage.checkpoint import MetaProperties, format_meta_properties
 from storage.inspection import kinds, layouts
 from storage.inspection.layouts import Layout
-from storage.leader_epochs import EpochEntry
+from storage.log.leader_epochs import EpochEntry
 from tests import formats
 from tests.all_files import CONFIG, NOW_MS, opened, write_all_files
 from tests.formats import PAGE, ByteField

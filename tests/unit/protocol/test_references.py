@@ -11,8 +11,8 @@ from protocol import references
 from protocol.frame_buffers import SMALLEST_BYTES as SMALLEST_FRAME
 from protocol.frame_buffers import FrameBuffers
 from protocol.references import EXACT, is_alone
-from storage.read_buffers import SMALLEST_BYTES as SMALLEST_READ
-from storage.read_buffers import ReadBuffers
+from storage.log.read_buffers import SMALLEST_BYTES as SMALLEST_READ
+from storage.log.read_buffers import ReadBuffers
 
 
 def test_this_interpreter_counts_exactly() -> None:

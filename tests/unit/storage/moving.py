@@ -10,10 +10,10 @@ from pathlib import Path
 from random import Random
 
 from storage.disk import OsDisk
-from storage.log import Log, LogConfig
+from storage.future_replicas import LogMove
+from storage.log.log import Log, LogConfig
 from storage.log_manager import LogManager
-from storage.log_moves import LogMove
-from storage.search import Step
+from storage.steps import Step
 from tests.logs import NOW_MS, TOPIC_ID, content, fill
 
 CONFIG = LogConfig(segment_bytes=200_000, file_delete_delay_ms=60)

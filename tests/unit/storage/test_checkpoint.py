@@ -17,7 +17,7 @@ from storage.checkpoint import (
     parse_offsets,
     parse_partition_metadata,
 )
-from storage.leader_epochs import EpochEntry
+from storage.log.leader_epochs import EpochEntry
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "kafka_directory"
 TOPIC_ID = uuid_parse("8fIgmtkLQ8O8kaAaX2ZesQ")

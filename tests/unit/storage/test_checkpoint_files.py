@@ -9,7 +9,7 @@ import pytest
 from protocol.errors import KafkaError
 from storage.checkpoint_files import CHECKPOINTS, CheckpointFiles
 from storage.disk import OsDisk
-from storage.log import Log
+from storage.log.log import Log
 from storage.log_directory import CLEANED_TO, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, LogDirectory
 from tests.disks import FaultyDisk
 from tests.logs import NOW_MS, fill, open_log

@@ -9,7 +9,7 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.primitives import ZERO_UUID
 from storage.checkpoint_files import CHECKPOINTS
 from storage.disk import AlreadyLocked, OsDisk
-from storage.log import Log, LogConfig
+from storage.log.log import Log, LogConfig
 from storage.log_directory import CLEANED_TO, RECOVERY_POINTS
 from storage.log_manager import LogManager
 from tests.disks import FaultyDisk

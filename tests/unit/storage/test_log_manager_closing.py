@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from protocol.errors import KafkaError
-from storage.flush import Flush
+from storage.log.flush import Flush
 from tests.disks import FaultyDisk
 from tests.logs import content, fill
 from tests.unit.storage.test_log_manager import Manager, _closed, create, manager, restarted

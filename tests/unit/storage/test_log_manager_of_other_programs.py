@@ -6,7 +6,7 @@ import errno
 import shutil
 from pathlib import Path
 
-from storage.log import Log
+from storage.log.log import Log
 from storage.log_directory import CLEANED_TO, CONTIGUOUS_FROM
 from tests.disks import FaultyDisk
 from tests.logs import NOW_MS, TOPIC_ID, fill, headers

@@ -10,7 +10,7 @@ import pytest
 
 from protocol.errors import ErrorCode, KafkaError
 from storage.disk import Buffer
-from storage.log import Log
+from storage.log.log import Log
 from tests.disks import FaultyDisk
 from tests.logs import TOPIC_ID, batch, fill
 from tests.unit.storage.test_log_manager import CONFIG, Manager, _closed, create, folders

@@ -7,8 +7,8 @@ from random import Random
 import pytest
 
 from storage.disk import Buffer, OsFile
-from storage.log import Log
-from storage.log_config import LogConfig
+from storage.log.config import LogConfig
+from storage.log.log import Log
 from storage.log_manager import LogManager
 from tests.disks import FaultyDisk, FaultyFile
 from tests.logs import NOW_MS, TOPIC_ID, batch, content, fill

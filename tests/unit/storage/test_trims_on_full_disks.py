@@ -8,7 +8,7 @@ import pytest
 
 from protocol.errors import KafkaError
 from storage.disk import OsDisk
-from storage.log import Log, LogConfig
+from storage.log.log import Log, LogConfig
 from storage.log_manager import LogManager
 from tests.disks import FaultyDisk
 from tests.logs import NOW_MS, TOPIC_ID, fill

@@ -13,7 +13,7 @@ from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.delete_records import DeleteRecordsRequest
 from protocol.messages.fetch import FetchRequest
-from storage.log_config import LogConfig
+from storage.log.config import LogConfig
 from tests.disks import FaultyDisk
 from tests.unit.broker.node import Node
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.loggers import LEVEL_NAMES
+from broker.runtime.loggers import LEVEL_NAMES
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.describe_configs import DescribeConfigsRequest

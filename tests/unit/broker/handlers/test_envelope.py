@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from broker.cluster.controller_channel import LEADS_NO_MORE
 from broker.handlers.envelope import handle
+from broker.metadata.controller_channel import LEADS_NO_MORE
 from broker.network.connection import RequestContext
 from controller.topic_names import CLUSTER_METADATA
 from protocol.api import ApiKey, request_class

@@ -15,8 +15,8 @@ from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.primitives import Part, part_size
 from protocol.record_batch import EndTxnMarker, iter_batches
-from storage.log_config import LogConfig
-from storage.transaction_marker import append_marker, build_marker
+from storage.log.config import LogConfig
+from storage.log.transaction_marker import append_marker, build_marker
 from tests.unit.broker.node import LISTENER, Node, stored_bytes
 
 if TYPE_CHECKING:

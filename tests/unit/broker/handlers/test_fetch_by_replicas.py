@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.replication.follower import NO_OFFSET
+from broker.replication.replica_state import NO_OFFSET
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest
 from tests.unit.broker.handlers.test_fetch import ask, fetched, offsets, wanted

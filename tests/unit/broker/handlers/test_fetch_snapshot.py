@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from controller.snapshot import SnapshotId
+from controller.raft.log import SnapshotId
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.fetch_snapshot import FetchSnapshotRequest

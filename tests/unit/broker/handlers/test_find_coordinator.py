@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from broker.groups.coordinator import OFFSETS_TOPIC, GroupCoordinator
-from broker.groups.turn import GroupSettings
+from broker.coordinator.group.context import GroupSettings
+from broker.coordinator.group.group_coordinator import OFFSETS_TOPIC, GroupCoordinator
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from tests.unit.broker.controller_node import ControllerNode

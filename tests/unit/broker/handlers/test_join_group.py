@@ -109,6 +109,6 @@ def test_a_group_that_is_coordinated_elsewhere_is_refused_with_the_members_id(gr
 
 
 def test_the_reason_of_a_join_is_logged_from_version_8(hosting: GroupNode, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.DEBUG, "broker.groups"):
+    with caplog.at_level(logging.DEBUG, "broker.coordinator.group"):
         join(hosting, 8, group_instance_id="A", reason="the subscription changed")
     assert "(the subscription changed)" in caplog.text

@@ -56,6 +56,6 @@ def test_the_reason_of_a_leave_is_logged_from_version_5(
 ) -> None:
     group_node.host().stable_member(instance="A")
     leaving = Member(member_id="", group_instance_id="A", reason="the consumer is closed")
-    with caplog.at_level(logging.DEBUG, "broker.groups"):
+    with caplog.at_level(logging.DEBUG, "broker.coordinator.group"):
         group_node.answer(KEY, 5, group_id="g", members=[leaving])
     assert "(the consumer is closed)" in caplog.text

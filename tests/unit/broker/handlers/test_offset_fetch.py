@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from broker.groups.offsets import Committed
-from broker.groups.records import offset_record
-from broker.groups.shard import Commit, Offset
+from broker.coordinator.group.offsets import Committed
+from broker.coordinator.group.records import offset_record
+from broker.coordinator.group.shard import Commit, Offset
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.offset_fetch import OffsetFetchRequest

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from broker.dispatch import Dispatcher
-from broker.network.channel import Waiting
 from broker.network.connection import Connection, Disconnect
+from broker.network.connection_protocol import Waiting
 from broker.replication.partition import Partition
 from protocol.api import ApiKey
 from protocol.compression import Compression
@@ -21,13 +21,13 @@ from protocol.headers import RequestHeader, encode_request_header
 from protocol.messages.produce import ProduceRequest
 from protocol.record import Record
 from protocol.record_batch import ControlType, build_batch, control_record_key
-from storage.log_config import LOG_APPEND_TIME, LogConfig
+from storage.log.config import LOG_APPEND_TIME, LogConfig
 from tests.disks import FaultyDisk
 from tests.unit.broker.node import LISTENER, Node
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from storage.log import AppendInfo
+    from storage.log.log import AppendInfo
 
 VALUE = [(None, b"value")]
 ALL_VERSIONS = range(3, 14)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.monitoring import replication_tables
-from controller.commands.decision import Decision
+from controller.commands.controller_result import Decision
 from controller.image import NO_LEADER
 from protocol.records.metadata import PartitionChangeRecord
 from tests.unit.broker.monitoring.conftest import Monitored

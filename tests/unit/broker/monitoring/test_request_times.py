@@ -8,8 +8,8 @@ import pytest
 
 from broker.monitoring.request_errors import RequestErrors
 from broker.monitoring.request_times import BOUNDS_S, WINDOW_S, TimedDispatcher, Times
-from broker.network.channel import Waiting
 from broker.network.connection import Connection
+from broker.network.connection_protocol import Waiting
 from protocol.api import ApiKey
 from protocol.errors import DecodeError
 

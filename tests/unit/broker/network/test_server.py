@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from broker.metrics import Metrics
-from broker.network.channel import Waiting
+from broker.monitoring.counters import Metrics
 from broker.network.connection import Connection
 from broker.network.connection_counts import ConnectionLimits
-from broker.network.server import BindError, Limits, Server, why_not_bound
+from broker.network.connection_limits import Limits
+from broker.network.connection_protocol import Waiting
+from broker.network.server import BindError, Server, why_not_bound
 from protocol.api import ApiKey
 from protocol.primitives import Part
 from tests.unit.broker.conftest import Run, Serving

@@ -13,8 +13,8 @@ from protocol.api import ApiKey
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.produce import ProduceRequest
 from protocol.record_batch import build_batch
-from storage.flush import Flush
-from storage.log_config import LogConfig
+from storage.log.config import LogConfig
+from storage.log.flush import Flush
 from tests.disks import FaultyDisk
 from tests.typed import present
 from tests.unit.broker.held_threads import HeldThreads, keep_busy_the_threads_of

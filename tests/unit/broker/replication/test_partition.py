@@ -9,7 +9,7 @@ import pytest
 from broker.replication.partition import ACKS_ALL, LATEST, Isolation, Partition
 from protocol.errors import ErrorCode, KafkaError
 from protocol.record_batch import build_batch, read_header
-from storage.search import finish
+from storage.steps import finish
 from tests.unit.broker.node import Node, batches
 
 

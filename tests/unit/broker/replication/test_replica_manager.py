@@ -10,7 +10,7 @@ import pytest
 
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.metadata import ConfigRecord, PartitionChangeRecord, PartitionRecord, TopicRecord
-from storage.log_config import LogConfig
+from storage.log.config import LogConfig
 from tests.disks import FaultyDisk
 from tests.unit.broker.node import NODE_ID, Node
 

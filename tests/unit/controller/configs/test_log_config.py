@@ -7,7 +7,7 @@ import pytest
 from controller.configs.effective import effective_topic_config
 from controller.configs.log_config import log_config, topic_log_config
 from controller.image import MetadataImage, ResourceType
-from storage.log_config import LogConfig
+from storage.log.config import LogConfig
 from tests.unit.controller.cluster import Settings
 
 EMPTY = MetadataImage(cluster_id="c")

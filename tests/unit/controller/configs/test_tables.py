@@ -10,7 +10,7 @@ from controller.configs import BROKER_CONFIGS, TOPIC_CONFIGS, parse_value
 from controller.configs.client_metrics import CLIENT_METRICS_CONFIGS
 from controller.configs.group import GROUP_CONFIGS
 from controller.configs.topic import BEHIND_TOPICS, BROKER_SYNONYMS, SYNONYM_UNITS
-from storage.log_config import LogConfig
+from storage.log.config import LogConfig
 
 SETS = (BROKER_CONFIGS, TOPIC_CONFIGS, GROUP_CONFIGS, CLIENT_METRICS_CONFIGS)
 ALL = [definition for definitions in SETS for definition in definitions.values()]
@@ -33,7 +33,7 @@ def test_no_name_is_defined_twice() -> None:
     from controller.configs.broker_cluster import BROKER_CLUSTER_CONFIGS
     from controller.configs.broker_log import LOG_CONFIGS
     from controller.configs.broker_server import SERVER_CONFIGS
-    from controller.configs.reserved import RESERVED_CONFIGS
+    from controller.configs.unsupported import RESERVED_CONFIGS
 
     tables = (LOG_CONFIGS, CLEANER_CONFIGS, SERVER_CONFIGS, BROKER_CLUSTER_CONFIGS, RESERVED_CONFIGS)
     names = [definition.name for table in tables for definition in table]

@@ -4,8 +4,8 @@ import pytest
 
 from protocol.record_batch import read_header
 from storage.inspection.checks import EpochCheck, Located, OffsetCheck, TransactionCheck
-from storage.leader_epochs import EpochEntry
-from storage.producer_state import ProducerEntry, ProducerState
+from storage.log.leader_epochs import EpochEntry
+from storage.log.producer_state import ProducerEntry, ProducerState
 from tests.logs import batch
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from protocol.record_batch import read_header
-from storage.index import OffsetIndex, TimeIndex
 from storage.inspection.indexes import Batches, check_offset_index, check_time_index
+from storage.log.index import OffsetIndex, TimeIndex
 from tests.logs import batch
 
 

@@ -1,0 +1,119 @@
+"""What a broker does from time to time: each chore, how often it comes, and which part does it.
+
+How a chore is repeated, and what most of them do to the logs, is `maintenance.py`'s.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from broker.log_dirs import maintenance
+from broker.log_dirs.maintenance import Housekeeping, SpaceWatch
+from protocol.errors import InvariantError
+from storage.disk import reason
+from storage.log_directory import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+_SPACE_INTERVAL_S = 1.0
+_COMPACTION_INTERVAL_S = 1.0
+_IDLE_INTERVAL_S = 10.0
+_SLOW_INTERVAL_S = 1.0
+
+
+class Chores:
+    """The chores of `broker`."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._house = Housekeeping(broker.loop)
+        self._space = SpaceWatch(broker.logs)
+
+    def begin(self) -> None:
+        """Come back at the intervals that the settings of the start give."""
+        settings, every = self._broker.settings, self._house.every
+        first_s = settings["log.initial.task.delay.ms"] / 1000
+        every(settings["log.retention.check.interval.ms"] / 1000, self._tidy, first_s=first_s)
+        every(settings["producer.id.expiration.check.interval.ms"] / 1000, self._expire_producers)
+        every(settings["offsets.retention.check.interval.ms"] / 1000, self._expire_offsets)
+        every(_SPACE_INTERVAL_S, self.watch_space)
+        every(_IDLE_INTERVAL_S, self._close_idle_files)
+        every(maintenance.sync_interval_s(settings["log.flush.scheduler.interval.ms"]), self._sync)
+        for name, interval_ms in (
+            (RECOVERY_POINTS, settings["log.flush.offset.checkpoint.interval.ms"]),
+            (LOG_STARTS, settings["log.flush.start.offset.checkpoint.interval.ms"]),
+            (HIGH_WATERMARKS, settings["replica.high.watermark.checkpoint.interval.ms"]),
+        ):
+            every(interval_ms / 1000, partial(self._checkpoint, name), first_s=first_s)
+        if settings["log.cleaner.enable"]:
+            every(_COMPACTION_INTERVAL_S, self._broker.log_cleaner.run_if_due)
+        idle_s = settings["connections.max.idle.ms"] / 1000
+        if idle_s > 0:
+            every(min(idle_s / 10, _IDLE_INTERVAL_S), self._close_idle)
+        if settings["queued.max.request.bytes"] > 0:
+            every(_SLOW_INTERVAL_S, self._close_slow)
+
+    async def stop(self) -> None:
+        """End all chores where they are, as soon as what they have begun to sync is synced."""
+        await self._house.stop()
+
+    async def watch_space(self) -> None:
+        """Say which directories fail or are full, and go on where there is space again.
+
+        A broker whose metadata's directory has failed stops, whoever found that out.
+        """
+        broker = self._broker
+        has_space = self._space.look(broker.loop.time())
+        if has_space:
+            broker.replicas.retry()
+        failure = broker.metadata_directory.failure
+        if failure is not None and broker.phase != "stopping":
+            error = InvariantError(f"the metadata cannot be written any more: {reason(failure)}")
+            error.__cause__ = failure
+            broker.loop.call_exception_handler({"message": "The metadata's directory failed", "exception": error})
+        if failure is None and broker.phase == "serving":
+            await self._tell_of_failed()
+        if not has_space:
+            # A full disk does not wait for log.retention.check.interval.ms: trimmed and expired records go now.
+            await self._tidy(only_full=True)
+        await maintenance.delete_files(broker.logs, broker.now_ms())
+
+    async def _tell_of_failed(self) -> None:
+        """Let the controller know of directories that have failed since it last heard."""
+        broker = self._broker
+        node = broker.image.brokers.get(broker.node_id)
+        failed = {directory.directory_id for directory in broker.logs.directories if directory.failure is not None}
+        if node is not None and failed.intersection(node.directories):
+            await broker.lifecycle.tell()
+
+    async def _tidy(self, *, only_full: bool = False) -> None:
+        broker = self._broker
+        await maintenance.tidy(broker.logs, broker.now_ms(), only_full=only_full)
+        broker.replicas.note_retention()
+
+    async def _sync(self) -> None:
+        broker = self._broker
+        await maintenance.sync(broker.logs, broker.loop, broker.now_ms())
+
+    async def _expire_producers(self) -> None:
+        broker = self._broker
+        await maintenance.expire_producers(broker.logs, broker.now_ms(), broker.live["producer.id.expiration.ms"])
+
+    async def _expire_offsets(self) -> None:
+        if self._broker.has_groups:
+            await self._broker.groups.expire()
+
+    async def _checkpoint(self, name: str) -> None:
+        self._broker.logs.checkpoint(name)
+        maintenance.report_problems(self._broker.logs)
+
+    async def _close_idle(self) -> None:
+        self._broker.server.close_idle()
+
+    async def _close_idle_files(self) -> None:
+        self._broker.disk.open_files.sweep()
+
+    async def _close_slow(self) -> None:
+        self._broker.server.close_slow()

@@ -1,0 +1,1 @@
+"""Coordinators: what they share, and one package a kind of coordinator."""

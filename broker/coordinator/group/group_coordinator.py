@@ -1,0 +1,290 @@
+"""The group coordinator: hosts a shard for each partition of `__consumer_offsets` that this broker leads.
+
+A shard is loaded when its partition is won and dropped when it is lost. While it loads, its groups are
+answered COORDINATOR_LOAD_IN_PROGRESS; those of other brokers' partitions, NOT_COORDINATOR. Where it cannot be loaded,
+because its log is damaged, they are answered UNKNOWN_SERVER_ERROR: clients show that to their users, while on
+NOT_COORDINATOR, which is Kafka's answer, they would look for another coordinator for ever.
+
+There is one timer for all groups, at the earliest deadline. When it fires it looks at the clock, handles a limited
+number of events, and fires again at once if more are due. How a shard's decisions are written and answered is `host`'s,
+including the meaning of `Outcome`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from broker.coordinator.group.context import GroupSettings, Join, Joined, Leaving, Left, Sync, Synced, Turn
+from broker.coordinator.group.timers import Timers
+from broker.coordinator.runtime.partition_for import partition_for
+from broker.coordinator.runtime.partition_log import Journal
+from broker.coordinator.runtime.shard_host import Outcome, ShardHost
+from broker.runtime.cooperative import in_turns
+from protocol.errors import DecodeError, ErrorCode, InvariantError, KafkaError
+from storage.disk import reason
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from broker.coordinator.group.shard import Commit, Offset, Shard
+    from storage.steps import Search
+
+OFFSETS_TOPIC = "__consumer_offsets"
+
+# Sessions that end together, as after the loss of a rack, must not stop the loop.
+_EVENTS_A_TURN = 100
+
+_NOT_FORGOTTEN = "The offsets of deleted topics were not all forgotten"
+
+_log = logging.getLogger("broker.coordinator.group")
+
+
+class GroupCoordinator:
+    """Answers what clients ask about groups."""
+
+    def __init__(
+        self,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        now_ms: Callable[[], int],
+        random: Random,
+        settings: GroupSettings,
+        partition_count: Callable[[], int],
+        open_journal: Callable[[int], Journal],
+    ) -> None:
+        """Host nothing yet. `partition_count` is how many partitions `__consumer_offsets` has or will have."""
+        self.settings = settings
+        self._loop = loop
+        self._now_ms = now_ms
+        self._random = random
+        self._partition_count = partition_count
+        self._open_journal = open_journal
+        self._hosts: dict[int, ShardHost] = {}
+        self.failures: dict[int, str] = {}
+        """Why the groups of a partition that this broker leads are not served."""
+        self._timers = Timers(self._set_timer)
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
+        self._tasks: set[asyncio.Future[None]] = set()
+
+    def stop(self) -> None:
+        """Answer everyone who waits with NOT_COORDINATOR, and host nothing any more."""
+        for index in list(self._hosts):
+            self.leadership_changed(index, None)
+        for task in self._tasks:
+            task.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def loaded_shards(self) -> list[Shard]:
+        """Return what is coordinated here, without what is still being loaded."""
+        return [host.shard for host in self._hosts.values() if host.ready]
+
+    # What clients ask.
+
+    def join(self, request: Join) -> Outcome[Joined]:
+        """Take part in the next generation."""
+        if not request.group_id:
+            return Joined(ErrorCode.INVALID_GROUP_ID, request.member_id)
+        limits = self.settings
+        if not limits.min_session_timeout_ms <= request.session_timeout_ms <= limits.max_session_timeout_ms:
+            return Joined(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id)
+        host = self._host_of(request.group_id)
+        return host.ask(lambda turn, to: host.shard.join(turn, request, to))
+
+    def sync(self, request: Sync) -> Outcome[Synced]:
+        """Wait for an assignment; the leader brings it."""
+        if not request.group_id:
+            return Synced(ErrorCode.INVALID_GROUP_ID)
+        host = self._host_of(request.group_id)
+        return host.ask(lambda turn, to: host.shard.sync(turn, request, to))
+
+    def heartbeat(self, group_id: str, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
+        """Renew a session, and say what the member is to do; while the group loads, to go on."""
+        if not group_id:
+            return ErrorCode.INVALID_GROUP_ID
+        try:
+            shard = self._host_of(group_id).shard
+        except KafkaError as error:
+            return ErrorCode.NONE if error.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else error.code
+        return shard.heartbeat(self._timers, self._loop.time(), group_id, member_id, instance_id, generation)
+
+    def leave(self, group_id: str, members: list[Leaving]) -> Outcome[Left]:
+        """Remove members."""
+        if not group_id:
+            return Left(ErrorCode.INVALID_GROUP_ID)
+        host = self._host_of(group_id)
+        return host.ask(lambda turn, to: host.shard.leave(turn, group_id, members, to))
+
+    def commit(
+        self, who: Commit, offsets: list[Offset], *, retention_ms: int, reports_unknown_group: bool
+    ) -> Outcome[list[ErrorCode]]:
+        """Commit offsets; an error for each."""
+        host = self._host_of(who.group_id)
+        records, errors = host.shard.commit(
+            self._turn(), who, offsets, retention_ms=retention_ms, reports_unknown_group=reports_unknown_group
+        )
+        return host.write(records, errors)
+
+    def delete_offsets(self, group_id: str, partitions: list[tuple[str, int]]) -> Outcome[list[ErrorCode]]:
+        """Forget offsets; an error for each partition."""
+        if not group_id:
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+        host = self._host_of(group_id)
+        records, errors = host.shard.delete_offsets(group_id, partitions)
+        return host.write_in_pieces(records, errors)
+
+    def delete_group(self, group_id: str) -> Outcome[ErrorCode]:
+        """Delete a group that has no members, with its offsets."""
+        host = self._host_of(group_id)
+        return host.write_in_pieces(host.shard.delete_group(group_id), ErrorCode.NONE)
+
+    def settled(self, group_id: str) -> Outcome[Shard]:
+        """Give the shard of a group for reading, once all that it knows is committed."""
+        host = self._host_of(group_id)
+        return host.after(host.shard)
+
+    def shard_of(self, group_id: str) -> Shard:
+        """Give the shard of a group, for a look at its members."""
+        return self._host_of(group_id).shard
+
+    def shards(self) -> list[Shard]:
+        """Give all shards that are hosted here; COORDINATOR_LOAD_IN_PROGRESS if some are not loaded yet."""
+        if not all(host.ready for host in self._hosts.values()):
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return [host.shard for host in self._hosts.values()]
+
+    def partition_of(self, group_id: str) -> int:
+        """Say which partition of `__consumer_offsets` a group belongs to."""
+        return partition_for(group_id, self._partition_count())
+
+    def _host_of(self, group_id: str) -> ShardHost:
+        index = self.partition_of(group_id)
+        host = self._hosts.get(index)
+        if host is None:
+            if index in self.failures:
+                raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, self.failures[index])
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+        if not host.ready:
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return host
+
+    # What the cluster decides.
+
+    def leadership_changed(self, index: int, leader_epoch: int | None) -> None:
+        """Host the shard of a partition that this broker leads from `leader_epoch` on, or no longer (None)."""
+        host = self._hosts.get(index)
+        self.failures.pop(index, None)
+        if leader_epoch is None:
+            if host is not None:
+                del self._hosts[index]
+                host.close()
+        elif host is None:
+            self._host(index, leader_epoch)
+        elif leader_epoch > host.leader_epoch:
+            host.leader_epoch = leader_epoch
+
+    def topics_deleted(self, topics: list[tuple[str, bytes]]) -> None:
+        """Forget the offsets of topics that no longer exist, each given by name and id; many not in this turn."""
+        self._forget(self._forget_topics(topics))
+
+    def _forget(self, forgetting: Search[None]) -> None:
+        """Begin to forget offsets; log an unexpected exception, which must not reach the caller."""
+        try:
+            rest = in_turns(forgetting, self._loop)
+        except InvariantError:
+            raise
+        except Exception:
+            _log.exception(_NOT_FORGOTTEN)
+            return
+        if rest is not None:
+            task = asyncio.ensure_future(rest, loop=self._loop)
+            self._tasks.add(task)
+            task.add_done_callback(self._forgotten)
+
+    def _forget_topics(self, topics: list[tuple[str, bytes]]) -> Search[None]:
+        for host in list(self._hosts.values()):
+            yield from host.forget_topics(topics)
+
+    def _forgotten(self, task: asyncio.Future[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error(_NOT_FORGOTTEN, exc_info=error)
+
+    def _host(self, index: int, leader_epoch: int) -> None:
+        # The rules are not paid for by the start of a broker that has no groups.
+        from broker.coordinator.group.shard import Shard
+
+        host = ShardHost(Shard(index), self._open_journal(index), leader_epoch, self._loop, self._turn)
+        self._hosts[index] = host
+        if host.is_empty:
+            host.serve()
+            return
+        load = self._loop.create_task(self._load(host))
+        self._tasks.add(load)
+        load.add_done_callback(self._tasks.discard)
+
+    async def _load(self, host: ShardHost) -> None:
+        try:
+            await host.load()
+        except Exception as error:  # a shard that stays half loaded would turn its clients away for ever
+            index = host.shard.partition
+            is_bug = not isinstance(error, KafkaError | DecodeError | OSError)
+            why = reason(error)
+            failure = f"The groups of {OFFSETS_TOPIC}-{index} cannot be loaded: {why}"
+            _log.error("%s", failure, exc_info=is_bug)
+            if self._hosts.get(index) is host:
+                self.leadership_changed(index, None)
+                self.failures[index] = failure
+        else:
+            self._forget(host.forget_topics_deleted_meanwhile())
+
+    # Time.
+
+    def _turn(self) -> Turn:
+        return Turn(self._loop.time(), self._now_ms(), self.settings, self._timers, self._random, _log)
+
+    def _set_timer(self, at: float) -> None:
+        if self._timer is not None:
+            if self._timer_at <= at:
+                return
+            self._timer.cancel()
+        self._timer_at = at
+        self._timer = self._loop.call_at(at, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        now = self._loop.time()
+        try:
+            for _ in range(_EVENTS_A_TURN):
+                event = self._timers.pop_due(now)
+                if event is None:
+                    break
+                self._fire(event)
+        finally:
+            # Without a timer for an overdue head, `schedule` would never set one again.
+            at = self._timers.next_at
+            if at is not None:
+                self._set_timer(at)
+
+    def _fire(self, event: tuple[Any, ...]) -> None:
+        """Handle an event of a group; log an unexpected exception, which must not stop the events of other groups."""
+        try:
+            host = self._hosts.get(self.partition_of(event[1]))
+            if host is not None and host.ready:
+                turn = self._turn()
+                host.shard.fire(turn, event)
+                host.perform(turn)
+        except InvariantError:
+            raise
+        except Exception:
+            _log.exception("The %s timer of group %s failed", event[0], event[1])
+
+    async def expire(self) -> None:
+        """Forget offsets that are past their retention, and empty groups that have none left."""
+        for host in list(self._hosts.values()):
+            await host.expire()

@@ -1,0 +1,167 @@
+"""What becomes of a JoinGroup: who is let in, who must come back with an id, whom it replaces.
+
+A new dynamic member is first given its member id and told to come back with it (KIP-394), so that a client
+that gives up on its request does not leave a phantom behind; older versions of the request are let in at
+once, with a session of five minutes because they cannot send heartbeats before they know their id. A member
+that comes back only begins a rebalance if that changes something: its protocols or their metadata, or it is
+the leader, which may know of new partitions.
+
+A new join of a known instance (KIP-345) takes the place of the instance's former member, which is fenced.
+In a stable group whose protocol stays the same that needs no rebalance, only the new member id is stored;
+if that cannot be done the former member is put back.
+"""
+
+from __future__ import annotations
+
+from broker.coordinator.group.classic_group import COMPLETING, EMPTY, PREPARING, STABLE, Group, Member
+from broker.coordinator.group.context import Join, Joined, Turn, because
+from broker.coordinator.group.rebalance import (
+    complete_if_joined,
+    current_generation,
+    prepare,
+    prepare_or_complete,
+    refuse_join,
+    refuse_sync,
+    renew_session,
+)
+from broker.coordinator.group.records import group_record
+from protocol.errors import ErrorCode, InvariantError
+
+NEW_MEMBER_SESSION_MS = 300_000
+
+
+def join(turn: Turn, group: Group, request: Join, to: object) -> None:
+    """Answer `request` at `to`, now or when its rebalance ends."""
+    member_id = request.member_id
+    if not _has_room(turn, group, member_id):
+        group.remove(member_id)
+        turn.answer(to, Joined(ErrorCode.GROUP_MAX_SIZE_REACHED))
+        complete_if_joined(turn, group)
+    elif not group.accepts_protocols(request.protocol_type, request.protocols):
+        turn.answer(to, Joined(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id))
+    elif not member_id:
+        _join_new(turn, group, request, to)
+    elif member_id in group.pending and request.instance_id is None:
+        _add(turn, group, request, member_id, to)
+    else:
+        error = group.check_member(member_id, request.instance_id)
+        if error != ErrorCode.NONE:
+            turn.answer(to, Joined(error, member_id))
+        else:
+            _rejoin(turn, group, request, group.members[member_id], to)
+
+
+def _has_room(turn: Turn, group: Group, member_id: str) -> bool:
+    if group.state == EMPTY:
+        return True
+    member = group.members.get(member_id)
+    if group.state == PREPARING:
+        # Those who wait are counted, not the members: when the limit was lowered, the last to rejoin are left out.
+        return (member is not None and member.awaiting_join is not None) or group.joined < turn.settings.max_size
+    return member is not None or len(group.members) < turn.settings.max_size
+
+
+def _join_new(turn: Turn, group: Group, request: Join, to: object) -> None:
+    instance_id = request.instance_id
+    if instance_id is not None:
+        new_id = turn.new_member_id(instance_id)
+        old_id = group.static_members.get(instance_id)
+        if old_id is None:
+            _add(turn, group, request, new_id, to)
+        else:
+            _replace(turn, group, request, group.members[old_id], new_id, to)
+        return
+    new_id = turn.new_member_id(request.client_id)
+    if not request.needs_member_id:
+        _add(turn, group, request, new_id, to)
+        return
+    turn.schedule(group.expect(new_id), request.session_timeout_ms)
+    turn.answer(to, Joined(ErrorCode.MEMBER_ID_REQUIRED, new_id))
+
+
+def _add(turn: Turn, group: Group, request: Join, member_id: str, to: object) -> None:
+    member = Member(
+        group.group_id,
+        member_id,
+        instance_id=request.instance_id,
+        client_id=request.client_id,
+        client_host=request.client_host,
+        rebalance_timeout_ms=request.rebalance_timeout_ms,
+        session_timeout_ms=request.session_timeout_ms,
+        protocol_type=request.protocol_type,
+        protocols=request.protocols,
+    )
+    member.awaiting_join = to
+    member.is_new = True
+    group.member_added = True
+    group.add(member)
+    turn.schedule(member.session, NEW_MEMBER_SESSION_MS)
+    prepare_or_complete(turn, group, because(f"member {member_id} joins", request.reason))
+
+
+def _rejoin(turn: Turn, group: Group, request: Join, member: Member, to: object) -> None:
+    is_leader = group.leader == member.member_id
+    if group.state == COMPLETING and member.supports_exactly(request.protocols):
+        # Its first answer was probably lost.
+        turn.answer(to, current_generation(group, member.member_id))
+    elif group.state == STABLE and not is_leader and member.supports_exactly(request.protocols):
+        turn.answer(to, current_generation(group, member.member_id))
+    else:
+        _update(turn, group, request, member, to)
+        prepare_or_complete(turn, group, because(f"member {member.member_id} joins again", request.reason))
+
+
+def _update(turn: Turn, group: Group, request: Join, member: Member, to: object) -> None:
+    # An earlier join of the same member was given up by its client; it must not stay unanswered.
+    refuse_join(turn, member, ErrorCode.REBALANCE_IN_PROGRESS, member.member_id)
+    group.update(member, request.protocols, request.rebalance_timeout_ms, request.session_timeout_ms)
+    member.awaiting_join = to
+
+
+def _replace(turn: Turn, group: Group, request: Join, old: Member, new_id: str, to: object) -> None:
+    leader = group.leader
+    refuse_join(turn, old, ErrorCode.FENCED_INSTANCE_ID, old.member_id)
+    refuse_sync(turn, old, ErrorCode.FENCED_INSTANCE_ID)
+    new = group.replace_static(old, new_id)
+    renew_session(turn, new)
+    _update(turn, group, request, new, to)
+    turn.log.debug("group %s: member %s takes the place of %s", group.group_id, new_id, old.member_id)
+    if group.state == STABLE and group.elect_protocol() == group.protocol:
+        _store_replacement(turn, group, request, old, new, leader)
+    elif group.state == PREPARING:
+        complete_if_joined(turn, group)
+    elif group.state in (COMPLETING, STABLE):
+        # The leader may be assigning to the old member id this moment.
+        prepare(turn, group, because(f"static member {new_id} replaces {old.member_id}", request.reason))
+    else:
+        raise InvariantError(f"group {group.group_id} has a static member in state {group.state}")
+
+
+def _store_replacement(
+    turn: Turn, group: Group, request: Join, old: Member, new: Member, former_leader: str | None
+) -> None:
+    def then(turn: Turn, error: ErrorCode) -> None:
+        to = new.awaiting_join
+        if to is None or group.members.get(new.member_id) is not new:
+            return
+        if error == ErrorCode.NONE:
+            new.awaiting_join = None
+            renew_session(turn, new)  # it may have passed while the member waited
+            turn.answer(to, _replacement_answer(group, request, new, former_leader))
+        elif group.state == STABLE:
+            new.awaiting_join = None
+            group.restore_static(new, old)
+            renew_session(turn, old)
+            turn.answer(to, Joined(error))
+        # Else a rebalance began meanwhile; the new member takes part in it, and is stored with its outcome.
+
+    assignments = {member.member_id: member.assignment for member in group.members.values()}
+    turn.append([group_record(group, assignments)], then)
+
+
+def _replacement_answer(group: Group, request: Join, new: Member, former_leader: str | None) -> Joined:
+    answer = current_generation(group, new.member_id)
+    if request.can_skip_assignment:
+        return answer._replace(skip_assignment=group.leader == new.member_id)
+    # Clients that cannot be told to skip the assignment must not learn that they lead: they would assign anew.
+    return answer._replace(leader=former_leader or "", members=())

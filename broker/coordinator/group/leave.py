@@ -1,0 +1,79 @@
+"""Members that stay, leave or fall silent: heartbeats, LeaveGroup and expired sessions."""
+
+from __future__ import annotations
+
+from broker.coordinator.group.classic_group import COMPLETING, EMPTY, PREPARING, STABLE, Group, Member
+from broker.coordinator.group.context import Leaving, Left, Turn, because
+from broker.coordinator.group.rebalance import complete, complete_if_joined, prepare, refuse_join, refuse_sync
+from protocol.errors import ErrorCode
+
+
+def heartbeat(group: Group, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
+    """Say what a member is to do: NONE to go on, REBALANCE_IN_PROGRESS to join again, or why it is none.
+
+    After NONE and REBALANCE_IN_PROGRESS the caller renews the member's session.
+    """
+    error = group.check_member(member_id, instance_id)
+    if error != ErrorCode.NONE:
+        return error
+    if generation != group.generation:
+        return ErrorCode.ILLEGAL_GENERATION
+    if group.state == PREPARING:
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.NONE
+
+
+def leave(turn: Turn, group: Group, leaving: list[Leaving], to: object) -> None:
+    """Remove members, each answered for itself; the answer waits for the record of a group that this empties."""
+    errors = tuple(_remove(turn, group, one) for one in leaving)
+
+    def then(turn: Turn, error: ErrorCode) -> None:
+        turn.answer(to, Left(error, errors if error == ErrorCode.NONE else ()))
+
+    waits = False
+    if ErrorCode.NONE in errors:
+        if group.state == PREPARING:
+            waits = complete_if_joined(turn, group, then)
+        elif group.state != EMPTY:
+            waits = prepare(turn, group, "members left", then)
+    if not waits:
+        then(turn, ErrorCode.NONE)
+
+
+def _remove(turn: Turn, group: Group, leaving: Leaving) -> ErrorCode:
+    member_id = leaving.member_id
+    if not member_id and leaving.instance_id is not None:
+        member_id = group.static_members.get(leaving.instance_id, "")
+    elif member_id in group.pending:
+        group.remove(member_id)
+        return ErrorCode.NONE
+    error = group.check_member(member_id, leaving.instance_id)
+    if error == ErrorCode.NONE:
+        turn.log.debug("group %s: %s", group.group_id, because(f"member {member_id} leaves", leaving.reason))
+        _drop(turn, group, group.members[member_id])
+    return error
+
+
+def session_expired(turn: Turn, group: Group, member_id: str) -> None:
+    """Remove a member that sent no heartbeat in time, or never came back with its new id."""
+    if member_id in group.pending:
+        turn.log.debug("group %s: %s never came back with its member id", group.group_id, member_id)
+        group.remove(member_id)
+    else:
+        member = group.members.get(member_id)
+        if member is None or member.keeps_session:
+            return
+        turn.log.info("group %s: the session of member %s expired", group.group_id, member_id)
+        _drop(turn, group, member)
+        if group.state in (STABLE, COMPLETING):
+            prepare(turn, group, f"the session of member {member_id} expired")
+            return
+    if group.state == PREPARING and group.all_joined:
+        complete(turn, group)
+
+
+def _drop(turn: Turn, group: Group, member: Member) -> None:
+    # One that is dropped while it waits is told to come again, as a new member.
+    refuse_join(turn, member, ErrorCode.UNKNOWN_MEMBER_ID, "")
+    refuse_sync(turn, member, ErrorCode.UNKNOWN_MEMBER_ID)
+    group.remove(member.member_id)

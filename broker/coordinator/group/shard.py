@@ -1,0 +1,295 @@
+"""One partition of `__consumer_offsets`: the groups that belong to it, and their offsets.
+
+Two kinds of change, both answered only once their records are below the high watermark:
+
+- The protocol of groups (`join`, `sync`, `leave`, `fire`) runs ahead of its records, for what it changes is
+  who is being waited for. It asks for an `Append` and goes on in its `then`, where a failure is undone.
+- Everything else (`commit`, `delete_offsets`, `delete_group`, `expire`) decides on records and changes
+  nothing. The owner appends them and gives them back to `replay`; if they cannot be appended nothing has
+  happened.
+
+`replay` also loads the partition after an election. A loaded group is stable or empty; its members go on
+with their heartbeats as if nothing had happened, each with a fresh session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from broker.coordinator.group import join, leave, records, sync
+from broker.coordinator.group.classic_group import COMPLETING, DEAD, EMPTY, PREPARING, STABLE, Group
+from broker.coordinator.group.context import Answer, Join, Joined, Leaving, Left, Record, Sync, Synced, Turn
+from broker.coordinator.group.offsets import Committed, Key, Offsets
+from broker.coordinator.group.rebalance import joins_due, prepare, refuse_join, refuse_sync, renew_session, syncs_due
+from broker.coordinator.group.timers import Timers
+from protocol.errors import ErrorCode, KafkaError
+from protocol.plural import count_of
+
+_NEVER_MS = 2**63 - 1
+
+
+class Commit(NamedTuple):
+    """Who commits. A generation below 0 is somebody outside the group, who may only if it has no members."""
+
+    group_id: str
+    member_id: str
+    instance_id: str | None
+    generation: int
+
+
+class Offset(NamedTuple):
+    """One offset to be committed."""
+
+    topic: str
+    topic_id: bytes
+    partition: int
+    offset: int
+    leader_epoch: int
+    metadata: str
+
+
+class Shard:
+    """The groups of one partition, for as long as this broker leads it."""
+
+    __slots__ = ("groups", "offsets", "partition")
+
+    def __init__(self, partition: int) -> None:
+        self.partition = partition
+        self.groups: dict[str, Group] = {}
+        self.offsets = Offsets()
+
+    # The protocol of groups.
+
+    def join(self, turn: Turn, request: Join, to: object) -> None:
+        """Answer a join at `to`; a group that is new is stored before anybody hears of it."""
+        group = self.groups.get(request.group_id)
+        if group is not None:
+            join.join(turn, group, request, to)
+        elif request.member_id:
+            turn.answer(to, Joined(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id))
+        elif not (request.protocol_type and request.protocols):
+            turn.answer(to, Joined(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+        else:
+            self._join_first(turn, request, to)
+
+    def _join_first(self, turn: Turn, request: Join, to: object) -> None:
+        group = self.groups[request.group_id] = Group(request.group_id, turn.now_ms)
+        record = records.new_group_record(group)
+        first = len(turn.effects)
+        join.join(turn, group, request, to)
+        held = turn.effects[first:]
+        del turn.effects[first:]
+
+        def then(turn: Turn, error: ErrorCode) -> None:
+            if error == ErrorCode.NONE:
+                turn.effects += held
+                return
+            for effect in held:
+                if isinstance(effect, Answer):
+                    turn.answer(effect.to, Joined(error))
+            if self.groups.get(group.group_id) is group:
+                del self.groups[group.group_id]
+                _close(turn, group, error)
+                if self.offsets.of_group(group.group_id):
+                    # Committed under its name meanwhile: a simple group, or they would never expire.
+                    self.groups[group.group_id] = Group(group.group_id, turn.now_ms)
+
+        turn.append([record], then)
+
+    def sync(self, turn: Turn, request: Sync, to: object) -> None:
+        """Answer a sync at `to`."""
+        group = self.groups.get(request.group_id)
+        if group is None:
+            turn.answer(to, Synced(ErrorCode.UNKNOWN_MEMBER_ID))
+        else:
+            sync.sync(turn, group, request, to)
+
+    def heartbeat(
+        self, timers: Timers, now: float, group_id: str, member_id: str, instance_id: str | None, generation: int
+    ) -> ErrorCode:
+        """Renew a member's session, and say what the member is to do."""
+        group = self.groups.get(group_id)
+        if group is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        error = leave.heartbeat(group, member_id, instance_id, generation)
+        if error in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
+            member = group.members[member_id]
+            timers.schedule(member.session, now + member.session_timeout_ms / 1000)
+        return error
+
+    def leave(self, turn: Turn, group_id: str, members: list[Leaving], to: object) -> None:
+        """Remove members, and answer at `to`."""
+        group = self.groups.get(group_id)
+        if group is None:
+            turn.answer(to, Left(ErrorCode.NONE, (ErrorCode.UNKNOWN_MEMBER_ID,) * len(members)))
+        else:
+            leave.leave(turn, group, members, to)
+
+    def fire(self, turn: Turn, event: tuple[Any, ...]) -> None:
+        """Go on with a group whose timer is due."""
+        group = self.groups.get(event[1])
+        if group is None:
+            return
+        if event[0] == "session":
+            leave.session_expired(turn, group, event[2])
+        elif event[0] == "joins":
+            joins_due(turn, group)
+        else:
+            syncs_due(turn, group)
+
+    # Offsets.
+
+    def commit(
+        self,
+        turn: Turn,
+        who: Commit,
+        offsets: list[Offset],
+        *,
+        retention_ms: int = -1,
+        reports_unknown_group: bool = True,
+    ) -> tuple[list[Record], list[ErrorCode]]:
+        """Decide on a commit: the records to write, and an error for each offset.
+
+        Raises KafkaError if none may be committed. A member's commit is as good as a heartbeat.
+        """
+        group = self.groups.get(who.group_id)
+        if group is not None:
+            _check_committer(group, who)
+            member = group.members.get(who.member_id)
+            if member is not None and group.state in (STABLE, PREPARING):
+                renew_session(turn, member)
+        elif who.generation >= 0:
+            unknown = ErrorCode.GROUP_ID_NOT_FOUND if reports_unknown_group else ErrorCode.ILLEGAL_GENERATION
+            raise KafkaError(unknown, f"Group {who.group_id} not found.")
+        expire_ms = -1 if retention_ms < 0 else min(turn.now_ms + retention_ms, _NEVER_MS)
+        written: list[Record] = []
+        errors = []
+        for one in offsets:
+            if len(one.metadata) > turn.settings.offset_metadata_max_bytes:
+                errors.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
+                continue
+            errors.append(ErrorCode.NONE)
+            committed = Committed(one.offset, one.leader_epoch, one.metadata, turn.now_ms, expire_ms, one.topic_id)
+            written.append(records.offset_record(who.group_id, one.topic, one.partition, committed))
+        return written, errors
+
+    def delete_offsets(self, group_id: str, partitions: list[tuple[str, int]]) -> tuple[list[Record], list[ErrorCode]]:
+        """Decide on forgetting offsets: the tombstones, and an error for each partition."""
+        group = self._existing(group_id)
+        if group.state != EMPTY and group.protocol_type != "consumer":
+            raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
+        written: list[Record] = []
+        errors = []
+        for topic, partition in partitions:
+            if group.subscribes_to(topic):
+                errors.append(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
+                continue
+            errors.append(ErrorCode.NONE)
+            key = (group_id, topic, partition)
+            if self.offsets.get(*key) is not None or self.offsets.is_pending(key):
+                written.append(records.offset_tombstone(*key))
+        return written, errors
+
+    def delete_group(self, group_id: str) -> list[Record]:
+        """Decide on deleting a group without members: the tombstones of its offsets, then its own."""
+        group = self._existing(group_id)
+        if group.state != EMPTY:
+            raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
+        keys = self.offsets.pending_of_group(group_id)
+        for topic, partitions in self.offsets.of_group(group_id).items():
+            keys.update((group_id, topic, partition) for partition in partitions)
+        return [*(records.offset_tombstone(*key) for key in sorted(keys)), records.group_tombstone(group_id)]
+
+    def expire(self, turn: Turn, group: Group) -> list[Record]:
+        """Decide on what of a group is past its retention: tombstones of offsets, and its own if none is left."""
+        keys, none_left = self.offsets.expired(group, turn.now_ms, turn.settings.offsets_retention_ms)
+        written = [records.offset_tombstone(*key) for key in keys]
+        if none_left and group.state == EMPTY and not group.pending:
+            written.append(records.group_tombstone(group.group_id))
+        return written
+
+    def forget_topic(self, topic: str, topic_id: bytes, group_ids: Iterable[str]) -> list[Record]:
+        """Return tombstones for these groups' offsets of a deleted topic, but for those committed to a namesake."""
+        return [records.offset_tombstone(*key) for key in self.offsets.of_topic(topic, topic_id, group_ids)]
+
+    def fetch(self, group_id: str, topic: str, topic_id: bytes, partition: int) -> Committed | None:
+        """Give what a group committed for a partition of the topic with this id, if it is known."""
+        committed = self.offsets.get(group_id, topic, partition)
+        return committed if committed is not None and committed.is_of(topic_id) else None
+
+    def _existing(self, group_id: str) -> Group:
+        group = self.groups.get(group_id)
+        if group is None:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+        return group
+
+    # The partition's log and leadership.
+
+    def replay(self, now_ms: int, record_offset: int, key: bytes, value: bytes | None, producer_id: int = -1) -> None:
+        """Take over what a record says. Kinds of records that are not of classic groups are passed over."""
+        kind = records.kind_of(key)
+        if kind in (records.OFFSET_KIND, records.OLD_OFFSET_KIND):
+            self._replay_offset(now_ms, record_offset, records.read_offset_key(key), value, producer_id)
+        elif kind == records.GROUP_KIND:
+            group_id = records.read_group_key(key)
+            if value is None:
+                self.groups.pop(group_id, None)
+            else:
+                self.groups[group_id] = records.read_group(group_id, value, now_ms)
+
+    def _replay_offset(self, now_ms: int, record_offset: int, key: Key, value: bytes | None, producer_id: int) -> None:
+        if value is None:
+            self.offsets.remove(key)
+            return
+        committed = records.read_offset(value, record_offset)
+        if key[0] not in self.groups:
+            self.groups[key[0]] = Group(key[0], now_ms)
+        self.offsets.put(key, committed, producer_id)
+
+    def loaded(self, turn: Turn) -> None:
+        """Expect heartbeats of the loaded groups' members."""
+        for group in self.groups.values():
+            for member in group.members.values():
+                renew_session(turn, member)
+            if len(group.members) > turn.settings.max_size:
+                prepare(
+                    turn, group, f"it was loaded with {count_of(len(group.members), 'member')}, more than it may have"
+                )
+
+    def unloaded(self, turn: Turn) -> None:
+        """Send everyone who waits to the partition's new leader."""
+        for group in self.groups.values():
+            _close(turn, group, ErrorCode.NOT_COORDINATOR)
+
+
+def _check_committer(group: Group, who: Commit) -> None:
+    if who.generation < 0 and group.state == EMPTY:
+        return
+    if who.generation >= 0 or who.member_id or who.instance_id is not None:
+        error = group.check_member(who.member_id, who.instance_id)
+        if error == ErrorCode.NONE and who.generation != group.generation:
+            error = ErrorCode.ILLEGAL_GENERATION
+    else:
+        error = ErrorCode.UNKNOWN_MEMBER_ID
+    if error == ErrorCode.NONE and group.state == COMPLETING:
+        error = ErrorCode.REBALANCE_IN_PROGRESS
+    if error != ErrorCode.NONE:
+        raise KafkaError(error)
+
+
+def _close(turn: Turn, group: Group, error: ErrorCode) -> None:
+    for member in group.members.values():
+        refuse_join(turn, member, error, member.member_id)
+        refuse_sync(turn, member, error)
+    _cancel_timers(group)
+    group.move_to(DEAD, turn.now_ms)
+
+
+def _cancel_timers(group: Group) -> None:
+    group.joins.cancel()
+    group.syncs.cancel()
+    for timer in group.pending.values():
+        timer.cancel()
+    for member in group.members.values():
+        member.session.cancel()

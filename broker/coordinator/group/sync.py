@@ -1,0 +1,72 @@
+"""From the generation to its assignment: members wait with a sync until the leader's has been stored.
+
+The group becomes stable only once the record with the assignment is below the high watermark. If it cannot
+be written, everyone is told and rebalances.
+"""
+
+from __future__ import annotations
+
+from broker.coordinator.group.classic_group import COMPLETING, PREPARING, STABLE, Group
+from broker.coordinator.group.context import Sync, Synced, Turn
+from broker.coordinator.group.rebalance import answer_syncs, prepare, refuse_sync
+from broker.coordinator.group.records import group_record
+from protocol.errors import ErrorCode
+from protocol.plural import count_of
+
+
+def sync(turn: Turn, group: Group, request: Sync, to: object) -> None:
+    """Answer `request` at `to`, now or when the assignment is stored."""
+    error = _check(group, request)
+    if error != ErrorCode.NONE:
+        turn.answer(to, Synced(error))
+        return
+    member = group.members[request.member_id]
+    group.pending_sync.discard(member.member_id)
+    if not group.pending_sync:
+        group.syncs.cancel()
+    if group.state == STABLE:
+        turn.answer(to, Synced(ErrorCode.NONE, group.protocol_type, group.protocol, member.assignment))
+        return
+    # An earlier sync of the same member was given up by its client; it must not stay unanswered.
+    refuse_sync(turn, member, ErrorCode.REBALANCE_IN_PROGRESS)
+    member.awaiting_sync = to
+    if group.leader == member.member_id:
+        _store_assignment(turn, group, request.assignments)
+
+
+def _check(group: Group, request: Sync) -> ErrorCode:
+    error = group.check_member(request.member_id, request.instance_id)
+    if error != ErrorCode.NONE:
+        return error
+    if request.generation != group.generation:
+        return ErrorCode.ILLEGAL_GENERATION
+    if _differ(request.protocol_type, group.protocol_type) or _differ(request.protocol, group.protocol):
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if group.state == PREPARING:
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.NONE
+
+
+def _differ(asked: str | None, current: str | None) -> bool:
+    return asked is not None and current is not None and asked != current
+
+
+def _store_assignment(turn: Turn, group: Group, assigned: dict[str, bytes]) -> None:
+    generation = group.generation
+    assignments = {member_id: assigned.get(member_id, b"") for member_id in group.members}
+
+    def then(turn: Turn, error: ErrorCode) -> None:
+        if group.state != COMPLETING or group.generation != generation:
+            return
+        if error != ErrorCode.NONE:
+            answer_syncs(turn, group, error)
+            prepare(turn, group, f"its assignment could not be stored: {error.name}")
+            return
+        for member in group.members.values():
+            member.assignment = assignments.get(member.member_id, b"")
+        group.move_to(STABLE, turn.now_ms)
+        answer_syncs(turn, group, ErrorCode.NONE)
+        members = count_of(len(group.members), "member")
+        turn.log.info("group %s: generation %d is stable with %s", group.group_id, generation, members)
+
+    turn.append([group_record(group, assignments)], then)

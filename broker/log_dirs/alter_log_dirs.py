@@ -1,0 +1,127 @@
+"""Replicas on their way to another data directory of this broker: one at a time, a little a turn of the loop.
+
+What a move does to the files is `storage.log_moves`'. Here it is driven, within
+`replica.alter.log.dirs.io.max.bytes.per.second`, and the controller is told where the replica lies then
+(`replica_homes`). Moves that the last stop interrupted begin anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from protocol.errors import InvariantError, KafkaError
+from protocol.plural import count_of
+
+if TYPE_CHECKING:
+    from broker.log_dirs.assignments_manager import ReplicaHomes
+    from broker.metadata.dynamic_config import LiveSettings
+    from broker.replication.replica_manager import ReplicaManager
+    from storage.future_replicas import LogMove
+    from storage.log.log import Log
+    from storage.log_directory import LogDirectory
+    from storage.log_manager import LogManager
+    from storage.steps import Search, Step
+
+_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
+_LONGEST_WAIT_S = 1.0
+
+_log = logging.getLogger("broker.moves")
+
+
+class DirectoryMoves:
+    """The moves of a broker."""
+
+    def __init__(
+        self, logs: LogManager, homes: ReplicaHomes, *, live: LiveSettings, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self._logs = logs
+        self._homes = homes
+        self._live = live
+        self._loop = loop
+        self._running: asyncio.Task[None] | None = None
+
+    def start(self, replicas: ReplicaManager) -> None:
+        """Go on with what was interrupted."""
+        interrupted, self._logs.moves.interrupted = self._logs.moves.interrupted, {}
+        for (topic, index), target in interrupted.items():
+            found = replicas.find_named(topic, index)
+            if found is not None:
+                try:
+                    self.begin(found.log, target)
+                except KafkaError as error:
+                    _log.warning("%s stays where it is: %s", found, error)
+
+    async def stop(self) -> None:
+        """End the moves where they are; they begin anew after the next start."""
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.gather(self._running, return_exceptions=True)
+
+    def begin(self, log: Log, target: LogDirectory) -> None:
+        """Move a log to `target` from now on, not elsewhere; if it is there, let it stay. KafkaError if that fails."""
+        if self._logs.moves.begin(log, target) is not None and self._running is None:
+            self._running = self._loop.create_task(self._run())
+
+    async def _run(self) -> None:
+        try:
+            while (move := next(iter(self._logs.moves), None)) is not None:
+                await self._carry_out(move)
+        finally:
+            self._running = None
+
+    async def _carry_out(self, move: LogMove) -> None:
+        log, moves = move.log, self._logs.moves
+        _log.info("Moving %s from %s to %s", log, move.source.path, move.target.path)
+        try:
+            await self._drive(move, moves.steps(move))
+        except KafkaError as error:
+            if move in moves:
+                moves.cancel(log)
+                _log.error("Moving %s from %s to %s failed: %s", log, move.source.path, move.target.path, error)
+        except InvariantError as error:
+            moves.cancel(log)
+            self._loop.call_exception_handler({"message": f"moving {log} broke an invariant", "exception": error})
+        except Exception:
+            moves.cancel(log)
+            _log.exception("Moving %s failed", log)
+        else:
+            if move.taken_over:
+                _log.info("Moved %s to %s, %s", log, move.target.path, count_of(move.copied_bytes, "byte"))
+        if move.taken_over:
+            self._homes.tell({(log.topic_id, log.partition): move.target.directory_id})
+
+    async def _drive(self, move: LogMove, steps: Search[None]) -> None:
+        """Do the steps, one a turn of the loop, until they are done or the move is cancelled."""
+        copied_bytes = 0
+        advance: Callable[[], Step] = partial(next, steps)
+        while move in self._logs.moves:
+            try:
+                step = advance()
+            except StopIteration:
+                return
+            if step is None:
+                await self._wait(move, move.copied_bytes - copied_bytes)
+                copied_bytes = move.copied_bytes
+                advance = partial(next, steps)
+                continue
+            try:
+                answer = await self._loop.run_in_executor(None, step)
+            except OSError as error:
+                advance = partial(steps.throw, error)
+            else:
+                advance = partial(steps.send, answer)
+
+    async def _wait(self, move: LogMove, copied_bytes: float) -> None:
+        """Let others run, and as much time pass as copying so much is to take."""
+        await asyncio.sleep(0)
+        while copied_bytes > 0 and move in self._logs.moves:
+            rate = self._live[_RATE]
+            if rate is None:
+                return
+            wait_s = min(copied_bytes / rate, _LONGEST_WAIT_S) if rate else _LONGEST_WAIT_S
+            await asyncio.sleep(wait_s)
+            copied_bytes -= rate * wait_s

@@ -1,0 +1,148 @@
+"""Tells the controller in which data directory replicas lie, where the metadata has them elsewhere (KIP-858).
+
+A replica that lies elsewhere was moved, by this broker or between two starts by hand; or the directory that it was in
+is gone, and its log has begun anew, empty. Until the controller knows where a replica lies, nobody elects it. So that
+of an empty log is kept back while nobody leads the partition: this broker may have been the last in sync, and as leader
+with nothing would have the others drop what they have. Whoever brings the disk back has lost nothing then; and who
+cannot, elects one of the others (`kafka-leader-election --election-type unclean`), which takes an empty one where there
+is no other. Apache Kafka tells at once. Where there is no other replica, so does this.
+
+What was not answered is told again, after a pause.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from typing import TYPE_CHECKING, TypeAlias
+
+from controller.image import NO_LEADER
+from protocol.errors import ErrorCode, KafkaError
+from protocol.plural import count_of
+from protocol.records.metadata import PartitionChangeRecord, PartitionRecord, RemoveTopicRecord
+
+if TYPE_CHECKING:
+    from broker.metadata.broker_lifecycle import Call
+    from broker.replication.partition import Partition
+    from controller.image import MetadataImage, PartitionImage
+    from storage.log_manager import LogManager
+
+    Key: TypeAlias = tuple[bytes, int]
+
+_TOLD_AT_ONCE = 1000
+_TIMEOUT_S = 30.0
+_PAUSE_S = 1.0
+
+_log = logging.getLogger("broker.moves")
+
+
+class ReplicaHomes:
+    """Where the replicas of a broker lie that is registered in `broker_epoch`."""
+
+    def __init__(
+        self, node_id: int, broker_epoch: int, logs: LogManager, call: Call, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self._node_id = node_id
+        self._broker_epoch = broker_epoch
+        self._logs = logs
+        self._call = call
+        self._loop = loop
+        self._untold: dict[Key, bytes] = {}
+        self._kept_back: dict[Key, bytes] = {}
+        self._telling: asyncio.Task[None] | None = None
+        self._stopped = False
+
+    def look_at(self, image: MetadataImage, replicas: Iterable[Partition]) -> None:
+        """Tell of all that lie elsewhere than `image` says, or keep it back."""
+        here = {directory.directory_id for directory in self._logs.directories}
+        elsewhere: dict[Key, bytes] = {}
+        for partition in replicas:
+            home = self._logs.directory_of(partition.log).directory_id
+            state = image.partition(partition.topic, partition.index)
+            if state is None or (known := state.directories[state.replicas.index(self._node_id)]) == home:
+                continue
+            begins_anew = known not in here and not partition.log.log_end_offset
+            into = self._kept_back if begins_anew and _may_be_the_last(state) else elsewhere
+            into[partition.topic_id, partition.index] = home
+        self.tell(elsewhere)
+
+    def tell(self, homes: Mapping[Key, bytes]) -> None:
+        """Tell the ids of the directories of replicas, given by topic id and partition."""
+        for key, home in homes.items():
+            self._untold[key] = home
+            self._kept_back.pop(key, None)
+        if self._untold and self._telling is None and not self._stopped:
+            self._telling = self._loop.create_task(self._tell())
+
+    def apply(self, _old: MetadataImage, new: MetadataImage, records: Iterable[object]) -> None:
+        """Tell what was kept back of partitions that somebody leads now; forget it of topics that are gone."""
+        for record in records if self._kept_back else ():
+            if isinstance(record, RemoveTopicRecord):
+                self._kept_back = {key: home for key, home in self._kept_back.items() if key[0] != record.topic_id}
+            elif isinstance(record, (PartitionRecord, PartitionChangeRecord)):
+                key = topic_id, index = record.topic_id, record.partition_id
+                topic = new.topic_by_id(topic_id)
+                if topic is not None and key in self._kept_back and not _may_be_the_last(topic.partitions[index]):
+                    self.tell({key: self._kept_back[key]})
+
+    def stop(self) -> None:
+        """Tell no more."""
+        self._stopped = True
+        if self._telling is not None:
+            self._telling.cancel()
+
+    async def _tell(self) -> None:
+        trouble = ErrorCode.NONE
+        try:
+            while some := dict(islice(self._untold.items(), _TOLD_AT_ONCE)):
+                code = await self._ask(some)
+                if code not in (ErrorCode.NONE, trouble):
+                    _log.warning(
+                        "The controller does not know yet the directories of %s: %s",
+                        count_of(len(some), "replica"),
+                        code.name,
+                    )
+                trouble = code
+                if code is ErrorCode.NONE:
+                    self._untold = {key: home for key, home in self._untold.items() if some.get(key) != home}
+                else:
+                    await asyncio.sleep(_PAUSE_S)
+        finally:
+            self._telling = None
+
+    async def _ask(self, homes: Mapping[Key, bytes]) -> ErrorCode:
+        from protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
+
+        found: dict[bytes, dict[bytes, list[int]]] = {}
+        for (topic_id, index), directory_id in homes.items():
+            found.setdefault(directory_id, {}).setdefault(topic_id, []).append(index)
+        request = AssignReplicasToDirsRequest(
+            broker_id=self._node_id,
+            broker_epoch=self._broker_epoch,
+            directories=[
+                AssignReplicasToDirsRequest.Directory(
+                    id=directory_id,
+                    topics=[
+                        AssignReplicasToDirsRequest.Directory.Topic(
+                            topic_id=topic_id,
+                            partitions=[
+                                AssignReplicasToDirsRequest.Directory.Topic.Partition(partition_index=index)
+                                for index in indexes
+                            ],
+                        )
+                        for topic_id, indexes in topics.items()
+                    ],
+                )
+                for directory_id, topics in found.items()
+            ],
+        )
+        try:
+            return ErrorCode((await self._call(request, _TIMEOUT_S)).error_code)
+        except KafkaError as error:
+            return error.code
+
+
+def _may_be_the_last(state: PartitionImage) -> bool:
+    return state.leader == NO_LEADER and len(state.replicas) > 1

@@ -1,0 +1,147 @@
+"""The compaction of logs in slices between which clients are served.
+
+A slice is as many bytes as took about half a millisecond the last times; what waits for the disk, or unpacks much, is
+called in a thread. The rules are `storage.compaction`'s. Between two passes over all logs the compactor rests for
+`log.cleaner.backoff.ms`; `log.cleaner.io.max.bytes.per.second` bounds what it reads and writes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from broker.runtime.executors import outlast
+from protocol.errors import KafkaError
+from protocol.plural import count_of
+
+if TYPE_CHECKING:
+    from storage.cleaner.cleaner import Compaction
+    from storage.cleaner.cleaner_manager import Compactor
+    from storage.cleaner.throttle import Throttle
+    from storage.disk import Disk
+    from storage.log_manager import LogManager
+
+_SLICE_S = 0.0005
+_LEAST_BYTES = 4 * 1024
+_MOST_BYTES = 1024 * 1024
+
+_log = logging.getLogger("broker.log_dirs.log_cleaner")
+
+
+class LogCleaner:
+    """Compacts what is due, and counts what it does for the metrics."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        logs: LogManager,
+        setting: Callable[[str], Any],
+        loop: asyncio.AbstractEventLoop,
+        now_ms: Callable[[], int],
+    ) -> None:
+        """Begin with nothing; `setting` is the value that counts now of a setting of the broker."""
+        self._disk = disk
+        self._logs = logs
+        self._now_ms = now_ms
+        self._due_s = loop.time()
+        self._setting = setting
+        self._loop = loop
+        self._budget = _LEAST_BYTES * 4
+        self.passes = self.bytes_read = self.bytes_written = 0
+
+    @property
+    def max_dirty_percent(self) -> int:
+        """The dirty part of the filthiest log at the last look."""
+        return self._compactor.max_dirty_percent if self._begun else 0
+
+    @property
+    def uncleanable_count(self) -> int:
+        """How many logs are left alone because a pass over them failed."""
+        return len(self._compactor.uncleanable) if self._begun else 0
+
+    @property
+    def _begun(self) -> bool:
+        return "_compactor" in self.__dict__
+
+    @cached_property
+    def _compactor(self) -> Compactor:
+        from storage.cleaner.cleaner_manager import Compactor
+
+        return Compactor(self._disk, self._logs, now_ms=self._now_ms)
+
+    @cached_property
+    def _throttle(self) -> Throttle:
+        from storage.cleaner.throttle import Throttle
+
+        return Throttle(self._setting("log.cleaner.io.max.bytes.per.second"), self._loop.time())
+
+    async def run_if_due(self) -> None:
+        """Do `run` if the rest since the last time is over; a broker without compacted logs does not load all this."""
+        if self._loop.time() >= self._due_s:  # not the wall clock, which may be set back
+            if any("compact" in log.config.cleanup_policy for log in self._logs):
+                await self.run()
+            self._due_s = self._loop.time() + self._setting("log.cleaner.backoff.ms") / 1000
+
+    async def run(self) -> None:
+        """Compact until nothing is due."""
+        while (compaction := await self._next()) is not None:
+            try:
+                await self._perform(compaction)
+                self._compactor.finished(compaction)
+            except KafkaError as error:
+                self._compactor.failed(compaction.log, error)
+                _log.error("%s cannot be compacted: %s", compaction.log, error)
+                return  # for want of space it would fail again at once
+            except BaseException:  # a stop; or no thread could be started
+                compaction.stop()
+                raise
+            finally:
+                self.bytes_read += compaction.bytes_read
+                self.bytes_written += compaction.bytes_written
+            if compaction.cleaned_to is None:
+                return  # it was interrupted: the log may be in the middle of something
+            self.passes += 1
+            _log.info(
+                "Compacted %s up to offset %d: %s before, %d now",
+                compaction.log,
+                compaction.cleaned_to,
+                count_of(compaction.bytes_before, "byte"),
+                compaction.bytes_written,
+            )
+
+    async def _next(self) -> Compaction | None:
+        from storage.cleaner.cleaner_manager import CompactorConfig
+
+        config = CompactorConfig(
+            self._setting("log.cleaner.dedupe.buffer.size"),
+            self._setting("log.cleaner.io.buffer.load.factor"),
+            self._setting("log.cleaner.io.buffer.size"),
+        )
+        for found in self._compactor.next(config):
+            if found is not None:
+                return found
+            await asyncio.sleep(0)
+        return None
+
+    async def _perform(self, compaction: Compaction) -> None:
+        while not compaction.done:
+            done_bytes = compaction.bytes_read + compaction.bytes_written
+            begun = self._loop.time()
+            call = compaction.step(self._budget)
+            self._adapt(self._loop.time() - begun)
+            if call is not None:
+                await outlast(self._loop.run_in_executor(None, call))
+            now = self._loop.time()
+            self._throttle.bytes_per_s = self._setting("log.cleaner.io.max.bytes.per.second")
+            rest_s = self._throttle.use(compaction.bytes_read + compaction.bytes_written - done_bytes, now)
+            await asyncio.sleep(rest_s)
+
+    def _adapt(self, took_s: float) -> None:
+        """Let the next slice take about half a millisecond."""
+        if took_s > 2 * _SLICE_S:
+            self._budget = max(self._budget // 2, _LEAST_BYTES)
+        elif took_s < _SLICE_S:
+            self._budget = min(self._budget + self._budget // 4, _MOST_BYTES)

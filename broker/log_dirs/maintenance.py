@@ -1,0 +1,182 @@
+"""What the broker does from time to time, in steps small enough for the event loop.
+
+Each chore runs at its own interval, counted from the end of its last run. Work that grows with the number of
+logs is an iterator, of which one step is done in a turn of the loop; syncing is left to a thread. A chore that
+fails says so in the log and comes again: none of them is needed for what clients were promised.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from broker.runtime.executors import outlast, sync_in_thread
+from protocol.errors import InvariantError, KafkaError
+from storage.disk import remedy
+
+if TYPE_CHECKING:
+    from storage.log.flush import Flush
+    from storage.log_directory import LogDirectory
+    from storage.log_manager import LogManager
+
+_log = logging.getLogger("broker.log_dirs.maintenance")
+
+_SYNC_INTERVAL_S = 1.0
+_SYNCED_AT_ONCE = 32
+_ROOM_FOR_S = 5.0
+
+
+class Housekeeping:
+    """The chores, each in a task of its own."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._chores: list[asyncio.Task[None]] = []
+
+    def every(self, interval_s: float, chore: Callable[[], Awaitable[None]], *, first_s: float | None = None) -> None:
+        """Run `chore` again and again, first after `interval_s`, or after `first_s` if that is sooner."""
+        first_s = interval_s if first_s is None else min(first_s, interval_s)
+        self._chores.append(self._loop.create_task(self._repeat(first_s, interval_s, chore)))
+
+    async def stop(self) -> None:
+        """End all chores where they are, as soon as what they have begun to sync is synced."""
+        for task in self._chores:
+            task.cancel()
+        await asyncio.gather(*self._chores, return_exceptions=True)
+
+    async def _repeat(self, first_s: float, interval_s: float, chore: Callable[[], Awaitable[None]]) -> None:
+        wait_s = first_s
+        while True:
+            await asyncio.sleep(wait_s)
+            wait_s = interval_s
+            try:
+                await chore()
+            except InvariantError as error:
+                self._loop.call_exception_handler({"message": "housekeeping broke an invariant", "exception": error})
+            except Exception:
+                _log.exception("A chore failed and will be tried again")
+
+
+async def tidy(logs: LogManager, now_ms: int, *, only_full: bool = False) -> None:
+    """Apply retention, one log a turn of the loop; with `only_full`, to the logs in full directories."""
+    for failure in logs.housekeeping(now_ms, only_full=only_full):
+        if failure is not None:
+            _log.error("%s", failure)
+        while logs.deletions:
+            _log.info("%s", logs.deletions.pop(0))
+        await asyncio.sleep(0)
+    report_problems(logs)
+
+
+async def expire_producers(logs: LogManager, now_ms: int, expiration_ms: int) -> None:
+    """Forget the producers that have not written for so long, one log's a turn of the loop."""
+    for _ in logs.expire_producers(now_ms, expiration_ms):
+        await asyncio.sleep(0)
+
+
+def sync_interval_s(wanted_ms: int) -> float:
+    """Return how often to look for what is to be synced: once a second, or as often as is wanted beyond that."""
+    return min(max(wanted_ms, 1) / 1000, _SYNC_INTERVAL_S)
+
+
+async def sync(logs: LogManager, loop: asyncio.AbstractEventLoop, now_ms: int) -> None:
+    """Make durable what is due by `flush.ms`, and the segments that were rolled."""
+    for flush in logs.due_flushes(now_ms):
+        if flush is None:
+            await asyncio.sleep(0)
+            continue
+        try:
+            await outlast(sync_in_thread(loop, [flush]))
+        finally:
+            _finish(flush)
+
+
+async def sync_all(logs: LogManager, loop: asyncio.AbstractEventLoop) -> None:
+    """Sync everything that closing `logs` would sync, as many at a time as descriptors are sure to last for."""
+    flushes = logs.begin_close()
+    while some := list(islice(flushes, _SYNCED_AT_ONCE)):
+        await asyncio.gather(*(sync_in_thread(loop, [flush]) for flush in some))
+        for flush in some:
+            _finish(flush)
+
+
+def _finish(flush: Flush) -> None:
+    try:
+        flush.finish()
+    except KafkaError as error:
+        _log.error("%s", error)
+
+
+async def delete_files(logs: LogManager, now_ms: int) -> None:
+    """Delete the files that nobody needs any more, one log's a turn of the loop."""
+    for failure in logs.delete_files(now_ms):
+        if failure is not None:
+            _log.error("%s", failure)
+        await asyncio.sleep(0)
+
+
+class SpaceWatch:
+    """Says once that a directory failed, once that it is full, and once that it no longer is.
+
+    The last is said some time after the last refused write: without that time, a directory with space for small batches
+    but not for large ones would be said to be full and not to be full all the time.
+    """
+
+    def __init__(self, logs: LogManager) -> None:
+        self._logs = logs
+        self._full: dict[LogDirectory, tuple[int, float]] = {}
+        self._failed: set[LogDirectory] = set()
+
+    def look(self, now: float) -> bool:
+        """Look at every directory, `now` by the loop's clock; return whether none is full."""
+        for directory in self._logs.directories:
+            if directory.failure is None and not directory.full and _has_room(directory):
+                continue
+            if directory.failure is not None:
+                if directory not in self._failed:
+                    self._failed.add(directory)
+                    _log.error(
+                        "%s; what is in it is offline until the next start: %s, then start the broker again",
+                        directory.offline().message,
+                        remedy(directory.failure),
+                    )
+                continue
+            known = self._full.get(directory)
+            if known is None:
+                said = (
+                    "Disk nearly full: %s free in %s. New topics are refused, as are records and settings that do not "
+                    "fit. Delete or trim topics, or lower retention.ms"
+                )
+                _log.warning(said, _size(directory.free_bytes()), directory.path)
+            if known is None or known[0] != directory.refused_writes:
+                self._full[directory] = (directory.refused_writes, now)
+            elif now - known[1] >= _ROOM_FOR_S and _has_room(directory):
+                directory.full = False
+                del self._full[directory]
+                _log.warning("There is space in %s again", directory.path)
+        return not any(directory.full for directory in self._logs.online)
+
+
+def _has_room(directory: LogDirectory) -> bool:
+    """Return whether `directory` has space; False also if the query fails, which takes the directory offline."""
+    with suppress(KafkaError):
+        return directory.has_room()
+    return False
+
+
+def _size(size_bytes: int) -> str:
+    """Return a number of bytes below a few MiB with its unit."""
+    if size_bytes < 1 << 10:
+        return f"{size_bytes} B"
+    return f"{size_bytes / (1 << 10):.0f} KiB" if size_bytes < 1 << 20 else f"{size_bytes / (1 << 20):.1f} MiB"
+
+
+def report_problems(logs: LogManager) -> None:
+    """Log what storage found wrong and put up with, once."""
+    problems, logs.problems[:] = logs.problems[:], []
+    for problem in problems:
+        _log.warning("%s", problem)

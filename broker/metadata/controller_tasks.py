@@ -1,0 +1,220 @@
+"""What the active controller does unasked, from when this node leads the quorum until it does no more.
+
+    brokers that are gone            are fenced as soon as `controller.liveness` says so
+    leaders that are not preferred   give way, every `leader.imbalance.check.interval.seconds`
+    partitions without a leader      get an unclean one where the topic allows it, every
+                                     `unclean.leader.election.interval.ms`
+
+Each is a command like those that are asked for, decided on the newest image. Nothing is kept from one leadership to the
+next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from controller.broker_heartbeat_manager import Liveness
+from controller.commands.brokers import fence_brokers
+from controller.commands.controller_result import Command, Decision
+from controller.commands.periodic_elections import balance_leaders, elect_unclean_leaders
+from protocol.errors import InvariantError, KafkaError
+from protocol.schema import Message
+
+if TYPE_CHECKING:
+    from broker.metadata.raft_driver import RaftDriver
+    from broker.network.connection import Connection
+    from controller.configs.effective import StaticSettings
+    from controller.image import BrokerImage, Endpoint, MetadataImage
+
+# A process that is killed loses its connections one after the other, and its listeners.
+_ENDING_S = 0.02
+
+_log = logging.getLogger("broker.controller")
+
+
+class ActiveController:
+    """The duties of this node while it leads."""
+
+    def __init__(
+        self,
+        quorum: RaftDriver,
+        settings: StaticSettings,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        broker_epoch: Callable[[], int],
+        has_ended: Callable[[BrokerImage], Awaitable[bool]],
+    ) -> None:
+        """Have none until `begin`; `broker_epoch` is that of this node's own broker, -1 until it has registered.
+
+        `has_ended` looks whether the process of another broker has ended.
+        """
+        self.liveness = Liveness(settings["broker.session.timeout.ms"], settings["barnabas.broker.disconnect.grace.ms"])
+        self._quorum = quorum
+        self._broker_epoch = broker_epoch
+        self._has_ended = has_ended
+        self._settings = settings
+        self._loop = loop
+        self._leads = False
+        self._heard: asyncio.Future[None] = loop.create_future()
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._change: asyncio.Future[None] = loop.create_future()
+
+    def begin(self) -> None:
+        """Take up the duties whenever this node leads."""
+        self._quorum.subscribe(self._apply)
+        self._follow()
+
+    async def stop(self) -> None:
+        """Lay them down."""
+        self._change.remove_done_callback(self._follow)
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        self._lay_down()
+
+    def heard_from(
+        self, broker_id: int, broker_epoch: int, metadata_offset: int, connection: Connection | None
+    ) -> None:
+        """Note a heartbeat, and the connection that it came through, if there is one that can break."""
+        key = None if connection is None else connection.connection_id
+        self.liveness.heard_from(broker_id, broker_epoch, metadata_offset, key, self._now_ms())
+        if connection is not None:
+            connection.on_close(self, partial(self._connection_lost, connection.connection_id))
+        self._tell_waiting()
+
+    async def until_known(self, offset: int, timeout_s: float) -> None:
+        """Wait until all active brokers have applied the metadata up to `offset`.
+
+        No longer than `timeout_s`, or than this node leads. What was committed here is applied here.
+        """
+        ends_s = self._loop.time() + timeout_s
+        while self._leads and not self.liveness.all_know(offset, but=self._settings.node_id):
+            left_s = ends_s - self._loop.time()
+            if left_s <= 0:
+                return
+            await asyncio.wait([self._heard], timeout=left_s)  # which others wait for too
+
+    def _tell_waiting(self) -> None:
+        heard, self._heard = self._heard, self._loop.create_future()
+        heard.set_result(None)
+
+    def claimed(self, broker_id: int, endpoints: Mapping[str, Endpoint]) -> None:
+        """Note that a process that listens at `endpoints` wants to be this broker."""
+        if self._leads:
+            self.liveness.claimed(broker_id, endpoints, self._now_ms())
+            self._look_after_brokers()
+
+    def alive(self) -> Collection[int]:
+        """Return the brokers whose session lasts."""
+        return self.liveness.alive(self._now_ms())
+
+    def _follow(self, _changed: asyncio.Future[None] | None = None) -> None:
+        """Take up or lay down the duties as the quorum has it, now and with every change."""
+        self._change = self._quorum.leader_change()
+        self._change.add_done_callback(self._follow)
+        if self._quorum.leads and not self._leads:
+            self._take_up()
+        elif self._leads and not self._quorum.leads:
+            self._lay_down()
+
+    def _take_up(self) -> None:
+        if not self._quorum.is_only_voter:
+            _log.info("This node is the active controller, in epoch %d", self._quorum.epoch)
+        self._leads = True
+        now_ms = self._now_ms()
+        self.liveness.lead(self._quorum.image, now_ms)
+        for node_id, since_ms in self._quorum.unreachable().items():
+            self.liveness.unreachable(node_id, since_ms)
+        node_id = self._settings["node.id"]
+        own = self._quorum.image.brokers.get(node_id)
+        if own is not None and own.epoch != self._broker_epoch():
+            self.liveness.unreachable(node_id, 0)  # an earlier run of this very process
+        self._look_after_brokers()
+        settings = self._settings
+        if settings["auto.leader.rebalance.enable"]:
+            self._repeat("balance", settings["leader.imbalance.check.interval.seconds"], balance_leaders)
+        self._repeat("unclean", settings["unclean.leader.election.interval.ms"] / 1000, elect_unclean_leaders)
+
+    def _lay_down(self) -> None:
+        self._leads = False
+        self._tell_waiting()
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    def _apply(self, _before: MetadataImage, image: MetadataImage, _records: tuple[Message, ...]) -> None:
+        if self._leads:
+            self.liveness.apply(image, self._now_ms())
+            self._tell_waiting()
+            self._look_after_brokers()
+
+    def _connection_lost(self, connection_id: int) -> None:
+        if self._leads:
+            for broker in self.liveness.connection_lost(connection_id, self._now_ms()):
+                self._perform(self._look_whether_it_ended(broker))
+            self._look_after_brokers()
+
+    async def _look_whether_it_ended(self, broker: BrokerImage) -> None:
+        await asyncio.sleep(_ENDING_S)
+        if await self._has_ended(broker) and self._leads:
+            self.liveness.ended(broker.broker_id, broker.epoch, self._now_ms())
+            self._look_after_brokers()
+
+    def _look_after_brokers(self) -> None:
+        """Fence who is due, and look again when the next one may be."""
+        logged = self.liveness.over()  # until a command is committed that fences them
+        gone = self.liveness.expired(self._now_ms())
+        others = sorted(gone.keys() - logged - {self._settings["node.id"]})  # an earlier run of this process is no news
+        if others:
+            _log.warning("Fencing brokers whose sessions have expired: %s", ", ".join(map(str, others)))
+        if gone:
+            self._submit(partial(fence_brokers, epochs=gone, settings=self._settings))
+        due_ms = self.liveness.due_ms
+        if due_ms is not None:
+            self._at("liveness", (due_ms + 1) / 1000, self._look_after_brokers)
+
+    def _repeat(self, name: str, interval_s: float, command: Callable[..., Decision[bool]]) -> None:
+        self._at(name, self._loop.time() + interval_s, partial(self._again, name, interval_s, command))
+
+    def _again(self, name: str, interval_s: float, command: Callable[..., Decision[bool]]) -> None:
+        self._submit(partial(command, settings=self._settings), again=partial(self._again, name, interval_s, command))
+        self._repeat(name, interval_s, command)
+
+    def _at(self, name: str, when_s: float, call: Callable[[], None]) -> None:
+        earlier = self._timers.pop(name, None)
+        if earlier is not None:
+            earlier.cancel()
+        self._timers[name] = self._loop.call_at(when_s, call)
+
+    def _submit(self, command: Command[Any], again: Callable[[], None] | None = None) -> None:
+        self._perform(self._decide(command, again))
+
+    def _perform(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._performed)
+
+    def _performed(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._loop.call_exception_handler({"message": "A task of the active controller failed", "exception": error})
+
+    async def _decide(self, command: Command[Any], again: Callable[[], None] | None) -> None:
+        try:
+            more = await self._quorum.submit(command)
+        except InvariantError:
+            return  # the loop's exception handler knows
+        except KafkaError as error:
+            _log.warning("The active controller could not act: %s", error)
+            return
+        if more and again is not None and self._leads:
+            again()
+
+    def _now_ms(self) -> int:
+        return int(self._loop.time() * 1000)

@@ -1,0 +1,354 @@
+"""The files of the metadata log: the log itself, its snapshots, the quorum's state, and the bootstrap checkpoint.
+
+    bootstrap.checkpoint                               the first records of the cluster
+    __cluster_metadata-0/quorum-state                  epoch and vote, replaced before anything relies on them
+    __cluster_metadata-0/00...0-0000000000.checkpoint  the first voters; there from the start if voters can change
+    __cluster_metadata-0/<end offset>-<epoch>.checkpoint   snapshots
+    __cluster_metadata-0/*.log ...                     a log like any other, always synced
+
+All of it is as Kafka writes it (KIP-595, KIP-630, KIP-853). The log begins where the oldest snapshot ends. Nothing
+here knows what the records mean, nor of the event loop: the raft driver says what is done when, and in which thread.
+
+A follower's log is made equal to its leader's by three things, in this order: its end is cut off, or all of it gives
+way to a snapshot that was received, and what comes from the leader is appended. A power cut between the steps of the
+second leaves the whole snapshot beside the old log, and the next start goes on from there:
+
+    the part file is synced and gets its name    from then on the snapshot counts
+    the log is dropped, and begins at its end    so is a log that ends before it, or in an earlier epoch, at a start
+    older snapshots are removed                  so are those that end before the log begins, at a start
+
+A killed process leaves the page cache, where a start finds what was written and not synced. After an unclean stop
+`MetadataLog.open` syncs it, before a vote or a fetch relies on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from broker.metadata.received_batches import decode_received
+from broker.metadata.snapshot_files import ReadPart, SnapshotFiles, read_checkpoint
+from controller.batches import decode_entries, encode_entry
+from controller.commands.bootstrap import bootstrap_records
+from controller.raft.log import Entry, SnapshotId
+from controller.raft.messages import NOBODY, QuorumState
+from controller.raft.voters import NO_DIRECTORY, VoterSet
+from controller.snapshot import Snapshot, encode_snapshot
+from controller.topic_names import CLUSTER_METADATA, METADATA_TOPIC_ID
+from protocol.errors import DecodeError, InvariantError, KafkaError
+from protocol.records.quorum_state import QuorumStateData, format_quorum_state, parse_quorum_state
+from protocol.schema import Message
+from storage.disk import Buffer, Disk
+from storage.log.config import LogConfig
+from storage.log.corruption_checks import refuse_torn_end
+from storage.log.flush import Flush
+from storage.log.leader_epochs import EpochEntry
+from storage.log.loader import open_log
+from storage.log.log import Log
+from storage.log.segment import LOG_SUFFIX
+from storage.log_directory import LogDirectory
+from storage.steps import Search
+
+if TYPE_CHECKING:
+    from controller.raft.messages import Received
+
+_BOOTSTRAP = "bootstrap.checkpoint"
+_QUORUM_STATE = "quorum-state"
+_FIRST_VOTERS = SnapshotId(0, 0)
+_READ_BYTES = 1 << 20
+
+
+class Retention(NamedTuple):
+    """How long old snapshots, and the log before them, are kept; -1 sets no limit."""
+
+    max_bytes: int
+    max_age_ms: int
+
+
+class Receipt(NamedTuple):
+    """What was appended of a leader's batches; `flush` makes it durable, None if nothing needs to be synced."""
+
+    entries: list[Entry]
+    flush: Flush | None
+
+
+class MetadataLog:
+    """The metadata log of one node."""
+
+    def __init__(self, disk: Disk, directory: LogDirectory, log: Log, snapshots: SnapshotFiles) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._log = log
+        self._snapshots = snapshots
+        # What a start from the newest snapshot would have to read.
+        self.bytes_since_snapshot = 0
+
+    @classmethod
+    def open(
+        cls, disk: Disk, directory: LogDirectory, voters: VoterSet | None, *, config: LogConfig, now_ms: int
+    ) -> MetadataLog:
+        """Open the log in `directory`; make it where there is none, with `voters` that can change, if given.
+
+        LogRefused if its end is torn though the last stop was clean.
+        """
+        path = f"{directory.path}/{CLUSTER_METADATA}-0"
+        if not disk.exists(f"{directory.path}/{_BOOTSTRAP}"):
+            disk.make_dirs(path)
+            if voters is not None:
+                # First of all: without it, the quorum would be taken for one that cannot change.
+                first = encode_snapshot((), epoch=0, now_ms=now_ms, last_timestamp_ms=now_ms, voters=voters)
+                disk.replace_file(f"{path}/{_FIRST_VOTERS.file_name}", b"".join(first))
+            # Else a power cut could leave the bootstrap checkpoint alone, and the next start take the rest for made.
+            disk.sync_dir(directory.path)
+            records = encode_snapshot(bootstrap_records(), epoch=0, now_ms=now_ms, last_timestamp_ms=0)
+            disk.replace_file(f"{directory.path}/{_BOOTSTRAP}", b"".join(records))
+        elif not directory.clean:
+            # A killed process may have renamed a vote or a snapshot and not synced it: a power cut would revert it
+            # after this start has granted the vote, or trimmed the log up to the snapshot.
+            disk.sync_dir(path)
+        snapshots = SnapshotFiles(disk, path)
+        if directory.clean:
+            refuse_torn_end(disk, path)
+        log = open_log(
+            disk,
+            directory,
+            CLUSTER_METADATA,
+            0,
+            config,
+            now_ms=now_ms,
+            topic_id=METADATA_TOPIC_ID,
+            clean=directory.clean,
+            log_start_offset=_start_offset(disk, path, snapshots.ids),
+        )
+        newest = snapshots.newest
+        if newest is not None:
+            if _is_behind(log, newest):
+                log.truncate_fully_and_start_at(newest.end_offset)
+                log.flush(now_ms)  # nothing else would write down that it has no leader epochs any more
+            snapshots.remove_before(log.log_start_offset)
+        if log.recovery_point < log.log_end_offset:
+            # The leader counts the offset that this node fetches from as durable, also before the next append.
+            log.flush(now_ms)
+        return cls(disk, directory, log, snapshots)
+
+    @property
+    def cut_bytes(self) -> int:
+        """Return how many bytes that were no whole batches were cut off when the log was opened."""
+        return self._log.recovery.truncated_bytes
+
+    @property
+    def failed(self) -> bool:
+        """Say whether the disk under it has failed."""
+        return self._directory.failure is not None
+
+    @property
+    def start_offset(self) -> int:
+        """Return the offset of the first record."""
+        return self._log.log_start_offset
+
+    @property
+    def end_offset(self) -> int:
+        """Return the offset after the last record."""
+        return self._log.log_end_offset
+
+    @property
+    def end_epoch(self) -> int:
+        """Return the epoch of the last record, or that of the snapshot which the empty log begins with."""
+        newest = self.newest_snapshot
+        return max(self._log.leader_epochs.latest or 0, newest.epoch if newest else 0)
+
+    @property
+    def epochs(self) -> tuple[EpochEntry, ...]:
+        """Return the epochs of the records with the offset where each begins, oldest first."""
+        return self._log.leader_epochs.entries
+
+    @property
+    def oldest_snapshot(self) -> SnapshotId | None:
+        """Return the snapshot that the log begins behind."""
+        return self._snapshots.oldest
+
+    @property
+    def newest_snapshot(self) -> SnapshotId | None:
+        """Return the snapshot that stands for most of the log."""
+        return self._snapshots.newest
+
+    def bootstrap_records(self) -> tuple[Message, ...]:
+        """Return the first records of the cluster."""
+        return read_checkpoint(self._disk, f"{self._directory.path}/{_BOOTSTRAP}").records
+
+    def read_snapshot(self, snapshot: SnapshotId) -> Snapshot:
+        """Return what a snapshot holds; InvariantError if its file is damaged."""
+        return self._snapshots.read(snapshot)
+
+    def read_snapshot_part(self, snapshot: SnapshotId, position: int, max_bytes: int) -> ReadPart:
+        """Return at most `max_bytes` of a snapshot's file from `position` on, for a node that has not got it.
+
+        KafkaError SNAPSHOT_NOT_FOUND if there is none, POSITION_OUT_OF_RANGE if it has no byte at `position`,
+        KAFKA_STORAGE_ERROR.
+        """
+        with self._directory.storage_errors():
+            return self._snapshots.read_part(snapshot, position, max_bytes)
+
+    def read_quorum_state(self) -> QuorumState:
+        """Return the stored state, or that of a node which has never voted."""
+        data = self._read_quorum_state()
+        if data is None:
+            return QuorumState()
+        return QuorumState(data.leader_epoch, data.leader_id, data.voted_id, data.voted_directory_id)
+
+    def read_quorum_voters(self) -> frozenset[int]:
+        """Return the voters that were named when the state was stored; none where they are for the log to say."""
+        data = self._read_quorum_state()
+        return frozenset(voter.voter_id for voter in (data and data.current_voters) or ())
+
+    def _read_quorum_state(self) -> QuorumStateData | None:
+        path = f"{self._log.directory}/{_QUORUM_STATE}"
+        try:
+            return parse_quorum_state(self._disk.read_file(path).decode(errors="replace"))
+        except FileNotFoundError:
+            return None
+        except DecodeError as error:
+            raise InvariantError(f"{path}: {error}") from error
+
+    def write_quorum_state(self, state: QuorumState, voters: VoterSet, kraft_version: int) -> None:
+        """Store the state, durably."""
+        data = QuorumStateData(
+            leader_id=state.leader_id,
+            leader_epoch=state.epoch,
+            voted_id=state.voted_id,
+            voted_directory_id=NO_DIRECTORY if state.voted_id == NOBODY else state.voted_directory_id,
+            current_voters=[QuorumStateData.Voter(voter_id=voter_id) for voter_id in voters.by_id],
+        )
+        text = format_quorum_state(data, min(kraft_version, 1))
+        self._disk.replace_file(f"{self._log.directory}/{_QUORUM_STATE}", text.encode())
+
+    def read_entries(self, offset: int) -> Iterator[Entry]:
+        """Yield the entries from `offset` to the end; InvariantError if one cannot be understood."""
+        log = self._log
+        while offset < log.log_end_offset:
+            read = log.read(offset, _READ_BYTES, limit_offset=log.log_end_offset)
+            self.bytes_since_snapshot += read.size_bytes
+            for part in read.slices:
+                try:
+                    for entry in decode_entries(part.read(0, part.size_bytes)):
+                        yield entry
+                        offset = entry.next_offset
+                except (DecodeError, KafkaError) as error:
+                    raise InvariantError(f"{log.directory} cannot be read from offset {offset} on: {error}") from error
+
+    def read_batches(self, offset: int, max_bytes: int) -> bytes:
+        """Return whole batches from `offset` on, committed or not: at least one, else no more than `max_bytes`.
+
+        None are left at the end of the log, which is no error. KafkaError OFFSET_OUT_OF_RANGE before its start or
+        behind its end, KAFKA_STORAGE_ERROR.
+        """
+        read = self._log.read(offset, max_bytes, limit_offset=self._log.log_end_offset)
+        with self._directory.storage_errors():
+            return b"".join(part.read(0, part.size_bytes) for part in read.slices)
+
+    def append(self, entries: Sequence[Entry], now_ms: int) -> Flush | None:
+        """Append entries, all or none; return the flush that makes them durable, if one is needed.
+
+        KafkaError if they cannot be.
+        """
+        batches = b"".join(encode_entry(entry, now_ms) for entry in entries)
+        self._log.append_as_follower(batches, max(entry.epoch for entry in entries), now_ms)
+        self.bytes_since_snapshot += len(batches)
+        return self._log.begin_flush(now_ms)
+
+    def receive(self, received: Received, now_ms: int) -> Receipt:
+        """Append batches as the leader sent them, all or none.
+
+        InvariantError if they cannot be understood, or do not follow the end of the log; KafkaError if they cannot be
+        written.
+        """
+        log = self._log
+        entries = decode_received(received, log.log_end_offset, self.end_epoch)
+        if not entries:
+            return Receipt(entries, None)
+        log.append_as_follower(received.batches, received.epoch, now_ms)
+        self.bytes_since_snapshot += len(received.batches)
+        return Receipt(entries, log.begin_flush(now_ms))
+
+    def truncate(self, end_offset: int) -> None:
+        """Cut off what is at `end_offset` and behind it, durably.
+
+        InvariantError if some of that is committed, or `end_offset` is amid an entry; KafkaError if it cannot be done.
+        """
+        log, newest = self._log, self.newest_snapshot
+        committed = max(log.high_watermark, newest.end_offset if newest else 0)
+        if end_offset < committed:
+            raise InvariantError(f"{log.directory} would be cut off at {end_offset}, though {committed} is committed")
+        if log.truncate_to(end_offset) and log.log_end_offset != end_offset:
+            raise InvariantError(f"{log.directory} was to be cut off at {end_offset}, amid an entry")
+
+    def committed(self, high_watermark: int) -> None:
+        """Take note of what can no longer be taken back."""
+        self._log.update_high_watermark(high_watermark)
+
+    def write_snapshot(self, snapshot: SnapshotId, data: bytes) -> None:
+        """Store a snapshot of this log, durably; may run in a thread. OSError."""
+        self._snapshots.write(snapshot, data)
+
+    def added_snapshot(self, snapshot: SnapshotId, retention: Retention, now_ms: int) -> None:
+        """Count a stored snapshot as the newest, and drop what is before one and beyond its retention."""
+        self._snapshots.add(snapshot)
+        self._log.roll(now_ms)
+        while len(self._snapshots.ids) > 1 and self._is_beyond(retention, now_ms):
+            following = self._snapshots.ids[1].end_offset
+            self._log.advance_log_start(following)
+            self._log.delete_old_segments(now_ms)
+            self._log.delete_files(now_ms)
+            self._snapshots.remove_before(following)
+
+    def _is_beyond(self, retention: Retention, now_ms: int) -> bool:
+        paths = list(map(self._snapshots.path, self._snapshots.ids))
+        size = self._log.size_bytes + sum(map(self._disk.file_size, paths))
+        age_ms = now_ms - self._disk.modified_ms(paths[1])
+        return 0 <= retention.max_bytes < size or 0 <= retention.max_age_ms < age_ms
+
+    def write_snapshot_part(self, snapshot: SnapshotId, position: int, data: Buffer) -> None:
+        """Write the next part of a snapshot that is being received; at position 0 a new one begins.
+
+        InvariantError if it does not follow the part before; OSError.
+        """
+        self._snapshots.write_part(snapshot, position, data)
+
+    def begin_behind(self, snapshot: SnapshotId) -> Search[Snapshot]:
+        """Let the log begin anew, empty, behind a snapshot that was received to its end; return what that holds.
+
+        In steps: the file is decoded between others' turns of the loop. Durable at the end. InvariantError if the file
+        is not whole, or more than it holds is committed here; KafkaError if it cannot be done.
+        """
+        if snapshot.end_offset < self._log.high_watermark:
+            raise InvariantError(f"{snapshot.file_name} was received, but {self._log.high_watermark} is committed")
+        contents = yield from self._snapshots.read_received(snapshot)
+        yield partial(self._replace_by, snapshot)
+        return contents
+
+    def _replace_by(self, snapshot: SnapshotId) -> None:
+        with self._directory.storage_errors():
+            self._snapshots.finish_part(snapshot)
+        self._log.truncate_fully_and_start_at(snapshot.end_offset)
+        with self._directory.storage_errors():
+            self._snapshots.remove_before(snapshot.end_offset)
+        self.bytes_since_snapshot = 0
+
+    def close(self, now_ms: int) -> None:
+        """Sync and close the log."""
+        self._log.close(now_ms)
+
+
+def _start_offset(disk: Disk, path: str, snapshots: Sequence[SnapshotId]) -> int:
+    """Return where the log in a directory begins: behind the oldest snapshot whose next record it still has."""
+    stems = [name.removesuffix(LOG_SUFFIX) for name in disk.list_dir(path) if name.endswith(LOG_SUFFIX)]
+    first = min((int(stem) for stem in stems if stem.isdecimal()), default=0)
+    return next((snapshot.end_offset for snapshot in snapshots if snapshot.end_offset >= first), 0)
+
+
+def _is_behind(log: Log, snapshot: SnapshotId) -> bool:
+    """Say whether a log does not reach a snapshot, or parted from what that holds: it was received instead."""
+    if log.log_start_offset == log.log_end_offset == snapshot.end_offset:
+        return False
+    return log.log_end_offset < snapshot.end_offset or (log.leader_epochs.latest or 0) < snapshot.epoch

@@ -1,0 +1,157 @@
+"""The other nodes of the cluster: how this one connects to them, and whether one has ended.
+
+Controllers are where `controller.quorum.voters` says; brokers where they have registered, on the listener that
+`inter.broker.listener.name` or `security.inter.broker.protocol` names, else on their first. Each user of a connection
+has its own, so that nobody waits behind what another has asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from broker.metadata.suspected_leaders import Suspects
+from broker.network.network_client import Address, Peer, PeerLimits
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from broker.settings import Settings
+    from controller.image import BrokerImage, MetadataImage
+    from protocol.schema import Message
+
+_NOWHERE = ("", 0)
+
+# Of controllers, nothing comes near it. A broker sends at least one whole batch, and topics say how large those are.
+_MOST_BYTES = 100 << 20
+_LARGEST_FRAME = (1 << 31) - 1
+_DECIDING_S = 0.2  # a new leader of the quorum, and what it commits
+
+
+class Neighbours:
+    """Makes connections to other nodes."""
+
+    def __init__(self, settings: Settings, loop: asyncio.AbstractEventLoop, random: Random) -> None:
+        self._settings = settings
+        self._loop = loop
+        self._random = random
+        self._voters: dict[int, Address] = {voter.node_id: (voter.host, voter.port) for voter in settings.voters}
+        self._addresses: dict[int, Address] = {}
+        self._to_brokers: list[tuple[int, weakref.ref[Peer]]] = []
+        self.suspects = Suspects(loop, settings["barnabas.broker.disconnect.grace.ms"] / 1000 + _DECIDING_S)
+        self._name = f"{'broker' if settings.is_broker else 'controller'}-{settings.node_id}"
+
+    def voter(self, node_id: int, on_lost: Callable[[], None], on_refused: Callable[[], None]) -> Peer:
+        """Return a connection for what the quorum's nodes say to each other."""
+        timeout_ms = self._settings["controller.quorum.request.timeout.ms"]
+        return self._peer(
+            "controller", node_id, self._voters[node_id], timeout_ms, on_lost=on_lost, on_refused=on_refused
+        )
+
+    def controller(self, node_id: int, on_change: Callable[[], None]) -> Peer:
+        """Return a connection for requests to the active controller; `on_change` tells when it comes and goes."""
+        return self._peer(
+            "controller",
+            node_id,
+            self._voters[node_id],
+            self._settings["controller.socket.timeout.ms"],
+            on_ready=on_change,
+            on_lost=on_change,
+        )
+
+    def broker(self, broker_id: int) -> Peer:
+        """Return a connection to a broker, which goes to where the broker registers, should that be elsewhere."""
+        address = self._addresses.get(broker_id, _NOWHERE)
+        timeout_ms = self._settings["replica.socket.timeout.ms"]
+        peer = self._peer(
+            "broker",
+            broker_id,
+            address,
+            timeout_ms,
+            # Others idle, and are closed for it; here a fetch is always under way.
+            on_ready=partial(self.suspects.reached, broker_id),
+            on_lost=partial(self.suspects.lost, broker_id),
+            max_response_bytes=_LARGEST_FRAME,
+        )
+        self._to_brokers.append((broker_id, weakref.ref(peer)))
+        return peer
+
+    async def has_ended(self, broker: BrokerImage) -> bool:
+        """Say whether a broker's process has ended: what its address leads to says that nobody listens there."""
+        endpoint = broker.endpoints.get(self.listener)
+        if endpoint is None:
+            return False
+        timeout_s = self._settings["socket.connection.setup.timeout.ms"] / 1000
+        try:
+            async with asyncio.timeout(timeout_s):
+                transport, _ = await self._loop.create_connection(asyncio.Protocol, endpoint.host, endpoint.port)
+        except ConnectionRefusedError:
+            return True
+        except (OSError, UnicodeError):  # it cannot be reached, or that is no name, which says nothing of it
+            return False
+        transport.abort()
+        return False
+
+    def follow(self, image: MetadataImage) -> None:
+        """Take note of where the brokers are."""
+        self._addresses = {
+            broker_id: (broker.endpoints[self.listener].host, broker.endpoints[self.listener].port)
+            for broker_id, broker in image.brokers.items()
+            if self.listener in broker.endpoints
+        }
+        open_ones = []
+        for broker_id, reference in self._to_brokers:
+            peer = reference()
+            if peer is not None:
+                open_ones.append((broker_id, reference))
+                peer.address = self._addresses.get(broker_id, peer.address)
+        self._to_brokers = open_ones
+
+    def apply(self, before: MetadataImage, image: MetadataImage, _records: tuple[Message, ...]) -> None:
+        """Follow a change of the metadata."""
+        if image.brokers is not before.brokers:
+            self.follow(image)
+            self.suspects.follow(image)
+
+    @property
+    def listener(self) -> str:
+        """Return the name of the listener that brokers use among themselves."""
+        named = self._settings["inter.broker.listener.name"] or self._settings["security.inter.broker.protocol"]
+        controllers = self._settings.controller_listeners
+        own = [one.listener for one in self._settings.advertised_listeners if one.listener not in controllers]
+        return named.upper() if named.upper() in own or not own else own[0]
+
+    def _peer(
+        self,
+        role: str,
+        node_id: int,
+        address: Address,
+        timeout_ms: int,
+        *,
+        on_ready: Callable[[], None] | None = None,
+        on_lost: Callable[[], None] | None = None,
+        on_refused: Callable[[], None] | None = None,
+        max_response_bytes: int = _MOST_BYTES,
+    ) -> Peer:
+        limits = PeerLimits(
+            request_timeout_ms=timeout_ms,
+            connect_timeout_ms=min(timeout_ms, self._settings["socket.connection.setup.timeout.ms"]),
+            backoff_ms=20,
+            max_backoff_ms=200,
+            max_response_bytes=max_response_bytes,
+        )
+        return Peer(
+            self._loop,
+            address,
+            self._name,
+            self._random,
+            limits,
+            node_id=node_id,
+            role=role,
+            on_ready=on_ready,
+            on_lost=on_lost,
+            on_refused=on_refused,
+        )

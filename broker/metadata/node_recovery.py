@@ -1,0 +1,94 @@
+"""A node of the quorum as its start finds it: the metadata log opened, all of it understood, and the node that goes on.
+
+Who the voters are is for the settings to say (`controller.quorum.voters`). Where they say nothing, the node began as
+its own only voter, and it is for the log to say, in which voters can change. Settings that say otherwise than what is
+stored are refused: two majorities of different voters need not have anybody in common, and each would elect a leader
+of the same cluster.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, NamedTuple
+
+from broker.metadata.metadata_log import MetadataLog
+from broker.metadata.metadata_recovery import StoredMetadata, check_features, check_voters, read_stored
+from broker.metadata.quorum_config import metadata_log_config, quorum_timing
+from controller.raft.node import RaftNode
+from controller.raft.voters import Voter, VoterSet
+from controller.topic_names import CLUSTER_METADATA
+from protocol.plural import count_of
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from broker.settings import Settings
+    from controller.image import MetadataImage
+    from storage.disk import Disk
+    from storage.log_directory import LogDirectory
+
+_log = logging.getLogger("broker.controller")
+
+
+class StoredNode(NamedTuple):
+    """The files, what is in them, and the node that they make."""
+
+    log: MetadataLog
+    metadata: StoredMetadata
+    node: RaftNode
+
+
+def open_stored_node(
+    disk: Disk,
+    directory: LogDirectory,
+    settings: Settings,
+    empty: MetadataImage,
+    *,
+    random: Random,
+    wall_clock_ms: int,
+    now_ms: int,
+) -> StoredNode:
+    """Open the metadata log in `directory`, or make a new one, and read it onto the `empty` image of the cluster.
+
+    `now_ms` is of the clock that never goes back, which the node is told with every event. InvariantError if the log
+    cannot be understood, tells of what only a later version knows, or is of a quorum of other voters; OSError and
+    KafkaError if it cannot be read.
+    """
+    static = [Voter(voter.node_id) for voter in settings.voters]
+    first = VoterSet(static or [Voter(settings.node_id, directory.directory_id)])
+    log = MetadataLog.open(
+        disk,
+        directory,
+        None if static else first,
+        config=metadata_log_config(settings),
+        now_ms=wall_clock_ms,
+    )
+    if log.cut_bytes:
+        cut = "Cut %s of incomplete batches off the metadata log in %s: it ends at offset %d now"
+        _log.warning(cut, count_of(log.cut_bytes, "byte"), directory.path, log.end_offset)
+    stored = read_stored(log, empty)
+    place = f"{directory.path}/{CLUSTER_METADATA}-0"
+    check_features(stored.image, stored.kraft_version, place)
+    if static or stored.voters is None:
+        check_voters(first.by_id, log.read_quorum_voters() if stored.voters is None else stored.voters.by_id, place)
+    log.bootstrap_records()  # are asked for when the cluster begins, and must be right by now
+    snapshot = log.newest_snapshot
+    node = RaftNode(
+        settings.node_id,
+        first if static or stored.voters is None else stored.voters,
+        log.read_quorum_state(),
+        kraft_version=stored.kraft_version,
+        end_offset=log.end_offset,
+        end_epoch=log.end_epoch,
+        high_watermark=snapshot.end_offset if snapshot else 0,
+        voters_in_log=stored.voters is not None,
+        epochs=log.epochs,
+        oldest_snapshot=log.oldest_snapshot,
+        newest_snapshot=snapshot,
+        cluster_id=empty.cluster_id,
+        directory_id=directory.directory_id,
+        timing=quorum_timing(settings),
+        random=random,
+        now_ms=now_ms,
+    )
+    return StoredNode(log, stored, node)

@@ -1,0 +1,143 @@
+"""What one `Ready` of `RaftNode` asks for, done in its order: on the disk, in the metadata, and towards other nodes.
+
+    the node's epoch and vote        durable before anything else
+    the log's end is cut off         and so are the entries that wait to be committed
+    parts of the leader's snapshot   written; after the last, the log begins anew behind it
+    entries                          appended; followers may have them before they are durable here
+    all other requests and answers   leave when they are
+
+Then the node is told (`advance`), and what is committed by that is applied, beside whatever comes next.
+
+If the disk has no space for entries of a node that is the whole quorum, they were never proposed: the commands that
+they are from are refused with KAFKA_STORAGE_ERROR. Whatever else goes wrong is raised, and this node cannot go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from broker.metadata.raft_responses import fill_in
+from broker.runtime.cooperative import in_slices
+from broker.runtime.executors import own_threads, sync_in_thread
+from protocol.errors import KafkaError
+from protocol.messages.fetch import FetchResponse
+
+if TYPE_CHECKING:
+    from broker.metadata.controller_event_queue import CommandQueue
+    from broker.metadata.metadata_loader import MetadataApplier
+    from broker.metadata.metadata_log import MetadataLog
+    from broker.metadata.snapshot_generator import MetadataSnapshots
+    from controller.raft.log import Entry
+    from controller.raft.messages import Answer, Ready, Received, Request
+    from controller.raft.node import RaftNode
+    from protocol.schema import Message
+    from storage.log.flush import Flush
+    from storage.log_directory import LogDirectory
+
+_log = logging.getLogger("broker.controller")
+
+
+class _NoSpaceError(KafkaError):
+    """The metadata log is full; nothing of what was proposed is in it."""
+
+
+class RaftEffects:
+    """Performs what one node asks for; `appended_ms` is when something was written to its log last."""
+
+    def __init__(
+        self,
+        node: RaftNode,
+        log: MetadataLog,
+        directory: LogDirectory,
+        *,
+        metadata: MetadataApplier,
+        snapshots: MetadataSnapshots,
+        commands: CommandQueue,
+        send: Callable[[Request], None],
+        loop: asyncio.AbstractEventLoop,
+        now_ms: Callable[[], int],
+    ) -> None:
+        """`log` is in `directory`; `send` takes requests to other nodes, `now_ms` is the wall clock."""
+        self.appended_ms = now_ms()
+        self._node = node
+        self._log = log
+        self._directory = directory
+        self._metadata = metadata
+        self._snapshots = snapshots
+        self._commands = commands
+        self._send = send
+        self._loop = loop
+        self._now_ms = now_ms
+        # Not the loop's: reads of cold pages would delay votes and commits.
+        self._thread = own_threads("raft")
+
+    async def perform(self, ready: Ready) -> None:
+        """Do what `ready` asks for."""
+        log = self._log
+        for warning in ready.warnings:
+            _log.warning("%s", warning)
+        if ready.quorum_state is not None:
+            state, voters = ready.quorum_state, self._node.voters
+            await self._in_thread(log.write_quorum_state, state, voters, self._node.kraft_version)
+        if ready.truncate_to is not None:
+            log.truncate(ready.truncate_to)
+            self._metadata.truncate(ready.truncate_to)
+        for part in ready.snapshot_parts:
+            await self._in_thread(log.write_snapshot_part, *part)
+        if ready.begin_behind is not None:
+            await self._metadata.finish()
+            await self._snapshots.stop()
+            received = await in_slices(log.begin_behind(ready.begin_behind), self._loop, self._thread)
+            await self._metadata.begin_behind(ready.begin_behind, received.records)
+        flush = None
+        try:
+            if ready.entries:
+                flush = self._append(ready.entries)
+            elif ready.received is not None:
+                flush = self._receive(ready.received)
+        except _NoSpaceError as error:
+            self._commands.refuse(error, ready.entries[0].base_offset)
+            ready = ready._replace(entries=())
+        self._answer(answer for answer in ready.answers if isinstance(answer.response, FetchResponse))
+        if flush is not None:
+            await sync_in_thread(self._loop, [flush], self._thread)
+            flush.finish()
+        for request in ready.requests:
+            self._send(request)
+        self._answer(answer for answer in ready.answers if not isinstance(answer.response, FetchResponse))
+        self._node.advance(ready, int(self._loop.time() * 1000))
+        log.committed(ready.high_watermark)
+        self._metadata.committed(ready.high_watermark)
+
+    async def _in_thread(self, function: Callable[..., Any], *arguments: Any) -> None:
+        await self._loop.run_in_executor(self._thread, function, *arguments)
+
+    def _append(self, entries: Sequence[Entry]) -> Flush | None:
+        self.appended_ms = self._now_ms()
+        refused_writes = self._directory.refused_writes
+        end_offset = self._log.end_offset
+        try:
+            flush = self._log.append(entries, self.appended_ms)
+        except KafkaError as error:
+            full = self._directory.refused_writes > refused_writes and self._directory.failure is None
+            if full and self._log.end_offset == end_offset and self._node.withdraw(entries):
+                raise _NoSpaceError(error.code, error.message) from error
+            raise
+        self._metadata.note(entries)
+        return flush
+
+    def _receive(self, received: Received) -> Flush | None:
+        self.appended_ms = self._now_ms()
+        entries, flush = self._log.receive(received, self.appended_ms)
+        self._metadata.note(entries)
+        return flush
+
+    def _answer(self, answers: Iterable[Answer]) -> None:
+        for answer in answers:
+            token = cast("asyncio.Future[Message]", answer.token)
+            if not token.done():
+                fill_in(self._log, answer)
+                token.set_result(answer.response)

@@ -1,0 +1,386 @@
+"""The quorum's node at work: what happens is told to `RaftNode`, and what others ask of the metadata is answered.
+
+Events (requests and answers of other nodes, time, lost connections) wait in one queue, commands in
+`command_queue`. A run takes all events, decides all commands if this node leads, and performs one Ready after
+another until there is none; while a sync is under way more events and commands arrive, and share the next. What is
+committed is applied beside that, entry by entry: every subscriber is told of each change, before the command that made
+it is answered.
+
+A node leads once it has applied the first entry of its own epoch: then it knows everything that was committed before.
+One that does not lead refuses commands with NOT_CONTROLLER; those that it had decided when it lost the lead may or may
+not come to be.
+
+If the metadata log cannot be written, or a subscriber fails, this node can no longer say what the cluster is: the
+loop's exception handler is told, which stops it.
+
+What a start finds is `stored_node`'s, what is done of what the node asks for `raft_effects`'; files are
+`metadata_log`'s, connections `quorum_peers`', snapshots `metadata_snapshots`'.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+from broker.metadata.controller_event_queue import CommandQueue, not_controller
+from broker.metadata.metadata_loader import MetadataApplier, Subscriber
+from broker.metadata.node_recovery import open_stored_node
+from broker.metadata.perform_ready import RaftEffects
+from broker.metadata.snapshot_generator import MetadataSnapshots
+from controller.commands.bootstrap import bootstrap
+from controller.commands.controller_result import Command, Decision
+from controller.image import MetadataImage
+from controller.raft.messages import NOBODY, Answered, Asked, Disconnected, Event, Quorum, Role, Tick
+from protocol.errors import InvariantError, KafkaError
+from protocol.records.metadata import AbortTransactionRecord
+from protocol.schema import Message
+from storage.disk import reason
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from broker.metadata.metadata_log import MetadataLog
+    from broker.metadata.raft_channel import Connect
+    from broker.settings import Settings
+    from controller.raft.messages import RaftRequest, Request
+    from controller.raft.node import RaftNode
+    from storage.disk import Disk
+    from storage.log_directory import LogDirectory
+
+R = TypeVar("R")
+
+
+class RaftDriver:
+    """One node of the quorum, or one that follows it; `image` is what is committed and applied."""
+
+    _log: MetadataLog
+    _node: RaftNode
+    _snapshots: MetadataSnapshots
+    _effects: RaftEffects
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: LogDirectory,
+        settings: Settings,
+        *,
+        cluster_id: str,
+        loop: asyncio.AbstractEventLoop,
+        now_ms: Callable[[], int],
+        random: Random,
+        connect: Connect | None = None,
+    ) -> None:
+        """Keep the metadata in `directory`, which is open and formatted; `connect` reaches the other nodes."""
+        self._disk = disk
+        self._directory = directory
+        self._settings = settings
+        self._loop = loop
+        self._now_ms = now_ms
+        self._random = random
+        self._events: deque[Event] = deque()
+        self._commands = CommandQueue(loop)
+        self._running: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._failure: InvariantError | None = None
+        self._stopped = False
+        self._metadata = MetadataApplier(cluster_id, self._commands, loop, applied=self._applied_all, failed=self._fail)
+        self._leadership = (False, NOBODY, 0)
+        self._leader_change: asyncio.Future[None] = loop.create_future()
+        self._peers = None
+        if connect is not None:
+            from broker.metadata.raft_channel import QuorumPeers
+
+            self._peers = QuorumPeers(
+                connect,
+                loop,
+                grace_s=settings["barnabas.broker.disconnect.grace.ms"] / 1000,
+                answered=lambda request, response: self._tell(Answered(request, response)),
+                disconnected=lambda node_id: self._tell(Disconnected(node_id)),
+            )
+
+    # Start and stop
+
+    def read(self) -> None:
+        """Read what is stored, before anything is written; a start does it first if nobody has.
+
+        InvariantError if it cannot be read, or tells of what only a later version knows.
+        """
+        with self._metadata_errors():
+            self._read()
+
+    async def start(self) -> None:
+        """Take part in the quorum; InvariantError as `read`.
+
+        A quorum of one leads when this returns, and the cluster is begun if this is its first start.
+        """
+        if not hasattr(self, "_node"):
+            self.read()
+        with self._metadata_errors():
+            if self.is_only_voter:
+                self._node.campaign()
+                self._wake()
+                while not self.leads:
+                    await self._leader_change
+                    if self._failure is not None:
+                        raise self._failure.__cause__ or self._failure
+                await self.submit(self._bootstrap)
+            else:
+                self._wake()
+
+    async def resign(self) -> None:
+        """Lead no more, and tell the others, so that one of them leads before they miss this node."""
+        if self._failure is None and not self.is_only_voter:
+            self._node.resign(self._monotonic_ms())
+            self._wake()
+            while self._running is not None:
+                await asyncio.wait([self._running])
+
+    async def stop(self) -> None:
+        """Finish what is under way, and close the log."""
+        self._stopped = True
+        while self._running is not None:
+            await asyncio.wait([self._running])
+        await self._metadata.finish()
+        await self._snapshots.stop()
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._peers is not None:
+            self._peers.close()
+        if self._failure is None:
+            self._log.close(self._now_ms())
+
+    @contextmanager
+    def _metadata_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, KafkaError) as error:
+            why = str(error)
+            if isinstance(error, OSError):
+                self._directory.fail(error)
+                why = reason(error)
+            raise InvariantError(f"the metadata log in {self._directory.path} cannot be used: {why}") from error
+
+    def _read(self) -> None:
+        self._log, stored, self._node = open_stored_node(
+            self._disk,
+            self._directory,
+            self._settings,
+            self.image,
+            random=self._random,
+            wall_clock_ms=self._now_ms(),
+            now_ms=self._monotonic_ms(),
+        )
+        self._snapshots = MetadataSnapshots(
+            self._settings, self._loop, self._now_ms, stored=self._node.snapshotted, failed=self._fail
+        )
+        self._effects = RaftEffects(
+            self._node,
+            self._log,
+            self._directory,
+            metadata=self._metadata,
+            snapshots=self._snapshots,
+            commands=self._commands,
+            send=self._send,
+            loop=self._loop,
+            now_ms=self._now_ms,
+        )
+        self._metadata.begin(self._log, stored)
+
+    # What others ask
+
+    @property
+    def image(self) -> MetadataImage:
+        """Return the metadata as it is committed and applied here."""
+        return self._metadata.image
+
+    @property
+    def is_only_voter(self) -> bool:
+        """Say whether this node is the whole quorum."""
+        return self._node.is_voter and len(self._node.voters.by_id) == 1
+
+    @property
+    def kraft_version(self) -> int:
+        """Return the level of the feature by which the quorum's voters can change."""
+        return self._node.kraft_version
+
+    @property
+    def leads(self) -> bool:
+        """Say whether this node is the active controller."""
+        return self._leadership[0]
+
+    @property
+    def leader_id(self) -> int:
+        """Return the node that leads the quorum, -1 if none is known."""
+        return self._leadership[1]
+
+    @property
+    def is_stranger(self) -> bool:
+        """Say whether most voters are of another cluster."""
+        return self._node.is_stranger
+
+    @property
+    def epoch(self) -> int:
+        """Return the quorum's epoch."""
+        return self._node.epoch
+
+    @property
+    def role(self) -> Role:
+        """Return what this node is in the quorum."""
+        return self._node.role
+
+    @property
+    def high_watermark(self) -> int:
+        """Return the end of the committed part of the metadata log, as far as this node knows."""
+        return self._node.high_watermark
+
+    @property
+    def applied_offset(self) -> int:
+        """Return the offset of the last record that everybody here was told of."""
+        return self._metadata.next_offset - 1
+
+    def leader_change(self) -> asyncio.Future[None]:
+        """Return a future that is done when another node leads, none does, or one leads in another epoch."""
+        return self._leader_change
+
+    async def until_applied(self, offset: int) -> None:
+        """Wait until the record at `offset` is applied; InvariantError if that will never be."""
+        await self._metadata.until_applied(offset)
+
+    def unreachable(self) -> dict[int, int]:
+        """Return the nodes whose connections are lost, and since when, in ms of the loop's clock."""
+        return {} if self._peers is None else self._peers.lost_at_ms()
+
+    def quorum(self) -> Quorum:
+        """Return what this node, as the leader, knows of the quorum; KafkaError if another leads."""
+        return self._node.quorum(self._monotonic_ms())
+
+    def subscribe(self, subscriber: Subscriber) -> None:
+        """Tell `subscriber` of every batch that is applied from now on."""
+        self._metadata.subscribe(subscriber)
+
+    def unsubscribe(self, subscriber: Subscriber) -> None:
+        """Do not call `subscriber` for later batches."""
+        self._metadata.unsubscribe(subscriber)
+
+    async def submit(self, command: Command[R], timeout_ms: int | None = None) -> R:
+        """Decide a command; return its response once its records are committed, applied and told.
+
+        KafkaError if the command raises it, NOT_CONTROLLER if this node does not lead, or REQUEST_TIMED_OUT; but if its
+        records are committed when the time is over, it returns then. Once called, the command is decided even if nobody
+        waits for it any more.
+        """
+        if self._failure is not None:
+            raise self._failure
+        if not self.leads or self._stopped:
+            raise not_controller()
+        answer = self._commands.submit(command)
+        self._wake()
+        return await self._commands.outcome(answer, timeout_ms, lambda: self._metadata.committed_end)
+
+    def ask(self, request: RaftRequest) -> asyncio.Future[Message]:
+        """Return the answer of this node of the quorum to another node."""
+        if self._failure is not None:
+            raise self._failure
+        answer: asyncio.Future[Message] = self._loop.create_future()
+        self._tell(Asked(answer, request))
+        return answer
+
+    # The run
+
+    def _tell(self, event: Event) -> None:
+        self._events.append(event)
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._running is None and self._failure is None and not self._stopped:
+            self._running = self._loop.create_task(self._run())
+
+    async def _run(self) -> None:
+        """Go on until nothing is left to do."""
+        try:
+            while True:
+                while self._events:
+                    self._node.step(self._events.popleft(), self._monotonic_ms())
+                if self.leads:
+                    self._commands.decide(self._node, self.image)
+                    self._commands.applied(self._metadata.next_offset)
+                ready = self._node.ready()
+                if ready is None:
+                    break
+                await self._effects.perform(ready)
+                self._note_leadership()
+            self._set_timer()
+        except Exception as error:
+            self._fail(error)
+        finally:
+            self._running = None
+
+    def _monotonic_ms(self) -> int:
+        return int(self._loop.time() * 1000)
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        due_ms = self._node.due_ms
+        if due_ms is not None and not self._stopped:
+            self._timer = self._loop.call_at((due_ms + 1) / 1000, self._tell, Tick())
+
+    def _send(self, request: Request) -> None:
+        if self._peers is not None:
+            self._peers.send(request)
+
+    # Who leads
+
+    def _note_leadership(self) -> None:
+        """See whether somebody else leads by now, or this node does."""
+        leader_id, epoch, epoch_start = self._node.leader_id, self._node.epoch, self._node.epoch_start
+        leads = epoch_start is not None and self.applied_offset >= epoch_start
+        if (leads, leader_id, epoch) == self._leadership:
+            return
+        if self.leads and not leads:
+            self._commands.fail(not_controller())
+        began = leads and not self.leads
+        self._lead(leads, leader_id, epoch)
+        if began and self._metadata.in_transaction:
+            self._submit_alone(_abort_transaction)
+        if began and not self.is_only_voter:
+            self._submit_alone(self._bootstrap)
+
+    def _submit_alone(self, command: Command[None]) -> None:
+        """Submit a command whose outcome nobody waits for: if this leader fails, the next one decides it."""
+        outcome = self._commands.submit(command)
+        outcome.add_done_callback(lambda outcome: outcome.cancelled() or outcome.exception())
+        self._wake()
+
+    def _bootstrap(self, image: MetadataImage) -> Decision[None]:
+        return bootstrap(image, self._log.bootstrap_records(), self._settings)
+
+    def _lead(self, leads: bool, leader_id: int, epoch: int) -> None:
+        self._leadership = (leads, leader_id, epoch)
+        changed, self._leader_change = self._leader_change, self._loop.create_future()
+        changed.set_result(None)
+
+    def _applied_all(self) -> None:
+        self._note_leadership()
+        voters = self._node.voters if self.kraft_version > 0 else None
+        if not self._metadata.in_transaction:
+            self._snapshots.take_if_due(self._log, self.image, voters, self._effects.appended_ms)
+        if self._commands:
+            self._wake()
+
+    def _fail(self, error: Exception) -> None:
+        self._failure = failure = InvariantError(f"the controller cannot go on: {error}")
+        failure.__cause__ = error
+        self._commands.fail(failure)
+        self._metadata.fail(failure)
+        self._lead(False, NOBODY, self.epoch)
+        self._loop.call_exception_handler({"message": "The controller failed", "exception": failure})
+
+
+def _abort_transaction(_image: MetadataImage) -> Decision[None]:
+    """Drop the metadata transaction that an earlier leader left open."""
+    return Decision((AbortTransactionRecord(reason="the controller that began it lost the leadership"),), None)

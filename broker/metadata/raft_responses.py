@@ -1,0 +1,48 @@
+"""What an answer to another node says of the metadata log's contents, filled in when it leaves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from controller.raft.messages import LogRead, SnapshotRead
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.fetch import FetchResponse
+from protocol.messages.fetch_snapshot import FetchSnapshotResponse
+
+if TYPE_CHECKING:
+    from broker.metadata.metadata_log import MetadataLog
+    from controller.raft.messages import Answer
+
+# However much is asked for, nobody else has to wait for longer than reading this takes.
+_MOST_BYTES = 8 * 1024 * 1024
+
+
+def fill_in(log: MetadataLog, answer: Answer) -> None:
+    """Read what the answer's response is to contain."""
+    read = answer.read
+    if isinstance(read, LogRead):
+        _fill_records(log, cast("FetchResponse", answer.response), read)
+    elif read is not None:
+        _fill_part(log, cast("FetchSnapshotResponse", answer.response), read)
+
+
+def _fill_records(log: MetadataLog, response: FetchResponse, read: LogRead) -> None:
+    [topic] = response.responses
+    [partition] = topic.partitions
+    try:
+        partition.records = memoryview(log.read_batches(read.offset, min(read.max_bytes, _MOST_BYTES)))
+    except KafkaError as error:
+        partition.error_code = error.code
+
+
+def _fill_part(log: MetadataLog, response: FetchSnapshotResponse, read: SnapshotRead) -> None:
+    [topic] = response.topics
+    [partition] = topic.partitions
+    try:
+        part = log.read_snapshot_part(read.snapshot, read.position, min(read.max_bytes, _MOST_BYTES))
+    except KafkaError as error:
+        partition.error_code = error.code
+        if error.code is ErrorCode.POSITION_OUT_OF_RANGE:
+            partition.position = read.position
+    else:
+        partition.size, partition.unaligned_records = part.size_bytes, memoryview(part.data)

@@ -1,0 +1,165 @@
+"""The snapshots beside the metadata log: written here, read by other nodes in parts, received from the leader in parts.
+
+    <end offset>-<epoch>.checkpoint        a whole snapshot, durable before it has this name
+    <end offset>-<epoch>.checkpoint.part   one that is being received; a start removes it
+
+A file of the first kind is never changed. What is in it is `controller.snapshot`'s; which may be dropped, and what is
+done to the log then, `metadata_log.py`'s.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+from controller.raft.log import SnapshotId
+from controller.snapshot import Snapshot, decode_snapshot_in_steps, parse_snapshot_name
+from protocol.errors import DecodeError, ErrorCode, InvariantError, KafkaError
+from storage.disk import Buffer, Disk, reason
+from storage.steps import Search, finish
+
+_PART = ".part"
+
+
+class ReadPart(NamedTuple):
+    """Bytes of a snapshot's file, and how many there are in all."""
+
+    data: bytes
+    size_bytes: int
+
+
+class SnapshotFiles:
+    """The snapshots in one directory; every method raises OSError."""
+
+    def __init__(self, disk: Disk, directory: str) -> None:
+        """Find what is there, and remove what was not received to its end."""
+        self._disk = disk
+        self._directory = directory
+        names = disk.list_dir(directory)
+        self._ids = sorted(filter(None, map(parse_snapshot_name, names)))
+        for name in names:
+            if parse_snapshot_name(name.removesuffix(_PART)) is not None and name.endswith(_PART):
+                disk.remove(f"{directory}/{name}")
+        # Of the one that is being received, and how much there is of it.
+        self._receiving: SnapshotId | None = None
+        self._received_bytes = 0
+
+    @property
+    def ids(self) -> tuple[SnapshotId, ...]:
+        """Return the whole ones that count, oldest first."""
+        return tuple(self._ids)
+
+    @property
+    def oldest(self) -> SnapshotId | None:
+        """Return the snapshot that the log begins behind."""
+        return self._ids[0] if self._ids else None
+
+    @property
+    def newest(self) -> SnapshotId | None:
+        """Return the snapshot that stands for most of the log."""
+        return self._ids[-1] if self._ids else None
+
+    def read(self, snapshot: SnapshotId) -> Snapshot:
+        """Return what a snapshot holds; InvariantError if it is gone or damaged."""
+        return read_checkpoint(self._disk, self.path(snapshot))
+
+    def read_part(self, snapshot: SnapshotId, position: int, max_bytes: int) -> ReadPart:
+        """Return at most `max_bytes` of the file from `position` on.
+
+        KafkaError SNAPSHOT_NOT_FOUND if there is none, POSITION_OUT_OF_RANGE if it has no byte at `position`.
+        """
+        if snapshot not in self._ids:
+            raise KafkaError(ErrorCode.SNAPSHOT_NOT_FOUND, f"there is no {snapshot.file_name}")
+        file = self._disk.open_file(self.path(snapshot))
+        try:
+            size_bytes = file.size()
+            if not 0 <= position < size_bytes:
+                raise KafkaError(
+                    ErrorCode.POSITION_OUT_OF_RANGE, f"{snapshot.file_name} has {size_bytes} bytes, not {position}"
+                )
+            return ReadPart(file.pread(min(max_bytes, size_bytes - position), position), size_bytes)
+        finally:
+            file.close()
+
+    def write(self, snapshot: SnapshotId, data: Buffer) -> None:
+        """Store a whole snapshot, durably; it does not count before `add`. May run in a thread."""
+        self._disk.replace_file(self.path(snapshot), data)
+
+    def add(self, snapshot: SnapshotId) -> None:
+        """Count a stored snapshot."""
+        if snapshot not in self._ids:
+            self._ids = sorted([*self._ids, snapshot])
+
+    def write_part(self, snapshot: SnapshotId, position: int, data: Buffer) -> None:
+        """Write the next part of a snapshot that is being received; at position 0 a new file begins.
+
+        InvariantError if it does not follow the part before.
+        """
+        if position == 0:
+            self._stop_receiving()
+            self._receiving = snapshot
+        elif (snapshot, position) != (self._receiving, self._received_bytes):
+            raise InvariantError(f"byte {position} of {snapshot.file_name} does not follow what was received")
+        file = self._disk.open_file(self.path(snapshot) + _PART, create=True)
+        try:
+            file.pwrite(data, position)
+        finally:
+            file.close()
+        self._received_bytes = position + len(data)
+
+    def read_received(self, snapshot: SnapshotId) -> Search[Snapshot]:
+        """Return what the snapshot holds that was received, in steps.
+
+        InvariantError if it is not whole, or another was received.
+        """
+        self._check_received(snapshot)
+        return (yield from _read_checkpoint(self._disk, self.path(snapshot) + _PART))
+
+    def finish_part(self, snapshot: SnapshotId) -> None:
+        """Make what was received, and found whole, a snapshot like others, durably, and count it.
+
+        InvariantError if another was received.
+        """
+        self._check_received(snapshot)
+        path = self.path(snapshot)
+        file = self._disk.open_file(path + _PART)
+        try:
+            file.sync()
+        finally:
+            file.close()
+        self._disk.rename(path + _PART, path)
+        self._disk.sync_dir(self._directory)
+        self._receiving = None
+        self.add(snapshot)
+
+    def remove_before(self, offset: int) -> None:
+        """Remove the snapshots that end before `offset`; the newest one stays."""
+        while len(self._ids) > 1 and self._ids[0].end_offset < offset:
+            self._disk.remove(self.path(self._ids.pop(0)))
+
+    def path(self, snapshot: SnapshotId) -> str:
+        """Return where a snapshot lies."""
+        return f"{self._directory}/{snapshot.file_name}"
+
+    def _check_received(self, snapshot: SnapshotId) -> None:
+        if snapshot != self._receiving:
+            raise InvariantError(f"{snapshot.file_name} was not received")
+
+    def _stop_receiving(self) -> None:
+        if self._receiving is not None:
+            self._disk.remove(self.path(self._receiving) + _PART)
+        self._receiving = None
+
+
+def read_checkpoint(disk: Disk, path: str) -> Snapshot:
+    """Return what a checkpoint file holds; InvariantError if it is gone or damaged."""
+    return finish(_read_checkpoint(disk, path))
+
+
+def _read_checkpoint(disk: Disk, path: str) -> Search[Snapshot]:
+    try:
+        data = yield partial(disk.read_file, path)
+        return (yield from decode_snapshot_in_steps(data))
+    except (DecodeError, KafkaError, OSError) as error:
+        why = reason(error)
+        raise InvariantError(f"{path} cannot be read: {why}") from error

@@ -1,0 +1,251 @@
+"""What one connection still has to send, and how far it may run ahead of its reader.
+
+A response is a list of parts: encoded bytes, and slices of files. Bytes are handed to the transport; a slice
+stays a position in its file until the socket takes what is before it, so that a reader that is slow, or gone,
+holds no memory: at most about `READ_AHEAD_BYTES` a connection is read before it is taken.
+
+Where the platform can tell that a slice's pages are in memory, they go to the socket from there (sendfile), past the
+transport. That keeps the order because a transport that holds anything back pauses us: while we are not paused, what
+it was given has left. It is also how we hear of a full socket having room again: the transport is given a little of
+what comes next, to hold. A slice on a cold disk is read in an executor, so that it does not stall everyone else. One
+that ends early is a broken promise (the length of the response has left already), and closes the connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
+
+from broker.monitoring.counters import Metrics
+from protocol.primitives import Part, RecordsPart
+from storage.disk import reason
+
+if TYPE_CHECKING:
+    from socket import socket
+
+    from storage.log.file_slice import FileSlice
+
+READ_AHEAD_BYTES = 1024 * 1024
+_CHUNK_BYTES = READ_AHEAD_BYTES // 2
+_SMALL_BYTES = 16 * 1024  # cheaper to copy than to send piece by piece
+_FILE_BYTES = 4 * _SMALL_BYTES  # of a slice: fewer are cheaper to copy than to send from the file
+_TURN_BYTES = 4 * READ_AHEAD_BYTES  # a reader that keeps up lets others have the loop after this much
+
+_log = logging.getLogger("broker.outbox")
+
+
+def _joined(parts: list[Part]) -> bytes | None:
+    """Return small responses as one; None if much of them lies in files, or anything that has to be waited for."""
+    pieces: list[bytes | bytearray | memoryview] = []
+    room_bytes = _SMALL_BYTES
+    for part in parts:
+        if isinstance(part, (bytes, bytearray, memoryview)):
+            pieces.append(part)
+            continue
+        size_bytes = part.size_bytes
+        room_bytes -= size_bytes
+        if room_bytes < 0:
+            return None
+        try:
+            data = cast("FileSlice", part).read_nowait(0, size_bytes)
+        except OSError:  # whoever sends it piece by piece finds the same, and knows what to do
+            return None
+        if data is None:
+            return None
+        pieces.append(data)
+    return b"".join(pieces)
+
+
+class Outbox:
+    """The send queue of one connection."""
+
+    __slots__ = (
+        "_at",
+        "_broken",
+        "_loop",
+        "_metrics",
+        "_on_drained",
+        "_paused",
+        "_pulling",
+        "_queue",
+        "_socket",
+        "_transport",
+        "backed_up",
+    )
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        transport: asyncio.Transport,
+        metrics: Metrics,
+        on_drained: Callable[[], None],
+    ) -> None:
+        """Send through `transport`; `on_drained` is called whenever a backed-up queue has emptied."""
+        self._loop = loop
+        self._transport = transport
+        self._metrics = metrics
+        self._on_drained = on_drained
+        self._queue: deque[Part] | None = None  # none while nothing waits: an empty deque is 600 bytes
+        self._at = 0  # bytes of the slice at the head of the queue that have been read
+        self._paused = False
+        self._pulling = False  # a read in the executor, or a turn of the loop, will go on
+        self._broken = False  # something did not leave whole: nothing may follow it
+        self.backed_up = False
+        """Whether the reader lags behind what has been sent to it: something is queued, or the socket is full."""
+        transport.set_write_buffer_limits(0)
+        # What is to be encrypted has to go through the transport.
+        encrypts = transport.get_extra_info("sslcontext") is not None
+        self._socket: socket | None = None if encrypts else transport.get_extra_info("socket")
+
+    def send(self, parts: list[Part]) -> None:
+        """Send `parts` after all that was sent before."""
+        if not self.backed_up:
+            data = parts[0] if len(parts) == 1 else _joined(parts)
+            if isinstance(data, (bytes, bytearray)):
+                self._metrics.sent_bytes += len(data)
+                self._transport.write(data)
+                return
+            self._queue = deque(parts)
+            self.backed_up = True
+            self._pump()
+        elif self._queue is None:
+            self._queue = deque(parts)
+        else:
+            self._queue += parts
+
+    def pause(self) -> None:
+        """Send nothing more: the socket is full, and the transport holds what it did not take."""
+        self._paused = self.backed_up = True
+
+    def resume(self) -> None:
+        """Go on: the transport holds nothing any more."""
+        if self._broken:
+            return
+        self._paused = False
+        self._pump()
+        if not self.backed_up:
+            self._on_drained()
+
+    def discard(self) -> None:
+        """Drop what has not been sent: the connection is gone."""
+        self._queue = None
+        self.backed_up = self._paused
+
+    def _pump(self) -> None:
+        budget_bytes = _TURN_BYTES
+        while self._queue and not self._paused and not self._pulling:
+            if self._transport.is_closing():  # the socket has failed: the next to come is the loss of the connection
+                self._queue = None
+                self._broken = self._paused = True
+                break
+            if budget_bytes <= 0:
+                self._pulling = True
+                self._loop.call_soon(self._go_on)
+                return
+            sent_bytes = self._send_from_file(self._queue)
+            if not sent_bytes:
+                full = sent_bytes is not None
+                pieces, sent_bytes = self._take(self._queue, _SMALL_BYTES if full else _CHUNK_BYTES)
+                if len(pieces) == 1:
+                    self._transport.write(pieces[0])
+                elif pieces:
+                    self._transport.writelines(pieces)
+                    # To be paused if anything is held back, which asyncio forgets in Python 3.12.0 (CVE-2024-12254).
+                    self._transport.set_write_buffer_limits(0)
+            budget_bytes -= sent_bytes
+            self._metrics.sent_bytes += sent_bytes
+        if not self._queue:
+            self._queue = None
+            self.backed_up = self._paused
+
+    def _send_from_file(self, queue: deque[Part]) -> int | None:
+        """Send what the socket takes of a slice, if one is next; None if what is next is not to be sent like that."""
+        piece = queue[0]
+        if isinstance(piece, (bytes, bytearray, memoryview)) or not self._leaves_from_file(piece):
+            return None
+        wanted = min(piece.size_bytes - self._at, READ_AHEAD_BYTES)
+        sent_bytes = cast("FileSlice", piece).send_nowait(cast("socket", self._socket).fileno(), self._at, wanted)
+        if sent_bytes:
+            self._advance(queue, sent_bytes)
+        return sent_bytes
+
+    def _leaves_from_file(self, piece: RecordsPart) -> bool:
+        return self._socket is not None and piece.size_bytes - self._at >= _FILE_BYTES
+
+    def _take(self, queue: deque[Part], room_bytes: int) -> tuple[list[bytes | bytearray | memoryview], int]:
+        """Take about `room_bytes` from the head of the queue, as far as they can be had without blocking.
+
+        Half of it is enough: to fill it, the next slice would be read in one piece more.
+        """
+        pieces: list[bytes | bytearray | memoryview] = []
+        size_bytes = 0
+        while queue and 2 * size_bytes < room_bytes:
+            part = queue[0]
+            if isinstance(part, (bytes, bytearray, memoryview)):
+                pieces.append(part)
+                size_bytes += len(part)
+                queue.popleft()
+                continue
+            if pieces and self._leaves_from_file(part):
+                break
+            piece = cast("FileSlice", part)
+            wanted = min(piece.size_bytes - self._at, room_bytes - size_bytes)
+            try:
+                data = piece.read_nowait(self._at, wanted)
+            except OSError as error:
+                self._fail(reason(error))
+                break
+            if data is None:
+                self._pulling = True
+                wanted = min(piece.size_bytes - self._at, _CHUNK_BYTES)
+                reading = self._loop.run_in_executor(None, piece.read, self._at, wanted)
+                reading.add_done_callback(self._on_read)
+                break
+            if not self._advance(queue, len(data)):
+                break
+            pieces.append(data)
+            size_bytes += len(data)
+        return pieces, size_bytes
+
+    def _advance(self, queue: deque[Part], read_bytes: int) -> bool:
+        """Count what was read of the slice at the head of the queue; False if the slice has ended early."""
+        piece = cast("FileSlice", queue[0])
+        self._at += read_bytes
+        if self._at >= piece.size_bytes:
+            queue.popleft()
+            self._at = 0
+        elif not read_bytes:
+            self._fail(f"a segment ended {piece.size_bytes - self._at} bytes too early")
+            return False
+        return True
+
+    def _on_read(self, reading: asyncio.Future[bytes]) -> None:
+        self._pulling = False
+        if reading.cancelled():
+            return
+        error = reading.exception()  # asked for in any case: asyncio complains of what nobody has heard of
+        if self._queue is None:
+            return
+        if error:
+            self._fail(reason(error))
+            return
+        data = reading.result()
+        if self._advance(self._queue, len(data)):
+            self._metrics.sent_bytes += len(data)
+            self._transport.write(data)
+            self._go_on()
+
+    def _go_on(self) -> None:
+        self._pulling = False
+        self._pump()
+        if not self.backed_up:
+            self._on_drained()
+
+    def _fail(self, why: str) -> None:
+        _log.error("A response could not be sent whole: %s", why)
+        self._queue = None
+        self._broken = self._paused = self.backed_up = True
+        self._loop.call_soon(self._transport.abort)  # asyncio does not expect it while it tells us to resume

@@ -1,0 +1,175 @@
+"""Watches over the ISRs of the partitions that a broker leads, and has the controller change them.
+
+Followers are looked at when they fetch while they are not in sync, when the metadata says something new of a broker,
+when one was refused and the pause is over, and all of them every half of `replica.lag.time.max.ms`.
+Who leaves and joins is `isr`'s, what is under way `isr_proposals`'s; here are the clock, the request, and
+the line in the log.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from broker.log_dirs.missing import some_of
+from broker.replication.alter_partition_manager import IsrProposals
+from broker.replication.isr import is_awaited, with_joiners, without_laggards
+from protocol.messages.alter_partition import AlterPartitionResponse
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from broker.replication.partition import Partition
+    from broker.replication.replica_manager import ReplicaManager
+    from protocol.schema import Message
+
+    Answer = asyncio.Future[Message | None]
+
+_PARTITIONS_A_STEP = 256
+
+_log = logging.getLogger("broker.isr")
+
+
+class IsrDriver:
+    """The ISRs of all partitions led here."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        node_id: int,
+        replicas: ReplicaManager,
+        *,
+        send_to_controller: Callable[[Message], Answer],
+        broker_epoch: Callable[[], int],
+        lag_max_ms: int,
+    ) -> None:
+        """Watch from `start` on; `lag_max_ms` is `replica.lag.time.max.ms`."""
+        self._loop = loop
+        self._replicas = replicas
+        self._send_to_controller = send_to_controller
+        self._broker_epoch = broker_epoch
+        self._lag_max_ms = lag_max_ms
+        self.proposals = IsrProposals(node_id)
+        # What was proposed in this turn, by the change: there may be thousands alike.
+        self._unreported: dict[str, list[str]] = {}
+        self._soon: asyncio.Handle | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._rounds: asyncio.Handle | None = None
+        self._stopped = False
+
+    def start(self) -> None:
+        """Look at everybody from time to time."""
+        self._rounds = self._loop.call_later(self._lag_max_ms / 2000, self._go_round, self.look_at_all())
+
+    def stop(self) -> None:
+        """Propose nothing more."""
+        self._stopped = True
+        for handle in (self._soon, self._timer, self._rounds):
+            if handle is not None:
+                handle.cancel()
+
+    def fetched(self, partition: Partition, broker: int) -> None:
+        """See whether `broker`, which is not in sync and has just fetched, may join."""
+        self._await(partition, broker)
+        self._grow(partition)
+
+    def look(self, partition: Partition) -> None:
+        """See who is to leave, who may join, and whom nobody waits for."""
+        if not partition.is_leader or not partition.followers or partition.unavailable:
+            return
+        self._note_fenced(partition)
+        if len(partition.at_end) == len(partition.followers) == len(partition.isr) - 1:
+            return
+        isr = without_laggards(partition, self._elapsed_ms(), self._lag_max_ms)
+        if isr is not None:
+            self._propose(partition, isr)
+        for broker in partition.followers:
+            self._await(partition, broker)
+        self._grow(partition)
+
+    def look_at_all(self) -> Iterator[None]:
+        """Look at every partition, some a step; what goes wrong with one keeps nobody from the others."""
+        for number, partition in enumerate(tuple(self._replicas.partitions), 1):
+            try:
+                self.look(partition)
+            except Exception as error:
+                message = f"looking after who is in sync with {partition} failed"
+                self._loop.call_exception_handler({"message": message, "exception": error})
+            if number % _PARTITIONS_A_STEP == 0:
+                yield
+
+    def _go_round(self, steps: Iterator[None]) -> None:
+        """Take a step, and the next one in another turn of the loop."""
+        for _ in steps:
+            self._rounds = self._loop.call_soon(self._go_round, steps)
+            return
+        self.start()
+
+    def _elapsed_ms(self) -> int:
+        return int(self._loop.time() * 1000)
+
+    def _await(self, partition: Partition, broker: int) -> None:
+        """Let the high watermark wait for a replica that is about to join, and no longer than that."""
+        follower = partition.followers[broker]
+        awaited = is_awaited(partition, follower, self._replicas.brokers, self._elapsed_ms(), self._lag_max_ms)
+        if awaited != follower.awaited:
+            follower.awaited = awaited
+            partition.recount()
+            if not awaited:
+                self._replicas.isr_changed(partition)
+
+    def _note_fenced(self, partition: Partition) -> None:
+        for follower in partition.followers.values():
+            known = self._replicas.brokers.get(follower.broker)
+            fenced = known is not None and known.fenced
+            if fenced != follower.fenced:
+                follower.fenced = fenced
+                self._replicas.isr_changed(partition)
+
+    def _grow(self, partition: Partition) -> None:
+        now_ms = self._elapsed_ms()
+        isr = with_joiners(partition, self._replicas.brokers, now_ms, self._lag_max_ms)
+        if isr is not None and self.proposals.may_grow_from_ms(partition) <= now_ms:
+            self._propose(partition, isr)
+
+    def _propose(self, partition: Partition, isr: frozenset[int]) -> None:
+        change = f"in sync are {_listed(partition.isr)}, to be {_listed(isr)}"
+        self._unreported.setdefault(change, []).append(repr(partition))
+        self.proposals.propose(partition, isr)
+        if self._soon is None and not self._stopped:
+            self._soon = self._loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._soon = None
+        unreported, self._unreported = self._unreported, {}
+        for change, partitions in unreported.items():
+            _log.info("%s: %s", some_of(partitions), change)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        request = self.proposals.request(self._broker_epoch(), self._elapsed_ms())
+        if request is not None:
+            self._send_to_controller(request).add_done_callback(self._answered)
+        due_ms = self.proposals.due_ms
+        if due_ms is not None:
+            self._timer = self._loop.call_at((due_ms + 1) / 1000, self._turn)
+
+    def _answered(self, answer: Answer) -> None:
+        if self._stopped:
+            return
+        response = None if answer.cancelled() or answer.exception() is not None else answer.result()
+        if not isinstance(response, AlterPartitionResponse):
+            response = None
+        now_ms = self._elapsed_ms()
+        for partition in self.proposals.answered(response, now_ms):
+            self._replicas.isr_changed(partition)
+            self.look(partition)
+            again_ms = self.proposals.may_grow_from_ms(partition)
+            if again_ms > now_ms:
+                self._loop.call_at((again_ms + 1) / 1000, self.look, partition)
+        self._turn()
+
+
+def _listed(brokers: frozenset[int]) -> str:
+    return ",".join(map(str, sorted(brokers)))

@@ -1,0 +1,176 @@
+"""Replication: which leaders this broker copies from, and the ISRs of those who copy from it.
+
+The metadata says who leads; `ReplicaManager` tells of each replica that it places. There is one fetcher for each
+leader, which carries all partitions that are followed from it and goes with the last of them. The ISRs of partitions
+that are led here are `isr_driver`'s.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from broker.replication.fetcher_state import Fetching, FetchLimits
+from broker.replication.isr_manager import IsrDriver
+from broker.replication.replica_fetcher import Connection, Fetcher
+from protocol.records.metadata import (
+    BrokerRegistrationChangeRecord,
+    FenceBrokerRecord,
+    RegisterBrokerRecord,
+    UnfenceBrokerRecord,
+    UnregisterBrokerRecord,
+)
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from broker.replication.partition import Partition
+    from broker.replication.replica_manager import ReplicaManager
+    from controller.configs.effective import StaticSettings
+    from controller.image import MetadataImage
+    from protocol.schema import Message
+
+_ABOUT_BROKERS = (
+    BrokerRegistrationChangeRecord,
+    FenceBrokerRecord,
+    RegisterBrokerRecord,
+    UnfenceBrokerRecord,
+    UnregisterBrokerRecord,
+)
+
+_log = logging.getLogger("broker.replication")
+
+
+def fetch_limits(settings: StaticSettings) -> FetchLimits:
+    """Return the limits that a broker's settings say."""
+    return FetchLimits(
+        max_bytes=settings["replica.fetch.max.bytes"],
+        response_max_bytes=settings["replica.fetch.response.max.bytes"],
+        min_bytes=settings["replica.fetch.min.bytes"],
+        max_wait_ms=settings["replica.fetch.wait.max.ms"],
+        backoff_ms=settings["replica.fetch.backoff.ms"],
+    )
+
+
+class Replication:
+    """The copying between this broker and the others."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        node_id: int,
+        replicas: ReplicaManager,
+        *,
+        cluster_id: str,
+        open_peer: Callable[[int], Connection],
+        send_to_controller: Callable[[Message], asyncio.Future[Message | None]],
+        broker_epoch: Callable[[], int],
+        limits: FetchLimits,
+        lag_max_ms: int,
+    ) -> None:
+        """Copy nothing before `start`.
+
+        `open_peer` opens a connection of the fetcher's own to a broker, and keeps it at the address that the metadata
+        says; `send_to_controller` reaches whoever is the active controller (None: nobody answered); `broker_epoch` is
+        this broker's; `lag_max_ms` is `replica.lag.time.max.ms`.
+        """
+        self._loop = loop
+        self._node_id = node_id
+        self._replicas = replicas
+        self._cluster_id = cluster_id
+        self._open_peer = open_peer
+        self._broker_epoch = broker_epoch
+        self._limits = limits
+        self._fetchers: dict[int, Fetcher] = {}
+        self._leaders: dict[Partition, int] = {}
+        self._stopped = False
+        self.isr = IsrDriver(
+            loop,
+            node_id,
+            replicas,
+            send_to_controller=send_to_controller,
+            broker_epoch=broker_epoch,
+            lag_max_ms=lag_max_ms,
+        )
+
+    @property
+    def leaders(self) -> dict[int, int]:
+        """Return how many partitions are followed from each leader."""
+        return {broker: len(fetcher.machine) for broker, fetcher in self._fetchers.items()}
+
+    def lags(self) -> Iterator[tuple[int, Partition, int]]:
+        """Yield each followed partition with its leader and its lag in records (Kafka: FetcherLagMetrics)."""
+        for leader, fetcher in self._fetchers.items():
+            for partition, lag in fetcher.machine.lags():
+                yield leader, partition, lag
+
+    def start(self) -> None:
+        """Be told of replicas; to be called before `ReplicaManager.load`."""
+        self._replicas.replication = self
+        self.isr.start()
+
+    def stop(self) -> None:
+        """Copy no more, and propose no more."""
+        self._stopped = True
+        self.isr.stop()
+        for fetcher in self._fetchers.values():
+            fetcher.close()
+        self._fetchers.clear()
+        self._leaders.clear()
+
+    def apply(self, _old: MetadataImage, _new: MetadataImage, records: Iterable[object]) -> Iterator[None]:
+        """Look again who may join ISRs where the metadata says something of brokers; after `ReplicaManager.apply`."""
+        if any(isinstance(record, _ABOUT_BROKERS) for record in records):
+            yield from self.isr.look_at_all()
+
+    # What the replica manager tells.
+
+    def placed(self, partition: Partition) -> None:
+        """Follow the leader that the metadata names, or look after the followers."""
+        if self._stopped:
+            return
+        leader = -1 if partition.is_leader else partition.leader
+        if self._leaders.get(partition, -1) != leader:
+            self.removed(partition)
+        if leader >= 0:
+            self._leaders[partition] = leader
+            fetcher = self._fetcher(leader)
+            fetcher.machine.follow(self._replicas.copy_of(partition))
+            fetcher.kick()
+        elif partition.is_leader:
+            self.isr.look(partition)
+
+    def removed(self, partition: Partition) -> None:
+        """Follow nobody for a replica."""
+        leader = self._leaders.pop(partition, None)
+        if leader is None:
+            return
+        fetcher = self._fetchers[leader]
+        fetcher.machine.unfollow(partition.topic_id, partition.index)
+        if not len(fetcher.machine):
+            fetcher.close()
+            del self._fetchers[leader]
+
+    def trimmed(self, partition: Partition) -> None:
+        """Tell the leader that a follower's log starts later by itself."""
+        leader = self._leaders.get(partition)
+        if leader is not None:
+            fetcher = self._fetchers[leader]
+            fetcher.machine.tell(partition.topic_id, partition.index)
+            fetcher.kick()
+
+    def fetched(self, partition: Partition, broker: int) -> None:
+        """See whether a replica that is not in sync may be."""
+        if not self._stopped:
+            self.isr.fetched(partition, broker)
+
+    def _fetcher(self, leader: int) -> Fetcher:
+        found = self._fetchers.get(leader)
+        if found is None:
+            remark = partial(_log.warning, "From broker %d: %s", leader)
+            machine = Fetching(self._node_id, self._cluster_id, self._limits, self._replicas.save_log_starts, remark)
+            found = Fetcher(self._loop, machine, self._open_peer(leader), self._broker_epoch, remark)
+            self._fetchers[leader] = found
+        return found

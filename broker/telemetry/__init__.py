@@ -1,1 +1,0 @@
-"""Client telemetry: which metrics clients are asked to push, and the limits on what they push (KIP-714)."""

@@ -1,0 +1,177 @@
+"""What Raft knows of the log: where it begins and ends, which offsets are of which epoch, and what is committed.
+
+The log begins where a snapshot ends, and goes by that snapshot's epoch before its first record. Two logs that agree on
+the epoch of an offset agree on everything below it (log matching, Raft section 5.3); where a follower's parts from its
+leader's is found epoch by epoch (KIP-595). What is committed is never cut off.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from protocol.errors import InvariantError
+
+if TYPE_CHECKING:
+    from protocol.schema import Message
+
+
+class Entry(NamedTuple):
+    """Records that are appended, committed and applied together: one batch of the metadata log."""
+
+    base_offset: int
+    epoch: int
+    records: tuple[Message, ...]
+
+    @property
+    def next_offset(self) -> int:
+        """Return the offset after the last record."""
+        return self.base_offset + len(self.records)
+
+
+class SnapshotId(NamedTuple):
+    """The end of the log that a snapshot stands for, and the epoch of the record before it."""
+
+    end_offset: int
+    epoch: int
+
+    @property
+    def file_name(self) -> str:
+        """Return the name of the snapshot's file."""
+        return f"{self.end_offset:020d}-{self.epoch:010d}.checkpoint"
+
+
+class EpochEnd(NamedTuple):
+    """An epoch and the offset after its last record."""
+
+    epoch: int
+    end_offset: int
+
+
+class RaftLog:
+    """The log of one node, without its records."""
+
+    def __init__(
+        self,
+        end_offset: int,
+        end_epoch: int,
+        *,
+        high_watermark: int = 0,
+        epochs: Sequence[tuple[int, int]] = (),
+        oldest_snapshot: SnapshotId | None = None,
+        newest_snapshot: SnapshotId | None = None,
+    ) -> None:
+        """Begin with what is stored; `epochs` are (epoch, start offset), oldest first, as far as they are known."""
+        self.end_offset = end_offset
+        self.high_watermark = high_watermark
+        self.newest_snapshot = newest_snapshot
+        base_epoch, start_offset = (oldest_snapshot.epoch, oldest_snapshot.end_offset) if oldest_snapshot else (0, 0)
+        # The first is of the record before the log's first one; each ends where the next begins.
+        self._epochs = [base_epoch]
+        self._starts = [start_offset]
+        for epoch, start in (*epochs, (end_epoch, start_offset if not epochs else end_offset)):
+            self._begin_epoch(epoch, max(start, start_offset))
+
+    def __repr__(self) -> str:
+        epochs = " ".join(f"{epoch}@{start}" for epoch, start in zip(self._epochs, self._starts, strict=True))
+        return f"RaftLog({epochs}, high watermark {self.high_watermark}, end {self.end_offset})"
+
+    @property
+    def start_offset(self) -> int:
+        """Return the offset of the first record."""
+        return self._starts[0]
+
+    @property
+    def end_epoch(self) -> int:
+        """Return the epoch of the last record, or of the snapshot that the empty log begins behind."""
+        return self._epochs[-1]
+
+    @property
+    def end(self) -> EpochEnd:
+        """Return the epoch and the offset with which the log ends."""
+        return EpochEnd(self.end_epoch, self.end_offset)
+
+    def may_be_led_by(self, end: EpochEnd) -> bool:
+        """Say whether a log with that end is at least as up to date as this one (Raft section 5.4.1)."""
+        return end >= self.end
+
+    def end_of(self, epoch: int) -> EpochEnd | None:
+        """Return the newest epoch up to `epoch` and where it ends; None if that is behind a snapshot."""
+        at = bisect_right(self._epochs, epoch)
+        if not at:
+            return None
+        return EpochEnd(self._epochs[at - 1], self._starts[at] if at < len(self._starts) else self.end_offset)
+
+    def compare(self, end_offset: int, end_epoch: int) -> EpochEnd | SnapshotId | None:
+        """Return None if a log with that end is the beginning of this one; else what its owner is told.
+
+        That is where to look for the offset at which the logs part, or a snapshot to go on from.
+        """
+        snapshot = self.newest_snapshot
+        if snapshot is not None and (end_offset < self.start_offset or (end_offset == 0 < snapshot.end_offset)):
+            return snapshot
+        if end_offset == 0 == self.start_offset:
+            return None
+        end = self.end_of(end_epoch)
+        if end is None:
+            return snapshot or EpochEnd(self._epochs[0], self._starts[0])
+        return None if end.epoch == end_epoch and end_offset <= end.end_offset else end
+
+    def append(self, epoch: int, next_offset: int) -> None:
+        """Take note of records of `epoch` from the end on."""
+        if epoch < self.end_epoch or next_offset <= self.end_offset:
+            raise InvariantError(f"records of epoch {epoch} up to {next_offset} cannot follow {self!r}")
+        self._begin_epoch(epoch, self.end_offset)
+        self.end_offset = next_offset
+
+    def truncate(self, leaders: EpochEnd) -> int:
+        """Cut off what is after `leaders`, an epoch and its end in the leader's log; return the end that is left.
+
+        InvariantError if that would take back what is committed.
+        """
+        own = self.end_of(leaders.epoch)
+        if own is None:
+            end_offset = self.start_offset
+        elif own.epoch == leaders.epoch:
+            end_offset = min(own.end_offset, leaders.end_offset)
+        else:
+            end_offset = own.end_offset
+        self.cut(end_offset)
+        return end_offset
+
+    def cut(self, end_offset: int) -> None:
+        """Let the log end at `end_offset`; InvariantError if more is committed."""
+        if end_offset < self.high_watermark:
+            raise InvariantError(f"what is committed would be cut off at {end_offset}: {self!r}")
+        kept = max(1, bisect_left(self._starts, end_offset, lo=1))
+        del self._epochs[kept:], self._starts[kept:]
+        self.end_offset = end_offset
+
+    def commit(self, end_offset: int) -> bool:
+        """Take note that what is here below `end_offset` is committed; return whether that is news."""
+        end_offset = min(end_offset, self.end_offset)
+        if end_offset <= self.high_watermark:
+            return False
+        self.high_watermark = end_offset
+        return True
+
+    def begin_behind(self, snapshot: SnapshotId) -> None:
+        """Take note that the log was replaced by a snapshot, and is empty; InvariantError if more was committed."""
+        if snapshot.end_offset < self.high_watermark:
+            raise InvariantError(f"the snapshot {snapshot.file_name} is older than {self!r}")
+        self._epochs, self._starts = [snapshot.epoch], [snapshot.end_offset]
+        self.end_offset = self.high_watermark = snapshot.end_offset
+        self.newest_snapshot = snapshot
+
+    def snapshotted(self, newest: SnapshotId, start_offset: int) -> None:
+        """Take note of a snapshot of this log, and that the log begins at `start_offset` now."""
+        self.newest_snapshot = newest
+        before = max(0, bisect_left(self._starts, start_offset) - 1)
+        del self._epochs[:before], self._starts[:before]
+        self._starts[0] = start_offset
+
+    def _begin_epoch(self, epoch: int, start_offset: int) -> None:
+        if epoch > self._epochs[-1]:
+            self._epochs.append(epoch)
+            self._starts.append(start_offset)

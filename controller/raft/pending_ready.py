@@ -1,0 +1,62 @@
+"""What a Raft node wants to be done, gathered until it is asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controller.raft.log import Entry
+from controller.raft.messages import Answer, QuorumState, Ready, Received, Request, SnapshotPart
+
+if TYPE_CHECKING:
+    from controller.raft.log import SnapshotId
+
+
+class Outbox:
+    """The next Ready in the making."""
+
+    def __init__(self, high_watermark: int) -> None:
+        """Begin with everything below `high_watermark` applied."""
+        self._announced = high_watermark
+        self.quorum_state: QuorumState | None = None
+        self._clear()
+
+    def _clear(self) -> None:
+        self.quorum_state = None
+        self.truncate_to: int | None = None
+        self.snapshot_parts: list[SnapshotPart] = []
+        self.begin_behind: SnapshotId | None = None
+        self.entries: list[Entry] = []
+        self.received: Received | None = None
+        self.requests: list[Request] = []
+        self.answers: list[Answer] = []
+        self.warnings: list[str] = []
+
+    def take(self, high_watermark: int) -> Ready | None:
+        """Return all of it and begin anew; None if there is nothing to do."""
+        if high_watermark <= self._announced and self._is_empty:
+            return None
+        ready = Ready(
+            quorum_state=self.quorum_state,
+            truncate_to=self.truncate_to,
+            snapshot_parts=tuple(self.snapshot_parts),
+            begin_behind=self.begin_behind,
+            entries=tuple(self.entries),
+            received=self.received,
+            requests=tuple(self.requests),
+            answers=tuple(self.answers),
+            high_watermark=high_watermark,
+            warnings=tuple(self.warnings),
+        )
+        self._announced = high_watermark
+        self._clear()
+        return ready
+
+    @property
+    def _is_empty(self) -> bool:
+        return (
+            self.quorum_state is None
+            and self.truncate_to is None
+            and self.begin_behind is None
+            and self.received is None
+            and not (self.snapshot_parts or self.entries or self.requests or self.answers or self.warnings)
+        )

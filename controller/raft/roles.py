@@ -1,0 +1,344 @@
+"""What a Raft node is in its epoch, how it becomes something else, and what it does when time passes.
+
+The table of `node.py` says when. A node enters a role with nothing left of the one before: no votes, no followers, no
+Fetch under way that it would still heed. What it must never forget is in `quorum_state`, and changes with the epoch,
+with a vote, and with the leader that it learns of.
+
+    role         waits for                                                 and meanwhile
+    unattached   an election time-out, at random up to twice as long       asks any voter who leads
+    prospective  the same                                                  asks for votes, in no new epoch
+    candidate    the same                                                  asks for votes
+    leader       1.5 fetch time-outs without a majority                    tells voters that do not fetch
+    follower     a fetch time-out; less if its leader may be gone          fetches
+    observer     a fetch time-out                                          fetches
+    resigned     as unattached                                             does nothing
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from controller.raft.election import Ballot, backoff_ms
+from controller.raft.follower import Fetching
+from controller.raft.leader import Leadership
+from controller.raft.log import Entry, RaftLog
+from controller.raft.messages import NOBODY, Answer, QuorumState, RaftRequest, Request, Role, Timing
+from controller.raft.pending_ready import Outbox
+from controller.raft.voters import Voter, VoterSet
+from controller.raft.wire import (
+    Known,
+    Self,
+    begin_request,
+    end_request,
+    fetch_request,
+    fetch_response,
+    snapshot_request,
+    vote_request,
+)
+from protocol.errors import ErrorCode
+from protocol.records.control import KRaftVersionRecord, LeaderChangeMessage
+from protocol.schema import Message
+
+if TYPE_CHECKING:
+    from random import Random
+
+# A first election, and one for which a leader was reported gone, need not wait for anybody to be patient with.
+_SOON_PART = 10
+
+_MOST_OF_A_KIND = 10
+
+
+class Member:
+    """A node in its role."""
+
+    def __init__(
+        self,
+        me: Self,
+        voters: VoterSet,
+        quorum_state: QuorumState,
+        log: RaftLog,
+        *,
+        kraft_version: int,
+        voters_in_log: bool,
+        timing: Timing,
+        random: Random | None,
+        now_ms: int,
+    ) -> None:
+        self.node_id = me.node_id
+        self.voters = voters
+        self.quorum_state = quorum_state
+        self.timing = timing
+        self._me = me
+        self._log = log
+        self._kraft_version = kraft_version
+        self._voters_in_log = voters_in_log
+        self._random = random
+        self._outbox = Outbox(log.high_watermark)
+        self._now_ms = now_ms
+        self._stopping = False
+        self._losses = 0
+        self._warned: defaultdict[str, set[str]] = defaultdict(set)
+        self._ballot: Ballot | None = None
+        self._leadership: Leadership | None = None
+        self._fetching: Fetching | None = None
+        self._enter(Role.UNATTACHED, self._soon_ms())
+        leader_id = quorum_state.leader_id
+        if leader_id in voters and leader_id != me.node_id:
+            self._follow(quorum_state.epoch, leader_id)
+            if self.is_voter:
+                self._suspect()
+        else:
+            self._fetching = self._discovery()
+
+    @property
+    def epoch(self) -> int:
+        """Return the current epoch."""
+        return self.quorum_state.epoch
+
+    @property
+    def is_voter(self) -> bool:
+        """Say whether this node has a vote."""
+        return self.node_id in self.voters
+
+    @property
+    def leader_id(self) -> int:
+        """Return who leads, as far as this node knows; NOBODY if it does not."""
+        if self.role is Role.LEADER:
+            return self.node_id
+        return self._fetching.leader_id if self._fetching is not None else NOBODY
+
+    @property
+    def due_ms(self) -> int | None:
+        """Return when the next Tick is due; None if nothing will happen by itself."""
+        times = [self._deadline_ms]
+        if self._ballot is not None:
+            times.append(self._ballot.calls.due_ms)
+        if self._fetching is not None:
+            times.append(self._fetching.due_ms)
+        if self._leadership is not None:
+            leadership = self._leadership
+            times += [leadership.due_ms(), leadership.begin_calls.due_ms, leadership.quorum_until_ms(self.voters)]
+        return min((time for time in times if time is not None), default=None)
+
+    def _known(self) -> Known:
+        return Known(self.leader_id, self.epoch)
+
+    def _jitter(self, longest_ms: int) -> int:
+        return int(longest_ms * self._random.random()) if self._random is not None else 0
+
+    def _soon_ms(self) -> int:
+        if self.is_voter and len(self.voters.by_id) == 1:
+            return self._now_ms
+        soon_ms = self.timing.election_timeout_ms // _SOON_PART
+        return self._now_ms + soon_ms + self._jitter(soon_ms)
+
+    def _election_ms(self) -> int:
+        timeout_ms = self.timing.election_timeout_ms
+        return self._now_ms + timeout_ms + self._jitter(timeout_ms)
+
+    def _backoff_ms(self) -> int:
+        self._losses += 1
+        chance = self._jitter(1 << 20) / (1 << 20)
+        return self._now_ms + backoff_ms(self._losses, self.timing.election_backoff_max_ms, chance)
+
+    def _set_state(self, state: QuorumState) -> None:
+        if state != self.quorum_state:
+            self.quorum_state = state
+            self._outbox.quorum_state = state
+
+    def _enter(self, role: Role, deadline_ms: int | None) -> None:
+        """Leave the present role with all that belongs to it."""
+        self.role = role
+        stays_quiet = self._stopping or not self.is_voter
+        self._deadline_ms = None if stays_quiet and role is not Role.OBSERVER else deadline_ms
+        self._ballot = self._fetching = None
+        if self._leadership is not None:
+            tokens = self._leadership.end()
+            self._leadership = None
+            refused = fetch_response(self._known(), error=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            self._outbox.answers += [Answer(token, refused) for token in tokens]
+
+    def _unattach(self, state: QuorumState, deadline_ms: int) -> None:
+        """Know of no leader."""
+        self._enter(Role.UNATTACHED, deadline_ms)
+        self._set_state(state)
+        self._fetching = self._discovery()
+
+    def _discovery(self) -> Fetching | None:
+        others = self.voters.by_id.keys() - {self.node_id}
+        return Fetching(NOBODY, self._now_ms) if others else None
+
+    def _follow(self, epoch: int, leader_id: int) -> None:
+        self._enter(Role.FOLLOWER if self.is_voter else Role.OBSERVER, self._now_ms + self.timing.fetch_timeout_ms)
+        self._set_state(QuorumState(epoch, leader_id=leader_id))
+        self._fetching = Fetching(leader_id, self._now_ms)
+
+    def _heard_of_leader(self) -> None:
+        """Give the leader its time anew."""
+        if self._fetching is not None and self._fetching.leader_id != NOBODY:
+            self._fetching.heard = True
+            self._losses = 0
+            if self._deadline_ms is not None:
+                self._deadline_ms = self._now_ms + self.timing.fetch_timeout_ms
+
+    def _suspect(self, deadline_ms: int | None = None) -> None:
+        """Take the leader for gone, unless it answers before that; an observer looks for another at once."""
+        if self.role is Role.OBSERVER:
+            self._unattach(self.quorum_state, self._now_ms)
+        elif self.role is Role.FOLLOWER and self._fetching is not None:
+            self._fetching.heard = False
+            if self._deadline_ms is not None:
+                self._deadline_ms = min(self._deadline_ms, self._soon_ms() if deadline_ms is None else deadline_ms)
+
+    def _prospect(self) -> None:
+        """Ask whether this node would be elected."""
+        self._enter(Role.PROSPECTIVE, self._election_ms())
+        self._ballot = Ballot(self.voters, self.node_id, self._now_ms)
+        self._ballot.granted.add(self.node_id)
+        self._count_votes()
+
+    def _stand(self) -> None:
+        """Stand for election in the next epoch; the vote for itself counts once it is stored."""
+        self._enter(Role.CANDIDATE, self._election_ms())
+        self._ballot = Ballot(self.voters, self.node_id, self._now_ms)
+        self._set_state(
+            QuorumState(
+                # The log may know of a later epoch than a quorum state that was lost.
+                max(self.epoch, self._log.end_epoch) + 1,
+                voted_id=self.node_id,
+                voted_directory_id=self.voters.by_id[self.node_id].directory_id,
+            )
+        )
+
+    def _count_votes(self) -> None:
+        ballot = self._ballot
+        if ballot is None:
+            return
+        if ballot.won(self.voters):
+            if self.role is Role.PROSPECTIVE:
+                self._stand()
+            else:
+                self._lead(ballot.granted)
+        elif ballot.lost(self.voters):
+            if self.role is Role.PROSPECTIVE:
+                self._give_up()
+            elif self._deadline_ms is not None:
+                self._deadline_ms = min(self._deadline_ms, self._backoff_ms())
+
+    def _give_up(self) -> None:
+        """Go back to the leader that there was, or wait for one."""
+        leader_id = self.quorum_state.leader_id
+        if leader_id in self.voters and leader_id != self.node_id:
+            self._follow(self.epoch, leader_id)
+            self._suspect(self._backoff_ms())
+        else:
+            self._unattach(self.quorum_state, self._backoff_ms())
+
+    def _lead(self, granted: set[int]) -> None:
+        self._enter(Role.LEADER, None)
+        self._losses = 0
+        self._set_state(QuorumState(self.epoch, leader_id=self.node_id))
+        self._leadership = Leadership(self.node_id, self.voters, self.epoch, self._log, self.timing, self._now_ms)
+        records: list[Message] = [self._leader_change(granted)]
+        if self._kraft_version > 0 and not self._voters_in_log:
+            records += [KRaftVersionRecord(version=0, kraft_version=self._kraft_version), self.voters.to_record()]
+        self._append(records)
+
+    def _leader_change(self, granted: set[int]) -> LeaderChangeMessage:
+        return LeaderChangeMessage(
+            version=0,
+            leader_id=self.node_id,
+            voters=[LeaderChangeMessage.Voter(voter_id=voter_id) for voter_id in self.voters.by_id],
+            granting_voters=[LeaderChangeMessage.Voter(voter_id=voter_id) for voter_id in sorted(granted)],
+        )
+
+    def _append(self, records: Sequence[Message]) -> Entry:
+        """Append to the leader's log, and tell those who wait for it."""
+        entry = Entry(self._log.end_offset, self.epoch, tuple(records))
+        self._log.append(entry.epoch, entry.next_offset)
+        self._outbox.entries.append(entry)
+        if self._leadership is not None:
+            self._outbox.answers += self._leadership.appended(entry.base_offset)
+        return entry
+
+    def _resign(self) -> None:
+        """Lead no more, and tell the voters who had better stand for election."""
+        if self._leadership is None:
+            return
+        successors = [self.voters.by_id[voter_id] for voter_id in self._leadership.successors(self.voters)]
+        self._enter(Role.RESIGNED, self._election_ms())
+        for voter in successors:
+            self._outbox.requests.append(Request(voter.voter_id, end_request(self._me, self.epoch, successors)))
+
+    def _pass_time(self) -> None:
+        """Do what is due, whatever happened."""
+        if self._deadline_ms is not None and self._now_ms >= self._deadline_ms:
+            if self.role is Role.PROSPECTIVE:
+                self._give_up()
+            elif self.role is Role.OBSERVER:
+                self._unattach(self.quorum_state, self._now_ms)
+            else:
+                self._prospect()
+        if self._leadership is not None:
+            until_ms = self._leadership.quorum_until_ms(self.voters)
+            if until_ms is not None and self._now_ms >= until_ms:
+                self._resign()
+            else:
+                self._outbox.answers += self._leadership.expired(self._now_ms)
+        self._send_due()
+
+    def _send_due(self) -> None:
+        now_ms = self._now_ms
+        if self._ballot is not None:
+            for voter_id in self._ballot.calls.due(now_ms):
+                self._ballot.calls.sent(self._send(voter_id, self._vote_request(self.voters.by_id[voter_id])))
+        if self._leadership is not None:
+            self._tell_voters(self._leadership)
+        fetching = self._fetching
+        if fetching is not None and fetching.due_ms is not None and fetching.due_ms <= now_ms:
+            to = fetching.leader_id if fetching.leader_id != NOBODY else self._any_other_voter()
+            fetching.sent(self._send(to, self._fetch_request(fetching)))
+
+    def _send(self, to: int, message: RaftRequest) -> Request:
+        request = Request(to, message)
+        self._outbox.requests.append(request)
+        return request
+
+    def _vote_request(self, voter: Voter) -> RaftRequest:
+        pre_vote = self.role is Role.PROSPECTIVE
+        return vote_request(self._me, voter, self.epoch, self._log.end, pre_vote=pre_vote)
+
+    def _fetch_request(self, fetching: Fetching) -> RaftRequest:
+        download = fetching.download
+        if download is not None:
+            return snapshot_request(self._me, self.epoch, download.snapshot, download.position, self.timing)
+        return fetch_request(self._me, self.epoch, self._log.end, self._log.high_watermark, self.timing)
+
+    def _any_other_voter(self) -> int:
+        others = [voter_id for voter_id in self.voters.by_id if voter_id != self.node_id]
+        return others[self._jitter(len(others))]
+
+    def _tell_voters(self, leadership: Leadership) -> None:
+        """Tell voters of this leader that do not fetch from it."""
+        interval_ms = self.timing.fetch_timeout_ms // 2
+        for voter_id in leadership.begin_calls.due(self._now_ms):
+            if leadership.has_heard(voter_id, self._now_ms - interval_ms):
+                leadership.begin_calls.again(voter_id, self._now_ms + interval_ms)
+            else:
+                voter = self.voters.by_id[voter_id]
+                endpoints = self.voters.by_id[self.node_id].endpoints
+                request = self._send(voter_id, begin_request(self._me, voter, self.epoch, endpoints))
+                leadership.begin_calls.sent(request)
+
+    def _commit(self) -> None:
+        if self._leadership is not None and self._leadership.commit(self.voters):
+            self._outbox.answers += self._leadership.committed()
+
+    def _warn(self, kind: str, *about: object) -> None:
+        """Say something once; of a kind no more than an operator would read, as others may make up what it is about."""
+        said, warning = self._warned[kind], kind % about
+        if warning not in said and len(said) < _MOST_OF_A_KIND:
+            said.add(warning)
+            self._outbox.warnings.append(warning)

@@ -1,0 +1,260 @@
+"""Raft's requests and responses as Kafka nests them: each is about one partition, that of the metadata log.
+
+Every response names the leader and the epoch that its sender knows; `told_by` reads that from any of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from controller.raft.log import SnapshotId
+from controller.raft.messages import NOBODY
+from controller.topic_names import CLUSTER_METADATA, METADATA_TOPIC_ID
+from protocol.errors import ErrorCode, InvariantError
+from protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
+from protocol.messages.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
+from protocol.messages.fetch import FetchRequest, FetchResponse
+from protocol.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
+from protocol.messages.vote import VoteRequest, VoteResponse
+from protocol.schema import Message
+
+if TYPE_CHECKING:
+    from controller.raft.log import EpochEnd
+    from controller.raft.messages import RaftRequest, Timing
+    from controller.raft.voters import Voter
+
+NO_EPOCH = -1
+
+_RAFT_RESPONSES = (VoteResponse, BeginQuorumEpochResponse, EndQuorumEpochResponse, FetchResponse, FetchSnapshotResponse)
+
+
+class Self(NamedTuple):
+    """Who sends: the node, its log directory and the cluster that it takes itself for a part of."""
+
+    node_id: int
+    directory_id: bytes
+    cluster_id: str | None
+
+
+class Known(NamedTuple):
+    """The leader, NOBODY if there is none, and the epoch that a node knows."""
+
+    leader_id: int
+    epoch: int
+
+
+class Told(NamedTuple):
+    """What a response says first of all."""
+
+    error: int
+    leader_id: int
+    epoch: int
+    partition: Any
+    """What it says besides; None if it says nothing."""
+
+
+def vote_request(me: Self, to: Voter, epoch: int, end: EpochEnd, *, pre_vote: bool) -> VoteRequest:
+    """Ask for a vote in `epoch`; or, before there is one, whether it would be given."""
+    partition = VoteRequest.Topic.Partition(
+        partition_index=0,
+        replica_epoch=epoch,
+        replica_id=me.node_id,
+        replica_directory_id=me.directory_id,
+        voter_directory_id=to.directory_id,
+        last_offset_epoch=end.epoch,
+        last_offset=end.end_offset,
+        pre_vote=pre_vote,
+    )
+    topic = VoteRequest.Topic(topic_name=CLUSTER_METADATA, partitions=[partition])
+    return VoteRequest(cluster_id=me.cluster_id, voter_id=to.voter_id, topics=[topic])
+
+
+def begin_request(
+    me: Self, to: Voter, epoch: int, endpoints: Sequence[tuple[str, str, int]]
+) -> BeginQuorumEpochRequest:
+    """Tell a voter that this node leads."""
+    partition = BeginQuorumEpochRequest.Topic.Partition(
+        partition_index=0, voter_directory_id=to.directory_id, leader_id=me.node_id, leader_epoch=epoch
+    )
+    return BeginQuorumEpochRequest(
+        cluster_id=me.cluster_id,
+        voter_id=to.voter_id,
+        topics=[BeginQuorumEpochRequest.Topic(topic_name=CLUSTER_METADATA, partitions=[partition])],
+        leader_endpoints=[
+            BeginQuorumEpochRequest.LeaderEndpoint(name=name, host=host, port=port) for name, host, port in endpoints
+        ],
+    )
+
+
+def end_request(me: Self, epoch: int, successors: Sequence[Voter]) -> EndQuorumEpochRequest:
+    """Tell a voter that this node leads no more, and who had better stand for election, best first."""
+    asked = EndQuorumEpochRequest.Topic.Partition
+    partition = asked(
+        partition_index=0,
+        leader_id=me.node_id,
+        leader_epoch=epoch,
+        preferred_successors=[voter.voter_id for voter in successors],
+        preferred_candidates=[
+            asked.Candidate(candidate_id=voter.voter_id, candidate_directory_id=voter.directory_id)
+            for voter in successors
+        ],
+    )
+    topic = EndQuorumEpochRequest.Topic(topic_name=CLUSTER_METADATA, partitions=[partition])
+    return EndQuorumEpochRequest(cluster_id=me.cluster_id, topics=[topic])
+
+
+def fetch_request(me: Self, epoch: int, end: EpochEnd, high_watermark: int, timing: Timing) -> FetchRequest:
+    """Ask for what follows the end of this node's log."""
+    partition = FetchRequest.Topic.Partition(
+        partition=0,
+        current_leader_epoch=epoch,
+        fetch_offset=end.end_offset,
+        last_fetched_epoch=end.epoch,
+        partition_max_bytes=timing.fetch_max_bytes,
+        replica_directory_id=me.directory_id,
+        high_watermark=high_watermark,
+    )
+    return FetchRequest(
+        cluster_id=me.cluster_id,
+        replica_state=FetchRequest.ReplicaState(replica_id=me.node_id),
+        max_wait_ms=timing.fetch_max_wait_ms,
+        min_bytes=0,
+        max_bytes=timing.fetch_max_bytes,
+        topics=[
+            FetchRequest.Topic(topic=CLUSTER_METADATA, topic_id=METADATA_TOPIC_ID, partitions=[partition]),
+        ],
+    )
+
+
+def snapshot_request(me: Self, epoch: int, snapshot: SnapshotId, position: int, timing: Timing) -> FetchSnapshotRequest:
+    """Ask for the bytes of a snapshot from `position` on."""
+    asked = FetchSnapshotRequest.Topic.Partition
+    partition = asked(
+        partition=0,
+        current_leader_epoch=epoch,
+        snapshot_id=asked.SnapshotId(end_offset=snapshot.end_offset, epoch=snapshot.epoch),
+        position=position,
+        replica_directory_id=me.directory_id,
+    )
+    return FetchSnapshotRequest(
+        cluster_id=me.cluster_id,
+        replica_id=me.node_id,
+        max_bytes=timing.fetch_snapshot_max_bytes,
+        topics=[FetchSnapshotRequest.Topic(name=CLUSTER_METADATA, partitions=[partition])],
+    )
+
+
+def asked_partition(request: RaftRequest) -> Any:
+    """Return what a request says of the metadata log; None if it is not about that alone."""
+    if len(request.topics) != 1 or len(request.topics[0].partitions) != 1:
+        return None
+    topic: Any = request.topics[0]
+    partition: Any = topic.partitions[0]
+    if isinstance(request, FetchRequest):
+        about = topic.topic == CLUSTER_METADATA or topic.topic_id == METADATA_TOPIC_ID
+        return partition if about and partition.partition == 0 else None
+    if isinstance(request, FetchSnapshotRequest):
+        return partition if topic.name == CLUSTER_METADATA and partition.partition == 0 else None
+    return partition if topic.topic_name == CLUSTER_METADATA and partition.partition_index == 0 else None
+
+
+def refusal(request: RaftRequest, error: ErrorCode) -> Message:
+    """Return the response that refuses a whole request."""
+    if isinstance(request, FetchRequest):
+        return FetchResponse(error_code=error, responses=[])
+    if isinstance(request, FetchSnapshotRequest):
+        return FetchSnapshotResponse(error_code=error, topics=[])
+    if isinstance(request, VoteRequest):
+        return VoteResponse(error_code=error, topics=[])
+    if isinstance(request, BeginQuorumEpochRequest):
+        return BeginQuorumEpochResponse(error_code=error, topics=[])
+    return EndQuorumEpochResponse(error_code=error, topics=[])
+
+
+def error_response(request: RaftRequest, error: ErrorCode, known: Known) -> Message:
+    """Return the response to a request of which nothing was done, or with `error` NONE to one that only tells."""
+    if isinstance(request, FetchRequest):
+        return fetch_response(known, error=error)
+    if isinstance(request, FetchSnapshotRequest):
+        asked = asked_partition(request).snapshot_id
+        return snapshot_response(known, SnapshotId(asked.end_offset, asked.epoch), error=error)
+    if isinstance(request, VoteRequest):
+        return vote_response(known, granted=False, error=error)
+    response: Any = BeginQuorumEpochResponse if isinstance(request, BeginQuorumEpochRequest) else EndQuorumEpochResponse
+    partition = response.Topic.Partition(
+        partition_index=0, error_code=error, leader_id=known.leader_id, leader_epoch=known.epoch
+    )
+    told: Message = response(topics=[response.Topic(topic_name=CLUSTER_METADATA, partitions=[partition])])
+    return told
+
+
+def vote_response(known: Known, *, granted: bool, error: ErrorCode = ErrorCode.NONE) -> VoteResponse:
+    """Answer a Vote."""
+    partition = VoteResponse.Topic.Partition(
+        partition_index=0,
+        error_code=error,
+        leader_id=known.leader_id,
+        leader_epoch=known.epoch,
+        vote_granted=granted,
+    )
+    return VoteResponse(topics=[VoteResponse.Topic(topic_name=CLUSTER_METADATA, partitions=[partition])])
+
+
+def fetch_response(
+    known: Known,
+    *,
+    error: ErrorCode = ErrorCode.NONE,
+    high_watermark: int = -1,
+    log_start_offset: int = -1,
+    instead: EpochEnd | SnapshotId | None = None,
+) -> FetchResponse:
+    """Answer a Fetch, without records so far; `instead` of any, where the logs may part, or what to go on from."""
+    answered = FetchResponse.Topic.Partition
+    partition = answered(
+        partition_index=0,
+        error_code=error,
+        high_watermark=high_watermark,
+        last_stable_offset=high_watermark,
+        log_start_offset=log_start_offset,
+        current_leader=answered.CurrentLeader(leader_id=known.leader_id, leader_epoch=known.epoch),
+        aborted_transactions=None,
+        records=b"",
+    )
+    if isinstance(instead, SnapshotId):
+        partition.snapshot_id = answered.SnapshotId(end_offset=instead.end_offset, epoch=instead.epoch)
+    elif instead is not None:
+        partition.diverging_epoch = answered.DivergingEpoch(epoch=instead.epoch, end_offset=instead.end_offset)
+    topic = FetchResponse.Topic(topic=CLUSTER_METADATA, topic_id=METADATA_TOPIC_ID, partitions=[partition])
+    return FetchResponse(responses=[topic])
+
+
+def snapshot_response(
+    known: Known, snapshot: SnapshotId, *, position: int = 0, error: ErrorCode = ErrorCode.NONE
+) -> FetchSnapshotResponse:
+    """Answer a FetchSnapshot, without the bytes and the size so far."""
+    answered = FetchSnapshotResponse.Topic.Partition
+    partition = answered(
+        index=0,
+        error_code=error,
+        snapshot_id=answered.SnapshotId(end_offset=snapshot.end_offset, epoch=snapshot.epoch),
+        current_leader=answered.CurrentLeader(leader_id=known.leader_id, leader_epoch=known.epoch),
+        size=0,
+        position=position,
+        unaligned_records=b"",
+    )
+    return FetchSnapshotResponse(topics=[FetchSnapshotResponse.Topic(name=CLUSTER_METADATA, partitions=[partition])])
+
+
+def told_by(response: Message) -> Told:
+    """Return what a response says of leader and epoch; InvariantError if it is none of Raft's."""
+    if not isinstance(response, _RAFT_RESPONSES):
+        raise InvariantError(f"{type(response).__name__} is no answer to anything that was asked")
+    topics: Any = response.responses if isinstance(response, FetchResponse) else response.topics
+    if response.error_code or len(topics) != 1 or len(topics[0].partitions) != 1:
+        return Told(response.error_code or ErrorCode.UNKNOWN_SERVER_ERROR, NOBODY, NO_EPOCH, None)
+    partition = topics[0].partitions[0]
+    if isinstance(response, FetchResponse | FetchSnapshotResponse):
+        leader = partition.current_leader
+        return Told(partition.error_code, leader.leader_id, leader.leader_epoch, partition)
+    return Told(partition.error_code, partition.leader_id, partition.leader_epoch, partition)

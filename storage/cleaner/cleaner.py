@@ -1,0 +1,265 @@
+"""One pass over one log, in steps between which others run.
+
+    with memory for all keys:  find aborted transactions -> map the dirty part -> rewrite group by group
+    without:                   the map ends where the memory does, and so does what counts as compacted
+
+`step` does about as many bytes of work as it is told, reading and writing counted, and returns None, or a function
+that is to be called in a thread and whose result the next step takes: a cold read, a large batch to unpack, a sync.
+The pass is over when `done`. `interrupt`, which the log calls before it loses records, ends it at once; so do other
+settings, a log that is gone, and a failure, which `step` raises. What was swapped before stays; it is right by itself.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from protocol.errors import KafkaError
+from protocol.record_batch import BatchHeader, read_header
+from protocol.record_index import record_spans
+from storage.checkpoint import CheckpointError
+from storage.cleaner.batch_cleaner import RECORDS_A_STEP, BatchCleaner, LastBatch, unpacked
+from storage.cleaner.batch_reader import BatchReader
+from storage.cleaner.log_to_clean import Filth
+from storage.cleaner.offset_map import OffsetMap
+from storage.cleaner.segment_groups import group_segments
+from storage.cleaner.segment_swap import Swap
+from storage.cleaner.transactions import Transactions, find_aborted
+from storage.disk import Disk
+from storage.log.flush import Flush
+from storage.log.log import Log
+from storage.log.segment import Segment
+from storage.log.transaction_index import AbortedTxn
+from storage.log_directory import CLEANED_TO, LogDirectory
+from storage.steps import Search, Step
+
+# What goes on without reading or writing counts as well: a part of a large batch, a few headers.
+_LEAST_WORK_BYTES = 4096
+
+
+class Compaction:
+    """A pass over `log` up to what `filth` says can be compacted."""
+
+    __slots__ = (
+        "_answer", "_chunk_bytes", "_config", "_directory", "_disk", "_error", "_filth", "_flush", "_now_ms",
+        "_offsets", "_swap", "_work", "bytes_before", "bytes_read", "bytes_written", "cleaned_to", "done",
+        "interrupted", "log",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: LogDirectory,
+        log: Log,
+        filth: Filth,
+        *,
+        now_ms: Callable[[], int],
+        memory_bytes: int,
+        load_factor: float,
+        chunk_bytes: int,
+    ) -> None:
+        """Begin; the map of keys takes `memory_bytes` at most."""
+        self._disk = disk
+        self._directory = directory
+        self._filth = filth
+        self._now_ms = now_ms
+        self._chunk_bytes = chunk_bytes
+        self._config = log.config
+        self._flush: Flush | None = None
+        self._swap: Swap | None = None
+        self._answer: object = None
+        self._error: Exception | None = None
+        self.log = log
+        self.bytes_read = self.bytes_written = 0
+        self.bytes_before = 0
+        """What the segments took that have become `bytes_written`."""
+        self.cleaned_to: int | None = None
+        """Where the log's dirty part begins now; None if the pass did not come to its end."""
+        self.done = self.interrupted = False
+        most_keys = filth.first_uncleanable_offset - filth.first_dirty_offset
+        self._offsets = OffsetMap(memory_bytes, most_keys, load_factor, filth.first_dirty_offset)
+        self._work = self._pass()
+        log.on_loss = self.interrupt
+
+    def step(self, byte_budget: int) -> Step:
+        """Go on; KafkaError if that failed, with the log as it was and the pass `done`."""
+        used = 0
+        try:
+            with self._directory.storage_errors():
+                while not self.done and used < byte_budget:
+                    if self.log.config != self._config or self._directory.failure is not None:
+                        self.interrupt()
+                    if self.interrupted:
+                        self._finish_flush()  # others wait for it
+                        self._end()
+                        break
+                    before = self.bytes_read + self.bytes_written
+                    step = self._advance()
+                    used += max(self.bytes_read + self.bytes_written - before, _LEAST_WORK_BYTES)
+                    if step is not None:
+                        return self._asked(step)
+        except StopIteration:
+            self._end()
+        except Exception:  # whatever it is, retention does not wait for this pass any more
+            self._give_up()
+            raise
+        return None
+
+    def _advance(self) -> Step:
+        answer, error = self._answer, self._error
+        self._answer = self._error = None
+        return self._work.send(answer) if error is None else self._work.throw(error)
+
+    def _asked(self, function: Callable[[], object]) -> Step:
+        """Have what `function` returns or raises kept for the next step."""
+
+        def call() -> None:
+            try:
+                self._answer = function()
+            except Exception as error:  # raised by the next step, where the work is
+                self._error = error
+
+        return call
+
+    def interrupt(self) -> None:
+        """End the pass, without files of it behind, before the log changes in another way."""
+        self.interrupted = True
+        swap, self._swap = self._swap, None
+        if swap is not None:
+            swap.interrupt()
+
+    def stop(self) -> None:
+        """End the pass where it is, since nobody goes on with it."""
+        if not self.done:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        """End the pass after a failure. What cannot be deleted now is at the next start."""
+        try:
+            with suppress(KafkaError):  # its directory has failed, and says so
+                self._finish_flush()
+            self.interrupt()
+        except OSError as error:
+            self._directory.fail(error)
+        self._end()
+
+    def _end(self) -> None:
+        self.done = True
+        self._work.close()
+        self.log.on_loss = None
+
+    def _pass(self) -> Search[None]:
+        filth, log = self._filth, self.log
+        end_offset = filth.first_uncleanable_offset
+        segments = [segment for segment in log.segments if segment.base_offset < end_offset]
+        producers = {
+            producer_id: LastBatch(entry.epoch, entry.batches[-1].last_offset if entry.batches else None)
+            for producer_id, entry in log.producers.producers.items()
+        }
+        yield from self._make_durable()
+        aborted = yield from find_aborted(log.segments, end_offset)
+        yield from self._map_keys(segments, aborted)
+        cleaned_to = self._offsets.latest_offset + 1
+        transactions = Transactions(aborted)
+        cleaner = BatchCleaner(
+            self._offsets,
+            transactions,
+            producers,
+            segment_end_offset=end_offset,
+            now_ms=self._now_ms(),
+            delete_retention_ms=self._config.delete_retention_ms,
+        )
+        known = [segment for segment in segments if segment.base_offset < cleaned_to]
+        self.bytes_before = sum(segment.size_bytes for segment in known)
+        if log.cleaned_to is None:
+            self._announce()
+        following = next((one.base_offset for one in segments[len(known) :]), end_offset)
+        groups = list(group_segments(known, following, self._config))
+        for number, group in enumerate(groups, 1):
+            cleaner.segment_end_offset = groups[number][0].base_offset if number < len(groups) else following
+            yield from self._rewrite(group, cleaner, transactions)
+        log.cleaned_to = self.cleaned_to = cleaned_to
+
+    def _make_durable(self) -> Search[None]:
+        """Sync the whole log: what replaces what goes, and the markers that commit it, must not be lost before it."""
+        self._flush = flush = self.log.begin_flush(self._now_ms())
+        if flush is not None:
+            yield flush.sync
+            self._finish_flush()
+
+    def _finish_flush(self) -> None:
+        flush, self._flush = self._flush, None
+        if flush is not None:
+            flush.finish()
+
+    def _announce(self) -> None:
+        """Say durably that the log has gaps from now on: after a crash, those of other logs are taken for losses."""
+        log, directory = self.log, self._directory
+        try:
+            known = directory.read_offsets(CLEANED_TO) or {}
+        except CheckpointError:
+            known = {}
+        log.cleaned_to = self._filth.first_dirty_offset
+        directory.write_offsets(CLEANED_TO, {**known, (log.topic, log.partition): log.cleaned_to}, sync=True)
+
+    def _map_keys(self, segments: list[Segment], aborted: list[AbortedTxn]) -> Search[None]:
+        """Note the last offset of each key in the dirty part, as far as memory goes."""
+        offsets, first_dirty = self._offsets, self._filth.first_dirty_offset
+        transactions = Transactions(txn for txn in aborted if txn.last_offset >= first_dirty)
+        offsets.latest_offset = first_dirty - 1
+        for number, segment in enumerate(segments):
+            following = segments[number + 1].base_offset if number + 1 < len(segments) else None
+            if following is not None and following <= first_dirty:
+                continue
+            start = segment.position_of(first_dirty) if segment.base_offset < first_dirty else 0
+            reader = BatchReader(segment, start, self._chunk_bytes)
+            while (chunk := (yield from reader.chunk())) is not None:
+                for batch, header in reader.batches(chunk):
+                    self.bytes_read += header.size_bytes
+                    if header.is_control or transactions.is_aborted(header):
+                        offsets.latest_offset = header.last_offset
+                        continue
+                    yield from self._map_batch(batch, header)
+                    if offsets.latest_offset < header.last_offset:
+                        return
+                    yield None
+            offsets.latest_offset = (self._filth.first_uncleanable_offset if following is None else following) - 1
+
+    def _map_batch(self, batch: bytes | memoryview, header: BatchHeader) -> Search[None]:
+        offsets, base_offset, last_offset = self._offsets, header.base_offset, header.last_offset
+        first_dirty, put = self._filth.first_dirty_offset, offsets.put
+        mapped = offsets.latest_offset
+        data = yield from unpacked(batch, header)
+        for number, (_, _, _, offset_delta, key, has_value) in enumerate(record_spans(data, header.record_count), 1):
+            offset = base_offset + offset_delta
+            if key is not None and first_dirty <= offset <= last_offset:
+                if offsets.key_count >= offsets.most_keys:
+                    offsets.latest_offset = mapped
+                    return
+                mapped = offset
+                if put(key, offset, has_value):
+                    yield None
+            if number % RECORDS_A_STEP == 0:
+                yield None
+        offsets.latest_offset = last_offset
+
+    def _rewrite(self, group: list[Segment], cleaner: BatchCleaner, transactions: Transactions) -> Search[None]:
+        swap = self._swap = Swap(self._disk, self._directory, self.log, group, self._now_ms())
+        for segment in group:
+            reader = BatchReader(segment, 0, self._chunk_bytes)  # each in its turn: they may be thousands of files
+            while (chunk := (yield from reader.chunk())) is not None:
+                out, headers = bytearray(), list[BatchHeader]()
+                for batch, header in reader.batches(chunk):
+                    self.bytes_read += header.size_bytes
+                    left = yield from cleaner.clean(batch, header)
+                    if left is not None:
+                        out += left
+                        headers.append(header if left is batch else read_header(left))
+                    yield None
+                if headers:
+                    swap.append(out, headers, transactions.take_ended())
+                    self.bytes_written += len(out)
+                    yield None
+        if not (yield from swap.complete(self._now_ms)):
+            # Retention took some of it. Markers further on would pass for those of transactions without records.
+            self.interrupted = True
+            yield None
+        self._swap = None

@@ -1,0 +1,93 @@
+"""Which log is compacted next.
+
+The filthiest log that is due comes first. How far each is compacted is written down in `cleaner-offset-checkpoint` of
+its directory, not synced: an old line costs time. A log whose pass failed for what it holds (a damaged batch) is left
+alone until the next start, and the others go on, as in Apache Kafka; a failing disk takes its directory offline, and
+with it its logs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from protocol.errors import ErrorCode, KafkaError
+from storage.cleaner.cleaner import Compaction
+from storage.cleaner.log_to_clean import Filth, find_filth
+from storage.disk import Disk
+from storage.log.log import Log
+from storage.log_directory import CLEANED_TO
+from storage.log_manager import LogManager
+
+_LOGS_A_STEP = 16
+
+
+class CompactorConfig(NamedTuple):
+    """What `log.cleaner.dedupe.buffer.size`, `.io.buffer.load.factor` and `.io.buffer.size` say."""
+
+    memory_bytes: int = 128 * 1024 * 1024
+    load_factor: float = 0.9
+    buffer_bytes: int = 512 * 1024
+
+
+class Compactor:
+    """The compaction of all logs of `logs`, one after the other."""
+
+    def __init__(self, disk: Disk, logs: LogManager, *, now_ms: Callable[[], int]) -> None:
+        self._disk = disk
+        self._logs = logs
+        self._now_ms = now_ms
+        self.uncleanable: dict[Log, str] = {}
+        """Logs that are left alone, and why."""
+        self.max_dirty_percent = 0
+
+    def next(self, config: CompactorConfig) -> Iterator[Compaction | None]:
+        """Look for the filthiest log that is due, some logs a step; yield its pass at the end, if there is one."""
+        worst: tuple[float, Log, Filth] | None = None
+        max_ratio = 0.0
+        self.uncleanable = {log: why for log, why in self.uncleanable.items() if self._is_here(log)}
+        for number, log in enumerate(self._logs, 1):
+            if number % _LOGS_A_STEP == 0:
+                yield None
+            if "compact" not in log.config.cleanup_policy or log in self.uncleanable or not self._is_free(log):
+                continue
+            try:
+                with self._logs.directory_of(log).storage_errors():
+                    filth = find_filth(log, self._now_ms())
+            except KafkaError as error:
+                self.failed(log, error)
+                continue
+            max_ratio = max(max_ratio, filth.ratio)
+            if filth.is_due(log.config.min_cleanable_dirty_ratio) and (worst is None or filth.ratio > worst[0]):
+                worst = (filth.ratio, log, filth)
+        self.max_dirty_percent = int(100 * max_ratio)
+        if worst is not None and self._is_free(worst[1]):
+            _, log, filth = worst
+            yield Compaction(
+                self._disk,
+                self._logs.directory_of(log),
+                log,
+                filth,
+                now_ms=self._now_ms,
+                memory_bytes=config.memory_bytes,
+                load_factor=config.load_factor,
+                chunk_bytes=config.buffer_bytes // 2,
+            )
+
+    def finished(self, compaction: Compaction) -> None:
+        """Write down how far the log is compacted now."""
+        if compaction.cleaned_to is not None:
+            self._logs.checkpoint(CLEANED_TO)
+
+    def failed(self, log: Log, error: KafkaError) -> None:
+        """Leave `log` alone from now on, unless it is its directory that failed or is full, or files are out."""
+        if self._is_here(log) and error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
+            self.uncleanable[log] = str(error)
+            self._logs.problems.append(f"{log} is not compacted any more until the next start: {error}")
+
+    def _is_here(self, log: Log) -> bool:
+        return self._logs.get(log.topic, log.partition) is log and self._logs.directory_of(log).failure is None
+
+    def _is_free(self, log: Log) -> bool:
+        """Tell whether a log can be compacted: not on its way to another directory, where it will be."""
+        return self._is_here(log) and not self._logs.moves.is_moving(log)

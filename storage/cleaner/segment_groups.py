@@ -1,0 +1,33 @@
+"""Which neighbouring segments become one: as many as fit, so that a log does not end up in crumbs.
+
+A group is no larger before compaction than `segment.bytes`, its indexes not than `segment.index.bytes`, and all its
+offsets are within 2^31 of the first, as the index demands.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from storage.log.config import LogConfig
+from storage.log.segment import MAX_RELATIVE_OFFSET, Segment
+
+
+def group_segments(segments: Sequence[Segment], end_offset: int, config: LogConfig) -> Iterator[list[Segment]]:
+    """Yield the groups of `segments`, the last of which ends below `end_offset`."""
+    group: list[Segment] = []
+    for number, segment in enumerate(segments):
+        following = segments[number + 1].base_offset if number + 1 < len(segments) else end_offset
+        if group and not _fits(group, segment, following - 1, config):
+            yield group
+            group = []
+        group.append(segment)
+    if group:
+        yield group
+
+
+def _fits(group: list[Segment], segment: Segment, last_offset: int, config: LogConfig) -> bool:
+    together = [*group, segment]
+    return (
+        sum(one.size_bytes for one in together) <= config.segment_bytes
+        and sum(one.offset_index.size_bytes for one in together) <= config.segment_index_bytes
+        and sum(one.time_index.size_bytes for one in together) <= config.segment_index_bytes
+        and last_offset - group[0].base_offset <= MAX_RELATIVE_OFFSET
+    )

@@ -1,0 +1,104 @@
+"""Directories of logs that are not wanted any more: renamed at once, deleted when their time has come.
+
+A rename takes a log out of sight in one step, also for the next start; deleting its files may take long, and whoever
+reads from them still may go on. Where a directory of the broker is full, its part goes without delay. Where a
+rename fails, the former log stays beside its next namesake, which has to count at the next start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from protocol.errors import KafkaError
+from storage.checkpoint import TopicPartition
+from storage.disk import Disk
+from storage.former_replicas import supersede
+from storage.log.names import DELETE_SUFFIX, log_name, unique_name
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from storage.log_directory import LogDirectory
+
+
+class _Former(NamedTuple):
+    """A deleted or stray log whose directory could not be renamed."""
+
+    path: str
+    suffix: str
+    delay_ms: int
+
+
+class Trash:
+    """What is to be deleted in the directories of one manager."""
+
+    def __init__(self, disk: Disk, *, now_ms: Callable[[], int], random: Random) -> None:
+        self._disk = disk
+        self._now_ms = now_ms
+        self._random = random
+        self._pending: list[tuple[int, LogDirectory, str]] = []
+        self._not_renamed: dict[TopicPartition, _Former] = {}
+
+    def take_away(self, directory: LogDirectory, key: TopicPartition, path: str, suffix: str, delay_ms: int) -> str:
+        """Give a partition's log another name, as `rename_away`, and delete it if `suffix` says so, as `discard`.
+
+        If that fails, `make_way` keeps it apart from the next log of its name.
+        """
+        self._not_renamed[key] = _Former(path, suffix, delay_ms)
+        target = self.rename_away(directory, key, path, suffix, delay_ms)
+        del self._not_renamed[key]
+        return target
+
+    def make_way(self, directory: LogDirectory, key: TopicPartition) -> None:
+        """Let the log of `key` that is made in `directory` next be another than its former namesake. KafkaError."""
+        former = self._not_renamed.get(key)
+        if former is None:
+            return
+        path = f"{directory.path}/{log_name(key)}"
+        with directory.storage_errors():
+            if former.path != path:
+                supersede(
+                    self._disk, former.path, path, f"{directory.path}/{unique_name(key, DELETE_SUFFIX, self._random)}"
+                )
+            elif self._disk.exists(path):
+                self.rename_away(directory, key, *former)
+        del self._not_renamed[key]
+
+    def discard(self, directory: LogDirectory, key: TopicPartition, path: str, delay_ms: int = 0) -> None:
+        """Take the files of a partition at `path` away; `empty` deletes them after `delay_ms`."""
+        self.rename_away(directory, key, path, DELETE_SUFFIX, delay_ms)
+
+    def rename_away(
+        self, directory: LogDirectory, key: TopicPartition, path: str, suffix: str, delay_ms: int = 0
+    ) -> str:
+        """Give the files of a partition a name of their own with `suffix`, and return it. KafkaError if not."""
+        target = f"{directory.path}/{unique_name(key, suffix, self._random)}"
+        with directory.storage_errors():
+            self._disk.rename(path, target)
+        if suffix == DELETE_SUFFIX:
+            self._pending.append((self._now_ms() + delay_ms, directory, target))
+        return target
+
+    def found(self, directory: LogDirectory, path: str) -> None:
+        """Delete what an earlier start has taken away."""
+        self._pending.append((self._now_ms(), directory, path))
+
+    def empty(self, now_ms: int) -> Iterator[KafkaError | None]:
+        """Delete what is due by now, or whose space is needed, one log a step; yield what failed."""
+        due = [item for item in self._pending if item[0] <= now_ms or item[1].full]
+        for item in due:
+            _, directory, path = item
+            failed = self.remove(directory, path)
+            if failed is None or directory.failure is not None:
+                self._pending.remove(item)
+            yield failed
+
+    def remove(self, directory: LogDirectory, path: str) -> KafkaError | None:
+        """Delete a directory here and now; return what failed."""
+        try:
+            with directory.storage_errors():
+                self._disk.remove_tree(path)
+        except KafkaError as error:
+            return error
+        return None

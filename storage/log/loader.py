@@ -1,0 +1,170 @@
+"""How a log is opened: put together of what its directory holds, and made right where a crash left it otherwise.
+
+Segments are made right by `recovery.py`, producers by `producer_recovery.py`; the batches are the truth where the small
+files are behind.
+"""
+
+from protocol.errors import ErrorCode, KafkaError
+from protocol.primitives import ZERO_UUID
+from storage.checkpoint import CheckpointError
+from storage.disk import Disk
+from storage.log.config import LogConfig
+from storage.log.corruption_checks import LogRefused, refuse_newer
+from storage.log.files import EPOCHS_FILE, METADATA_FILE, LogFiles
+from storage.log.leader_epochs import LeaderEpochs
+from storage.log.log import Log
+from storage.log.parts import LogParts
+from storage.log.producer_recovery import recover_producers
+from storage.log.producer_state import ProducerState
+from storage.log.recovery import RecoveryReport, recover_segments
+from storage.log.segment import Segment
+from storage.log.segments import Segments
+from storage.log_directory import LogDirectory
+
+
+def open_log(
+    disk: Disk,
+    directory: LogDirectory,
+    topic: str,
+    partition: int,
+    config: LogConfig,
+    *,
+    now_ms: int,
+    topic_id: bytes = ZERO_UUID,
+    clean: bool = True,
+    recovery_point: int = 0,
+    log_start_offset: int = 0,
+    high_watermark: int = 0,
+    compacted: bool | None = None,
+    contiguous_from: int | None = None,
+    name: str = "",
+) -> Log:
+    """Open the log of a partition in `directory`, or make it; recover it unless the last stop was `clean`.
+
+    The offsets are those of the directory's checkpoints, and so is whether it may be `compacted`: None to look there.
+    Segments behind `contiguous_from` were made here; None if that is not known (`refusal.is_loss`).
+    What recovery did is in `Log.recovery`. A log under another `name` than its partition's is a copy that is being
+    made (`future_replicas.py`).
+    """
+    path = f"{directory.path}/{name or f'{topic}-{partition}'}"
+    with directory.storage_errors():
+        try:
+            parts = _open_parts(
+                disk,
+                path,
+                clean=clean,
+                recovery_point=recovery_point,
+                log_start_offset=log_start_offset,
+                high_watermark=high_watermark,
+                compacted=compacted,
+                contiguous_from=contiguous_from,
+                index_interval_bytes=config.index_interval_bytes,
+                now_ms=now_ms,
+            )
+        except IsADirectoryError as error:
+            # No disk fails so: that would take every log in the data directory offline.
+            raise LogRefused(
+                f"{error.filename} is a directory, and has the name of a log's file: put that back, or move it away"
+            ) from error
+    log = Log(disk, directory, path, topic, partition, config, parts, now_ms)
+    if log.topic_id == ZERO_UUID != topic_id:
+        log.adopt(topic_id)
+    log.update_high_watermark(high_watermark)
+    return log
+
+
+def _open_parts(
+    disk: Disk,
+    path: str,
+    *,
+    clean: bool,
+    recovery_point: int,
+    log_start_offset: int,
+    high_watermark: int,
+    compacted: bool | None,
+    contiguous_from: int | None,
+    index_interval_bytes: int,
+    now_ms: int,
+) -> LogParts:
+    try:
+        names = disk.list_dir(path)
+    except FileNotFoundError:
+        disk.make_dirs(path)
+        return _new_parts(disk, path, log_start_offset, now_ms)
+    except NotADirectoryError as error:
+        # Nor is this a failure of the disk.
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{path} is a file: move it away") from error
+    files = LogFiles(disk, path)
+    try:
+        epochs = files.read_epochs(clean)
+    except CheckpointError as error:
+        refuse_newer(error)
+        # The batches hold their epochs too, so all of them are read.
+        files.damaged.append(EPOCHS_FILE)
+        epochs = LeaderEpochs()
+        clean, recovery_point = False, 0
+    found = recover_segments(
+        disk,
+        path,
+        names,
+        epochs,
+        clean=clean,
+        recovery_point=recovery_point,
+        log_start_offset=log_start_offset,
+        compacted=compacted,
+        contiguous_from=contiguous_from,
+        index_interval_bytes=index_interval_bytes,
+        now_ms=now_ms,
+    )
+    end_offset = found.next_offset
+    producers = recover_producers(
+        files,
+        found.segments,
+        end_offset,
+        high_watermark=high_watermark,
+        snapshots=found.snapshots,
+        believed_to=end_offset if clean else recovery_point,
+        scanned=found.scanned,
+        closed=clean,
+    )
+    files.save_epochs(epochs)
+    for segment in found.segments:
+        segment.close_file()  # most logs are idle after a start
+    topic_id = files.read_topic_id(clean) or ZERO_UUID
+    return LogParts(
+        files,
+        Segments(disk, path, found.segments),
+        producers,
+        epochs,
+        found.log_start_offset,
+        end_offset,
+        end_offset if clean else min(recovery_point, end_offset),
+        not clean or end_offset == 0,
+        topic_id,
+        found.report._replace(damaged=tuple(files.damaged)),
+        # The id is synced within a second of the first record, so a log of several segments had one; a file that is
+        # there but damaged was synced.
+        maybe_former=topic_id == ZERO_UUID
+        and METADATA_FILE not in files.damaged
+        and not clean
+        and end_offset > 0
+        and len(found.segments) == 1,
+    )
+
+
+def _new_parts(disk: Disk, path: str, start_offset: int, now_ms: int) -> LogParts:
+    """Make a log in a directory that was just made, where nothing has to be looked for."""
+    segment = Segment.create(disk, path, start_offset, now_ms)
+    segment.close_file()
+    return LogParts(
+        LogFiles(disk, path),
+        Segments(disk, path, [segment]),
+        ProducerState(start_offset),
+        LeaderEpochs(),
+        start_offset=start_offset,
+        end_offset=start_offset,
+        recovery_point=start_offset,
+        is_new=True,
+        topic_id=ZERO_UUID,
+        report=RecoveryReport(),
+    )

@@ -1,0 +1,105 @@
+"""Which batches a log takes: a client's by its size and timestamps, a leader's by their CRC and offsets.
+
+What it answers is here too. That a client's bytes are one well-formed batch is told by
+`protocol.record_batch.check_batch`, and that its sequence follows by `producer_state.py`. Errors are those of Apache
+Kafka.
+"""
+
+from functools import partial
+from typing import NamedTuple
+
+from protocol.errors import ErrorCode, KafkaError
+from protocol.plural import count_of
+from protocol.record_batch import NO_TIMESTAMP, BatchHeader, crc_matches, iter_batches
+from protocol.record_scan import check_scannable, scan_records
+from storage.log.config import FOREVER, LOG_APPEND_TIME, LogConfig
+
+Buffer = bytes | bytearray | memoryview
+
+
+class AppendInfo(NamedTuple):
+    """Where records went; `log_append_time_ms` is -1 unless the broker set their timestamps."""
+
+    base_offset: int
+    last_offset: int
+    max_timestamp: int
+    log_append_time_ms: int
+    log_start_offset: int
+    leader_epoch: int
+    duplicate: bool
+
+
+# What the class itself does, without a call of a Python function for each batch.
+append_info = partial(tuple.__new__, AppendInfo)
+
+
+def admit(records: Buffer, header: BatchHeader, config: LogConfig, now_ms: int) -> None:
+    """Raise what `check_size`, and unless the broker sets the timestamps `check_timestamps`, raise for a batch."""
+    size = len(records)
+    if size > config.max_message_bytes or size > config.segment_bytes:
+        check_size(size, config)
+    if (
+        header.max_timestamp > now_ms + config.message_timestamp_after_max_ms
+        or config.message_timestamp_before_max_ms != FOREVER
+    ) and config.timestamp_type != LOG_APPEND_TIME:
+        check_timestamps(records, header, config, now_ms)
+
+
+def check_size(size: int, config: LogConfig) -> None:
+    """Raise MESSAGE_TOO_LARGE for a batch above `max.message.bytes`, RECORD_LIST_TOO_LARGE for one above a segment."""
+    if size > config.max_message_bytes:
+        raise KafkaError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"a batch of {count_of(size, 'byte')}; max.message.bytes is {config.max_message_bytes}",
+        )
+    if size > config.segment_bytes:
+        raise KafkaError(
+            ErrorCode.RECORD_LIST_TOO_LARGE,
+            f"a batch of {count_of(size, 'byte')}; segment.bytes is {config.segment_bytes}",
+        )
+
+
+def check_timestamps(records: Buffer, header: BatchHeader, config: LogConfig, now_ms: int) -> None:
+    """Raise INVALID_TIMESTAMP for records too long before or after now; having no timestamp is allowed.
+
+    The header tells the largest timestamp but not the smallest, so records are looked at where
+    `message.timestamp.before.max.ms` is set.
+    """
+    latest = now_ms + config.message_timestamp_after_max_ms
+    if header.max_timestamp > latest:
+        raise KafkaError(
+            ErrorCode.INVALID_TIMESTAMP,
+            f"timestamp {header.max_timestamp} is after {latest}, the last allowed by message.timestamp.after.max.ms",
+        )
+    if config.message_timestamp_before_max_ms == FOREVER:
+        return
+    check_scannable(header)
+    earliest = now_ms - config.message_timestamp_before_max_ms
+    for _, timestamp, _ in scan_records(records):
+        if NO_TIMESTAMP != timestamp < earliest:
+            raise KafkaError(
+                ErrorCode.INVALID_TIMESTAMP,
+                f"timestamp {timestamp} is before {earliest}, the first allowed by message.timestamp.before.max.ms",
+            )
+
+
+def take_batches(records: Buffer, next_offset: int, leader_epoch: int) -> tuple[list[BatchHeader], int]:
+    """Return the headers of what a follower appends of its leader's bytes, and how many bytes that are.
+
+    A partial batch at the end is left out, and so is what is of a newer epoch than the leader's: another has been
+    elected since. CORRUPT_MESSAGE if a batch is damaged, or its offset lies before the one that is next.
+    """
+    headers: list[BatchHeader] = []
+    end = 0
+    view = memoryview(records)
+    for position, header in iter_batches(records):
+        if header.partition_leader_epoch > leader_epoch:
+            break
+        end = position + header.size_bytes
+        if not crc_matches(view[position:end], header):
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the leader's batch at {header.base_offset} is damaged")
+        if header.base_offset < next_offset:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the leader sent {header.base_offset}, {next_offset} is next")
+        next_offset = header.next_offset
+        headers.append(header)
+    return headers, end

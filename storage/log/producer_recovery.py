@@ -1,0 +1,153 @@
+"""What a log knows of its producers when it is opened or cut: a snapshot, and the batches behind it.
+
+The newest sound snapshot is enough, unless an earlier one is needed for
+- the transaction indexes of segments that recovery has read through: they are made anew, from their first batch on;
+- transactions that were ended above the high watermark, which are unstable still, and of which no snapshot tells.
+
+After a stop that was not clean, snapshots past the recovery point are not believed: a power cut may have brought back
+one of batches that were truncated. Segments that were read through get theirs again, as in Apache Kafka. Snapshots
+before the first segment are never believed: they are behind by what was deleted, and a producer whose sequence is
+behind would be refused, where one that is not known goes on.
+
+A snapshot holds only each producer's last batch, so a little of the log before it is read to fill the window of five
+(beyond Apache Kafka, whose window is one after a restart).
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
+
+from protocol.errors import KafkaError
+from protocol.record_batch import BatchHeader, end_txn_marker
+from storage.log.files import LogFiles
+from storage.log.producer_snapshot import SNAPSHOT_SUFFIX, SnapshotError
+from storage.log.producer_state import ProducerState
+from storage.log.segment import Segment
+
+_REFILL_BYTES = 4 * 1024 * 1024
+
+
+def recover_producers(
+    files: LogFiles,
+    segments: Sequence[Segment],
+    end_offset: int,
+    *,
+    high_watermark: int,
+    snapshots: Sequence[int] | None = None,
+    believed_to: int | None = None,
+    scanned: Collection[Segment] = (),
+    closed: bool = False,
+) -> ProducerState:
+    """Return the producers as of `end_offset`; OSError.
+
+    Snapshots before the log, past `believed_to` or the end, damaged ones, and those that no segment begins with are
+    deleted, but for the newest of the last. Of the `scanned` segments the transaction indexes are made anew, and the
+    snapshots that are missing.
+    `snapshots` says as of which offsets there are any, lowest first; None to look. `closed` if the log was closed in
+    order, and so without a snapshot has no producers.
+    """
+    first = segments[0].base_offset
+    believed_to = end_offset if believed_to is None else min(max(believed_to, first), end_offset)
+    scanned_from = min((segment.base_offset for segment in scanned), default=end_offset)
+    bases = {segment.base_offset for segment in segments}
+    state: ProducerState | None = None
+    newest: ProducerState | None = None
+    damaged = False
+    for offset in reversed(files.snapshot_offsets() if snapshots is None else snapshots):
+        if not first <= offset <= believed_to or (newest is not None and offset not in bases):
+            files.remove_snapshots_at([offset])
+        elif state is None:
+            try:
+                found = files.read_producers(offset)
+            except SnapshotError:
+                damaged = True
+                files.damaged.append(f"{offset:020}{SNAPSHOT_SUFFIX}")
+                files.remove_snapshots_at([offset])
+                continue
+            if offset <= scanned_from:
+                newest = newest or found
+                state = found if offset <= high_watermark or not _has_ended_any(found) else None
+    if state is None and first:
+        state = newest  # more than the batches that are left can tell
+    if state is None:
+        state = ProducerState(end_offset if closed and not (newest or damaged or scanned) else first)
+    elif state.producers:
+        _close_compacted(state, segments)
+        state.refill(_until_damage(_headers_before(segments, state.end_offset)))
+    _read_on(state, segments, scanned, files)
+    state.end_offset = end_offset
+    return state
+
+
+def _has_ended_any(state: ProducerState) -> bool:
+    return any(entry.coordinator_epoch >= 0 for entry in state.producers.values())
+
+
+def _close_compacted(state: ProducerState, segments: Sequence[Segment]) -> None:
+    """Close what an old snapshot says is open if no batch of it is left, and so maybe no marker behind it.
+
+    Compaction takes nothing of a transaction before it has ended, and its marker only when all its batches are gone.
+    """
+    for first_offset, producer_id in state.open_transactions:
+        if first_offset < segments[0].base_offset:
+            continue  # deleted, which tells nothing
+        headers = _headers_between(segments, first_offset, state.end_offset)
+        try:
+            is_left = any(header.producer_id == producer_id for header in headers)
+        except KafkaError:
+            continue  # damaged: what is behind the damage may be a batch of it
+        if not is_left:
+            state.close_transaction(first_offset)
+
+
+def _until_damage(headers: Iterator[BatchHeader]) -> Iterator[BatchHeader]:
+    """Yield `headers` up to the first damaged batch, over which a log that serves the others must not stay closed."""
+    with suppress(KafkaError):
+        yield from headers
+
+
+def _headers_between(segments: Sequence[Segment], start_offset: int, end_offset: int) -> Iterator[BatchHeader]:
+    for number, segment in enumerate(segments):
+        if number + 1 < len(segments) and segments[number + 1].base_offset <= start_offset:
+            continue
+        for _, header in segment.headers(segment.position_of(start_offset)):
+            if header.base_offset >= end_offset:
+                return
+            yield header
+
+
+def _read_on(state: ProducerState, segments: Sequence[Segment], scanned: Collection[Segment], files: LogFiles) -> None:
+    """Take in the batches that follow, and make what `recover_producers` says of the scanned segments."""
+    start = state.end_offset
+    for number, segment in enumerate(segments):
+        if number + 1 < len(segments) and segments[number + 1].base_offset <= start:
+            continue
+        anew = segment in scanned
+        if anew:
+            segment.transaction_index.rebuild()
+            if segment.base_offset > start and not files.has_snapshot(segment.base_offset):
+                files.save_producers(state, segment.base_offset)
+        for position, header in segment.headers(segment.position_of(start)):
+            marker = end_txn_marker(segment.batch_at(position)) if header.is_control else None
+            ended = state.update(header, marker)
+            if anew and ended is not None:
+                segment.note_ended(ended)
+        if anew:
+            segment.transaction_index.save()
+
+
+def _headers_before(segments: Sequence[Segment], end_offset: int) -> Iterator[BatchHeader]:
+    """Yield the batches of the last few megabytes before `end_offset`."""
+    room = _REFILL_BYTES
+    starts: list[tuple[Segment, int]] = []
+    for segment in reversed(segments):
+        if segment.base_offset >= end_offset or room <= 0:
+            continue
+        end = segment.position_of(end_offset)
+        start = segment.indexed_before(end - room) if end > room else 0
+        starts.append((segment, start))
+        room -= end - start
+    for segment, start in reversed(starts):
+        for _, header in segment.headers(start):
+            if header.base_offset >= end_offset:
+                return
+            yield header

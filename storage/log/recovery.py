@@ -1,0 +1,307 @@
+"""Whatever a crash left in a log's directory -> segments that hold exactly the whole valid batches.
+
+After a clean stop the files are taken as they are. After any other, every segment from the recovery point on is
+read through: batches must be whole, of matching CRC and at rising offsets, all below the next segment's; at the first
+that is not, the segment is cut, and later segments and snapshots are deleted, since nothing behind a hole was
+acknowledged by this log. They go first, from the end, so that a crash amid it leaves no hole. Both indexes are made
+anew on the way, and leader epochs that the checkpoint missed are noted. A segment whose index is missing or
+implausible (preallocated zeros, a torn entry) is read through even after a clean stop.
+
+What is known of producers, and the transaction indexes, are `producer_recovery.py`'s. Running this twice gives the
+same result: a crash amid recovery is a crash like any other.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from protocol.errors import KafkaError
+from protocol.plural import count_of
+from storage.disk import Disk
+from storage.log.batch_scanner import valid_batches
+from storage.log.corruption_checks import end_offset, is_compacted, is_loss, refuse_log_start, refuse_segments
+from storage.log.leader_epochs import LeaderEpochs
+from storage.log.producer_snapshot import SNAPSHOT_SUFFIX, snapshot_offsets
+from storage.log.segment import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    LOG_SUFFIX,
+    MAX_RELATIVE_OFFSET,
+    OFFSET_INDEX_SUFFIX,
+    SEGMENT_SUFFIXES,
+    SWAP_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    Segment,
+    segment_path,
+)
+from storage.log.transaction_index import TRANSACTION_INDEX_SUFFIX
+
+_UNFINISHED = (CLEANED_SUFFIX, SWAP_SUFFIX)
+_LEFT_OVER = (DELETED_SUFFIX, ".tmp")
+
+
+class RecoveryReport(NamedTuple):
+    """What was done to a log's files when it was opened; its text is for the caller to log."""
+
+    scanned_bytes: int = 0
+    truncated_bytes: int = 0
+    removed_segments: int = 0
+    rebuilt_segments: int = 0
+    cut: str = ""
+    """Where the first bytes were cut off."""
+    damaged: tuple[str, ...] = ()
+    """The small files that could not be read."""
+
+    @property
+    def changed(self) -> bool:
+        """Whether bytes were dropped, or indexes or small files found wrong."""
+        return self != RecoveryReport(scanned_bytes=self.scanned_bytes)
+
+    @property
+    def lost(self) -> bool:
+        """Whether anything went that nothing else tells."""
+        return bool(self.truncated_bytes or self.removed_segments or self.damaged)
+
+    def __str__(self) -> str:
+        parts = []
+        if self.truncated_bytes:
+            parts.append(
+                f"{count_of(self.truncated_bytes, 'byte')} cut off, from the first damaged batch on, at {self.cut}"
+            )
+        if self.removed_segments:
+            parts.append(f"{count_of(self.removed_segments, 'segment')} removed")
+        if self.rebuilt_segments:
+            parts.append(
+                f"{count_of(self.rebuilt_segments, 'segment')} read through, for a missing or implausible index"
+            )
+        parts += [f"{name} could not be read, and is begun anew" for name in self.damaged]
+        return "; ".join(parts) or f"{count_of(self.scanned_bytes, 'byte')} read through"
+
+
+class Recovered(NamedTuple):
+    """A log's parts, fit for use; the last segment is ready for appending."""
+
+    segments: list[Segment]
+    scanned: list[Segment]
+    """Those that were read through."""
+    next_offset: int
+    log_start_offset: int
+    snapshots: list[int]
+    """As of which offsets there are snapshots of producers, lowest first."""
+    report: RecoveryReport
+
+
+def recover_segments(
+    disk: Disk,
+    directory: str,
+    names: Sequence[str],
+    epochs: LeaderEpochs,
+    *,
+    clean: bool,
+    recovery_point: int,
+    log_start_offset: int,
+    compacted: bool | None,
+    contiguous_from: int | None,
+    index_interval_bytes: int,
+    now_ms: int,
+) -> Recovered:
+    """Open the segments in `directory`, making right what is wrong, or make the first if there are none.
+
+    `names` are those of the files there, in their order, and `epochs` is brought in line with what the log holds.
+    `recovery_point` is the offset below which all was synced and `log_start_offset` the one below which records were
+    deleted, as far as is known; `compacted` is as for `refuse_segments`. `contiguous_from` is as for `is_loss`.
+    """
+    found = names
+    if [name for name in names if name.endswith(_UNFINISHED)]:
+        from storage.cleaner.swap_recovery import finish_swaps  # seldom needed
+
+        finish_swaps(disk, directory)
+        names = disk.list_dir(directory)
+    bases = [int(name[:20]) for name in names if name[20:] == LOG_SUFFIX and name[:20].isdigit()]
+    looked_at = refuse_segments(
+        disk,
+        directory,
+        found,
+        bases,
+        clean=clean,
+        recovery_point=recovery_point,
+        log_start_offset=log_start_offset,
+        compacted=compacted,
+        now_ms=now_ms,
+    )
+    names = _without_leftovers(disk, directory, names)
+    segments: list[Segment] = []
+    scanned: list[Segment] = []
+    scanned_bytes = truncated = rebuilt = removed = 0
+    first_cut = ""
+    next_offset: int | None = None
+    for number, base in enumerate(bases):
+        following = bases[number + 1] if number + 1 < len(bases) else None
+        segment, whole = _open(disk, directory, base, names, looked_at.get(base), now_ms)
+        unflushed = not clean and (following is None or following > recovery_point)
+        segments.append(segment)
+        if following is None and whole and not unflushed:
+            next_offset = _readable_end(segment)
+        if not whole or unflushed or (following is None and next_offset is None):
+            rebuilt += not unflushed
+            scanned.append(segment)
+            scanned_bytes += segment.size_bytes
+            cut = scan(segment, index_interval_bytes, epochs, following, log_start_offset)
+            truncated += cut
+            if cut and not first_cut:
+                first_cut = f"byte {segment.size_bytes} of {base:020}{LOG_SUFFIX}"
+            if cut and unflushed:
+                removed = _remove_behind(disk, directory, bases[number:])
+            if cut:
+                segment.cut_back()
+                # Else a power cut could bring back what is cut off here, behind what is written next.
+                segment.file.sync()
+            segment.seal()
+            if (
+                unflushed
+                and not removed
+                and following is not None
+                and _ends_early(segment, following)
+                and (
+                    is_loss(disk, segment, following, contiguous_from)
+                    or not is_compacted(disk, directory, names, bases[: number + 1], compacted)
+                )
+            ):
+                removed = _remove_behind(disk, directory, bases[number:])
+            if removed:
+                break
+    if next_offset is None:
+        next_offset = segments[-1].start_appending() if segments else 0
+    if clean and segments:
+        refuse_log_start(directory, next_offset, log_start_offset)
+    if not segments or next_offset < log_start_offset:
+        for segment in segments:
+            _remove_segment(disk, directory, segment.base_offset)
+        removed += len(segments)
+        segments, scanned = [Segment.create(disk, directory, log_start_offset, now_ms)], []
+        next_offset = log_start_offset
+    log_start_offset = max(log_start_offset, segments[0].base_offset)
+    if removed:
+        disk.sync_dir(directory)
+    epochs.truncate_from_start(log_start_offset)
+    epochs.truncate_from_end(next_offset)
+    if not clean and not any(segment.size_bytes for segment in segments):
+        epochs.clear()  # the power went while the log was emptied, to begin where the last segment does
+    if not clean:
+        _find_first_epochs(segments, epochs, log_start_offset)
+    report = RecoveryReport(scanned_bytes, truncated, removed, rebuilt, first_cut)
+    snapshots = snapshot_offsets(disk.list_dir(directory) if removed or truncated else names)
+    return Recovered(segments, scanned, next_offset, log_start_offset, snapshots, report)
+
+
+def scan(
+    segment: Segment,
+    index_interval_bytes: int,
+    epochs: LeaderEpochs,
+    following: int | None = None,
+    log_start_offset: int = 0,
+) -> int:
+    """Read a segment through up to the first byte that is no valid batch, or not before the `following` segment.
+
+    All before it is indexed. Returns how many bytes are left, for the caller to `cut_back`; and he is to `seal` it.
+    """
+    file_bytes = segment.size_bytes
+    segment.forget_contents()
+    next_offset, epoch = segment.base_offset, -1
+    end = segment.base_offset + MAX_RELATIVE_OFFSET if following is None else following - 1
+    for header in valid_batches(segment.file, file_bytes):
+        last_offset = header.last_offset
+        # Base offset and leader epoch are outside the CRC: a flipped bit shows only in what they say.
+        if header.base_offset < next_offset or last_offset > end or -1 != header.partition_leader_epoch < epoch:
+            break
+        segment.add(header, index_interval_bytes)
+        if last_offset >= log_start_offset:  # what is deleted, and not gone yet, is no reason to doubt later epochs
+            first_offset = max(header.base_offset, log_start_offset)
+            epochs.correct(header.partition_leader_epoch, first_offset, last_offset)
+        epoch = max(epoch, header.partition_leader_epoch)
+        next_offset = last_offset + 1
+    return file_bytes - segment.size_bytes
+
+
+def _find_first_epochs(segments: list[Segment], epochs: LeaderEpochs, log_start_offset: int) -> None:
+    """Note the epochs of batches that were deleted, but are back because the power went before that was synced."""
+    known = epochs.entries
+    first = known[0].start_offset if known else segments[-1].base_offset
+    if log_start_offset >= first:
+        return
+    epochs.clear()
+    for number, segment in enumerate(segments):
+        following = segments[number + 1].base_offset if number + 1 < len(segments) else first
+        if following <= log_start_offset:
+            continue
+        if segment.base_offset >= first:
+            break
+        for _, header in segment.headers(segment.position_of(log_start_offset)):
+            if header.base_offset < first:
+                start_offset = max(header.base_offset, log_start_offset)
+                epochs.correct(header.partition_leader_epoch, start_offset, header.last_offset)
+    for entry in known:
+        epochs.assign(*entry)
+
+
+def _open(
+    disk: Disk, directory: str, base: int, names: Sequence[str], segment: Segment | None, now_ms: int
+) -> tuple[Segment, bool]:
+    """Return a segment, and whether its indexes are there and plausible; there may be none of transactions.
+
+    None is given if one of the others is missing.
+    """
+    missing = segment is None
+    if segment is None:
+        for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            disk.open_file(segment_path(directory, base, suffix), create=True)
+        segment = Segment(disk, directory, base, now_ms)
+    sound = segment.offset_index.sound() and segment.time_index.sound()
+    if f"{base:020}{TRANSACTION_INDEX_SUFFIX}" in names:
+        sound = sound and segment.transaction_index.sound()
+    return segment, sound and not missing and segment.offset_index.last_position() < max(segment.size_bytes, 1)
+
+
+def _readable_end(segment: Segment) -> int | None:
+    """Make the last segment ready for appending, and return the next offset; None if it does not end in batches."""
+    try:
+        return segment.start_appending()
+    except KafkaError:
+        return None
+
+
+def _ends_early(segment: Segment, following: int) -> bool:
+    """Tell whether the next segment does not follow on this one, whose end was lost unless it was compacted."""
+    end = end_offset(segment)
+    return end is not None and end < following
+
+
+def _remove_behind(disk: Disk, directory: str, bases: list[int]) -> int:
+    """Remove the segments and snapshots behind the first of `bases`; return how many segments."""
+    for later in reversed(bases[1:]):
+        _remove_segment(disk, directory, later)
+    _remove_snapshots_above(disk, directory, bases[0])
+    return len(bases) - 1
+
+
+def _without_leftovers(disk: Disk, directory: str, names: Sequence[str]) -> Sequence[str]:
+    """Remove what belongs to no segment, and return the names of the rest."""
+    leftovers = [
+        name
+        for name in names
+        if name.endswith(_LEFT_OVER)
+        or (name[20:] in SEGMENT_SUFFIXES and name[:20].isdigit() and name[:20] + LOG_SUFFIX not in names)
+    ]
+    for name in leftovers:
+        disk.remove(f"{directory}/{name}")
+    return [name for name in names if name not in leftovers] if leftovers else names
+
+
+def _remove_snapshots_above(disk: Disk, directory: str, offset: int) -> None:
+    for taken_at in reversed(snapshot_offsets(disk.list_dir(directory))):
+        if taken_at > offset:
+            disk.remove(segment_path(directory, taken_at, SNAPSHOT_SUFFIX))
+
+
+def _remove_segment(disk: Disk, directory: str, base: int) -> None:
+    for suffix in SEGMENT_SUFFIXES:
+        disk.remove(segment_path(directory, base, suffix))

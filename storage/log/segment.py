@@ -1,0 +1,510 @@
+"""One segment of a log: a `.log` file of whole record batches, with its indexes.
+
+A segment is named for its base offset, 20 digits. Appending is one positioned write at the tracked size, so a failed
+write can be cut off again; an index entry is made once more than `index.interval.bytes` lie behind the last one,
+as Apache Kafka makes them. The batches behind the last entry of the segment being appended to are remembered in
+memory (the tail), and so is where the last reads ended, since others go on there: nearly all reads find their
+position without touching the disk. Any other lookup bisects the offset index and walks the headers of at most one
+interval.
+
+Files are opened at their first use and dropped by `release`, so idle partitions cost no descriptors. Scanning a
+damaged file belongs to `recovery.py`; which segments there are belongs to `log.py`.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from struct import Struct
+
+from protocol.errors import ErrorCode, KafkaError
+from protocol.record_batch import HEADER_BYTES, NO_TIMESTAMP, BatchHeader, HeaderFields, read_header
+from storage.disk import Buffer, Disk, File
+from storage.log.file_slice import FileSlice
+from storage.log.index import OffsetIndex, SparseIndex, TimeIndex
+from storage.log.producer_state import CompletedTxn
+from storage.log.record_search import Place, TimestampOffset, find_first_record, find_record, largest_timestamp
+from storage.log.transaction_index import TRANSACTION_INDEX_SUFFIX, AbortedTxn, TransactionIndex
+from storage.steps import Search
+
+LOG_SUFFIX = ".log"
+OFFSET_INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+# Every segment has the first three; the last only if a transaction was aborted in it.
+REQUIRED_SUFFIXES = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)
+SEGMENT_SUFFIXES = (*REQUIRED_SUFFIXES, TRANSACTION_INDEX_SUFFIX)
+DELETED_SUFFIX = ".deleted"
+# Of one that compaction makes, before it is complete, and then before it is in its place (`compaction/swap.py`).
+CLEANED_SUFFIX = ".cleaned"
+SWAP_SUFFIX = ".swap"
+
+LENGTH_COVERS_FROM = 12
+MAX_RELATIVE_OFFSET = 2**31 - 1
+"""How far the last offset of a segment may be from its first: index entries have 4 bytes for it."""
+
+_WALK_BYTES = 4096
+_NO_TAIL = 2**63 - 1
+_ENDS = 8
+_LENGTH = Struct(">8xi")
+_OFFSET = Struct(">q")
+_PLACE = Struct(">q15xiqq")
+
+
+def segment_path(directory: str, base_offset: int, suffix: str) -> str:
+    """Return the name of a segment's file: the base offset in 20 digits."""
+    return f"{directory}/{base_offset:020d}{suffix}"
+
+
+class Segment:
+    """Batches from `base_offset` on, the first `size_bytes` of a file."""
+
+    __slots__ = (
+        "__weakref__", "_created_ms", "_damage", "_disk", "_ends", "_file", "_first_timestamp", "_indexed_position",
+        "_indexes_loaded", "_max_timestamp", "_sealed", "_tail_from", "_tail_last_offsets", "_tail_positions",
+        "_transaction_index", "base_offset", "directory", "offset_index", "size_bytes", "suffix", "time_index", "used",
+    )  # fmt: skip
+
+    def __init__(self, disk: Disk, directory: str, base_offset: int, now_ms: int, suffix: str = "") -> None:
+        """Take the segment as it is on disk, for reading; FileNotFoundError if one of its files is missing.
+
+        `suffix` comes after the usual names of the files of a segment that is not the log's yet.
+        """
+        self._disk = disk
+        # Offset -> position of batches at which reads ended: others begin there.
+        self._ends: dict[int, int] = {}
+        self._file: File | None = None
+        self._created_ms = now_ms
+        # The first offset that no walk from the start reaches, and where the damaged batch lies.
+        self._damage = (_NO_TAIL, 0)
+        self._first_timestamp: int | None = None
+        self._max_timestamp: tuple[int, int] | None = None
+        self._indexed_position = 0
+        self._indexes_loaded = False
+        self._sealed = True
+        self._tail_from = _NO_TAIL
+        self._tail_last_offsets: list[int] = []
+        self._tail_positions: list[int] = []
+        self._transaction_index: TransactionIndex | None = None
+        self.used = False
+        self.directory = directory
+        self.base_offset = base_offset
+        self.suffix = suffix
+        stem = f"{directory}/{base_offset:020d}"
+        self.size_bytes = disk.file_size(stem + LOG_SUFFIX + suffix)
+        self.offset_index = OffsetIndex(disk, stem + OFFSET_INDEX_SUFFIX + suffix, base_offset)
+        self.time_index = TimeIndex(disk, stem + TIME_INDEX_SUFFIX + suffix, base_offset)
+
+    @classmethod
+    def create(cls, disk: Disk, directory: str, base_offset: int, now_ms: int, suffix: str = "") -> "Segment":
+        """Make an empty segment, in the place of whatever files of its name are there; OSError, with none made."""
+        paths = [segment_path(directory, base_offset, kind) + suffix for kind in REQUIRED_SUFFIXES]
+        made = [path for path in paths if not disk.exists(path)]
+        try:
+            disk.remove(segment_path(directory, base_offset, TRANSACTION_INDEX_SUFFIX) + suffix)
+            for path in paths:
+                disk.open_file(path, create=True).truncate(0)
+            segment = cls(disk, directory, base_offset, now_ms, suffix)
+        except OSError:
+            # The log goes on in the segment before, and a restart must not take it to end where this one began.
+            for path in made:
+                disk.remove(path)
+            raise
+        segment.start_appending()
+        return segment
+
+    @property
+    def path(self) -> str:
+        """The name of the `.log` file."""
+        return self._path(LOG_SUFFIX)
+
+    def _path(self, kind: str) -> str:
+        return segment_path(self.directory, self.base_offset, kind) + self.suffix
+
+    @property
+    def file(self) -> File:
+        """The open `.log` file."""
+        self.used = True
+        file = self._file
+        if file is None:
+            file = self._file = self._disk.open_file(self.path)
+            self._disk.open_files.opened(self)
+        return file
+
+    def close_file(self) -> None:
+        """Let go of the file, which is opened again at its next use."""
+        self._file = None
+        self._disk.open_files.closed(self)
+
+    @property
+    def transaction_index(self) -> TransactionIndex:
+        """The aborted transactions whose markers are here; looked for on disk at its first use."""
+        index = self._transaction_index
+        if index is None:
+            path = self._path(TRANSACTION_INDEX_SUFFIX)
+            index = self._transaction_index = TransactionIndex(self._disk, path, self.base_offset)
+        return index
+
+    # Appending
+
+    def start_appending(self) -> int:
+        """Read what follows the last index entry, and return the next offset; before the first append."""
+        position, end = self.offset_index.last_position(), self.size_bytes
+        self._sealed = self._indexes_loaded = False
+        self._drop_tail()
+        self._ends.clear()
+        self._damage = (_NO_TAIL, 0)
+        self._indexed_position = position
+        self._max_timestamp = self.time_index.last()
+        self._first_timestamp = None
+        tail = [header for _, header in self.headers(position)]
+        self._tail_from = self.base_offset if position == 0 else tail[0].base_offset if tail else _NO_TAIL
+        self.size_bytes = min(position, end)
+        for header in tail:
+            self.add(header, interval=end)
+        return tail[-1].next_offset if tail else self.base_offset
+
+    def append(self, records: Buffer, headers: Iterable[HeaderFields], interval: int) -> None:
+        """Write whole batches at the end, and an index entry for each that is `interval` bytes from the last.
+
+        OSError if the disk does not take them. The segment then counts none of them, and what was written lies
+        beyond `size_bytes`, for the caller to `cut_back`.
+        """
+        if not self._indexes_loaded:
+            self.offset_index.load()
+            self.time_index.load()
+            self._indexes_loaded = True
+        file = self._file
+        if file is None:
+            file = self.file
+        self.used = True
+        file.pwrite(records, self.size_bytes)
+        for header in headers:
+            self.add(header, interval)
+
+    def add(self, header: HeaderFields, interval: int) -> None:
+        """Count a batch that lies in the file right behind those that are counted already."""
+        # By position, which is several times as fast as by name.
+        base_offset, length, _, _, _, _, last_delta, base_timestamp, timestamp, _, _, _, _ = header
+        position, last_offset = self.size_bytes, base_offset + last_delta
+        self.size_bytes = position + LENGTH_COVERS_FROM + length
+        timestamp = timestamp or largest_timestamp(base_timestamp)
+        if position == 0:
+            self._first_timestamp = timestamp
+        largest = self._max_timestamp
+        if largest is None:
+            largest = self.max_timestamp
+        if timestamp > largest[0]:
+            largest = self._max_timestamp = (timestamp, last_offset)
+        if position - self._indexed_position > interval:
+            self._indexed_position = position
+            self._tail_from = base_offset
+            self._tail_last_offsets = [last_offset]
+            self._tail_positions = [position]
+            self.offset_index.append(last_offset, position)
+            self.time_index.maybe_append(*largest)
+        else:
+            self._tail_last_offsets.append(last_offset)
+            self._tail_positions.append(position)
+
+    def note_ended(self, transaction: CompletedTxn) -> None:
+        """Take note of a transaction whose marker has just been added; OSError."""
+        if transaction.aborted:
+            producer_id, first, last, _, stable = transaction
+            self.transaction_index.append(AbortedTxn(producer_id, first, last, stable))
+
+    def _drop_tail(self) -> None:
+        self._tail_from = _NO_TAIL
+        self._tail_last_offsets.clear()
+        self._tail_positions.clear()
+
+    def cut_back(self) -> None:
+        """Remove what a failed append left behind the last whole batch: nothing, if the file could not be opened."""
+        if self._file is not None:
+            self._file.truncate(self.size_bytes)
+
+    def seal(self) -> None:
+        """Complete the indexes; nothing is appended until `start_appending`."""
+        self.time_index.maybe_append(*self.max_timestamp)
+        self.offset_index.save()
+        self.time_index.save()
+        if self._transaction_index is not None:
+            self._transaction_index.save()
+        self._sealed = True
+        self._drop_tail()
+
+    def truncate_to(self, offset: int) -> int:
+        """Drop every batch that ends at or after `offset`, and return the end of the last one left, as restarts do."""
+        position, offset = self.cut_at(offset)
+        self.offset_index.truncate_to(offset)
+        self.time_index.truncate_to(offset)
+        self.transaction_index.truncate_to(offset)
+        if position < self.size_bytes:
+            self.size_bytes = position
+            self.file.truncate(position)
+        return self.start_appending()
+
+    def cut_at(self, offset: int) -> tuple[int, int]:
+        """Return where a truncation to `offset` cuts the file, and from which offset on all goes."""
+        position = self.position_of(offset) if offset > self.base_offset else 0
+        if 0 < position < self.size_bytes:
+            # A batch that has records before `offset` too goes wholly, and with it these.
+            offset = min(offset, self.header_at(position).base_offset)
+        return position, offset
+
+    def forget_contents(self) -> None:
+        """Count nothing as being in the file, for `recovery.py` to add what is whole and then `seal`.
+
+        The transaction index stays as it is: what it says depends on what came before, too.
+        """
+        self.offset_index.rebuild()
+        self.time_index.rebuild()
+        self.size_bytes = 0
+        self.start_appending()
+
+    # Reading
+
+    def places(self, start: int) -> Iterator[Place]:
+        """Yield where each batch lies from `start`, where one begins, to the end."""
+        for position, size, chunk, at in self._walk(start):
+            base_offset, last_delta, base_timestamp, max_timestamp = _PLACE.unpack_from(chunk, at)
+            largest = max_timestamp or largest_timestamp(base_timestamp)
+            yield Place(position, size, base_offset, base_offset + last_delta, largest)
+
+    def headers(self, start: int) -> Iterator[tuple[int, BatchHeader]]:
+        """Yield the position and header of each batch from `start`, where one begins, to the end."""
+        for position, _, chunk, at in self._walk(start):
+            yield position, read_header(chunk, at)
+
+    def _walk(self, position: int) -> Iterator[tuple[int, int, bytes, int]]:
+        chunk, chunk_at, end, file = b"", position, self.size_bytes, self._file
+        while position < end:
+            at = position - chunk_at
+            if at + HEADER_BYTES > len(chunk):
+                file = file or self.file  # the same until the end, even if the segment is deleted meanwhile
+                chunk, chunk_at, at = file.pread(min(_WALK_BYTES, end - position), position), position, 0
+                if len(chunk) < HEADER_BYTES:
+                    raise self._corrupt(position)
+            size = _LENGTH.unpack_from(chunk, at)[0] + LENGTH_COVERS_FROM
+            if size < HEADER_BYTES or position + size > end:
+                raise self._corrupt(position)
+            yield position, size, chunk, at
+            position += size
+
+    def position_of(self, offset: int) -> int:
+        """Return where the first batch that ends at or after `offset` begins, or the size if none does."""
+        if offset >= self._tail_from:
+            number = bisect_left(self._tail_last_offsets, offset)
+            return self._tail_positions[number] if number < len(self._tail_positions) else self.size_bytes
+        if (known := self._ends.get(offset)) is not None:
+            return known
+        if 0 < (start := self.offset_index.lookup(offset)) < self.size_bytes:
+            # A damaged entry leads into a batch, or past the offset: the batches between would be skipped in silence.
+            with suppress(KafkaError):
+                position, base_offset = self._first_ending_at(offset, start)
+                if position > start or base_offset <= offset:
+                    return position
+        damaged_from, position = self._damage
+        if offset >= damaged_from:
+            raise self._corrupt(position)
+        return self._first_ending_at(offset, 0)[0]
+
+    def _first_ending_at(self, offset: int, start: int) -> tuple[int, int]:
+        position, size, end_offset = start, 0, self.base_offset
+        try:
+            for position, size, chunk, at in self._walk(start):  # noqa: B007 - used where it fails
+                base_offset, last_delta, _, _ = _PLACE.unpack_from(chunk, at)
+                if base_offset + last_delta >= offset:
+                    return position, base_offset
+                end_offset = base_offset + last_delta + 1
+        except KafkaError:
+            if start == 0:
+                self._damage = end_offset, position + size  # or each retry of a reader would walk up to there
+            raise
+        return self.size_bytes, offset
+
+    def read(self, offset: int, max_bytes: int, end: int, min_one: bool) -> FileSlice | None:
+        """Return whole batches from the one that holds `offset` up to position `end`, or None if there are none.
+
+        They are at most `max_bytes`, but for a larger first batch if `min_one`; without it the slice may be empty.
+        They may be fewer than would fit where telling more exactly needs another look at the disk.
+        """
+        start = self.position_of(offset)
+        if start >= end:
+            return None
+        if end - start > max_bytes:
+            end = self._whole_batches_end(start, start + max_bytes, min_one)
+        elif end == self.size_bytes and self._tail_last_offsets:
+            self._remember_end(self._tail_last_offsets[-1] + 1, end)
+        return FileSlice(self.file, start, end - start)
+
+    def _whole_batches_end(self, start: int, limit: int, min_one: bool) -> int:
+        end = start
+        if limit - start > _WALK_BYTES:
+            end = max(self.indexed_before(limit), start)
+            if 2 * (end - start) >= limit - start:
+                return end
+        try:
+            for position, size, chunk, at in self._walk(end):
+                if position + size > limit and (end > start or not min_one):
+                    self._remember_end(_OFFSET.unpack_from(chunk, at)[0], position)
+                    break
+                end = position + size
+                if end >= limit:
+                    break
+        except KafkaError:
+            if end == start:
+                raise  # else the next read finds the damage, and this one serves the batches before it
+        return end
+
+    def indexed_before(self, position: int) -> int:
+        """Return where the last indexed batch not behind `position` begins, 0 if its entry is damaged or missing."""
+        last_offset, at = self.offset_index.entry_before(position)
+        place = self.file.pread(_PLACE.size, at) if at > 0 else b""
+        if len(place) < _PLACE.size:
+            return 0
+        base_offset, last_delta, _, _ = _PLACE.unpack(place)
+        return at if base_offset + last_delta == last_offset else 0
+
+    def _remember_end(self, offset: int, position: int) -> None:
+        ends = self._ends
+        if len(ends) >= _ENDS and offset not in ends:
+            del ends[next(iter(ends))]
+        ends[offset] = position
+
+    def holds(self, part: FileSlice) -> bool:
+        """Tell whether `part` was read here; not if the file has been closed since."""
+        return part.file is self._file
+
+    def offset_behind(self, part: FileSlice) -> int | None:
+        """Return an offset behind `part`, which was read here, and not long behind it; None if the segment's end is."""
+        return self.offset_index.offset_from(part.position + part.size_bytes)
+
+    def header_at(self, position: int) -> BatchHeader:
+        """Return the header of the batch at `position`."""
+        return read_header(self.file.pread(HEADER_BYTES, position))
+
+    def batch_at(self, position: int) -> bytes:
+        """Return the batch at `position`."""
+        size = _LENGTH.unpack(self.file.pread(_LENGTH.size, position))[0] + LENGTH_COVERS_FROM
+        return FileSlice(self.file, position, size).read(0, size)
+
+    def index_entries_left(self, max_bytes: int) -> int:
+        """Return how many entries each index may still get before it is full: below 0 if one is.
+
+        Full is an index without room for another entry within `max_bytes`; that of time keeps one more for `seal`.
+        """
+        offsets, times = self.offset_index.size_bytes, self.time_index.size_bytes
+        return min((max_bytes - offsets) // 8 - 1, (max_bytes - times) // 12 - 2)
+
+    # Timestamps
+
+    @property
+    def max_timestamp(self) -> tuple[int, int]:
+        """The largest timestamp and its batch's last offset; -1 if there is none."""
+        if self._max_timestamp is None:
+            self._max_timestamp = self.time_index.last()
+        return self._max_timestamp
+
+    @property
+    def first_timestamp(self) -> int:
+        """The first batch's largest timestamp, from which `segment.ms` counts; -1 if there is none."""
+        found = self._first_timestamp
+        if found is None:
+            found = self._first_timestamp = next((place.max_timestamp for place in self.places(0)), NO_TIMESTAMP)
+        return found
+
+    def find_timestamp(self, timestamp: int, from_offset: int) -> Search[TimestampOffset | None]:
+        """Find the first record at or after `from_offset` with at least this timestamp."""
+        places = self.places(self._search_start(timestamp, from_offset))
+        return (yield from find_first_record(self.file, places, timestamp, from_offset))
+
+    def _search_start(self, timestamp: int, from_offset: int) -> int:
+        """Return the position of a batch before which no batch from `from_offset` on has a timestamp as large."""
+        indexed_timestamp, offset = self.time_index.lookup(timestamp)
+        if offset > from_offset:
+            position = self.position_of(offset)
+            place = next(self.places(position), None)
+            # A damaged entry does not agree with the batch that it leads to.
+            if place and place.base_offset <= offset and place.max_timestamp == indexed_timestamp:
+                return position
+        return self.position_of(from_offset)
+
+    def find_max_timestamp(self) -> Search[TimestampOffset | None]:
+        """Find the first record with the largest timestamp."""
+        timestamp, last_offset = self.max_timestamp
+        if timestamp < 0:
+            return None
+        return (yield from find_record(self.file, self.position_of(last_offset), timestamp, self.base_offset))
+
+    def waited_ms(self, now_ms: int, timestamp: int) -> int:
+        """Return how long the segment has been filling when a record of `timestamp` arrives."""
+        first = self._first_timestamp
+        if first is None:
+            first = self.first_timestamp
+        return timestamp - first if first >= 0 and self.size_bytes else now_ms - self._created_ms
+
+    def retention_timestamp(self) -> int:
+        """Return the largest timestamp, or when the file was last written if records have none."""
+        timestamp = self.max_timestamp[0]
+        return timestamp if timestamp >= 0 else self._disk.modified_ms(self.path)
+
+    # Files
+
+    @property
+    def unsynced_indexes(self) -> list[SparseIndex | TransactionIndex]:
+        """The indexes that are still to be synced, once `seal` has completed them.
+
+        Those of the segment that is appended to are made anew after a crash in any case.
+        """
+        indexes = (self.offset_index, self.time_index, self._transaction_index) if self._sealed else ()
+        return [index for index in indexes if index is not None and index.unsynced]
+
+    def move_to(self, directory: str) -> None:
+        """Take note that the files lie in `directory` now."""
+        self.close_file()
+        self.directory = directory
+        self.offset_index.path = segment_path(directory, self.base_offset, OFFSET_INDEX_SUFFIX)
+        self.time_index.path = segment_path(directory, self.base_offset, TIME_INDEX_SUFFIX)
+        if self._transaction_index is not None:
+            self._transaction_index.path = segment_path(directory, self.base_offset, TRANSACTION_INDEX_SUFFIX)
+
+    def release(self) -> None:
+        """Let go of memory and descriptors; a sealed segment only."""
+        self.close_file()
+        self.offset_index.release()
+        self.time_index.release()
+        if self._transaction_index is not None:
+            self._transaction_index.release()
+
+    def remove(self) -> None:
+        """Delete the files; the log's bytes stay readable for whoever holds a slice of them.
+
+        Of a segment that is not the log's the `.log` file goes last: a crash must not leave indexes that would pass for
+        those of the segment whose place it was to take.
+        """
+        self.close_file()
+        for kind in reversed(SEGMENT_SUFFIXES) if self.suffix else SEGMENT_SUFFIXES:
+            self._disk.remove(self._path(kind))
+
+    def mark_deleted(self) -> Iterator[str]:
+        """Rename the files out of the log's sight, one a step, and yield their paths for deletion later; OSError."""
+        for kind in SEGMENT_SUFFIXES:
+            path = self._path(kind)
+            if self._disk.exists(path):
+                target = segment_path(self.directory, self.base_offset, kind) + DELETED_SUFFIX
+                self._disk.rename(path, target)
+                yield target
+
+    def rename(self, suffix: str) -> None:
+        """Let the files end in `suffix` from now on; they stay open and in use."""
+        before = [self._path(kind) for kind in SEGMENT_SUFFIXES]
+        self.suffix = suffix
+        for kind, source in zip(SEGMENT_SUFFIXES, before, strict=True):
+            if kind in REQUIRED_SUFFIXES or self._disk.exists(source):
+                self._disk.rename(source, self._path(kind))
+        self.offset_index.path = self._path(OFFSET_INDEX_SUFFIX)
+        self.time_index.path = self._path(TIME_INDEX_SUFFIX)
+        if self._transaction_index is not None:
+            self._transaction_index.path = self._path(TRANSACTION_INDEX_SUFFIX)
+
+    def _corrupt(self, position: int) -> KafkaError:
+        return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"no record batch at byte {position} of {self.path}")

@@ -1,0 +1,289 @@
+"""The segments of one log in the order of their offsets; the last is the one being appended to.
+
+The list is never empty. Each segment ends where the next begins, so whatever an offset asks for is found by
+bisecting the base offsets. What the offsets mean (log start, high watermark, epochs) is `log.py`'s.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from errno import EIO
+from itertools import islice
+from operator import attrgetter
+
+from protocol.checksum import crc32c
+from storage.disk import Disk, File, out_of_space, reason
+from storage.log.config import LogConfig
+from storage.log.file_slice import FileSlice
+from storage.log.record_search import TimestampOffset
+from storage.log.segment import MAX_RELATIVE_OFFSET, Segment
+from storage.log.segment_truncation import prepare_truncation
+from storage.log.transaction_index import AbortedTxn
+from storage.steps import Search
+
+_MAX_OFFSET = 2**63 - 1
+# About a millisecond's work, where the end of an index has to be read of each.
+_SEGMENTS_A_STEP = 64
+
+
+class Segments:
+    """A log's segments, oldest first."""
+
+    __slots__ = (
+        "_aborting", "_bases", "_calm_bytes", "_calm_config", "_calm_ms", "_directory", "_disk", "_segments",
+        "active",
+    )  # fmt: skip
+
+    _calm_bytes: int
+    _calm_config: LogConfig | None
+    _calm_ms: int
+
+    def __init__(self, disk: Disk, directory: str, segments: list[Segment]) -> None:
+        """Take over the segments of `directory`, the last of them ready for appending."""
+        self._disk = disk
+        self._directory = directory
+        self._aborting: list[Segment] | None = None  # the sealed ones with aborted transactions, once asked for
+        self._set(segments)
+
+    @property
+    def all(self) -> list[Segment]:
+        """Every segment, oldest first; not to be changed."""
+        return self._segments
+
+    @property
+    def base_offsets(self) -> list[int]:
+        """Where each segment begins; not to be changed."""
+        return self._bases
+
+    @property
+    def size_bytes(self) -> int:
+        """The bytes of all batches."""
+        return sum(segment.size_bytes for segment in self._segments)
+
+    def read(self, offset: int, max_bytes: int, limit_offset: int, min_one: bool) -> FileSlice | None:
+        """Return whole batches of one segment from the one that holds `offset`, all ending below `limit_offset`.
+
+        None if there are none; otherwise as `Segment.read`.
+        """
+        segments, bases = self._segments, self._bases
+        number = bisect_right(bases, offset) - 1
+        while number < len(segments):
+            segment = segments[number]
+            number += 1
+            following = bases[number] if number < len(segments) else _MAX_OFFSET
+            end = segment.size_bytes if limit_offset >= following else segment.position_of(limit_offset)
+            found = segment.read(offset, max_bytes, end, min_one)
+            if found is not None:
+                return found
+            if limit_offset <= following:
+                return None
+        return None
+
+    def aborted(self, offset: int, part: FileSlice, limit_offset: int) -> list[AbortedTxn]:
+        """Return the aborted transactions amid which `part` is, found from `offset` on and below `limit_offset`.
+
+        There may be some more among them that begin not long behind it.
+        """
+        aborting = self._with_aborted()
+        if not aborting:
+            return []
+        first = number = bisect_right(self._bases, offset) - 1
+        while number + 1 < len(self._segments) and not self._segments[number].holds(part):
+            number += 1
+        behind = self._segments[number].offset_behind(part)
+        for end_offset in (behind, *self._bases[number + 1 : number + 2]):
+            if end_offset is not None:
+                limit_offset = min(limit_offset, end_offset)
+        found: list[AbortedTxn] = []
+        for segment in aborting[bisect_left(aborting, self._bases[first], key=_base_offset) :]:
+            here, complete = segment.transaction_index.find(offset, limit_offset)
+            found += here
+            if complete:
+                break
+        return found
+
+    def _with_aborted(self) -> list[Segment]:
+        """Return the segments with markers of aborted transactions, oldest first."""
+        sealed = self._aborting
+        if sealed is None:
+            sealed = [segment for segment in self._segments[:-1] if not segment.transaction_index.is_empty]
+            self._aborting = sealed
+        return sealed if self.active.transaction_index.is_empty else [*sealed, self.active]
+
+    def find_timestamp(self, timestamp: int, from_offset: int) -> Search[TimestampOffset | None]:
+        """Find the first record at or after `from_offset` with at least this timestamp."""
+        for number, segment in enumerate(self._each(from_offset), 1):
+            if segment.max_timestamp[0] >= timestamp:
+                found = yield from segment.find_timestamp(timestamp, from_offset)
+                if found is not None:
+                    return found
+            if number % _SEGMENTS_A_STEP == 0:
+                yield None
+        return None
+
+    def find_max_timestamp(self) -> Search[TimestampOffset | None]:
+        """Find the first record with the largest timestamp of all."""
+        for number, segment in enumerate(self._each(self._bases[0]), 1):
+            _max_timestamp(segment)  # is remembered
+            if number % _SEGMENTS_A_STEP == 0:
+                yield None
+        return (yield from max(self._segments, key=_max_timestamp).find_max_timestamp())
+
+    def _each(self, offset: int) -> Iterator[Segment]:
+        """Yield the segments from the one that holds `offset` on, as they are when each one's turn comes.
+
+        Others run in between: retention takes segments away, and compaction makes one of several.
+        """
+        following = [offset]
+        while following:
+            number = max(bisect_right(self._bases, following[0]) - 1, 0)
+            following = self._bases[number + 1 : number + 2]
+            yield self._segments[number]
+
+    def must_roll(self, config: LogConfig, size: int, last_offset: int, timestamp: int, now_ms: int) -> bool:
+        """Tell whether the active segment is too full or too old to take `size` bytes up to `last_offset`."""
+        active = self.active
+        filled = active.size_bytes
+        # Negative: the active segment begins beyond a large gap, and the append that it was made for failed.
+        if not 0 <= last_offset - active.base_offset <= MAX_RELATIVE_OFFSET:
+            return True
+        if filled + size <= self._calm_bytes and timestamp <= self._calm_ms and config is self._calm_config:
+            return False
+        if not filled:
+            return False
+        longest_ms = config.segment_ms - (config.segment_jitter_ms and self._jitter_ms(config))
+        entries_left = active.index_entries_left(config.segment_index_bytes)
+        if filled + size > config.segment_bytes or active.waited_ms(now_ms, timestamp) > longest_ms or entries_left < 0:
+            return True
+        if active.first_timestamp >= 0:
+            self._calm_bytes = min(config.segment_bytes, filled + entries_left * config.index_interval_bytes)
+            self._calm_ms = active.first_timestamp + longest_ms
+            self._calm_config = config
+        return False
+
+    def _jitter_ms(self, config: LogConfig) -> int:
+        """Spread the rolls of partitions that were made together, the same way at each start."""
+        bound = min(config.segment_jitter_ms, config.segment_ms)
+        return crc32c(self._directory.encode()) % bound if bound > 0 else 0
+
+    def roll(self, base_offset: int, now_ms: int, *, full: bool = False) -> None:
+        """Complete the active segment and begin a new one at `base_offset`; an empty one is replaced.
+
+        On a `full` disk, where the caller deletes the active segment next, its indexes may stay incomplete.
+        """
+        active = self.active
+        try:
+            active.seal()
+        except OSError as error:
+            if not (full and out_of_space(error)):
+                raise
+        created = Segment.create(self._disk, self._directory, base_offset, now_ms)
+        if active.size_bytes:
+            self._set([*self._segments, created])
+            return
+        self._set([*self._segments[:-1], created])
+        if active.base_offset != base_offset:
+            with no_way_back("an empty segment stays"):
+                active.remove()
+
+    def prepare_truncation(self, offset: int, index_interval_bytes: int) -> None:
+        """Read what `truncate_to` needs, while nothing is changed: KafkaError if that cannot be read."""
+        prepare_truncation(self._holding(offset), offset, index_interval_bytes)
+
+    def truncate_to(self, offset: int) -> int:
+        """Drop every batch that ends at or after `offset`, and return the end of the last one left.
+
+        `offset` does not lie before the first segment's start.
+        """
+        cut = self._holding(offset)
+        # From the end backwards, so that a crash amid this leaves no hole.
+        while self._segments[-1] is not cut:
+            self._segments[-1].remove()
+            self._set(self._segments[:-1])
+        return cut.truncate_to(offset)
+
+    def _holding(self, offset: int) -> Segment:
+        return self._segments[bisect_right(self._bases, offset) - 1]
+
+    def remove_first(self, count: int) -> list[str]:
+        """Take the oldest segments out, never the active one; return their renamed files for deletion later."""
+        paths = _mark_deleted(self._segments[:count])
+        self._set(self._segments[count:])
+        return paths
+
+    def move_to(self, directory: str) -> None:
+        """Take note that the files lie in `directory` now."""
+        self._directory = directory
+        self._calm_config = None
+        for segment in self._segments:
+            segment.move_to(directory)
+
+    def replace(self, old: Sequence[Segment], made: Segment) -> list[str]:
+        """Put `made` in the place of `old` neighbours; return their renamed files for deletion later."""
+        # From the start on: a crash amid this may leave what `made` has no batch of, but no value behind its tombstone.
+        paths = _mark_deleted(old)
+        at = self._segments.index(old[0])
+        self._set([*self._segments[:at], made, *self._segments[at + len(old) :]])
+        return paths
+
+    def take_unsynced(self, start_offset: int, end_offset: int) -> list[File]:
+        """Return the files to sync for the offsets from `start_offset` to below `end_offset` to be durable."""
+        first = max(bisect_right(self._bases, start_offset) - 1, 0)
+        # Once it is complete, the last one has indexes that were cut maybe, even if it has no batch any more.
+        last = (bisect_right if self.active.unsynced_indexes else bisect_left)(self._bases, end_offset)
+        return take_unsynced(self._disk, self._segments[first:last])
+
+    def release(self) -> None:
+        """Let go of what the sealed segments hold in memory and open; they come back at their next use."""
+        for segment in self._segments[:-1]:
+            segment.release()
+
+    def close_files(self) -> None:
+        """Let go of every file, though others may hold the log for long, as idle fetch sessions do."""
+        for segment in self._segments:
+            segment.close_file()
+
+    def _set(self, segments: list[Segment]) -> None:
+        self._segments = segments
+        self._bases = [segment.base_offset for segment in segments]
+        self.active = segments[-1]
+        # Up to this size, and this timestamp, the active segment takes batches without a closer look.
+        self._calm_bytes = self._calm_ms = 0
+        self._calm_config = None
+        self._aborting = None
+
+
+@contextmanager
+def no_way_back(state: str) -> Iterator[None]:
+    """Turn any OSError within into EIO, which takes the directory offline, also where the disk is only full.
+
+    `state` says what the files are like now, which a start mends.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise OSError(EIO, f"{state}: {reason(error)}") from error
+
+
+def _mark_deleted(segments: Sequence[Segment]) -> list[str]:
+    """Rename the files of segments, in order, and return their paths; OSError, EIO if that has begun."""
+    steps = (path for segment in segments for path in segment.mark_deleted())
+    paths = [*islice(steps, 1)]
+    with no_way_back("some files of a segment are renamed, others not"):
+        return paths + list(steps)
+
+
+def take_unsynced(disk: Disk, segments: Sequence[Segment]) -> list[File]:
+    """Return the files to sync for the content of `segments` to be durable, indexes once; OSError with none taken."""
+    indexes = [index for segment in segments for index in segment.unsynced_indexes]
+    files = [*(segment.file for segment in segments), *(disk.open_file(index.path) for index in indexes)]
+    for index in indexes:
+        index.unsynced = False
+    return files
+
+
+_base_offset = attrgetter("base_offset")
+
+
+def _max_timestamp(segment: Segment) -> int:
+    return segment.max_timestamp[0]

@@ -1,0 +1,63 @@
+"""How a transaction ends in a partition: its coordinator has a control batch appended, the marker (KIP-98).
+
+The marker is one record, commit or abort, with the coordinator's epoch, so that a coordinator that was succeeded is
+fenced. That the transaction is one that the coordinator knows is its own business; which offsets readers of committed
+records may see then is `ProducerState`'s.
+"""
+
+from struct import Struct
+
+from protocol.errors import InvariantError
+from protocol.record_batch import (
+    ControlType,
+    EndTxnMarker,
+    assign,
+    build_batch,
+    control_record_key,
+    end_txn_marker,
+    read_header,
+    set_log_append_time,
+)
+from storage.log.config import LOG_APPEND_TIME
+from storage.log.log import Log
+from storage.log.log_validator import AppendInfo
+
+_VALUE = Struct(">hi")
+_VERSION = 0
+
+
+def build_marker(producer_id: int, producer_epoch: int, marker: EndTxnMarker, now_ms: int) -> bytearray:
+    """Return the batch that ends the producer's transaction."""
+    kind = ControlType.COMMIT if marker.committed else ControlType.ABORT
+    return build_batch(
+        [(control_record_key(kind), _VALUE.pack(_VERSION, marker.coordinator_epoch))],
+        timestamp_ms=now_ms,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        is_transactional=True,
+        is_control=True,
+    )
+
+
+def append_marker(
+    log: Log, records: bytearray, leader_epoch: int, now_ms: int, *, transaction_version: int = 0
+) -> AppendInfo:
+    """Append a marker as the leader, with the next offset and its epoch set in place.
+
+    KafkaError as of `ProducerState.check_marker`, or KAFKA_STORAGE_ERROR, with nothing appended; InvariantError if
+    `records` are no marker.
+    """
+    marker = end_txn_marker(records) if read_header(records).is_control else None
+    if marker is None:
+        raise InvariantError(f"{log}: a batch that ends no transaction was to be appended as if it did")
+    append_time_ms = -1
+    if log.config.timestamp_type == LOG_APPEND_TIME:
+        append_time_ms = now_ms
+        set_log_append_time(records, now_ms)
+    log.producers.check_marker(read_header(records), marker, transaction_version)
+    assign(records, log.log_end_offset, leader_epoch)
+    log.append_as_follower(records, leader_epoch, now_ms)
+    header, start = read_header(records), log.log_start_offset
+    return AppendInfo(
+        header.base_offset, header.last_offset, header.max_timestamp, append_time_ms, start, leader_epoch, False
+    )

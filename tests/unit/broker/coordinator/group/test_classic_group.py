@@ -1,0 +1,263 @@
+from __future__ import annotations
+
+from typing import Any, Never
+
+import pytest
+
+from broker.coordinator.group.classic_group import (
+    COMPLETING,
+    DEAD,
+    EMPTY,
+    PREPARING,
+    STABLE,
+    Group,
+    Member,
+    read_subscription,
+)
+from protocol.errors import ErrorCode, InvariantError
+
+STATES = [EMPTY, PREPARING, COMPLETING, STABLE, DEAD]
+LEGAL = {
+    (EMPTY, PREPARING),
+    (PREPARING, EMPTY),
+    (PREPARING, COMPLETING),
+    (COMPLETING, STABLE),
+    (COMPLETING, PREPARING),
+    (STABLE, PREPARING),
+} | {(state, DEAD) for state in STATES}
+
+
+def member(member_id: str, protocols: dict[str, bytes] | None = None, **changes: bytes | str) -> Member:
+    values: dict[str, Any] = {
+        "instance_id": None,
+        "client_id": "client",
+        "client_host": "/127.0.0.1",
+        "rebalance_timeout_ms": 60_000,
+        "session_timeout_ms": 10_000,
+        "protocol_type": "consumer",
+        "protocols": protocols or {"range": b""},
+    }
+    return Member("g", member_id, **(values | changes))
+
+
+def group_of(*members: Member) -> Group:
+    group = Group("g", 0)
+    for one in members:
+        group.add(one)
+    group.move_to(PREPARING, 0)
+    return group
+
+
+def subscription(*topics: str, version: int = 0) -> bytes:
+    """Encode a ConsumerProtocolSubscription: topics and user data, then what later versions brought."""
+    names = b"".join(len(topic).to_bytes(2, "big") + topic.encode() for topic in topics)
+    later = [b"", b"\x00\x00\x00\x00", b"\x00\x00\x00\x05", b"\xff\xff"]
+    body = len(topics).to_bytes(4, "big") + names + b"\x00\x00\x00\x04mine" + b"".join(later[: version + 1])
+    return version.to_bytes(2, "big") + body
+
+
+class TestStates:
+    @pytest.mark.parametrize("before", STATES)
+    @pytest.mark.parametrize("after", STATES)
+    def test_only_the_tables_transitions_are_possible(self, before: str, after: str) -> None:
+        group = Group("g", 0)
+        group.state = before
+        if (before, after) in LEGAL:
+            group.move_to(after, 1)
+            assert (group.previous_state, group.state, group.state_timestamp_ms) == (before, after, 1)
+        else:
+            with pytest.raises(InvariantError):
+                group.move_to(after, 1)
+
+    def test_a_generation_without_members_is_empty_and_has_no_protocol(self) -> None:
+        group = group_of(member("a"))
+        group.begin_generation(1)
+        group.move_to(PREPARING, 2)
+        group.remove("a")
+        group.begin_generation(3)
+        assert (group.state, group.generation, group.protocol, group.leader) == (EMPTY, 2, None, None)
+
+
+class TestJoins:
+    def test_whoever_waits_with_a_join_is_counted_until_answered_or_gone(self) -> None:
+        group = group_of(member("a"), member("b"), member("c", instance_id="i"))
+        assert (group.joined, group.all_joined) == (0, False)
+        for one in group.members.values():
+            one.awaiting_join = object()
+        assert (group.joined, group.all_joined) == (3, True)
+        group.members["a"].awaiting_join = None
+        assert (group.joined, group.all_joined) == (2, False)
+        group.remove("a")
+        assert (group.joined, group.all_joined) == (2, True)
+        old = group.members["c"]
+        new = group.replace_static(old, "d")
+        assert (group.joined, group.all_joined) == (1, False)
+        new.awaiting_join = object()
+        old.awaiting_join = None  # it is no member any more
+        assert (group.joined, group.all_joined) == (2, True)
+        group.restore_static(new, old)
+        assert (group.joined, group.all_joined) == (1, False)
+        group.expect("e")
+        group.remove("c")
+        assert (group.joined, group.all_joined) == (1, False)
+
+    def test_counting_them_looks_at_no_member(self) -> None:
+        class Unseen(dict[str, Member]):
+            def values(self) -> Never:
+                raise AssertionError("every join would look at all members")
+
+        group = group_of(member("a"))
+        group.members = Unseen(group.members)
+        group.members["a"].awaiting_join = object()
+        assert (group.joined, group.all_joined) == (1, True)
+
+
+class TestLeader:
+    def test_the_first_member_leads(self) -> None:
+        assert group_of(member("a"), member("b")).leader == "a"
+
+    def test_the_next_one_leads_when_the_leader_goes(self) -> None:
+        group = group_of(member("a"), member("b"))
+        group.remove("a")
+        assert group.leader == "b"
+
+    def test_a_leader_that_did_not_join_is_replaced_by_one_that_did(self) -> None:
+        group = group_of(member("a"), member("b"), member("c"))
+        group.members["c"].awaiting_join = object()
+        assert group.elect_joined_leader()
+        assert group.leader == "c"
+
+    def test_nobody_is_elected_where_nobody_joined(self) -> None:
+        assert not group_of(member("a")).elect_joined_leader()
+
+
+class TestProtocols:
+    def test_the_one_with_most_votes_is_elected(self) -> None:
+        group = group_of(
+            member("a", {"range": b"", "sticky": b""}),
+            member("b", {"sticky": b"", "range": b""}),
+            member("c", {"sticky": b"", "range": b""}),
+        )
+        assert group.elect_protocol() == "sticky"
+
+    def test_a_favourite_that_not_all_support_gets_no_vote(self) -> None:
+        group = group_of(
+            member("a", {"mine": b"", "range": b""}), member("b", {"range": b"", "mine2": b""}), member("c")
+        )
+        assert group.elect_protocol() == "range"
+
+    def test_without_a_common_protocol_there_is_no_election(self) -> None:
+        with pytest.raises(InvariantError):
+            group_of(member("a", {"x": b""}), member("b", {"y": b""})).elect_protocol()
+
+    def test_who_shares_none_with_everybody_is_not_accepted(self) -> None:
+        group = group_of(member("a", {"range": b"", "sticky": b""}), member("b", {"sticky": b""}))
+        assert group.accepts_protocols("consumer", {"sticky": b""})
+        assert not group.accepts_protocols("consumer", {"range": b""})
+        assert not group.accepts_protocols("connect", {"sticky": b""})
+
+    def test_those_of_removed_and_updated_members_do_not_count(self) -> None:
+        group = group_of(member("a", {"range": b""}), member("b", {"sticky": b"", "range": b""}))
+        group.remove("a")
+        assert group.accepts_protocols("consumer", {"sticky": b""})
+        group.update(group.members["b"], {"sticky": b""}, 1, 2)
+        assert not group.accepts_protocols("consumer", {"range": b""})
+
+    @pytest.mark.parametrize(
+        ("protocol_type", "protocols", "accepted"),
+        [("anything", {"x": b""}, True), ("", {"x": b""}, False), ("consumer", {}, False)],
+    )
+    def test_an_empty_group_accepts_any_that_are_there(
+        self, protocol_type: str, protocols: dict[str, bytes], accepted: bool
+    ) -> None:
+        assert Group("g", 0).accepts_protocols(protocol_type, protocols) is accepted
+
+    def test_the_order_of_preference_is_part_of_what_a_member_supports(self) -> None:
+        one = member("a", {"range": b"", "sticky": b""})
+        assert one.supports_exactly({"range": b"", "sticky": b""})
+        assert not one.supports_exactly({"sticky": b"", "range": b""})
+        assert not one.supports_exactly({"range": b"new", "sticky": b""})
+
+
+class TestMembers:
+    def test_only_the_newest_member_id_of_an_instance_is_a_member(self) -> None:
+        old = member("A-1", instance_id="A")
+        group = group_of(old)
+        group.replace_static(old, "A-2")
+        assert group.check_member("A-1", "A") == ErrorCode.FENCED_INSTANCE_ID
+        assert group.check_member("A-1", None) == ErrorCode.UNKNOWN_MEMBER_ID
+        assert group.check_member("A-2", "A") == ErrorCode.NONE
+        assert group.check_member("A-2", None) == ErrorCode.NONE
+        assert group.check_member("A-2", "B") == ErrorCode.UNKNOWN_MEMBER_ID
+
+    def test_a_replacement_takes_over_assignment_and_leadership(self) -> None:
+        old = member("A-1", instance_id="A", assignment=b"mine")
+        group = group_of(old, member("b"))
+        new = group.replace_static(old, "A-2")
+        assert (new.assignment, group.leader, list(group.members)) == (b"mine", "A-2", ["b", "A-2"])
+
+    def test_a_replacement_can_be_taken_back(self) -> None:
+        old = member("A-1", {"range": b"", "sticky": b""}, instance_id="A", assignment=b"mine")
+        group = group_of(old, member("b"))
+        new = group.replace_static(old, "A-2")
+        group.update(new, {"range": b""}, 1, 1)
+        group.restore_static(new, old)
+        assert group.check_member("A-1", "A") == ErrorCode.NONE
+        assert group.check_member("A-2", None) == ErrorCode.UNKNOWN_MEMBER_ID
+        assert group.leader == "A-1"
+        assert group.supported == {"range": 2, "sticky": 1}
+
+    def test_a_member_that_waits_keeps_its_session_unless_it_does_not_know_its_id(self) -> None:
+        one = member("a")
+        assert not one.keeps_session
+        one.awaiting_join = object()
+        assert one.keeps_session
+        one.is_new = True  # type: ignore[unreachable]  # a call has changed it since
+        assert not one.keeps_session
+
+    def test_a_pending_member_is_waited_for(self) -> None:
+        group = group_of(member("a"))
+        group.members["a"].awaiting_join = object()
+        assert group.all_joined
+        group.expect("b")
+        assert not group.all_joined
+        group.remove("b")  # type: ignore[unreachable]  # a call has changed it since
+        assert group.all_joined
+
+
+class TestSubscriptions:
+    @pytest.mark.parametrize("version", [0, 1, 2, 3])
+    def test_topics_are_read_from_every_version(self, version: int) -> None:
+        assert read_subscription(subscription("flights", "planes", version=version)) == ["flights", "planes"]
+
+    @pytest.mark.parametrize(
+        "metadata",
+        [
+            b"",
+            b"\x00\x00\x00",
+            b"\x00\x00\x00\x00\x00\x01",
+            b"\x00\x00\x00\x00\x00\x01\x00\x05abc",
+            b"\x00\x00\x00\x00\x00\x01\xff\xff",
+            b"\x00\x00\x00\x00\x00\x01\x00\x01\xff",
+            b"\x00\x00\x7f\xff\xff\xff",
+        ],
+    )
+    def test_what_is_none_is_not_read(self, metadata: bytes) -> None:
+        assert read_subscription(metadata) is None
+
+    def test_a_consumer_group_subscribes_to_what_any_member_does(self) -> None:
+        group = group_of(member("a", {"range": subscription("x")}), member("b", {"range": subscription("y")}))
+        group.begin_generation(0)
+        assert group.subscribed_topics == frozenset({"x", "y"})
+        assert group.subscribes_to("y")
+        assert not group.subscribes_to("z")
+
+    def test_unreadable_subscriptions_may_be_to_anything(self) -> None:
+        group = group_of(member("a", {"range": subscription("x")}), member("b", {"range": b"?"}))
+        group.begin_generation(0)
+        assert group.subscribes_to("z")
+
+    def test_other_types_of_groups_subscribe_to_nothing(self) -> None:
+        group = group_of(member("a", protocol_type="connect"))
+        group.begin_generation(0)
+        assert not group.subscribes_to("x")

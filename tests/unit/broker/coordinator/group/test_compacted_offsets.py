@@ -1,0 +1,58 @@
+"""`__consumer_offsets` is a compacted topic: what is loaded of it is the same before and after compaction."""
+
+from __future__ import annotations
+
+from broker.coordinator.group.group_coordinator import OFFSETS_TOPIC
+from storage.log.log import Log
+from tests.compacted import compact
+from tests.unit.broker.group_node import PARTITIONS, GroupNode
+
+GROUPS = [f"group-{number}" for number in range(12)]
+
+
+def logs(node: GroupNode) -> list[Log]:
+    return [node.node.partition(OFFSETS_TOPIC, index).log for index in range(PARTITIONS)]
+
+
+def loaded(node: GroupNode) -> dict[str, object]:
+    """Return all that is known of each group."""
+    found: dict[str, object] = {}
+    for name in GROUPS:
+        shard = node.call("settled", name)
+        group = shard.groups.get(name)
+        members = group and {
+            member_id: (member.instance_id, member.protocols, member.assignment)
+            for member_id, member in group.members.items()
+        }
+        offsets = {topic: dict(partitions) for topic, partitions in shard.offsets.of_group(name).items()}
+        found[name] = (group and (group.state, group.generation, group.leader), members, offsets)
+    return found
+
+
+def test_groups_loaded_from_a_compacted_log_are_equal(group_node: GroupNode) -> None:
+    node = group_node.host()
+    for log in logs(node):
+        log.config = log.config._replace(cleanup_policy=frozenset({"compact"}), segment_bytes=3000)
+    for times in range(6):
+        for number, name in enumerate(GROUPS):
+            if number % 3 == 0 and times == 0:
+                node.stable_member(name, instance="i")
+            if number % 3 == 1:
+                member = node.stable_member(name)
+                node.wait(node.leave(member, group=name))
+            for partition in range(3):
+                if number % 3:
+                    node.wait(node.commit(10 * times + partition, f"t{partition}", partition, group=name))
+    node.call("delete_group", GROUPS[1])
+    node.restart()
+    node.settle()
+    before = loaded(node)
+    assert any(known != (None, None, {}) for known in before.values())
+    sizes = [log.size_bytes for log in logs(node)]
+    for log in logs(node):
+        compact(log)
+        compact(log, cleaned_to=log.cleaned_to, now_ms=node.node.now_ms() + 2 * log.config.delete_retention_ms)
+    assert all(log.size_bytes < size / 2 for log, size in zip(logs(node), sizes, strict=True))
+    node.restart()
+    node.settle()
+    assert loaded(node) == before

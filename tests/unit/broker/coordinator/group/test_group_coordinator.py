@@ -1,0 +1,241 @@
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.coordinator.group.context import GroupSettings, Leaving, Record
+from broker.coordinator.group.group_coordinator import OFFSETS_TOPIC
+from broker.coordinator.runtime.partition_log import PartitionJournal
+from protocol.errors import ErrorCode, InvariantError, KafkaError
+from tests.unit.broker.group_node import GroupNode, pending
+from tests.unit.broker.node import Node
+
+DAY_S = 86_400
+
+
+class TestElections:
+    def test_groups_of_partitions_that_are_led_elsewhere_are_not_coordinated(self, group_node: GroupNode) -> None:
+        assert group_node.call("settled", "g") == ErrorCode.NOT_COORDINATOR
+        assert group_node.groups.heartbeat("g", "m", None, 1) == ErrorCode.NOT_COORDINATOR
+
+    def test_who_waits_to_join_is_told_when_the_partition_is_lost(self, group_node: GroupNode) -> None:
+        group_node.settings = GroupSettings(initial_rebalance_delay_ms=3_000)
+        group_node.restart()
+        group_node.host()
+        outcome = group_node.join()
+        group_node.node.elect(OFFSETS_TOPIC, 2, index=group_node.groups.partition_of("g"))
+        assert group_node.wait(outcome).error == ErrorCode.NOT_COORDINATOR
+        assert group_node.call("settled", "g") == ErrorCode.NOT_COORDINATOR
+
+    def test_a_new_epoch_of_the_same_leader_keeps_the_groups(self, group_node: GroupNode) -> None:
+        group_node.host()
+        member = group_node.stable_member()
+        index = group_node.groups.partition_of("g")
+        group_node.node.elect(OFFSETS_TOPIC, 1, index=index)
+        assert group_node.groups.heartbeat("g", member, None, 1) == ErrorCode.NONE
+
+    def test_a_partition_that_comes_back_is_loaded_again(self, group_node: GroupNode) -> None:
+        group_node.host()
+        member = group_node.stable_member()
+        index = group_node.groups.partition_of("g")
+        group_node.node.elect(OFFSETS_TOPIC, 2, index=index)
+        group_node.node.elect(OFFSETS_TOPIC, 1, index=index)
+        group_node.settle()
+        assert group_node.groups.heartbeat("g", member, None, 1) == ErrorCode.NONE
+
+    def test_a_partition_that_is_lost_while_it_loads_is_not_served(self, group_node: GroupNode) -> None:
+        group_node.host()
+        group_node.wait(group_node.commit(5))
+        group_node.restart()
+        group_node.node.elect(OFFSETS_TOPIC, 2, index=group_node.groups.partition_of("g"))
+        group_node.settle()
+        assert group_node.call("settled", "g") == ErrorCode.NOT_COORDINATOR
+
+    def test_groups_that_cannot_be_loaded_are_refused_with_what_clients_show_until_they_are(
+        self, group_node: GroupNode
+    ) -> None:
+        group_node.host()
+        group_node.wait(group_node.commit(5))
+        index = group_node.groups.partition_of("g")
+        [file] = Path(group_node.node.partition(OFFSETS_TOPIC, index).log.directory).glob("*.log")
+        whole = file.read_bytes()
+        file.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+        group_node.restart()
+        group_node.settle()
+        with pytest.raises(KafkaError, match=f"{OFFSETS_TOPIC}-{index} cannot be loaded: .* offset 0 is damaged") as no:
+            group_node.groups.shard_of("g")
+        assert no.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+        assert list(group_node.groups.failures) == [index]
+        file.write_bytes(whole)
+        group_node.node.elect(OFFSETS_TOPIC, 1, index=index)
+        group_node.settle()
+        assert list(group_node.groups.shard_of("g").groups) == ["g"]
+        assert group_node.groups.failures == {}
+
+    def test_no_group_is_listed_while_some_may_be_unknown(self, group_node: GroupNode) -> None:
+        group_node.host()
+        group_node.wait(group_node.commit(5))
+        group_node.restart()
+        assert group_node.call("shards") == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        group_node.settle()
+        assert [name for shard in group_node.groups.shards() for name in shard.groups] == ["g"]
+
+    def test_stopping_answers_everyone(self, group_node: GroupNode) -> None:
+        group_node.settings = GroupSettings(initial_rebalance_delay_ms=3_000)
+        group_node.restart()
+        group_node.host()
+        outcome = group_node.join()
+        group_node.groups.stop()
+        assert group_node.wait(outcome).error == ErrorCode.NOT_COORDINATOR
+
+
+class TestTime:
+    def test_the_first_generation_waits_for_more_members(self, node: Node) -> None:
+        group_node = GroupNode(node, GroupSettings(initial_rebalance_delay_ms=3_000)).host()
+        outcome = group_node.join()
+        node.pass_time(2.9)
+        assert pending(outcome)
+        node.pass_time(0.2)
+        assert group_node.wait(outcome).generation == 1
+
+    def test_a_silent_member_is_removed_after_its_session(self, group_node: GroupNode) -> None:
+        group_node.host()
+        member = group_node.stable_member()
+        group_node.node.pass_time(9.9)
+        assert group_node.state() == "Stable"
+        group_node.node.pass_time(0.2)
+        assert group_node.state() == "Empty"
+        assert group_node.groups.heartbeat("g", member, None, 1) == ErrorCode.UNKNOWN_MEMBER_ID
+
+    def test_sessions_that_end_together_are_handled_in_several_turns_of_the_loop(self, group_node: GroupNode) -> None:
+        group_node.host()
+        total = 350
+        for number in range(total):
+            group_node.stable_member(f"g{number}")
+        left: list[int] = []
+
+        async def watch() -> None:
+            await asyncio.sleep(10.0)
+            while not left or left[-1]:
+                groups = [group for shard in group_node.groups.shards() for group in shard.groups.values()]
+                left.append(sum(group.state == "Stable" for group in groups))
+                await asyncio.sleep(0)
+
+        group_node.node.loop.run_until_complete(watch())
+        assert [one for one in dict.fromkeys(left) if one < total] == [250, 150, 50, 0]
+
+    @pytest.mark.parametrize("error", [ValueError, InvariantError])
+    def test_an_exception_in_one_group_does_not_stop_the_timers_of_the_others(
+        self, group_node: GroupNode, caplog: pytest.LogCaptureFixture, error: type[Exception]
+    ) -> None:
+        group_node.host()
+        group_node.stable_member("first")
+        group_node.node.pass_time(1)
+        group_node.stable_member("second")
+        to_the_loop: list[dict[str, Any]] = []
+        group_node.node.loop.set_exception_handler(lambda _, context: to_the_loop.append(context))
+
+        def fail(_: PartitionJournal, records: list[Record]) -> int:
+            raise error(f"a bug, {len(records)} lost")
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(PartitionJournal, "append", fail)
+            group_node.node.pass_time(9.5)
+        group_node.node.pass_time(1)
+        assert group_node.state("second") == "Empty"
+        group_node.stable_member("third")
+        group_node.node.pass_time(10.5)
+        assert group_node.state("third") == "Empty"
+        assert ("The session timer of group first failed" in caplog.text) == (error is ValueError)
+        assert [type(context["exception"]) for context in to_the_loop] == [InvariantError] * (error is InvariantError)
+
+    def test_heartbeats_and_commits_keep_a_member(self, group_node: GroupNode) -> None:
+        group_node.host()
+        member = group_node.stable_member()
+        for _ in range(5):
+            group_node.node.pass_time(6)
+            assert group_node.groups.heartbeat("g", member, None, 1) == ErrorCode.NONE
+            group_node.node.pass_time(6)
+            group_node.wait(group_node.commit(5, member_id=member, generation=1))
+        assert group_node.state() == "Stable"
+
+    def test_offsets_and_groups_go_a_week_after_the_last_member(self, group_node: GroupNode) -> None:
+        """Rule 18: never while it is subscribed to, and a retention after the group became empty."""
+        group_node.host()
+        to_t = b"\x00\x00\x00\x00\x00\x01\x00\x01t"
+        member = group_node.stable_member(session_timeout_ms=1_800_000, protocols={"range": to_t})
+        group_node.wait(group_node.commit(5, member_id=member, generation=1))
+        group_node.wait(group_node.commit(6, "formerly", member_id=member, generation=1))
+        for _ in range(8 * 24 * 3):
+            group_node.node.pass_time(1_200)
+            assert group_node.groups.heartbeat("g", member, None, 1) == ErrorCode.NONE
+            group_node.wait(group_node.groups.expire())
+        assert (group_node.offset(), group_node.offset("formerly")) == (5, None)
+        group_node.wait(group_node.leave(member))
+        group_node.node.pass_time(7 * DAY_S - 1)
+        group_node.wait(group_node.groups.expire())
+        assert group_node.offset() == 5
+        group_node.node.pass_time(2)
+        group_node.wait(group_node.groups.expire())
+        assert group_node.offset() is None
+        assert group_node.state() is None
+        assert group_node.records()[-2:] == ["offset g t-0 deleted", "group g deleted"]
+
+
+class TestRequests:
+    @pytest.mark.parametrize("session_ms", [5_999, 1_800_001])
+    def test_a_session_outside_the_limits_is_refused(self, group_node: GroupNode, session_ms: int) -> None:
+        group_node.host()
+        assert group_node.join("m", session_timeout_ms=session_ms).error == ErrorCode.INVALID_SESSION_TIMEOUT
+
+    def test_members_need_a_group_with_a_name(self, group_node: GroupNode) -> None:
+        group_node.host()
+        assert group_node.join(group="").error == ErrorCode.INVALID_GROUP_ID
+        assert group_node.sync("m", 1, group="").error == ErrorCode.INVALID_GROUP_ID
+        assert group_node.groups.heartbeat("", "m", None, 1) == ErrorCode.INVALID_GROUP_ID
+        assert group_node.groups.leave("", [Leaving("m", None, "")]).error == ErrorCode.INVALID_GROUP_ID  # type: ignore[union-attr]  # of a type that is known here
+        assert group_node.call("delete_offsets", "", []) == ErrorCode.INVALID_GROUP_ID
+
+    def test_offsets_may_be_committed_under_the_empty_name(self, group_node: GroupNode) -> None:
+        group_node.host()
+        assert group_node.wait(group_node.commit(5, group="")) == [ErrorCode.NONE]
+        assert group_node.offset(group="") == 5
+
+    def test_a_group_is_stored_in_the_partition_that_its_name_tells(self, group_node: GroupNode) -> None:
+        group_node.host()
+        for group in ("g", "h", "i"):
+            group_node.wait(group_node.commit(5, group=group))
+            assert f"offset {group} t-0 5" in group_node.records(group)
+
+
+class TestDeletion:
+    def test_a_group_goes_with_all_its_offsets(self, group_node: GroupNode) -> None:
+        group_node.host()
+        group_node.wait(group_node.commit(5))
+        group_node.wait(group_node.commit(6, partition=1))
+        assert group_node.call("delete_group", "g") == ErrorCode.NONE
+        assert group_node.state() is None
+        assert group_node.offset() is None
+        assert group_node.records()[-3:] == ["offset g t-0 deleted", "offset g t-1 deleted", "group g deleted"]
+
+    def test_a_group_with_members_stays(self, group_node: GroupNode) -> None:
+        group_node.host()
+        group_node.stable_member()
+        assert group_node.call("delete_group", "g") == ErrorCode.NON_EMPTY_GROUP
+
+    def test_what_is_not_there_cannot_be_deleted(self, group_node: GroupNode) -> None:
+        group_node.host()
+        assert group_node.call("delete_group", "g") == ErrorCode.GROUP_ID_NOT_FOUND
+        with pytest.raises(KafkaError, match="Group g not found"):
+            group_node.groups.delete_offsets("g", [])
+
+    def test_offsets_of_a_deleted_topic_go_but_not_those_of_a_namesake(self, group_node: GroupNode) -> None:
+        group_node.host()
+        group_node.wait(group_node.commit(5, "old"))
+        group_node.wait(group_node.commit(6, "kept"))
+        group_node.groups.topics_deleted([("old", b"1" * 16)])
+        assert group_node.offset("old") is None
+        assert group_node.offset("kept") == 6

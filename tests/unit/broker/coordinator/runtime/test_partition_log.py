@@ -1,0 +1,199 @@
+import logging
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.coordinator.group.context import Turn
+from broker.coordinator.group.group_coordinator import OFFSETS_TOPIC
+from broker.coordinator.group.shard import Shard
+from broker.coordinator.group.timers import Timers
+from broker.coordinator.runtime.partition_log import Marker, PartitionJournal, Reading, Stored
+from broker.coordinator.runtime.shard_host import ShardHost
+from protocol.checksum import crc32c
+from protocol.compression import Compression
+from protocol.errors import ErrorCode, KafkaError
+from protocol.record_batch import ControlType, build_batch, control_record_key, read_header
+from storage.log.config import LogConfig
+from tests.disks import FaultyDisk
+from tests.unit.broker.group_node import SETTINGS
+from tests.unit.broker.node import NODE_ID, Node
+
+FOLLOWER_ID = 2
+RECORDS = [(b"k1", b"v1"), (b"k2", None)]
+
+
+def journal(node: Node, compression: Compression = Compression.NONE, load_bytes: int = 1 << 20) -> PartitionJournal:
+    return PartitionJournal(
+        node.replicas,
+        node.partition(OFFSETS_TOPIC),
+        compression=compression,
+        timeout_ms=5_000,
+        load_bytes=load_bytes,
+        now_ms=node.now_ms,
+    )
+
+
+def records(reading: Reading) -> Iterator[Stored | Marker]:
+    """Yield what is read, with all that waits for the disk done at once."""
+    answer = None
+    with suppress(StopIteration):
+        while True:
+            stored = reading.send(answer)
+            answer = None
+            if isinstance(stored, (Stored, Marker)):
+                yield stored
+            else:
+                answer = stored()
+
+
+def everything(of: PartitionJournal) -> list[Stored | Marker]:
+    return list(records(of.read()))
+
+
+@pytest.fixture
+def alone(node: Node) -> Node:
+    node.create(OFFSETS_TOPIC)
+    return node
+
+
+@pytest.fixture
+def replicated(node: Node) -> Node:
+    node.create(OFFSETS_TOPIC, replicas=(NODE_ID, FOLLOWER_ID), config=LogConfig(min_insync_replicas=2))
+    return node
+
+
+def test_what_is_appended_is_read_back_with_its_offsets(alone: Node) -> None:
+    written = journal(alone)
+    assert (written.append(RECORDS), written.append([(b"k3", b"v3")]), written.end_offset) == (0, 2, 3)
+    assert everything(written) == [
+        Stored(0, b"k1", b"v1", -1),
+        Stored(1, b"k2", None, -1),
+        Stored(2, b"k3", b"v3", -1),
+    ]
+
+
+def test_the_log_is_read_in_pieces(alone: Node) -> None:
+    for number in range(5):
+        journal(alone).append([(b"k%d" % number, bytes(100))])
+    keys = [stored.key for stored in everything(journal(alone, load_bytes=350)) if isinstance(stored, Stored)]
+    assert keys == [b"k0", b"k1", b"k2", b"k3", b"k4"]
+
+
+def test_a_batch_is_unpacked_only_when_the_one_before_is_done(alone: Node) -> None:
+    journal(alone).append(RECORDS)
+    broken = bytearray(build_batch(RECORDS, base_offset=2, leader_epoch=0, timestamp_ms=alone.now_ms()))
+    broken[-1] ^= 1  # the last record's count of headers
+    broken[17:21] = crc32c(broken[21:]).to_bytes(4, "big")
+    log = alone.partition(OFFSETS_TOPIC).log
+    log.append_as_follower(broken, 0, alone.now_ms())
+    read = records(journal(alone).read())
+    assert [next(read), next(read)] == [Stored(0, b"k1", b"v1", -1), Stored(1, b"k2", None, -1)]
+    with pytest.raises(KafkaError, match="INVALID_RECORD"):
+        list(read)
+
+
+def test_where_the_disk_would_have_to_be_waited_for_a_function_does_that(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    node = Node(str(tmp_path), disk)
+    node.start()
+    node.create(OFFSETS_TOPIC)
+    journal(node).append(RECORDS)
+    disk.cold = True
+    reading = journal(node).read()
+    step = next(reading)
+    assert callable(step)
+    assert reading.send(step()) == Stored(0, b"k1", b"v1", -1)
+    node.stop()
+
+
+def test_a_batch_larger_than_a_piece_is_read_all_the_same(alone: Node) -> None:
+    journal(alone).append([(b"k", bytes(1_000))])
+    assert len(everything(journal(alone, load_bytes=10))) == 1
+
+
+def test_an_empty_log_has_no_records(alone: Node) -> None:
+    assert everything(journal(alone)) == []
+
+
+def test_records_are_packed_with_the_codec_that_is_configured(alone: Node) -> None:
+    journal(alone, Compression.LZ4).append(RECORDS)
+    log = alone.partition(OFFSETS_TOPIC).log
+    (part,) = log.read(0, 1 << 20, limit_offset=log.log_end_offset).slices
+    assert read_header(part.read(0, part.size_bytes)).compression is Compression.LZ4
+    assert [stored.key for stored in everything(journal(alone)) if isinstance(stored, Stored)] == [b"k1", b"k2"]
+
+
+def test_records_of_a_transaction_name_their_producer_and_its_end_is_a_marker(alone: Node) -> None:
+    of_producer: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0, "is_transactional": True}
+    alone.append(OFFSETS_TOPIC, (b"k", b"v"), base_sequence=0, **of_producer)
+    log = alone.partition(OFFSETS_TOPIC).log
+    commit = (control_record_key(ControlType.COMMIT), bytes(6))
+    marker = build_batch(
+        [commit], base_offset=1, leader_epoch=0, timestamp_ms=alone.now_ms(), is_control=True, **of_producer
+    )
+    log.append_as_follower(marker, 0, alone.now_ms())
+    assert everything(journal(alone)) == [Stored(0, b"k", b"v", 7), Marker(7, True)]
+
+
+def test_alone_everything_is_committed_at_once(alone: Node) -> None:
+    written = journal(alone)
+    written.append(RECORDS)
+    assert written.outcome(written.end_offset) is ErrorCode.NONE
+
+
+def test_what_the_replicas_lack_is_not_known_yet(replicated: Node) -> None:
+    written = journal(replicated)
+    written.append(RECORDS)
+    assert written.outcome(2) is None
+    later = written.outcome_later(2)
+    replicated.replicas.acknowledge(replicated.partition(OFFSETS_TOPIC), FOLLOWER_ID, 2, 0)
+    assert replicated.wait(later) == [ErrorCode.NONE]
+    assert written.outcome(2) is ErrorCode.NONE
+
+
+def test_replicas_that_never_come_are_waited_for_in_vain(replicated: Node) -> None:
+    written = journal(replicated)
+    written.append(RECORDS)
+    assert replicated.wait(written.outcome_later(2)) == [ErrorCode.REQUEST_TIMED_OUT]
+
+
+def test_nothing_is_written_without_enough_replicas(replicated: Node) -> None:
+    replicated.elect(OFFSETS_TOPIC, NODE_ID, isr=[NODE_ID])
+    written = journal(replicated)
+    with pytest.raises(KafkaError) as error:
+        written.append(RECORDS)
+    assert error.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
+    assert written.end_offset == 0
+
+
+def test_a_closed_host_appends_nothing_when_its_partition_is_led_here_again(alone: Node) -> None:
+    written = journal(alone)
+    turn = Turn(0, 0, SETTINGS, Timers(lambda _: None), alone.random, logging.getLogger("test"))
+    host = ShardHost(Shard(0), written, 0, alone.loop, lambda: turn)
+    host.serve()
+    host.close()
+    alone.elect(OFFSETS_TOPIC, FOLLOWER_ID)
+    alone.elect(OFFSETS_TOPIC, NODE_ID)
+    outcomes: list[ErrorCode] = []
+    turn.append(RECORDS, lambda _, error: outcomes.append(error))
+    host.perform(turn)
+    assert outcomes == [ErrorCode.NOT_COORDINATOR]
+    assert written.end_offset == 0
+
+
+@pytest.mark.parametrize("at", [7, 25, -1], ids=["offset", "timestamp", "value"])
+def test_a_damaged_batch_is_refused_and_not_read_over_and_over(alone: Node, at: int) -> None:
+    for number in range(3):
+        journal(alone).append([(b"k%d" % number, b"v"), (b"x", b"y")])
+    log = alone.partition(OFFSETS_TOPIC).log
+    file = next(Path(log.directory).glob("*.log"))
+    data = bytearray(file.read_bytes())
+    second = data[len(data) // 3 : 2 * len(data) // 3]
+    second[at] = 1 if at == 7 else second[at] ^ 1
+    file.write_bytes(data[: len(data) // 3] + second + data[2 * len(data) // 3 :])
+    with pytest.raises(KafkaError) as caught:
+        everything(journal(alone))
+    assert caught.value.code is ErrorCode.CORRUPT_MESSAGE

@@ -1,0 +1,198 @@
+"""What a broker tells the controller of where its replicas lie; in virtual time, the controller as the test says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from broker.log_dirs.assignments_manager import ReplicaHomes
+from broker.monitoring.topic_stats import Traffic
+from broker.replication.partition import Partition
+from controller.image import NO_LEADER, MetadataImage
+from controller.image_builder import apply_records
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
+from protocol.records.metadata import PartitionChangeRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
+from protocol.schema import Message
+from storage.disk import OsDisk
+from storage.log.config import LogConfig
+from storage.log_manager import LogManager
+from tests.logs import TOPIC_ID, fill
+from tests.unit.broker.node import VirtualLoop
+
+NODE, OTHER = 1, 2
+GONE = b"g" * 16
+
+
+class Told:
+    """A broker with one replica for each of the partitions, and a controller that keeps what it is asked."""
+
+    def __init__(self, path: Path) -> None:
+        self.loop = VirtualLoop()
+        self.logs = LogManager(OsDisk(), [f"{path}/a", f"{path}/b"], LogConfig(), now_ms=lambda: 0, random=Random(1))
+        self.logs.open()
+        self.logs.format("cluster", NODE)
+        self.image = MetadataImage(cluster_id="cluster")
+        self.replicas: list[Partition] = []
+        self.requests: list[AssignReplicasToDirsRequest] = []
+        self.answers: list[ErrorCode] = []
+        self.homes = ReplicaHomes(NODE, 7, self.logs, self.call, self.loop)
+        self.apply(TopicRecord(name="t", topic_id=TOPIC_ID))
+
+    async def call(self, request: Message, _timeout_s: float) -> AssignReplicasToDirsResponse:
+        assert isinstance(request, AssignReplicasToDirsRequest)
+        self.requests.append(request)
+        code = self.answers.pop(0) if self.answers else ErrorCode.NONE
+        if code is ErrorCode.REQUEST_TIMED_OUT:
+            raise KafkaError(code, "nobody answered")
+        return AssignReplicasToDirsResponse(error_code=code, directories=[])
+
+    def apply(self, *records: object) -> None:
+        before = self.image
+        self.image = apply_records(before, records, offset=before.offset + len(records), epoch=1)
+        self.homes.apply(before, self.image, records)
+
+    def partition(self, known: bytes, *replicas: int, leader: int = NO_LEADER, records: int = 0) -> Partition:
+        """Place a partition in directories of id `known`, the log of this broker in its first one."""
+        index = len(self.replicas)
+        self.place(index, known, *replicas, leader=leader)
+        log = self.logs.create("t", TOPIC_ID, index, LogConfig(), self.here)
+        fill(log, records)
+        self.replicas.append(Partition(NODE, "t", TOPIC_ID, index, log, Traffic().of("t")))
+        return self.replicas[-1]
+
+    def place(self, index: int, known: bytes, *replicas: int, leader: int) -> None:
+        """Let the metadata have a partition in directories of id `known`."""
+        placed = PartitionRecord(
+            partition_id=index,
+            topic_id=TOPIC_ID,
+            replicas=list(replicas),
+            isr=[NODE],
+            leader=leader,
+            removing_replicas=[],
+            adding_replicas=[],
+            directories=[known] * len(replicas),
+        )
+        self.apply(placed)
+
+    @property
+    def here(self) -> bytes:
+        found = self.logs.directories[0].directory_id
+        assert found is not None
+        return found
+
+    def look(self) -> list[list[int]]:
+        """Let the replicas be looked at, and some time pass; return which partitions each request has named."""
+        self.homes.look_at(self.image, self.replicas)
+        return self.told()
+
+    def told(self) -> list[list[int]]:
+        self.let_pass(0.1)
+        requests, self.requests = self.requests, []
+        assert all((one.broker_id, one.broker_epoch) == (NODE, 7) for one in requests)
+        assert all(home.id == self.here for one in requests for home in one.directories)
+        return [
+            [asked.partition_index for home in one.directories for topic in home.topics for asked in topic.partitions]
+            for one in requests
+        ]
+
+    def let_pass(self, seconds: float) -> None:
+        self.loop.run_until_complete(asyncio.sleep(seconds))
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Told]:
+    made = Told(tmp_path)
+    yield made
+    made.homes.stop()
+    made.let_pass(0)
+    made.loop.close()
+    made.logs.close()
+
+
+def test_only_replicas_that_lie_elsewhere_are_told_of(broker: Told) -> None:
+    other = broker.logs.directories[1].directory_id
+    assert other is not None
+    for known in (broker.here, other, broker.here, GONE):
+        broker.partition(known, NODE, OTHER, leader=OTHER)
+    assert broker.look() == [[1, 3]]
+
+
+def test_many_replicas_are_told_of_in_several_requests(broker: Told) -> None:
+    homes = {(TOPIC_ID, index): broker.here for index in range(1001)}
+    broker.homes.tell(homes)
+    assert [len(named) for named in broker.told()] == [1000, 1]
+
+
+@pytest.mark.parametrize("code", [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_CONTROLLER])
+def test_what_the_controller_did_not_take_is_told_again(broker: Told, code: ErrorCode) -> None:
+    broker.partition(GONE, NODE, OTHER, leader=OTHER)
+    broker.answers = [code, code]
+    assert broker.look() == [[0]]
+    broker.let_pass(3)
+    assert broker.told() == [[0], [0]]
+
+
+def test_a_refusal_that_lasts_is_in_the_log_once_and_each_time_that_it_is_another(
+    broker: Told, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker.partition(GONE, NODE, OTHER, leader=OTHER)
+    broker.answers = [ErrorCode.STALE_BROKER_EPOCH] * 3 + [ErrorCode.NOT_CONTROLLER] * 2
+    broker.look()
+    broker.let_pass(10)
+    broker.answers = [ErrorCode.NOT_CONTROLLER]
+    broker.homes.tell({(TOPIC_ID, 0): broker.here})
+    broker.let_pass(10)
+    assert [record.getMessage().split(": ")[1] for record in caplog.records] == [
+        "STALE_BROKER_EPOCH",
+        "NOT_CONTROLLER",
+        "NOT_CONTROLLER",
+    ]
+
+
+def test_nothing_is_told_of_a_topic_that_is_gone(broker: Told) -> None:
+    broker.partition(GONE, NODE, OTHER)
+    broker.look()
+    broker.apply(RemoveTopicRecord(topic_id=TOPIC_ID), TopicRecord(name="t", topic_id=TOPIC_ID))
+    broker.place(0, GONE, NODE, OTHER, leader=OTHER)
+    assert broker.told() == []
+
+
+def test_an_empty_log_in_the_place_of_a_lost_one_is_kept_back_while_nobody_leads(broker: Told) -> None:
+    """Rule 28: it does not count as in sync, though the metadata still has the replica so."""
+    broker.partition(GONE, NODE, OTHER)
+    assert broker.look() == []
+    broker.apply(PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=0, isr=[NODE]))
+    assert broker.told() == []
+    broker.apply(PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=0, leader=OTHER))
+    assert broker.told() == [[0]]
+    broker.apply(PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=0, leader=NO_LEADER))
+    assert broker.told() == []
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        lambda broker: broker.partition(GONE, NODE),
+        lambda broker: broker.partition(GONE, NODE, OTHER, records=1),
+        lambda broker: broker.partition(broker.logs.directories[1].directory_id, NODE, OTHER),
+    ],
+    ids=["nobody else has any", "it was moved by hand", "its directory is there"],
+)
+def test_what_has_lost_nothing_to_others_is_told_at_once(broker: Told, place: Callable[[Told], Partition]) -> None:
+    place(broker)
+    assert broker.look() == [[0]]
+
+
+def test_nothing_is_told_after_the_end(broker: Told) -> None:
+    broker.answers = [ErrorCode.NOT_CONTROLLER]
+    broker.partition(GONE, NODE, OTHER, leader=OTHER)
+    broker.look()
+    broker.homes.stop()
+    broker.homes.tell({(TOPIC_ID, 0): broker.here})
+    broker.let_pass(3)
+    assert broker.told() == []

@@ -1,0 +1,281 @@
+"""How a broker registers, says that it lives, and takes its leave; in virtual time, its controller as the test says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Iterator
+from typing import Any
+
+import pytest
+
+from broker.metadata.broker_lifecycle import Lifecycle, RegistrationError
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+from tests.unit.broker.node import VirtualLoop
+
+INTERVAL_S, SESSION_S = 2.0, 9.0
+NONE = ErrorCode.NONE
+REGISTRATION = BrokerRegistrationRequest(
+    broker_id=4, cluster_id="ours", incarnation_id=b"i" * 16, listeners=[], features=[], rack=None, log_dirs=[]
+)
+
+
+class Controller:
+    """Answers as it is told, and keeps what it was asked, with the time."""
+
+    def __init__(self) -> None:
+        self.loop = VirtualLoop()
+        self.asked: list[Any] = []
+        self.registrations = [NONE]
+        self.epoch_of_refusals = -1
+        self.heartbeat = {"is_caught_up": True, "is_fenced": False}
+        self.error = NONE
+        self.silent = False
+        self.changed = self.loop.create_future()
+        self.offset = 7
+        self.offline: list[Any] = []
+        self.cordoned: list[Any] = []
+        self.lifecycle = Lifecycle(
+            4,
+            self.call,  # type: ignore[arg-type]  # narrower than what may come: only this comes here
+            self.loop,
+            controller_change=lambda: self.changed,
+            applied_offset=lambda: self.offset,
+            offline_directories=lambda: self.offline,
+            cordoned_directories=lambda: self.cordoned,
+            heartbeat_interval_s=INTERVAL_S,
+            session_timeout_s=SESSION_S,
+        )
+
+    async def call(
+        self, request: BrokerHeartbeatRequest | BrokerRegistrationRequest, timeout_s: float
+    ) -> BrokerHeartbeatResponse | BrokerRegistrationResponse:
+        self.asked.append((self.loop.time(), request))
+        if self.silent:
+            await asyncio.sleep(timeout_s)
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "nobody answers")
+        if isinstance(request, BrokerRegistrationRequest):
+            code = self.registrations.pop(0) if len(self.registrations) > 1 else self.registrations[0]
+            return BrokerRegistrationResponse(error_code=code, broker_epoch=self.epoch_of_refusals if code else 11)
+        if self.error:
+            return BrokerHeartbeatResponse(error_code=self.error)
+        return BrokerHeartbeatResponse(**self.heartbeat)
+
+    def run(self, awaitable: Awaitable[Any]) -> Any:
+        return self.loop.run_until_complete(awaitable)
+
+    def let_pass(self, seconds: float) -> None:
+        self.run(asyncio.sleep(seconds))
+
+    @property
+    def times(self) -> list[float]:
+        return [round(at, 2) for at, _ in self.asked]
+
+
+@pytest.fixture
+def controller() -> Iterator[Controller]:
+    made = Controller()
+    yield made
+    made.run(made.lifecycle.stop())
+    made.loop.close()
+
+
+def test_a_broker_that_registers_has_its_epoch_from_then_on(controller: Controller) -> None:
+    assert controller.lifecycle.broker_epoch == -1
+    assert controller.run(controller.lifecycle.register(REGISTRATION, 60)) == 11
+    assert controller.lifecycle.broker_epoch == 11
+
+
+def test_a_refusal_gives_no_epoch(controller: Controller) -> None:
+    controller.registrations, controller.epoch_of_refusals = [ErrorCode.INVALID_REGISTRATION], 5
+    with pytest.raises(RegistrationError):
+        controller.run(controller.lifecycle.register(REGISTRATION, 60))
+    assert controller.lifecycle.broker_epoch == -1
+
+
+def test_it_goes_on_trying_while_the_last_run_of_its_id_may_still_be_heard(controller: Controller) -> None:
+    controller.registrations = [ErrorCode.DUPLICATE_BROKER_REGISTRATION] * 5 + [NONE]
+    assert controller.run(controller.lifecycle.register(REGISTRATION, 60)) == 11
+    assert len(controller.asked) == 6
+    assert controller.times[-1] < 1
+
+
+@pytest.mark.parametrize(
+    ("code", "words", "final"),
+    [
+        (ErrorCode.DUPLICATE_BROKER_REGISTRATION, "another broker with node.id=4 is running", False),
+        (ErrorCode.INCONSISTENT_CLUSTER_ID, "the data directory belongs to the cluster ours", True),
+        (ErrorCode.INVALID_REGISTRATION, "refuses this broker with INVALID_REGISTRATION", True),
+        (ErrorCode.UNSUPPORTED_VERSION, "refuses this broker with UNSUPPORTED_VERSION", True),
+    ],
+)
+def test_a_refusal_says_what_is_wrong_and_only_one_for_good_says_it_at_once(
+    controller: Controller, code: ErrorCode, words: str, final: bool
+) -> None:
+    controller.registrations = [code]
+    with pytest.raises(RegistrationError, match=words):
+        controller.run(controller.lifecycle.register(REGISTRATION, 5))
+    assert (controller.loop.time() == 0) is final
+
+
+@pytest.mark.parametrize(
+    ("silent", "words"), [(False, "another broker with node.id=4 is running"), (True, "no controller answered")]
+)
+def test_a_start_that_is_held_up_says_why_long_before_it_gives_up(
+    controller: Controller, caplog: pytest.LogCaptureFixture, silent: bool, words: str
+) -> None:
+    controller.silent = silent
+    controller.registrations = [ErrorCode.DUPLICATE_BROKER_REGISTRATION]
+    registering = controller.loop.create_task(controller.lifecycle.register(REGISTRATION, 60))
+    controller.let_pass(2)
+    assert caplog.messages == []
+    controller.let_pass(10)
+    assert [words in message for message in caplog.messages] == [True]
+    assert "55 s" in caplog.text
+    registering.cancel()
+    controller.let_pass(1)
+
+
+def test_a_start_that_is_held_up_logs_when_it_ends_and_which_setting_says_so(
+    controller: Controller, caplog: pytest.LogCaptureFixture
+) -> None:
+    controller.silent = True
+    with pytest.raises(
+        RegistrationError, match=r"within 60 s \(initial.broker.registration.timeout.ms\): no controller"
+    ):
+        controller.run(controller.lifecycle.register(REGISTRATION, 60))
+    assert all("this node ends in" in message for message in caplog.messages)
+    assert all("initial.broker.registration.timeout.ms" in message for message in caplog.messages)
+    assert len(caplog.messages) in (5, 6)  # after 5 s, and every 10 s
+
+
+def test_a_start_that_succeeds_complains_of_nothing(controller: Controller, caplog: pytest.LogCaptureFixture) -> None:
+    controller.run(controller.lifecycle.register(REGISTRATION, 60))
+    controller.let_pass(60)
+    assert caplog.messages == []
+
+
+def test_a_start_without_controllers_says_so_when_its_time_is_over(controller: Controller) -> None:
+    controller.silent = True
+    with pytest.raises(RegistrationError, match="a majority of controller"):
+        controller.run(controller.lifecycle.register(REGISTRATION, 5))
+    assert controller.loop.time() == pytest.approx(5)
+
+
+def test_heartbeats_say_what_the_broker_knows_and_lacks(controller: Controller) -> None:
+    controller.offline, controller.cordoned = [b"o" * 16], [b"c" * 16]
+    controller.lifecycle.begin()
+    controller.let_pass(1)
+    [(_, heartbeat)] = controller.asked
+    assert (heartbeat.broker_id, heartbeat.broker_epoch, heartbeat.current_metadata_offset) == (4, -1, 7)
+    assert (heartbeat.want_fence, heartbeat.want_shut_down) == (False, False)
+    assert (heartbeat.offline_log_dirs, heartbeat.cordoned_log_dirs) == ([b"o" * 16], [b"c" * 16])
+
+
+def test_heartbeats_are_sent_again_and_again(controller: Controller) -> None:
+    controller.lifecycle.begin()
+    controller.let_pass(5)
+    assert controller.times == [0, 2, 4]
+
+
+def test_one_that_is_hurried_is_sent_at_once(controller: Controller) -> None:
+    controller.lifecycle.begin()
+    controller.let_pass(1)
+    controller.lifecycle.hurry()
+    controller.let_pass(0.5)
+    assert controller.times == [0, 1]
+
+
+def test_a_new_controller_hears_of_the_broker_at_once(controller: Controller) -> None:
+    controller.lifecycle.begin()
+    controller.let_pass(1)
+    was, controller.changed = controller.changed, controller.loop.create_future()
+    was.set_result(None)
+    controller.let_pass(0.5)
+    assert controller.times == [0, 1]
+
+
+def test_who_tells_something_goes_on_when_it_was_heard(controller: Controller) -> None:
+    controller.lifecycle.begin()
+    controller.let_pass(0.5)
+    controller.offline = [b"o" * 16]
+    controller.run(controller.lifecycle.tell())
+    assert controller.asked[-1][1].offline_log_dirs == [b"o" * 16]
+
+
+def test_a_broker_is_active_when_the_controller_says_so(controller: Controller) -> None:
+    controller.heartbeat = {"is_caught_up": False, "is_fenced": True}
+    controller.lifecycle.begin()
+    active = controller.loop.create_task(controller.lifecycle.until_active())
+    controller.let_pass(3)
+    assert controller.lifecycle.fenced
+    assert not active.done()
+    controller.heartbeat = {"is_caught_up": True, "is_fenced": False}
+    controller.run(active)
+    assert not controller.lifecycle.fenced
+
+
+def test_that_heartbeats_are_refused_is_said_once(controller: Controller, caplog: pytest.LogCaptureFixture) -> None:
+    controller.error = ErrorCode.STALE_BROKER_EPOCH
+    controller.lifecycle.begin()
+    controller.let_pass(10)
+    controller.error = NONE
+    controller.let_pass(10)
+    assert [record.getMessage() for record in caplog.records] == [
+        "The controller does not take the heartbeats of this broker: STALE_BROKER_EPOCH"
+    ]
+
+
+def test_heartbeats_go_on_where_one_cannot_even_be_made(
+    controller: Controller, caplog: pytest.LogCaptureFixture
+) -> None:
+    controller.lifecycle.begin()
+    controller.offline = None  # type: ignore[assignment]  # wrong on purpose
+    controller.let_pass(INTERVAL_S)
+    assert "A heartbeat failed" in caplog.text
+    controller.offline = []
+    controller.let_pass(INTERVAL_S)
+    assert controller.asked
+
+
+def test_that_a_broker_was_fenced_and_unfenced_is_said(
+    controller: Controller, caplog: pytest.LogCaptureFixture
+) -> None:
+    controller.lifecycle.begin()
+    controller.run(controller.lifecycle.until_active())
+    for fenced in (True, False):
+        controller.heartbeat = {"is_caught_up": True, "is_fenced": fenced}
+        controller.let_pass(10)
+    assert [record.getMessage() for record in caplog.records] == [
+        "The controller has fenced this broker",
+        "The controller has unfenced this broker",
+    ]
+
+
+def test_a_broker_may_go_when_the_controller_lets_it(controller: Controller) -> None:
+    controller.lifecycle.begin()
+    controller.run(controller.lifecycle.until_active())
+    shutting_down = controller.loop.create_task(controller.lifecycle.shut_down(10))
+    controller.let_pass(1)
+    assert not shutting_down.done()
+    assert controller.asked[-1][1].want_shut_down
+    assert len(controller.asked) > 10, "nobody who stops waits for the next heartbeat"
+    controller.heartbeat = {"is_caught_up": True, "is_fenced": True, "should_shut_down": True}
+    assert controller.run(shutting_down)
+
+
+def test_a_shut_down_does_not_wait_for_ever(controller: Controller) -> None:
+    controller.lifecycle.begin()
+    controller.run(controller.lifecycle.until_active())
+    assert not controller.run(controller.lifecycle.shut_down(10))
+    assert controller.loop.time() == pytest.approx(10, abs=0.1)
+
+
+def test_a_shut_down_without_controllers_gives_up_soon(controller: Controller) -> None:
+    controller.lifecycle.begin()
+    controller.run(controller.lifecycle.until_active())
+    controller.let_pass(1)
+    controller.silent = True
+    assert not controller.run(controller.lifecycle.shut_down(10))
+    assert controller.loop.time() < 3

@@ -1,0 +1,462 @@
+"""The way to the active controller, whoever that is by then; in virtual time, with real connections to no real node."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from broker.metadata.config_admin import answer_partly
+from broker.metadata.controller_channel import MOST_FORWARDED, ControllerChannel
+from broker.metadata.topic_creation import create_anywhere
+from broker.network.connection import RequestContext
+from broker.network.network_client import Peer
+from protocol.api import ApiKey
+from protocol.errors import ErrorCode, KafkaError
+from protocol.headers import decode_request_header
+from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from protocol.messages.delete_topics import DeleteTopicsRequest
+from protocol.messages.envelope import EnvelopeResponse
+from protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
+from protocol.primitives import read_parts
+from protocol.records.principal import decode_principal
+from protocol.schema import Message
+from tests.typed import instance
+from tests.unit.broker.peer_node import Network
+
+HEARTBEAT = BrokerHeartbeatRequest(
+    broker_id=4, broker_epoch=1, current_metadata_offset=1, want_fence=False, want_shut_down=False
+)
+CREATE = CreateTopicsRequest(topics=[], timeout_ms=5, validate_only=True)
+HERE = "the answer from here"
+
+
+class Quorum:
+    """Knows who leads."""
+
+    def __init__(self, loop: Network) -> None:
+        self.loop = loop
+        self.leads = False
+        self.leader_id = -1
+        self.epoch = 0
+        self.is_stranger = False
+        self._changed: asyncio.Future[None] = loop.create_future()
+
+    def leader_change(self) -> asyncio.Future[None]:
+        return self._changed
+
+    def elect(self, leader_id: int, *, leads: bool = False) -> None:
+        self.leader_id, self.leads = leader_id, leads
+        self.epoch += leader_id >= 0
+        was, self._changed = self._changed, self.loop.create_future()
+        was.set_result(None)
+
+
+class Broker:
+    """A broker's channel, and the one controller at the other end of all its connections."""
+
+    def __init__(self) -> None:
+        self.network = Network()
+        self.quorum = Quorum(self.network)
+        self.connected: list[int] = []
+        self.refusals: list[Exception] = []
+        self.answering: asyncio.Event | None = None  # an event that answers from here wait for
+        self.channel = ControllerChannel(self.quorum, self.connect, self.answer_here, self.network)
+        self.network.node.reply = lambda *_: BrokerHeartbeatResponse(is_caught_up=True)
+
+    def connect(self, node_id: int) -> Peer:
+        self.connected.append(node_id)
+        return self.network.peer()
+
+    async def answer_here(self, _request: Message | None = None) -> Any:
+        if self.answering is not None:
+            await self.answering.wait()
+        if self.refusals:
+            raise self.refusals.pop(0)
+        return HERE
+
+    def run(self, awaitable: Awaitable[Any]) -> Any:
+        return self.network.run_until_complete(awaitable)
+
+    def let_pass(self, seconds: float) -> None:
+        self.run(asyncio.sleep(seconds))
+
+    def start(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        return self.network.create_task(coroutine)
+
+    def forward(
+        self,
+        timeout_s: float = 30.0,
+        request: CreateTopicsRequest | DeleteTopicsRequest = CREATE,
+        key: ApiKey = ApiKey.CREATE_TOPICS,
+        version: int = 7,
+    ) -> Coroutine[Any, Any, Any]:
+        context = RequestContext(key, version, 99, "an app", 1, "PLAINTEXT", "10.1.2.3", "User:alice")
+        return self.channel.forward(context, request, self.answer_here, timeout_s)
+
+    def crowd(self) -> list[asyncio.Task[Any]]:
+        """Have many more clients ask at the same time than there are turns, and nobody answer."""
+        self.network.node.reply = lambda *_: []
+        several = [self.start(self.forward()) for _ in range(3 * MOST_FORWARDED)]
+        self.let_pass(1)
+        return several
+
+    @property
+    def asked(self) -> list[Any]:
+        return self.network.node.asked
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    made = Broker()
+    yield made
+    made.channel.close()
+    made.let_pass(60)  # whoever still waits is told that nothing is asked any more
+    made.network.close()
+
+
+def failure(asked: asyncio.Task[Any]) -> KafkaError:
+    return instance(KafkaError, asked.exception())
+
+
+def not_controller() -> KafkaError:
+    return KafkaError(ErrorCode.NOT_CONTROLLER, "another leads")
+
+
+def test_a_request_goes_to_who_leads(broker: Broker) -> None:
+    broker.quorum.elect(2)
+    assert broker.run(broker.channel.call(HEARTBEAT, 5)).is_caught_up
+    assert broker.connected == [2]
+    assert broker.asked == [HEARTBEAT]
+
+
+def test_the_connection_is_kept_until_another_leads(broker: Broker) -> None:
+    for leader in (2, 2, 3):
+        broker.quorum.elect(leader)
+        broker.run(broker.channel.call(HEARTBEAT, 5))
+    assert broker.connected == [2, 3]
+    assert [line.aborted for line in broker.network.lines] == [True, False]
+
+
+def test_who_leads_asks_nobody_else(broker: Broker) -> None:
+    broker.quorum.elect(1, leads=True)
+    assert broker.run(broker.channel.call(HEARTBEAT, 5)) == HERE
+    assert broker.connected == []
+
+
+def test_a_request_waits_for_a_leader(broker: Broker) -> None:
+    asking = broker.start(broker.channel.call(HEARTBEAT, 5))
+    broker.let_pass(2)
+    assert not asking.done()
+    broker.quorum.elect(3)
+    assert broker.run(asking).is_caught_up
+    assert broker.network.time() < 2.1
+
+
+def test_without_a_leader_its_time_runs_out(broker: Broker) -> None:
+    with pytest.raises(KafkaError) as error:
+        broker.run(broker.channel.call(HEARTBEAT, 5))
+    assert error.value.code is ErrorCode.REQUEST_TIMED_OUT
+    assert broker.network.time() == pytest.approx(5)
+
+
+def test_one_that_leads_no_more_is_asked_again_until_somebody_does(broker: Broker) -> None:
+    codes = [ErrorCode.NOT_CONTROLLER] * 3 + [ErrorCode.NONE]
+    broker.network.node.reply = lambda *_: BrokerHeartbeatResponse(error_code=codes.pop(0))
+    broker.quorum.elect(2)
+    assert broker.run(broker.channel.call(HEARTBEAT, 5)).error_code == ErrorCode.NONE
+    assert len(broker.asked) == 4
+    assert broker.network.time() < 1
+
+
+@pytest.mark.parametrize("codes", [[], [0], [ErrorCode.NOT_CONTROLLER, 0], [ErrorCode.NOT_CONTROLLER] * 2])
+def test_codes_of_an_answer_in_parts_count_if_all_are_the_same(broker: Broker, codes: list[int]) -> None:
+    parts = [CreateTopicsResponse.Topic(name=f"t{code}", error_code=code, error_message=None) for code in codes]
+    answers = [CreateTopicsResponse(topics=parts), CreateTopicsResponse(topics=[])]
+    broker.network.node.reply = lambda *_: answers.pop(0)
+    broker.quorum.elect(2)
+    found = broker.run(broker.channel.call(CREATE, 5))
+    asked_again = len(codes) > 0 and set(codes) == {ErrorCode.NOT_CONTROLLER}
+    assert len(broker.asked) == 1 + asked_again
+    assert len(found.topics) == (0 if asked_again else len(codes))
+
+
+def test_a_request_whose_answers_codes_are_unknown_is_not_sent(broker: Broker) -> None:
+    broker.quorum.elect(2)
+    with pytest.raises(KeyError):
+        broker.run(broker.channel.call(DeleteTopicsRequest(topics=[], timeout_ms=1), 5))
+    assert broker.asked == []
+
+
+def test_another_error_is_the_answer(broker: Broker) -> None:
+    broker.network.node.reply = lambda *_: BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
+    broker.quorum.elect(2)
+    assert broker.run(broker.channel.call(HEARTBEAT, 5)).error_code == ErrorCode.STALE_BROKER_EPOCH
+
+
+@pytest.mark.parametrize("code", [ErrorCode.NOT_CONTROLLER, ErrorCode.NOT_LEADER_OR_FOLLOWER])
+def test_who_lost_the_lead_meanwhile_asks_its_successor(broker: Broker, code: ErrorCode) -> None:
+    broker.refusals = [KafkaError(code, "another leads")]
+    broker.quorum.elect(1, leads=True)
+    asking = broker.start(broker.channel.call(HEARTBEAT, 5))
+    broker.let_pass(0.01)
+    broker.quorum.elect(2)
+    assert broker.run(asking).is_caught_up
+
+
+def test_what_is_refused_here_is_refused(broker: Broker) -> None:
+    broker.refusals = [KafkaError(ErrorCode.POLICY_VIOLATION, "no")]
+    broker.quorum.elect(1, leads=True)
+    with pytest.raises(KafkaError) as error:
+        broker.run(broker.channel.call(HEARTBEAT, 5))
+    assert error.value.code is ErrorCode.POLICY_VIOLATION
+
+
+def test_a_lost_connection_is_no_answer(broker: Broker) -> None:
+    broker.network.down = True
+    broker.quorum.elect(2)
+    asking = broker.start(broker.channel.call(HEARTBEAT, 5))
+    broker.let_pass(1)
+    assert not asking.done()
+    broker.network.down = False
+    assert broker.run(asking).is_caught_up
+
+
+def test_a_leader_that_is_replaced_while_its_answer_is_awaited_is_waited_for_no_longer(broker: Broker) -> None:
+    broker.quorum.elect(2)
+    broker.run(broker.channel.call(HEARTBEAT, 5))
+    broker.network.silent = True
+    asking = broker.start(broker.channel.call(HEARTBEAT, 30))
+    broker.let_pass(0.1)
+    broker.network.silent = False
+    broker.quorum.elect(3)
+    assert broker.run(asking).is_caught_up
+    assert broker.network.time() < 1
+    assert broker.connected == [2, 3]
+
+
+@pytest.mark.parametrize("between", [(), (-1,)])
+def test_one_that_leads_again_in_a_later_epoch_is_asked_again(broker: Broker, between: tuple[int, ...]) -> None:
+    """Its power was cut and it is back: it knows nothing of the request, and nothing breaks the connection."""
+    broker.quorum.elect(2)
+    broker.run(broker.channel.call(HEARTBEAT, 5))
+    broker.network.silent = True
+    asking = broker.start(broker.channel.call(HEARTBEAT, 30))
+    broker.let_pass(0.1)
+    broker.network.silent = False
+    for leader in (*between, 2):
+        broker.quorum.elect(leader)
+        broker.let_pass(0.01)
+    assert broker.run(asking).is_caught_up
+    assert broker.network.time() < 1
+    assert broker.connected == [2, 2]
+
+
+def test_one_that_leads_on_when_no_leader_was_known_for_a_while_is_not_asked_again(broker: Broker) -> None:
+    broker.quorum.elect(2)
+    epoch = broker.quorum.epoch
+    broker.network.node.reply = lambda *_: []
+    asking = broker.start(broker.channel.call(HEARTBEAT, 5))
+    broker.let_pass(0.1)
+    for leader in (-1, 2):
+        broker.quorum.elect(leader)
+        broker.quorum.epoch = epoch
+        broker.let_pass(0.1)
+    assert not asking.done()
+    assert len(broker.asked) == 1
+
+
+def test_where_the_controllers_are_of_another_cluster_nobody_waits_for_them(broker: Broker) -> None:
+    broker.network.call_later(1, setattr, broker.quorum, "is_stranger", True)
+    with pytest.raises(KafkaError) as refused:
+        broker.run(broker.channel.call(HEARTBEAT, 60))
+    assert refused.value.code == ErrorCode.INCONSISTENT_CLUSTER_ID
+    assert broker.network.time() < 2
+
+
+def test_who_sends_is_told_nothing_where_there_is_no_answer_in_good_time(broker: Broker) -> None:
+    assert broker.run(broker.channel.send(HEARTBEAT)) is None
+    broker.quorum.elect(2)
+    assert broker.run(broker.channel.send(HEARTBEAT)).is_caught_up
+
+
+def test_what_cannot_be_asked_is_said(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    broker.network.node.versions.pop(ApiKey.BROKER_HEARTBEAT)
+    broker.quorum.elect(2)
+    assert broker.run(broker.channel.send(HEARTBEAT)) is None
+    assert "The controller cannot be asked" in caplog.text
+
+
+def test_a_clients_request_is_passed_on_as_it_came_with_who_it_is(broker: Broker) -> None:
+    broker.network.node.reply = lambda *_: EnvelopeResponse(response_data=b"the whole answer")
+    broker.quorum.elect(2)
+    frame = read_parts(broker.run(broker.forward()))
+    assert frame == len(b"the whole answer").to_bytes(4, "big") + b"the whole answer"
+    [envelope] = broker.asked
+    header, body_at = decode_request_header(envelope.request_data)
+    assert header == (ApiKey.CREATE_TOPICS, 7, 99, "an app")
+    assert CreateTopicsRequest.decode(envelope.request_data, 7, body_at) == CREATE
+    assert decode_principal(envelope.request_principal) == "User:alice"
+    assert envelope.client_host_address == bytes([10, 1, 2, 3])
+
+
+def test_it_is_answered_by_who_leads_itself(broker: Broker) -> None:
+    broker.quorum.elect(1, leads=True)
+    assert broker.run(broker.forward()) == HERE
+
+
+@pytest.mark.parametrize("code", [ErrorCode.NOT_CONTROLLER, ErrorCode.NOT_LEADER_OR_FOLLOWER])
+def test_an_envelope_that_comes_back_closed_is_sent_to_the_next_leader(broker: Broker, code: ErrorCode) -> None:
+    answers = [EnvelopeResponse(error_code=code), EnvelopeResponse(response_data=b"x")]
+    broker.network.node.reply = lambda *_: answers.pop(0)
+    broker.quorum.elect(2)
+    assert read_parts(broker.run(broker.forward()))[4:] == b"x"
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        (EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST), ErrorCode.INVALID_REQUEST),
+        (EnvelopeResponse(response_data=None), ErrorCode.UNKNOWN_SERVER_ERROR),
+    ],
+)
+def test_an_envelope_that_cannot_be_opened_is_the_clients_error(
+    broker: Broker, answer: EnvelopeResponse, code: ErrorCode
+) -> None:
+    broker.network.node.reply = lambda *_: answer
+    broker.quorum.elect(2)
+    with pytest.raises(KafkaError) as error:
+        broker.run(broker.forward(request=DeleteTopicsRequest(timeout_ms=1), key=ApiKey.DELETE_TOPICS, version=6))
+    assert error.value.code is code
+
+
+def test_no_request_waits_behind_another(broker: Broker) -> None:
+    broker.quorum.elect(2)
+    broker.network.node.reply = lambda header, _: (
+        BrokerHeartbeatResponse(is_caught_up=True) if header.api_key is ApiKey.BROKER_HEARTBEAT else []
+    )
+    forwarding = broker.start(broker.forward())
+    broker.let_pass(0.1)
+    assert broker.run(broker.channel.call(HEARTBEAT, 5)).is_caught_up
+    assert not forwarding.done()
+    assert broker.connected == [2, 2]
+    forwarding.cancel()
+    broker.let_pass(0.1)
+
+
+def test_what_is_forwarded_for_clients_takes_turns_on_a_few_connections(broker: Broker) -> None:
+    broker.quorum.elect(2)
+    several = broker.crowd()
+    assert len(broker.asked) == len(broker.connected) == MOST_FORWARDED
+    broker.network.node.reply = lambda *_: EnvelopeResponse(response_data=b"x")
+    broker.let_pass(3)
+    assert all(read_parts(answered.result())[4:] == b"x" for answered in several)
+
+
+def create_a_topic(node: SimpleNamespace) -> Awaitable[CreateTopicsResponse]:
+    return create_anywhere(node, CREATE)  # type: ignore[arg-type]  # stands in for Broker
+
+
+def alter_a_setting(node: SimpleNamespace) -> Awaitable[Message]:
+    setting = IncrementalAlterConfigsRequest.Resource(resource_type=2, resource_name="t", configs=[])
+    request = IncrementalAlterConfigsRequest(resources=[setting], validate_only=True)
+    return answer_partly(node, request, IncrementalAlterConfigsResponse, {})  # type: ignore[arg-type]  # stands in for Broker
+
+
+@pytest.mark.parametrize("ask", [create_a_topic, alter_a_setting])
+def test_so_does_what_this_node_asks_since_clients_have_it_do_so(broker: Broker, ask: Callable[..., object]) -> None:
+    node = SimpleNamespace(to_controller=broker.channel, settings={"request.timeout.ms": 1000})
+    broker.quorum.elect(2)
+    broker.network.node.reply = lambda *_: []
+    several = [broker.start(ask(node)) for _ in range(3 * MOST_FORWARDED)]  # type: ignore[arg-type]  # only this comes here
+    broker.let_pass(2)
+    assert [instance(KafkaError, asked.exception()).code for asked in several] == [ErrorCode.REQUEST_TIMED_OUT] * len(
+        several
+    )
+    assert len(broker.connected) == MOST_FORWARDED
+
+
+def test_who_leads_answers_all_clients_at_once(broker: Broker) -> None:
+    broker.quorum.elect(1, leads=True)
+    broker.answering = asyncio.Event()
+    several = broker.crowd()
+    broker.answering = None
+    assert broker.run(broker.forward(1)) == HERE
+    assert not any(asked.done() for asked in several)
+    for asked in several:
+        asked.cancel()
+
+
+def test_who_waits_for_a_turn_asks_whoever_leads_by_then(broker: Broker) -> None:
+    broker.quorum.elect(2)
+    several = broker.crowd()
+    broker.network.node.reply = lambda *_: EnvelopeResponse(response_data=b"x")
+    broker.quorum.elect(3)
+    broker.let_pass(1)
+    assert all(read_parts(answered.result())[4:] == b"x" for answered in several)
+    assert set(broker.connected[MOST_FORWARDED:]) == {3}
+
+
+@pytest.mark.parametrize(("leader_id", "leads", "answer"), [(1, True, HERE), (-1, False, None)])
+def test_who_waits_for_a_turn_asks_nobody_when_no_other_leads_by_then(
+    broker: Broker, leader_id: int, leads: bool, answer: str | None
+) -> None:
+    broker.quorum.elect(2)
+    several = broker.crowd()
+    broker.quorum.elect(leader_id, leads=leads)
+    broker.let_pass(10)
+    assert [asked.result() if asked.done() else None for asked in several] == [answer] * len(several)
+    assert len(broker.connected) == MOST_FORWARDED
+
+
+def test_nobody_gets_his_turn_any_more_when_it_is_closed(broker: Broker) -> None:
+    broker.quorum.elect(2)
+    several = broker.crowd()
+    broker.channel.close()
+    broker.let_pass(0.1)
+    assert [instance(KafkaError, asked.exception()).code for asked in several] == [ErrorCode.REQUEST_TIMED_OUT] * len(
+        several
+    )
+    assert len(broker.connected) == MOST_FORWARDED
+
+
+def test_nothing_is_asked_behind_what_nobody_waits_for_any_more(broker: Broker) -> None:
+    broker.quorum.elect(2)
+    broker.network.silent = True
+    with pytest.raises(KafkaError):
+        broker.run(broker.channel.call(HEARTBEAT, 1))
+    broker.network.silent = False
+    assert broker.run(broker.channel.call(HEARTBEAT, 1)).is_caught_up
+    assert [line.aborted for line in broker.network.lines] == [True, False]
+
+
+def test_closing_leaves_no_connection(broker: Broker) -> None:
+    broker.quorum.elect(2)
+    broker.run(broker.channel.call(HEARTBEAT, 5))
+    broker.channel.close()
+    assert broker.network.lines[0].aborted
+
+
+def test_nothing_is_asked_any_more_when_it_is_closed(broker: Broker) -> None:
+    asking = broker.start(broker.channel.call(HEARTBEAT, 30))
+    broker.let_pass(1)
+    broker.channel.close()
+    broker.quorum.elect(2)
+    with pytest.raises(KafkaError) as error:
+        broker.run(asking)
+    assert error.value.code is ErrorCode.REQUEST_TIMED_OUT
+    assert broker.network.time() < 2
+    assert broker.connected == []
+
+
+def test_closing_ends_the_wait_for_a_leader_at_once(broker: Broker) -> None:
+    asking = broker.channel.send(HEARTBEAT)
+    broker.let_pass(0.01)
+    began = broker.network.time()
+    broker.channel.close()
+    assert broker.run(asking) is None
+    assert broker.network.time() == began

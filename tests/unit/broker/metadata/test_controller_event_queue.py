@@ -1,0 +1,267 @@
+"""Commands on the way to their answers, with a real node of the quorum, and without a log."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from broker.metadata.controller_event_queue import CommandQueue, not_controller
+from controller.commands.controller_result import Decision
+from controller.image import MetadataImage
+from controller.image_builder import apply_records
+from controller.raft.messages import QuorumState
+from controller.raft.node import RaftNode
+from controller.raft.voters import Voter, VoterSet
+from protocol.errors import ErrorCode, InvariantError, KafkaError
+from protocol.records.metadata import ConfigRecord, RemoveTopicRecord
+from protocol.schema import Message
+from tests.typed import instance, present
+from tests.unit.broker.node import VirtualLoop
+
+EMPTY = MetadataImage(cluster_id="cluster")
+BROKER = 4
+
+
+class Controller:
+    """A quorum of one, whose log needs no disk, and the commands to it."""
+
+    def __init__(self) -> None:
+        self.loop = VirtualLoop()
+        self.queue = CommandQueue(self.loop)
+        voters = VoterSet([Voter(1)])
+        self.node = RaftNode(1, voters, QuorumState(), kraft_version=0, end_offset=0, end_epoch=0)
+        self.node.campaign(0)
+        self.store()
+        self.image = EMPTY
+
+    def store(self) -> list[tuple[Message, ...]]:
+        """Make durable what is proposed; return the records of each entry."""
+        stored = []
+        while (ready := self.node.ready()) is not None:
+            stored += [entry.records for entry in ready.entries]
+            self.node.advance(ready, 0)
+        return stored
+
+    def submit(self, *records: ConfigRecord | RemoveTopicRecord, response: str | None = None) -> asyncio.Future[Any]:
+        return self.queue.submit(lambda _: Decision(records, response))
+
+    def decide(self) -> None:
+        self.queue.decide(self.node, self.image)
+
+    def apply(self) -> None:
+        self.queue.applied(self.node.end_offset)
+
+
+@pytest.fixture
+def controller() -> Iterator[Controller]:
+    made = Controller()
+    yield made
+    made.loop.close()
+
+
+def setting(value: str) -> ConfigRecord:
+    return ConfigRecord(resource_type=BROKER, resource_name="", name="log.cleaner.threads", value=value)
+
+
+def values(image: MetadataImage) -> list[str]:
+    return list(image.configs(BROKER, "").values())
+
+
+def test_a_command_is_answered_when_its_records_are_applied(controller: Controller) -> None:
+    answer = controller.submit(setting("2"), response="done")
+    assert controller.queue
+    controller.decide()
+    assert not controller.queue
+    assert controller.store() == [(setting("2"),)]
+    assert not answer.done()
+    controller.apply()
+    assert answer.result() == "done"
+
+
+def test_a_command_sees_what_those_before_it_decided_and_nobody_has_committed(controller: Controller) -> None:
+    seen = []
+
+    def look(image: MetadataImage) -> Decision[Any]:
+        seen.extend(values(image))
+        return Decision((), len(seen))
+
+    controller.submit(setting("2"))
+    looked = controller.queue.submit(look)
+    controller.decide()
+    assert seen == ["2"]
+    assert not looked.done(), "it rests on records that may not come to be"
+    later = controller.queue.submit(look)
+    controller.decide()
+    controller.apply()
+    assert (looked.result(), later.result()) == (1, 2)
+
+
+def test_commands_are_answered_in_their_order_and_no_sooner_than_their_records_allow(controller: Controller) -> None:
+    first, second = controller.submit(setting("2")), controller.submit(setting("3"), setting("4"))
+    controller.decide()
+    controller.queue.applied(controller.node.end_offset - 2)
+    assert (first.done(), second.done()) == (True, False)
+    controller.queue.applied(controller.node.end_offset - 1)
+    assert not second.done()
+    controller.apply()
+    assert second.done()
+
+
+def test_an_error_waits_for_what_it_rests_on(controller: Controller) -> None:
+    def refuse(image: MetadataImage) -> Decision[str]:
+        if values(image):
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "gone")
+        return Decision((), "there")
+
+    controller.submit(setting("2"))
+    refused = controller.queue.submit(refuse)
+    controller.decide()
+    assert not refused.done(), "another leader may not have these records"
+    controller.apply()
+    assert instance(KafkaError, refused.exception()).code is ErrorCode.UNKNOWN_TOPIC_ID
+    controller.submit(setting("3"))
+    lost = controller.queue.submit(refuse)
+    controller.decide()
+    controller.queue.fail(not_controller())
+    assert instance(KafkaError, lost.exception()).code is ErrorCode.NOT_CONTROLLER
+
+
+def test_what_a_command_raises_is_its_answer_and_no_others(controller: Controller) -> None:
+    def refuse(_: MetadataImage) -> Decision[str]:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "no")
+
+    refused = controller.queue.submit(refuse)
+    taken = controller.submit(setting("2"))
+    controller.decide()
+    controller.apply()
+    assert instance(KafkaError, refused.exception()).code is ErrorCode.INVALID_REQUEST
+    assert taken.exception() is None
+
+
+def test_records_that_cannot_be_applied_never_reach_the_log(controller: Controller) -> None:
+    answer = controller.submit(RemoveTopicRecord(topic_id=b"t" * 16))
+    controller.decide()
+    assert isinstance(answer.exception(), InvariantError)
+    assert controller.store() == []
+
+
+def test_the_image_after_an_entry_is_the_one_that_it_was_decided_with(controller: Controller) -> None:
+    controller.submit(setting("2"))
+    controller.submit()
+    controller.decide()
+    end = controller.node.end_offset
+    assert values(present(controller.queue.image_after(end))) == ["2"]
+    assert controller.queue.image_after(end - 1) is None
+    controller.apply()
+    assert controller.queue.image_after(end) is None
+
+
+def test_refused_proposals_take_along_what_was_decided_on_them_and_nothing_that_waits(controller: Controller) -> None:
+    first = controller.submit(setting("2"))
+    on_it = controller.submit()
+    controller.decide()
+    waits = controller.queue.submit(lambda image: Decision((), values(image)))
+    controller.queue.refuse(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "full"))
+    assert (
+        instance(KafkaError, first.exception()).code
+        is instance(KafkaError, on_it.exception()).code
+        is ErrorCode.KAFKA_STORAGE_ERROR
+    )
+    controller.decide()
+    controller.apply()
+    assert waits.result() == [], "it is decided on the image without them"
+
+
+def test_what_was_stored_before_the_refused_proposals_stays_and_is_decided_on(controller: Controller) -> None:
+    stored = controller.submit(setting("2"))
+    controller.decide()
+    end = controller.node.end_offset
+    refused = controller.submit(setting("3"))
+    controller.decide()
+    controller.queue.refuse(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "full"), end)
+    assert instance(KafkaError, refused.exception()).code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert not stored.done()
+    later = controller.queue.submit(lambda image: Decision((), values(image)))
+    controller.decide()
+    controller.apply()
+    assert (stored.exception(), later.result()) == (None, ["2"])
+
+
+def test_who_loses_the_lead_answers_everything_with_that(controller: Controller) -> None:
+    decided = controller.submit(setting("2"))
+    controller.decide()
+    queued = controller.submit()
+    controller.queue.fail(KafkaError(ErrorCode.NOT_CONTROLLER, "another leads"))
+    assert (
+        instance(KafkaError, decided.exception()).code
+        is instance(KafkaError, queued.exception()).code
+        is ErrorCode.NOT_CONTROLLER
+    )
+    assert not controller.queue
+    controller.image = apply_records(EMPTY, [setting("9")], offset=8, epoch=2)
+    again = controller.queue.submit(lambda image: Decision((), values(image)))
+    controller.decide()
+    controller.apply()
+    assert again.result() == ["9"], "nothing is left of what was pending"
+
+
+def test_what_is_committed_when_the_time_is_over_is_answered_and_nothing_else(controller: Controller) -> None:
+    first = controller.submit(ConfigRecord(resource_type=BROKER, resource_name="", name="a", value="1"), response="a")
+    controller.decide()
+    end_offset = controller.node.end_offset
+    second = controller.submit(ConfigRecord(resource_type=BROKER, resource_name="", name="b", value="1"), response="b")
+    third = controller.submit(response="c")
+    controller.decide()
+    wait = controller.loop.run_until_complete
+    assert wait(controller.queue.outcome(first, 10, lambda: end_offset)) == "a"
+    for later in (second, third):
+        with pytest.raises(KafkaError) as late:
+            wait(controller.queue.outcome(later, 10, lambda: end_offset))
+        assert late.value.code is ErrorCode.REQUEST_TIMED_OUT
+
+
+@pytest.mark.parametrize("comes_first", [True, False])
+def test_an_answer_that_comes_in_the_turn_in_which_the_time_ends_is_the_answer(
+    controller: Controller, comes_first: bool
+) -> None:
+    answer = controller.submit(setting("2"), response="done")
+    controller.decide()
+
+    async def wait() -> str:
+        if comes_first:
+            controller.loop.call_later(0.01, controller.apply)
+        else:
+            controller.loop.call_soon(controller.loop.call_later, 0.01, controller.apply)
+        return await controller.queue.outcome(answer, 10, lambda: 0)
+
+    assert controller.loop.run_until_complete(wait()) == "done"
+
+
+def test_who_is_answered_in_vain_leaves_nothing_to_be_complained_of(controller: Controller) -> None:
+    complaints = []
+    controller.loop.set_exception_handler(lambda _, context: complaints.append(context))
+    late, gone = controller.submit(setting("2")), controller.submit(setting("3"))
+    waiting = controller.loop.create_task(controller.queue.outcome(gone, None, lambda: 0))
+    with pytest.raises(KafkaError):
+        controller.loop.run_until_complete(controller.queue.outcome(late, 10, lambda: 0))
+    waiting.cancel()
+    controller.loop.run_until_complete(asyncio.wait([waiting]))
+    controller.queue.fail(KafkaError(ErrorCode.NOT_CONTROLLER, "another leads"))
+    del late, gone
+    gc.collect()
+    assert complaints == []
+
+
+def test_who_does_not_wait_any_more_is_not_answered(controller: Controller) -> None:
+    answers = [controller.submit(setting("2")), controller.submit()]
+    for answer in answers:
+        answer.cancel()
+    controller.decide()
+    assert controller.store() == [(setting("2"),)], "it is decided all the same"
+    controller.apply()
+    controller.queue.fail(asyncio.CancelledError())  # type: ignore[arg-type]  # only this comes here
+    assert all(answer.cancelled() for answer in answers)

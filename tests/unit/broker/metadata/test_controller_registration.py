@@ -1,0 +1,121 @@
+"""Controllers register themselves; in a cluster of real nodes, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from broker.metadata.controller_registration import ControllerLife
+from protocol.api import ApiKey
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.controller_registration import ControllerRegistrationRequest, ControllerRegistrationResponse
+from tests.simulation.cluster import CONTROLLER_PORT
+from tests.unit.broker.node import VirtualLoop
+from tests.unit.broker.whole_cluster import BROKER, CONTROLLER, WholeCluster
+
+REQUEST = ControllerRegistrationRequest(
+    controller_id=2, incarnation_id=b"i" * 16, zk_migration_ready=False, listeners=[], features=[]
+)
+
+
+@pytest.fixture
+def apart() -> Iterator[WholeCluster]:
+    cluster = WholeCluster(dict.fromkeys((1, 2, 3), CONTROLLER) | {4: BROKER})
+    cluster.start()
+    yield cluster
+    cluster.close()
+
+
+def known(cluster: WholeCluster, seen_by: int = 4) -> dict[int, str]:
+    return {
+        node: endpoint.host
+        for node, controller in cluster.broker(seen_by).image.controllers.items()
+        for endpoint in controller.endpoints.values()
+    }
+
+
+def test_every_controller_is_known_to_all_with_where_it_listens(apart: WholeCluster) -> None:
+    apart.until(lambda: known(apart) == {1: "b1", 2: "b2", 3: "b3"})
+
+
+def test_tools_are_told_where_the_controllers_are_and_who_of_them_is_active(apart: WholeCluster) -> None:
+    apart.until(lambda: len(known(apart)) == 3)
+    fields = {"endpoint_type": 2, "include_cluster_authorized_operations": False}
+    answer = apart.ask(apart.active, ApiKey.DESCRIBE_CLUSTER, 1, port=CONTROLLER_PORT, **fields)
+    assert [(node.broker_id, node.host, node.port) for node in answer.brokers] == [
+        (node, f"b{node}", CONTROLLER_PORT) for node in (1, 2, 3)
+    ]
+    assert answer.controller_id == apart.active
+
+
+def test_each_start_is_another_incarnation(apart: WholeCluster) -> None:
+    node = next(node for node in (1, 2, 3) if node != apart.active)
+    apart.until(lambda: node in apart.broker(4).image.controllers)
+    before = apart.broker(4).image.controllers[node].incarnation_id
+    apart.stop(node)
+    apart.start(node)
+    apart.until(lambda: apart.broker(4).image.controllers[node].incarnation_id != before)
+
+
+class Alone:
+    """A controller whose active controller answers as it is told."""
+
+    def __init__(self) -> None:
+        self.loop = VirtualLoop()
+        self.image = SimpleNamespace(controllers={})
+        self.changed = self.loop.create_future()
+        self.answers: list[Any] = []
+        self.asked = 0
+        self.life = ControllerLife(self, self.call, self.loop)  # type: ignore[arg-type]  # narrower than what may come: only this comes here
+
+    def leader_change(self) -> asyncio.Future[None]:
+        return self.changed
+
+    async def call(self, request: ControllerRegistrationRequest, _timeout_s: float) -> ControllerRegistrationResponse:
+        assert request == REQUEST
+        self.asked += 1
+        code = self.answers.pop(0)
+        if code is ErrorCode.REQUEST_TIMED_OUT:
+            raise KafkaError(code, "nobody leads")
+        if code is ErrorCode.NONE:
+            self.image.controllers[2] = SimpleNamespace(incarnation_id=request.incarnation_id)
+        return ControllerRegistrationResponse(error_code=code, error_message=None)
+
+    def let_pass(self, seconds: float) -> None:
+        self.loop.run_until_complete(asyncio.sleep(seconds))
+
+
+@pytest.fixture
+def alone() -> Iterator[Alone]:
+    made = Alone()
+    yield made
+    made.loop.run_until_complete(made.life.stop())
+    made.loop.close()
+
+
+def test_a_controller_goes_on_until_the_metadata_has_it(alone: Alone) -> None:
+    alone.answers = [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NONE]
+    alone.life.begin(REQUEST)
+    alone.let_pass(10)
+    assert alone.asked == 3
+
+
+def test_a_new_leader_is_asked_at_once(alone: Alone) -> None:
+    alone.answers = [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NONE]
+    alone.life.begin(REQUEST)
+    alone.let_pass(0.1)
+    alone.changed.set_result(None)
+    alone.let_pass(0.1)
+    assert alone.asked == 2
+
+
+def test_a_refusal_is_said_once(alone: Alone, caplog: pytest.LogCaptureFixture) -> None:
+    alone.answers = [ErrorCode.UNKNOWN_SERVER_ERROR] * 3 + [ErrorCode.INVALID_REGISTRATION, ErrorCode.NONE]
+    alone.life.begin(REQUEST)
+    alone.let_pass(10)
+    said = "The active controller does not register this one: "
+    assert caplog.messages == [f"{said}UNKNOWN_SERVER_ERROR", f"{said}INVALID_REGISTRATION"]

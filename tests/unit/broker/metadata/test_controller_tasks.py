@@ -1,0 +1,291 @@
+"""What the active controller does unasked, in a cluster of real nodes, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any, Never
+
+import pytest
+
+from broker.metadata.controller_tasks import ActiveController
+from broker.settings import Option, check_settings
+from controller.commands.controller_result import Command
+from controller.image import BrokerImage, MetadataImage
+from protocol.schema import Message
+from tests.typed import present
+from tests.unit.broker.node import VirtualLoop
+from tests.unit.broker.whole_cluster import BOTH, BROKER, CONTROLLER, WholeCluster
+
+FENCING = "Fencing brokers"
+GRACE_S, SESSION_S = 0.3, 9.0
+APART = dict.fromkeys((1, 2, 3), CONTROLLER) | dict.fromkeys((4, 5), BROKER)
+
+
+class Broken:
+    """A quorum that this node comes to lead, and of which nothing can be learned."""
+
+    leads = is_only_voter = False
+    epoch = 1
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self.changed = loop.create_future()
+
+    def subscribe(self, _subscriber: Callable[[MetadataImage, MetadataImage, tuple[Message, ...]], None]) -> None:
+        pass
+
+    def leader_change(self) -> asyncio.Future[object]:
+        return self.changed
+
+    @property
+    def image(self) -> MetadataImage:
+        raise RuntimeError("no image")
+
+
+class Refusing(Broken):
+    """A quorum that this node comes to lead, and where every command fails."""
+
+    @property
+    def image(self) -> MetadataImage:
+        return MetadataImage(cluster_id="test")
+
+    def unreachable(self) -> dict[int, int]:
+        return {}
+
+    async def submit(self, _command: Command[object]) -> Never:
+        raise RuntimeError("no decision")
+
+
+@pytest.fixture
+def make() -> Iterator[Callable[..., WholeCluster]]:
+    made: list[WholeCluster] = []
+
+    def make(roles: dict[int, str] | None = None, **settings: Any) -> WholeCluster:
+        made.append(WholeCluster(roles, **settings))
+        made[-1].start()
+        return made[-1]
+
+    yield make
+    for cluster in made:
+        cluster.close()
+
+
+@pytest.fixture
+def apart(make: Callable[..., WholeCluster]) -> WholeCluster:
+    """Three controllers and two brokers, each a process of its own."""
+    return make(APART)
+
+
+def fenced(cluster: WholeCluster, broker_id: int) -> bool:
+    return cluster.broker(cluster.active).image.brokers[broker_id].fenced
+
+
+def fenced_after(cluster: WholeCluster, broker_id: int) -> float:
+    """Return how long it takes until a broker is fenced, in s."""
+    begin = cluster.schedule.now
+    cluster.until(lambda: fenced(cluster, broker_id), "fenced")
+    return cluster.schedule.now - begin
+
+
+def test_a_broker_whose_process_has_ended_is_fenced_at_once(apart: WholeCluster) -> None:
+    apart.kill(4)
+    assert fenced_after(apart, 4) < 0.1
+    assert not fenced(apart, 5)
+
+
+def test_a_broker_whose_connection_breaks_and_that_cannot_be_reached_is_fenced_after_the_grace_and_not_before(
+    apart: WholeCluster,
+) -> None:
+    apart.kill(4)
+    apart.let_pass(0.01)  # the end of its connections has arrived
+    for controller in (1, 2, 3):
+        apart.cut(4, controller)
+    apart.let_pass(GRACE_S - 0.05)
+    assert not fenced(apart, 4)
+    apart.let_pass(0.2)
+    assert fenced(apart, 4)
+    assert not fenced(apart, 5)
+
+
+def test_a_broker_that_hangs_is_fenced_after_its_session(apart: WholeCluster) -> None:
+    apart.hosts[4].pause()
+    assert SESSION_S - 2.5 < fenced_after(apart, 4) < SESSION_S + 1
+
+
+def test_a_broker_that_is_cut_off_is_fenced_after_its_session(apart: WholeCluster) -> None:
+    for controller in (1, 2, 3):
+        apart.cut(4, controller)
+    assert SESSION_S - 2.5 < fenced_after(apart, 4) < SESSION_S + 1
+
+
+def test_a_broker_that_is_heard_again_is_unfenced(apart: WholeCluster) -> None:
+    apart.hosts[4].pause()
+    fenced_after(apart, 4)
+    apart.hosts[4].resume()
+    apart.until(lambda: not fenced(apart, 4))
+
+
+def test_a_broker_is_not_fenced_for_a_new_leadership(apart: WholeCluster) -> None:
+    apart.kill(apart.active)
+    apart.let_pass(GRACE_S + SESSION_S + 2)
+    assert not fenced(apart, 4)
+    assert not fenced(apart, 5)
+
+
+def test_a_leader_that_was_killed_is_fenced_soon_as_a_broker_too(make: Callable[..., WholeCluster]) -> None:
+    cluster = make()
+    killed = cluster.active
+    cluster.kill(killed)
+    cluster.until(lambda: cluster.active != killed)
+    assert fenced_after(cluster, killed) < 1.5
+
+
+def test_a_leader_that_hangs_is_fenced_as_a_broker_too(make: Callable[..., WholeCluster]) -> None:
+    cluster = make()
+    hangs = cluster.active
+    cluster.hosts[hangs].pause()
+    assert cluster.active != hangs
+    assert fenced_after(cluster, hangs) < SESSION_S + 1
+
+
+def test_leaders_give_way_to_those_that_are_preferred(make: Callable[..., WholeCluster]) -> None:
+    cluster = make(leader_imbalance_check_interval_seconds="5", leader_imbalance_per_broker_percentage="0")
+    stays = cluster.active
+    cluster.create(stays, "t", partitions=6)
+    other = cluster.follower()
+    cluster.stop(other)
+    assert all(state.leader != other for state in present(cluster.broker(stays).image.topic("t")).partitions.values())
+    cluster.start(other)
+
+    def all_are_preferred() -> bool:
+        states = present(cluster.broker(stays).image.topic("t")).partitions.values()
+        return all(state.leader == state.replicas[0] for state in states)
+
+    assert not all_are_preferred()
+    cluster.until(all_are_preferred)
+
+
+def test_who_leads_no_more_has_no_duties(make: Callable[..., WholeCluster]) -> None:
+    cluster = make()
+    was = cluster.active
+    others = [node for node in cluster.running if node != was]
+    for other in others:
+        cluster.cut(was, other)
+    cluster.until(lambda: any(cluster.broker(other).controller.leads for other in others), "another leader")
+    cluster.until(lambda: not cluster.broker(was).controller.leads, "it resigns")
+    duties = cluster.broker(was).duties
+    cluster.let_pass(1)
+    assert duties._timers == {}
+
+
+def test_a_controller_that_was_killed_waits_for_no_session_of_its_own_last_run_and_warns_of_none(
+    make: Callable[..., WholeCluster], caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster = make({1: BOTH, 2: BROKER}, **{"barnabas.cluster.id": "A" * 22})
+    cluster.kill(1)
+    caplog.clear()
+    begin = cluster.schedule.now
+    cluster.start(1)
+    assert cluster.schedule.now - begin < SESSION_S / 2
+    assert FENCING not in caplog.text
+
+
+def test_a_broker_that_was_killed_with_the_controller_comes_back_before_its_session_ends(apart: WholeCluster) -> None:
+    apart.kill(4)
+    apart.kill(apart.active)
+    begin = apart.schedule.now
+    apart.start(4)
+    assert apart.schedule.now - begin < SESSION_S / 2
+
+
+class Stalled(Refusing):
+    """A quorum that this node comes to lead, where no command is committed."""
+
+    def __init__(self, loop: VirtualLoop, brokers: int) -> None:
+        super().__init__(loop)
+        self.brokers = {
+            broker_id: BrokerImage(broker_id, broker_id, bytes(16), {}, {}, None, False, False, ())
+            for broker_id in range(2, 2 + brokers)
+        }
+        self.submitted = 0
+
+    @property
+    def image(self) -> MetadataImage:
+        return MetadataImage(cluster_id="test", brokers=self.brokers)
+
+    def subscribe(self, subscriber: Callable[[MetadataImage, MetadataImage, tuple[Message, ...]], None]) -> None:
+        self.apply = subscriber
+
+    async def submit(self, _command: Command[object]) -> Any:
+        self.submitted += 1
+
+    def commit(self, **changes: Any) -> None:
+        """Change all brokers."""
+        before = self.image
+        self.brokers = {broker_id: broker._replace(**changes) for broker_id, broker in self.brokers.items()}
+        self.apply(before, self.image, ())
+
+
+def test_brokers_whose_fencing_is_not_committed_are_logged_once_until_they_are_alive_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    loop = VirtualLoop()
+    quorum = Stalled(loop, brokers=2)
+    duties = ActiveController(quorum, check_settings({}), loop, broker_epoch=lambda: -1, has_ended=None)  # type: ignore[arg-type]  # stands in for RaftDriver
+    duties.begin()
+    quorum.leads = True
+    quorum.changed.set_result(None)
+    quorum.changed = loop.create_future()
+
+    def logged_within(seconds: float) -> list[str]:
+        caplog.clear()
+        loop.run_until_complete(asyncio.sleep(seconds))
+        return [message.partition(": ")[2] for message in caplog.messages if message.startswith(FENCING)]
+
+    assert logged_within(SESSION_S + 2) == ["2, 3"]
+    assert quorum.submitted > 2
+    duties.heard_from(3, 3, 0, None)
+    assert logged_within(SESSION_S + 2) == ["3"], "its next session has expired"
+    quorum.commit(fenced=True)
+    assert logged_within(SESSION_S) == []
+    for broker_id in (2, 3):
+        duties.heard_from(broker_id, broker_id, 0, None)
+    quorum.commit(fenced=False)
+    assert logged_within(SESSION_S + 2) == ["2, 3"]
+    quorum.commit(epoch=9)
+    assert logged_within(SESSION_S + 2) == ["2, 3"], "they have registered anew"
+    loop.run_until_complete(duties.stop())
+    loop.close()
+
+
+def test_what_goes_wrong_with_its_duties_is_told_at_once() -> None:
+    loop = VirtualLoop()
+    told = []
+    loop.set_exception_handler(lambda _, context: told.append(str(context["exception"])))
+    quorum = Broken(loop)
+    duties = ActiveController(quorum, check_settings({}), loop, broker_epoch=lambda: -1, has_ended=None)  # type: ignore[arg-type]  # stands in for RaftDriver
+    duties.begin()
+    quorum.leads = True
+    quorum.changed.set_result(None)
+    quorum.changed = loop.create_future()
+    loop.run_until_complete(asyncio.sleep(1))
+    assert told == ["no image"]
+    loop.run_until_complete(duties.stop())
+    loop.close()
+
+
+def test_what_goes_wrong_in_a_task_of_its_own_is_told_at_once() -> None:
+    loop = VirtualLoop()
+    told: list[tuple[str, str]] = []
+    loop.set_exception_handler(lambda _, context: told.append((context["message"], str(context["exception"]))))
+    quorum = Refusing(loop)
+    settings = check_settings({"leader.imbalance.check.interval.seconds": Option("1", "the test")})
+    duties = ActiveController(quorum, settings, loop, broker_epoch=lambda: -1, has_ended=None)  # type: ignore[arg-type]  # stands in for RaftDriver
+    duties.begin()
+    quorum.leads = True
+    quorum.changed.set_result(None)
+    quorum.changed = loop.create_future()
+    loop.run_until_complete(asyncio.sleep(1.5))
+    assert told == [("A task of the active controller failed", "no decision")]
+    loop.run_until_complete(duties.stop())
+    loop.close()

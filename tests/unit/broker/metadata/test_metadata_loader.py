@@ -1,0 +1,321 @@
+"""From entries of a real metadata log to images, and to those who follow them; in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Never
+
+import pytest
+
+from broker.metadata.controller_event_queue import CommandQueue
+from broker.metadata.metadata_loader import MetadataApplier
+from broker.metadata.metadata_log import MetadataLog
+from broker.metadata.metadata_recovery import read_stored
+from controller.batches import encode_entry
+from controller.image import MetadataImage
+from controller.raft.log import Entry, SnapshotId
+from controller.raft.messages import Received
+from controller.raft.voters import Voter, VoterSet
+from controller.snapshot import encode_snapshot
+from protocol.errors import InvariantError
+from protocol.records.control import LeaderChangeMessage
+from protocol.records.metadata import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    ConfigRecord,
+    EndTransactionRecord,
+)
+from storage.disk import OsDisk
+from storage.log.config import LogConfig
+from storage.log_directory import LogDirectory
+from storage.steps import finish
+from tests.typed import present
+from tests.unit.broker.node import VirtualLoop
+
+BROKER = 4
+CONFIG = LogConfig(cleanup_policy=frozenset(), file_delete_delay_ms=0)
+EMPTY = MetadataImage(cluster_id="cluster")
+
+
+def setting(value: int) -> ConfigRecord:
+    return ConfigRecord(resource_type=BROKER, resource_name="", name="log.cleaner.threads", value=str(value))
+
+
+def value(image: MetadataImage) -> str | None:
+    return image.configs(BROKER, "").get("log.cleaner.threads")
+
+
+class Applied:
+    """A metadata log on a real disk, what is applied of it, and what a subscriber was told."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = str(path)
+        self.loop = VirtualLoop()
+        self.failed: list[Any] = []
+        self.caught_up = 0
+        self.told: list[Any] = []
+        self.open()
+
+    def open(self) -> None:
+        self.log = MetadataLog.open(
+            OsDisk(), LogDirectory(OsDisk(), self.path), VoterSet([Voter(1)]), config=CONFIG, now_ms=1
+        )
+        self.commands = CommandQueue(self.loop)
+        self.applier = MetadataApplier(
+            "cluster", self.commands, self.loop, applied=self.note_caught_up, failed=self.failed.append
+        )
+        self.applier.begin(self.log, read_stored(self.log, EMPTY))
+        self.applier.subscribe(self.tell)  # type: ignore[arg-type]  # narrower than what may come: only this comes here
+
+    def note_caught_up(self) -> None:
+        self.caught_up += 1
+
+    def tell(self, before: MetadataImage, after: MetadataImage, records: tuple[ConfigRecord, ...]) -> None:
+        self.told.append((value(before), value(after), len(records)))
+
+    def append(self, *values: int, epoch: int = 1) -> None:
+        """Append an entry with a record for each value, uncommitted."""
+        entry = Entry(self.log.end_offset, epoch, tuple(map(setting, values)))
+        self.store(entry)
+
+    def store(self, *entries: Entry) -> None:
+        flush = self.log.append(entries, 1000)
+        if flush is not None:
+            flush.sync()
+            flush.finish()
+        self.applier.note(entries)
+
+    def commit(self, high_watermark: int) -> None:
+        self.applier.committed(high_watermark)
+        self.loop.run_until_complete(self.applier.finish())
+
+    @property
+    def value(self) -> str | None:
+        return value(self.applier.image)
+
+
+@pytest.fixture
+def applied(tmp_path: Path) -> Iterator[Applied]:
+    made = Applied(tmp_path)
+    yield made
+    made.log.close(1)
+    made.loop.close()
+
+
+def test_what_is_not_committed_is_not_applied(applied: Applied) -> None:
+    applied.append(1)
+    applied.append(2)
+    applied.commit(1)
+    assert applied.value == "1"
+    assert applied.applier.next_offset == 1
+    applied.commit(2)
+    assert applied.value == "2"
+
+
+def test_each_entry_is_told_with_the_image_before_and_after(applied: Applied) -> None:
+    applied.append(1)
+    applied.append(2, 3)
+    applied.commit(3)
+    assert applied.told == [(None, "1", 1), ("1", "3", 2)]
+    assert applied.caught_up == 1
+
+
+def test_an_image_says_of_which_offset_and_epoch_it_is(applied: Applied) -> None:
+    applied.append(1, 2, epoch=3)
+    applied.commit(2)
+    assert (applied.applier.image.offset, applied.applier.image.epoch) == (1, 3)
+
+
+def test_control_records_move_the_image_on_and_are_told_to_nobody(applied: Applied) -> None:
+    change = LeaderChangeMessage(version=0, leader_id=1, voters=[], granting_voters=[])
+    applied.store(Entry(0, 1, (change,)))
+    applied.append(1)
+    applied.commit(1)
+    assert (applied.applier.image.offset, applied.told) == (0, [])
+
+
+def test_a_transaction_is_told_as_a_whole_when_it_ends(applied: Applied) -> None:
+    applied.append(1)
+    applied.store(Entry(1, 1, (BeginTransactionRecord(), setting(2))))
+    applied.append(3)
+    applied.commit(4)
+    assert (applied.value, applied.applier.image.offset, applied.applier.in_transaction) == ("1", 3, True)
+    applied.store(Entry(4, 1, (EndTransactionRecord(),)))
+    applied.commit(5)
+    assert applied.told == [(None, "1", 1), ("1", "3", 2)]
+    assert not applied.applier.in_transaction
+
+
+def test_a_transaction_goes_on_after_a_restart(applied: Applied) -> None:
+    applied.append(1)
+    applied.store(Entry(1, 1, (BeginTransactionRecord(), setting(2))))
+    applied.append(3)
+    applied.commit(4)
+    applied.log.close(1)
+    applied.open()
+    applied.told.clear()
+    applied.commit(4)
+    assert (applied.value, applied.applier.in_transaction) == ("1", True)
+    applied.store(Entry(4, 1, (AbortTransactionRecord(), setting(5))))
+    applied.commit(6)
+    assert (applied.told, applied.applier.in_transaction) == ([("1", "5", 1)], False)
+
+
+def test_what_was_cut_off_the_log_is_not_applied(applied: Applied) -> None:
+    applied.append(1)
+    applied.append(2)
+    applied.log.truncate(1)
+    applied.applier.truncate(1)
+    applied.append(3, epoch=2)
+    applied.commit(2)
+    assert applied.told == [(None, "1", 1), ("1", "3", 1)]
+
+
+def test_what_a_start_has_found_is_taken_over_once_it_is_known_to_be_committed(applied: Applied) -> None:
+    applied.append(1)
+    applied.append(2)
+    applied.log.close(1)
+    applied.open()
+    assert applied.value is None
+    applied.append(3)
+    applied.commit(3)
+    assert applied.value == "3"
+    assert applied.told == [("2", "3", 1)], "nobody is told of what was there before"  # type: ignore[unreachable]  # a call has changed it since
+
+
+def test_of_what_a_start_has_found_only_what_is_committed_is_taken_over(applied: Applied) -> None:
+    applied.append(1)
+    applied.append(2)
+    applied.log.close(1)
+    applied.open()
+    applied.commit(1)
+    assert (applied.value, applied.told) == ("1", [])
+    applied.commit(2)
+    assert applied.told == [("1", "2", 1)], "read from the log, as nobody noted it"
+
+
+def test_after_the_leaders_snapshot_everybody_is_told_of_the_difference_at_once(applied: Applied) -> None:
+    applied.append(1)
+    applied.append(2)
+    applied.commit(1)
+    snapshot = SnapshotId(9, 4)
+    data = b"".join(encode_snapshot([setting(7)], epoch=4, now_ms=1000, last_timestamp_ms=1000, voters=None))
+    applied.log.write_snapshot_part(snapshot, 0, data)
+    received = finish(applied.log.begin_behind(snapshot))
+    applied.loop.run_until_complete(applied.applier.begin_behind(snapshot, received.records))
+    assert applied.told[1:] == [("1", "7", 1)]
+    assert (applied.applier.next_offset, applied.applier.image.epoch) == (9, 4)
+    batch = bytes(encode_entry(Entry(9, 4, (setting(8),)), 1000))
+    entries, flush = applied.log.receive(Received(9, 10, 4, batch), 1000)
+    present(flush).sync()
+    present(flush).finish()
+    applied.applier.note(entries)
+    applied.commit(10)
+    assert applied.value == "8"
+
+
+def test_what_a_start_has_found_and_the_leader_does_not_have_is_never_taken_over(applied: Applied) -> None:
+    applied.append(1)
+    applied.append(2)
+    applied.log.close(1)
+    applied.open()
+    applied.log.truncate(1)
+    applied.applier.truncate(1)
+    applied.append(3, epoch=2)
+    applied.append(4, epoch=2)
+    seen = []
+    applied.applier.subscribe(lambda _before, after, _records: seen.append(value(after)))
+    applied.commit(3)
+    assert seen == ["3", "4"]
+
+
+def test_commands_are_answered_when_their_records_were_told(applied: Applied) -> None:
+    seen = []
+    answer = applied.loop.create_future()
+    answer.add_done_callback(lambda _: seen.append(list(applied.told)))
+    applied.commands.applied = lambda next_offset: next_offset == 1 and answer.set_result(None)  # type: ignore[assignment, func-returns-value, method-assign]  # replaced for this test; called for its effect
+    applied.append(1)
+    applied.commit(1)
+    applied.loop.run_until_complete(asyncio.sleep(0))
+    assert seen == [[(None, "1", 1)]]
+
+
+def test_a_subscriber_takes_its_steps_while_the_loop_goes_on(applied: Applied) -> None:
+    taken = []
+
+    def step_by_step(_before: MetadataImage, _after: MetadataImage, _records: tuple[ConfigRecord]) -> Iterator[None]:
+        for number in range(3):
+            applied.loop._jumping.passed_s += 0.02  # each takes longer than a slice of time
+            taken.append(number)
+            yield
+
+    applied.applier.subscribe(step_by_step)  # type: ignore[arg-type]  # narrower than what may come: only this comes here
+    applied.append(1)
+    applied.applier.committed(1)
+    between = []
+    applied.loop.call_soon(lambda: applied.loop.call_soon(lambda: between.append(len(taken))))
+    applied.loop.run_until_complete(applied.applier.finish())
+    assert taken == [0, 1, 2]
+    assert 0 < between[0] < 3
+
+
+def test_a_subscriber_that_leaves_amid_a_batch_keeps_no_other_from_being_called(applied: Applied) -> None:
+    called: list[str] = []
+
+    def leaving(_before: MetadataImage, _after: MetadataImage, _records: object) -> None:
+        called.append("leaving")
+        applied.applier.unsubscribe(leaving)
+
+    def staying(_before: MetadataImage, _after: MetadataImage, _records: object) -> None:
+        called.append("staying")
+
+    applied.applier.subscribe(leaving)
+    applied.applier.subscribe(staying)
+    applied.append(1)
+    applied.append(2)
+    applied.commit(2)
+    assert called == ["leaving", "staying", "staying"]
+
+
+def test_who_waits_for_a_record_goes_on_when_it_was_told_though_there_is_more_to_apply(applied: Applied) -> None:
+    first, given_up, third = (applied.loop.create_task(applied.applier.until_applied(offset)) for offset in (0, 0, 2))
+    seen = []
+
+    def slow(_before: MetadataImage, _after: MetadataImage, _records: tuple[ConfigRecord]) -> Iterator[None]:
+        for _ in range(2):
+            applied.loop._jumping.passed_s += 0.02  # longer than a slice of time
+            yield
+        seen.append((applied.value, first.done()))
+
+    applied.loop.call_soon(given_up.cancel)
+    applied.applier.subscribe(slow)  # type: ignore[arg-type]  # narrower than what may come: only this comes here
+    applied.append(1)
+    applied.append(2)
+    applied.commit(2)
+    assert seen == [("1", False), ("2", True)]
+    assert not third.done()
+    applied.append(3)
+    applied.commit(3)
+    applied.loop.run_until_complete(third)
+    applied.loop.run_until_complete(applied.applier.until_applied(2))
+
+
+def test_nobody_waits_for_what_will_never_be_applied(applied: Applied) -> None:
+    waiting = applied.loop.create_task(applied.applier.until_applied(0))
+    applied.loop.call_soon(applied.applier.fail, InvariantError("no more"))
+    for later in (waiting, applied.applier.until_applied(0)):
+        with pytest.raises(InvariantError, match="no more"):
+            applied.loop.run_until_complete(later)
+
+
+def test_a_subscriber_that_fails_is_reported_and_nothing_more_is_applied(applied: Applied) -> None:
+    def fail(*_: tuple[ConfigRecord] | MetadataImage) -> Never:
+        raise ValueError("a bug")
+
+    applied.applier.subscribe(fail)  # type: ignore[arg-type]  # narrower than what may come: only this comes here
+    applied.append(1)
+    applied.commit(1)
+    assert [str(error) for error in applied.failed] == ["a bug"]
+    assert applied.caught_up == 0

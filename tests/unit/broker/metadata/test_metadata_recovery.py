@@ -1,0 +1,143 @@
+"""What a start finds of the cluster's metadata on a real disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from broker.metadata.metadata_log import MetadataLog, Retention
+from broker.metadata.metadata_recovery import StoredMetadata, check_features, check_voters, read_stored
+from controller.image import MetadataImage
+from controller.image_builder import apply_records
+from controller.raft.log import Entry, SnapshotId
+from controller.raft.voters import Voter, VoterSet
+from controller.snapshot import encode_snapshot
+from protocol.errors import InvariantError
+from protocol.records.control import KRaftVersionRecord, LeaderChangeMessage
+from protocol.records.metadata import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    ConfigRecord,
+    EndTransactionRecord,
+    FeatureLevelRecord,
+    RemoveTopicRecord,
+)
+from protocol.schema import Message
+from storage.disk import OsDisk
+from storage.log.config import LogConfig
+from storage.log_directory import LogDirectory
+from tests.typed import present
+
+BROKER = 4
+VOTERS = VoterSet([Voter(1, b"d" * 16), Voter(2, b"e" * 16)])
+EMPTY = MetadataImage(cluster_id="cluster")
+
+
+def setting(value: int) -> ConfigRecord:
+    return ConfigRecord(resource_type=BROKER, resource_name="", name="log.cleaner.threads", value=str(value))
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[MetadataLog]:
+    config = LogConfig(cleanup_policy=frozenset(), file_delete_delay_ms=0)
+    opened = MetadataLog.open(OsDisk(), LogDirectory(OsDisk(), str(tmp_path)), None, config=config, now_ms=1)
+    yield opened
+    opened.close(1)
+
+
+def append(log: MetadataLog, *records: Message, epoch: int = 1) -> None:
+    flush = log.append([Entry(log.end_offset, epoch, records)], 1000)
+    present(flush).sync()
+    present(flush).finish()
+
+
+def value(stored: StoredMetadata) -> str:
+    return present(stored.image.configs(BROKER, "").get("log.cleaner.threads"))
+
+
+def test_nothing_is_stored_at_first(log: MetadataLog) -> None:
+    stored = read_stored(log, EMPTY)
+    assert (stored.image.offset, stored.voters, stored.kraft_version) == (-1, None, 0)
+    assert stored.image.cluster_id == "cluster"
+
+
+def test_the_whole_log_is_replayed_though_nobody_knows_what_is_committed(log: MetadataLog) -> None:
+    append(log, setting(1))
+    append(log, setting(2), epoch=3)
+    stored = read_stored(log, EMPTY)
+    assert (value(stored), stored.image.offset, stored.image.epoch) == ("2", 1, 3)
+
+
+def test_no_more_is_replayed_than_asked_for(log: MetadataLog) -> None:
+    append(log, setting(1))
+    append(log, setting(2), epoch=3)
+    stored = read_stored(log, EMPTY, up_to=1)
+    assert (value(stored), stored.image.offset, stored.image.epoch) == ("1", 0, 1)
+
+
+def test_the_log_goes_on_from_the_newest_snapshot(log: MetadataLog) -> None:
+    append(log, setting(1))
+    log.committed(1)
+    snapshot = SnapshotId(1, 1)
+    data = encode_snapshot([setting(8)], epoch=1, now_ms=1000, last_timestamp_ms=1000, voters=VOTERS)
+    log.write_snapshot(snapshot, b"".join(data))
+    log.added_snapshot(snapshot, Retention(-1, -1), 1000)
+    stored = read_stored(log, EMPTY)
+    assert (value(stored), stored.image.offset) == ("8", 0)
+    assert present(stored.voters).by_id == VOTERS.by_id
+    append(log, setting(9))
+    assert value(read_stored(log, EMPTY)) == "9"
+
+
+def test_what_is_said_of_the_quorum_is_found_among_the_records(log: MetadataLog) -> None:
+    change = LeaderChangeMessage(version=0, leader_id=1, voters=[], granting_voters=[])
+    version = KRaftVersionRecord(version=0, kraft_version=1)
+    append(log, change, version, VOTERS.to_record())
+    stored = read_stored(log, EMPTY)
+    assert present(stored.voters).by_id == VOTERS.by_id
+    assert (stored.kraft_version, stored.image.offset) == (1, 2)
+
+
+def test_records_that_make_no_sense_are_a_reason_not_to_start(log: MetadataLog) -> None:
+    append(log, RemoveTopicRecord(topic_id=b"t" * 16))
+    with pytest.raises(InvariantError):
+        read_stored(log, EMPTY)
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "problem"),
+    [("metadata.version", 99, "=99, which is known up to"), ("no.such.feature", 1, "=1, which is unknown here")],
+)
+def test_metadata_of_a_later_version_is_a_reason_not_to_start(name: str, level: int, problem: str) -> None:
+    image = apply_records(EMPTY, [FeatureLevelRecord(name=name, feature_level=level)], offset=0, epoch=1)
+    with pytest.raises(InvariantError, match=f"{name}{problem}"):
+        check_features(image, 0, "/data")
+
+
+def test_what_is_known_is_no_such_reason() -> None:
+    check_features(EMPTY, 1, "/data")
+    with pytest.raises(InvariantError, match="version=2"):
+        check_features(EMPTY, 2, "/data")
+
+
+def test_voters_are_those_that_are_stored_if_any_are() -> None:
+    check_voters([1, 2], [2, 1], "place")
+    check_voters([1], [], "place")
+    with pytest.raises(InvariantError, match=r"place is of a quorum of the voters 1, 2, and this would be one of 1:"):
+        check_voters([1], [2, 1], "place")
+
+
+def test_records_of_a_transaction_count_only_once_it_has_ended(log: MetadataLog) -> None:
+    append(log, setting(1))
+    append(log, BeginTransactionRecord(), setting(2))
+    append(log, setting(3))
+    stored = read_stored(log, EMPTY)
+    assert (value(stored), stored.image.offset, stored.transaction.is_open) == ("1", 3, True)
+    append(log, EndTransactionRecord())
+    stored = read_stored(log, EMPTY)
+    assert (value(stored), stored.image.offset, stored.transaction.is_open) == ("3", 4, False)
+    append(log, BeginTransactionRecord(), setting(4))
+    append(log, AbortTransactionRecord())
+    assert value(read_stored(log, EMPTY)) == "3"

@@ -1,0 +1,50 @@
+"""A partition as a client on one listener may see it."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.metadata.metadata_view import reachable_brokers, view_partition
+from controller.image import NO_LEADER, BrokerImage, Endpoint, MetadataImage, PartitionImage
+from protocol.errors import ErrorCode
+
+
+def broker(broker_id: int, *listeners: str, fenced: bool = False) -> BrokerImage:
+    endpoints = {listener: Endpoint("host", 1) for listener in listeners}
+    return BrokerImage(broker_id, 0, bytes(16), endpoints, {}, None, fenced, False, (bytes(16),))
+
+
+IMAGE = MetadataImage(
+    cluster_id="c",
+    brokers={1: broker(1, "IN", "OUT"), 2: broker(2, "IN"), 3: broker(3, "IN", "OUT", fenced=True)},
+)
+
+
+def partition(leader: int) -> PartitionImage:
+    return PartitionImage(0, (1, 2, 3), (1, 2), leader, 5, 6, (bytes(16),) * 3)
+
+
+def test_brokers_with_an_address_on_the_listener_that_are_not_fenced_can_be_reached() -> None:
+    assert reachable_brokers(IMAGE, "OUT") == {1}
+    assert reachable_brokers(IMAGE, "IN") == {1, 2}
+    assert reachable_brokers(IMAGE, "OTHER") == set()
+
+
+@pytest.mark.parametrize(
+    ("leader", "error", "told"),
+    [
+        (1, ErrorCode.NONE, 1),
+        (2, ErrorCode.LISTENER_NOT_FOUND, NO_LEADER),
+        (3, ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER),
+        (9, ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER),
+        (NO_LEADER, ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER),
+    ],
+)
+def test_a_leader_that_cannot_be_reached_is_none(leader: int, error: ErrorCode, told: int) -> None:
+    view = view_partition(IMAGE, partition(leader), reachable_brokers(IMAGE, "OUT"))
+    assert (view.error, view.leader_id) == (error, told)
+
+
+def test_replicas_that_cannot_be_reached_are_offline() -> None:
+    view = view_partition(IMAGE, partition(1), reachable_brokers(IMAGE, "IN"))
+    assert (view.replicas, view.isr, view.offline) == ([1, 2, 3], [1, 2], [3])

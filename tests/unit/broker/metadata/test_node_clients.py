@@ -1,0 +1,179 @@
+"""Where the other nodes are, on a loop whose connections go nowhere."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import pytest
+
+from broker.metadata.node_clients import Neighbours
+from controller.image import MetadataImage
+from controller.image_builder import apply_records
+from protocol.records.metadata import RegisterBrokerRecord
+from tests.unit.broker.node import VirtualLoop
+from tests.unit.broker.peer_node import Network, vote
+from tests.unit.broker.whole_cluster import BOTH, CONTROLLER, node_settings
+
+EMPTY = MetadataImage(cluster_id="cluster")
+
+
+def ignore() -> None:
+    pass
+
+
+@pytest.fixture
+def loop() -> Iterator[VirtualLoop]:
+    made = VirtualLoop()
+    yield made
+    made.close()
+
+
+def neighbours(loop: VirtualLoop, roles: dict[int, str] | None = None, **settings: str) -> Neighbours:
+    roles = roles or {1: BOTH, 2: BOTH, 3: BOTH}
+    return Neighbours(node_settings(1, roles, **settings), loop, Random(1))
+
+
+def registered(
+    image: MetadataImage, broker_id: int, host: str, *, listener: str = "PLAINTEXT", port: int = 9092
+) -> MetadataImage:
+    record = RegisterBrokerRecord(
+        broker_id=broker_id,
+        broker_epoch=image.offset + 1,
+        incarnation_id=bytes([broker_id]) * 16,
+        end_points=[RegisterBrokerRecord.Endpoint(name=listener, host=host, port=port, security_protocol=0)],
+        features=[],
+        rack=None,
+        log_dirs=[],
+    )
+    return apply_records(image, [record], offset=image.offset + 1, epoch=1)
+
+
+def test_controllers_are_where_the_voters_are_said_to_be(loop: VirtualLoop) -> None:
+    known = neighbours(loop)
+    assert known.voter(2, ignore, ignore).address == ("b2", 9093)
+    assert known.controller(3, ignore).address == ("b3", 9093)
+
+
+def test_brokers_are_where_they_have_registered(loop: VirtualLoop) -> None:
+    known = neighbours(loop)
+    known.follow(registered(EMPTY, 2, "elsewhere"))
+    assert known.broker(2).address == ("elsewhere", 9092)
+
+
+def test_a_connection_follows_its_broker_to_where_that_registers(loop: VirtualLoop) -> None:
+    known = neighbours(loop)
+    peer = known.broker(2)
+    before = registered(EMPTY, 2, "here")
+    known.apply(EMPTY, before, ())
+    assert peer.address == ("here", 9092)
+    known.apply(before, registered(before, 2, "there", port=7000), ())
+    assert peer.address == ("there", 7000)
+
+
+def test_who_has_no_listener_for_brokers_is_nowhere(loop: VirtualLoop) -> None:
+    known = neighbours(loop)
+    known.follow(registered(EMPTY, 2, "elsewhere", listener="EXTERNAL"))
+    assert known.broker(2).address == ("", 0)
+
+
+def test_connections_that_nobody_uses_any_more_are_forgotten(loop: VirtualLoop) -> None:
+    known = neighbours(loop)
+    kept = known.broker(2)
+    known.broker(3)
+    known.follow(registered(EMPTY, 2, "here"))
+    assert [broker_id for broker_id, _ in known._to_brokers] == [2]
+    assert kept.address == ("here", 9092)
+
+
+@pytest.mark.parametrize(
+    ("settings", "listener"),
+    [
+        ({}, "PLAINTEXT"),
+        ({"listeners": "A://b1:1,B://b1:2,CONTROLLER://b1:9093", "inter_broker_listener_name": "B"}, "B"),
+        ({"listeners": "A://b1:1,B://b1:2,CONTROLLER://b1:9093"}, "A"),
+    ],
+)
+def test_brokers_meet_on_the_listener_that_the_settings_name_or_on_their_first(
+    loop: VirtualLoop, settings: dict[str, Any], listener: str
+) -> None:
+    protocols = ",".join(f"{name}:PLAINTEXT" for name in ("A", "B", "PLAINTEXT", "CONTROLLER"))
+    assert neighbours(loop, listener_security_protocol_map=protocols, **settings).listener == listener
+
+
+def test_a_node_says_what_it_is(loop: VirtualLoop) -> None:
+    assert neighbours(loop).voter(2, ignore, ignore)._client_id == "broker-1"
+    assert neighbours(loop, {1: CONTROLLER, 2: CONTROLLER}).voter(2, ignore, ignore)._client_id == "controller-1"
+
+
+@pytest.fixture
+def network() -> Iterator[Network]:
+    made = Network()
+    yield made
+    made.close()
+
+
+def test_a_broker_has_ended_if_nobody_listens_at_its_address(network: Network) -> None:
+    known = neighbours(network)
+    broker = registered(EMPTY, 2, "there").brokers[2]
+    assert not network.run_until_complete(known.has_ended(broker))
+    assert network.lines[-1].aborted
+    network.down = True
+    assert network.run_until_complete(known.has_ended(broker))
+
+
+def test_a_broker_that_cannot_be_reached_or_has_no_address_is_not_known_to_have_ended(network: Network) -> None:
+    known = neighbours(network)
+    network.unreachable = True
+    assert not network.run_until_complete(known.has_ended(registered(EMPTY, 2, "there").brokers[2]))
+    network.hanging, network.unreachable = True, False
+    assert not network.run_until_complete(known.has_ended(registered(EMPTY, 2, "there").brokers[2]))
+    network.down, network.hanging = True, False
+    elsewhere = registered(EMPTY, 2, "there", listener="EXTERNAL")
+    assert not network.run_until_complete(known.has_ended(elsewhere.brokers[2]))
+
+
+def test_a_broker_whose_connection_breaks_is_suspected_until_it_is_reached_again(network: Network) -> None:
+    known = neighbours(network)
+    peer = known.broker(2)
+    network.run_until_complete(peer.call(vote()))
+    assert not known.suspects.ids
+    network.lines[-1].protocol.connection_lost(None)
+    assert known.suspects.ids == {2}
+    network.run_until_complete(peer.call(vote()))
+    assert not known.suspects.ids
+
+
+def test_nobody_is_suspected_for_a_connection_that_may_idle(network: Network) -> None:
+    known = neighbours(network)
+    for peer in (known.voter(2, ignore, ignore), known.controller(2, ignore)):
+        network.run_until_complete(peer.call(vote()))
+        network.lines[-1].protocol.connection_lost(None)
+    assert not known.suspects.ids
+
+
+@pytest.mark.parametrize("host", ["a..b", "a" * 64 + ".example"])
+def test_a_broker_at_what_is_no_name_is_not_known_to_have_ended(loop: VirtualLoop, host: str) -> None:
+    broker = registered(EMPTY, 2, host).brokers[2]
+    assert not loop.run_until_complete(neighbours(loop).has_ended(broker))
+
+
+def test_a_broker_that_is_fenced_is_suspected_no_more(network: Network) -> None:
+    known = neighbours(network)
+    before = registered(EMPTY, 2, "there")
+    known.suspects.lost(2)
+    known.apply(EMPTY, before, ())  # fenced, as it has just registered
+    assert not known.suspects.ids
+
+
+@pytest.mark.parametrize(("of_brokers", "taken"), [(True, True), (False, False)])
+def test_what_brokers_answer_may_be_as_large_as_a_batch_can_be(network: Network, of_brokers: bool, taken: bool) -> None:
+    known = neighbours(network)
+    network.node.reply = lambda *_: [((1 << 31) - 1).to_bytes(4, "big") + bytes(100)]
+    peer = known.broker(2) if of_brokers else known.controller(2, ignore)
+    peer.call(vote())
+    network.run_until_complete(asyncio.sleep(1))
+    assert peer.ready is taken
+    peer.close()

@@ -1,0 +1,128 @@
+"""What node a start makes of a metadata log on a real disk, and of the settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from broker.metadata.node_recovery import StoredNode, open_stored_node
+from broker.settings import Settings, check_settings
+from controller.image import MetadataImage
+from controller.raft.log import Entry
+from controller.raft.messages import QuorumState
+from controller.raft.voters import Voter, VoterSet
+from protocol.errors import InvariantError
+from protocol.records.control import KRaftVersionRecord
+from protocol.records.metadata import FeatureLevelRecord, NoOpRecord
+from protocol.schema import Message
+from storage.checkpoint import MetaProperties
+from storage.disk import OsDisk
+from storage.log_directory import LogDirectory
+from tests.typed import present
+from tests.unit.broker.whole_cluster import CONTROLLER, node_settings
+
+OWN = b"d" * 16
+EMPTY = MetadataImage(cluster_id="0123456789abcdefghijkl")
+ALONE = check_settings({})
+OF_THREE = node_settings(1, dict.fromkeys((1, 2, 3), CONTROLLER))
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Any]:
+    opened = []
+
+    def start(settings: Settings = ALONE, *records: Message, epoch: int = 1) -> StoredNode:
+        """Start on the directory, after its log was given `records` if there are any."""
+        directory = LogDirectory(OsDisk(), str(tmp_path))
+        directory.open()
+        if directory.meta is None:
+            directory.format(MetaProperties(EMPTY.cluster_id, 1, OWN))
+        found = open_stored_node(OsDisk(), directory, settings, EMPTY, random=Random(1), wall_clock_ms=1, now_ms=0)
+        opened.append((directory, found.log))
+        if not records:
+            return found
+        flush = found.log.append([Entry(found.log.end_offset, epoch, records)], 1)
+        present(flush).sync()
+        present(flush).finish()
+        stop()
+        return start(settings)
+
+    def stop() -> None:
+        directory, log = opened.pop()
+        log.close(1)
+        directory.close(clean=True)
+
+    start.stop = stop  # type: ignore[attr-defined]  # functions may have attributes
+    yield start
+    while opened:
+        stop()
+
+
+def test_a_new_node_without_voters_in_its_settings_is_the_only_one_in_its_own_directory(
+    start: Any,
+) -> None:
+    node = start().node
+    assert node.voters.by_id == {1: Voter(1, OWN)}
+    assert (node.epoch, node.end_offset, node.kraft_version) == (0, 0, 1)
+
+
+def test_the_voters_are_those_of_the_settings(start: Any) -> None:
+    node = start(OF_THREE).node
+    assert set(node.voters.by_id) == {1, 2, 3}
+    assert node.kraft_version == 0
+
+
+def test_where_the_settings_name_none_they_are_those_in_the_log(start: Any) -> None:
+    voters = VoterSet([Voter(1, OWN), Voter(2, b"e" * 16)])
+    found = start(ALONE, KRaftVersionRecord(version=0, kraft_version=1), voters.to_record())
+    assert found.node.voters.by_id == voters.by_id
+
+
+def test_it_goes_on_with_its_vote_and_its_log(start: Any) -> None:
+    found = start(OF_THREE, NoOpRecord(), NoOpRecord(), epoch=4)
+    found.log.write_quorum_state(QuorumState(5, voted_id=2), found.node.voters, 0)
+    start.stop()
+    again = start(OF_THREE)
+    assert again.node.quorum_state == QuorumState(5, voted_id=2)
+    assert again.node.end_offset == 2
+    assert again.metadata.image.epoch == 4
+
+
+def test_voters_other_than_those_of_the_stored_state_are_refused_with_both(start: Any) -> None:
+    found = start(OF_THREE)
+    found.log.write_quorum_state(QuorumState(5, voted_id=2), found.node.voters, 0)
+    start.stop()
+    is_of = r"__cluster_metadata-0 is of a quorum of the voters 1, 2, 3, and this would be one of"
+    with pytest.raises(InvariantError, match=rf"{is_of} 1: set controller\.quorum\.voters=1@HOST:PORT,2@HOST:PORT,3@"):
+        start(ALONE)
+    with pytest.raises(InvariantError, match=rf"{is_of} 1, 3: set"):
+        start(node_settings(1, dict.fromkeys((1, 3), CONTROLLER)))
+    assert set(start(OF_THREE).node.voters.by_id) == {1, 2, 3}
+
+
+def test_a_node_that_was_its_only_voter_is_not_made_one_of_several(start: Any) -> None:
+    found = start(ALONE, KRaftVersionRecord(version=0, kraft_version=1), VoterSet([Voter(1, OWN)]).to_record())
+    found.log.write_quorum_state(QuorumState(1, voted_id=1), found.node.voters, 1)
+    start.stop()
+    with pytest.raises(InvariantError, match="of a quorum of the voters 1, and this would be one of 1, 2, 3: "):
+        start(OF_THREE)
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_an_only_voter_may_be_named_or_not(start: Any, version: int) -> None:
+    named = node_settings(1, {1: CONTROLLER})
+    found = start(named)
+    found.log.write_quorum_state(QuorumState(1, voted_id=1), found.node.voters, version)
+    start.stop()
+    assert set(start(ALONE).node.voters.by_id) == {1}
+    start.stop()
+    assert set(start(named).node.voters.by_id) == {1}
+
+
+def test_what_only_a_later_version_knows_is_refused(start: Any) -> None:
+    with pytest.raises(InvariantError, match=r"no\.such\.feature=1"):
+        start(ALONE, FeatureLevelRecord(name="no.such.feature", feature_level=1))

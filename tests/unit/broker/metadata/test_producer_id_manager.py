@@ -1,0 +1,70 @@
+"""Producer ids from blocks."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from broker.metadata.producer_id_manager import ProducerIds
+from protocol.errors import ErrorCode, KafkaError
+
+
+class Controller:
+    """Allocates blocks of three."""
+
+    def __init__(self) -> None:
+        self.blocks = 0
+
+    async def allocate(self) -> range:
+        await asyncio.sleep(0)
+        self.blocks += 1
+        return range(self.blocks * 1000, self.blocks * 1000 + 3)
+
+
+def test_ids_come_from_one_block_until_it_is_used_up() -> None:
+    async def scenario() -> None:
+        controller = Controller()
+        ids = ProducerIds(controller.allocate)
+        assert [await ids.next() for _ in range(5)] == [1000, 1001, 1002, 2000, 2001]
+        assert controller.blocks == 2
+
+    asyncio.run(scenario())
+
+
+def test_an_id_is_there_without_waiting_while_the_block_lasts() -> None:
+    async def scenario() -> None:
+        ids = ProducerIds(Controller().allocate)
+        assert ids.take() is None
+        assert await ids.next() == 1000
+        assert [ids.take(), ids.take(), ids.take()] == [1001, 1002, None]
+
+    asyncio.run(scenario())
+
+
+def test_those_who_wait_together_share_a_block_and_no_id() -> None:
+    async def scenario() -> None:
+        controller = Controller()
+        ids = ProducerIds(controller.allocate)
+        assert await asyncio.gather(ids.next(), ids.next(), ids.next()) == [1000, 1001, 1002]  # type: ignore[comparison-overlap]  # equal by content
+        assert controller.blocks == 1
+
+    asyncio.run(scenario())
+
+
+def test_a_controller_that_gives_none_is_asked_again_by_the_next() -> None:
+    async def scenario() -> None:
+        answers: list[range] = []
+
+        async def allocate() -> range:
+            if not answers:
+                raise KafkaError(ErrorCode.NOT_CONTROLLER)
+            return answers.pop()
+
+        ids = ProducerIds(allocate)
+        with pytest.raises(KafkaError):
+            await ids.next()
+        answers.append(range(7, 8))
+        assert await ids.next() == 7
+
+    asyncio.run(scenario())

@@ -1,0 +1,220 @@
+"""The connections to the quorum's voters, and when one of them is taken for gone; in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any
+
+import pytest
+
+from broker.metadata.raft_channel import QuorumPeers
+from broker.network.network_client import Peer, PeerLimits
+from controller.raft.messages import Request
+from protocol.api import ApiKey
+from protocol.messages.fetch import FetchRequest, FetchResponse
+from protocol.messages.vote import VoteRequest, VoteResponse
+from tests.unit.broker.peer_node import Network
+
+GRACE_S = 0.3
+
+
+class Quorum:
+    """The peers of one node, and what it is told of them; everybody is at the other end of one network."""
+
+    def __init__(self) -> None:
+        self.network = Network()
+        self.network.node.reply = lambda header, _: (
+            FetchResponse(responses=[]) if header.api_key is ApiKey.FETCH else VoteResponse(topics=[])
+        )
+        self.connected: list[Any] = []
+        self.answers: list[Any] = []
+        self.gone: list[Any] = []
+        self.peers = QuorumPeers(
+            self.connect,
+            self.network,
+            grace_s=GRACE_S,
+            answered=lambda request, response: self.answers.append((request, response)),
+            disconnected=self.gone.append,
+        )
+
+    def connect(self, node_id: int, on_lost: Callable[[], None], on_refused: Callable[[], None]) -> Peer:
+        self.connected.append(node_id)
+        limits = PeerLimits(request_timeout_ms=2000, backoff_ms=20, max_backoff_ms=200)
+        return Peer(
+            self.network,
+            ("127.0.0.1", 9093),
+            "node 1",
+            Random(1),
+            limits,
+            on_lost=on_lost,
+            on_refused=on_refused,
+        )
+
+    def let_pass(self, seconds: float) -> None:
+        self.network.run_until_complete(asyncio.sleep(seconds))
+
+    def send(self, message: FetchRequest | VoteRequest, to: int = 2) -> Request:
+        request = Request(to, message)
+        self.peers.send(request)
+        return request
+
+    def fetch(self, to: int = 2) -> Request:
+        sent = self.send(FetchRequest(max_wait_ms=1, min_bytes=0, topics=[], forgotten_topics_data=[]), to)
+        self.let_pass(0.01)
+        return sent
+
+    def vote(self, to: int = 2) -> Request:
+        sent = self.send(VoteRequest(voter_id=2, topics=[]), to)
+        self.let_pass(0.01)
+        return sent
+
+    def lose(self, *, ended: bool = False) -> None:
+        """Break all connections, and let no new one come about: there is no way, or a refusal if it has ended."""
+        self.network.down, self.network.unreachable = ended, not ended
+        for line in self.network.lines:
+            if not line.aborted:
+                line.protocol.connection_lost(None)
+                line.aborted = True
+
+
+@pytest.fixture
+def quorum() -> Iterator[Quorum]:
+    made = Quorum()
+    yield made
+    made.peers.close()
+    made.network.close()
+
+
+def test_each_request_is_answered_once(quorum: Quorum) -> None:
+    first, second = quorum.fetch(), quorum.fetch()
+    assert [request for request, _ in quorum.answers] == [first, second]
+    assert all(isinstance(answer, FetchResponse) for _, answer in quorum.answers)
+
+
+def test_votes_do_not_wait_behind_what_is_held_back(quorum: Quorum) -> None:
+    quorum.network.node.reply = lambda header, _: VoteResponse(topics=[]) if header.api_key is ApiKey.VOTE else []
+    quorum.fetch()
+    quorum.vote()
+    assert [type(answer) for _, answer in quorum.answers] == [VoteResponse]
+    assert quorum.connected == [2, 2]
+
+
+def test_connections_are_opened_at_their_first_use_and_kept(quorum: Quorum) -> None:
+    assert quorum.connected == []
+    for node_id in (2, 3, 2):
+        quorum.fetch(node_id)
+    assert quorum.connected == [2, 3]
+
+
+def test_a_request_to_nobody_is_answered_with_nothing(quorum: Quorum) -> None:
+    quorum.network.down = True
+    sent = quorum.fetch()
+    quorum.let_pass(1)
+    assert quorum.answers == [(sent, None)]
+
+
+def test_one_that_speaks_no_version_is_said_and_answers_nothing(
+    quorum: Quorum, caplog: pytest.LogCaptureFixture
+) -> None:
+    quorum.network.node.versions.pop(ApiKey.VOTE)
+    sent = quorum.vote()
+    assert quorum.answers == [(sent, None)]
+    assert "Node 2 cannot be asked" in caplog.text
+
+
+def test_that_is_said_once_however_often_it_is_tried_until_it_answers(
+    quorum: Quorum, caplog: pytest.LogCaptureFixture
+) -> None:
+    quorum.network.node.versions.pop(ApiKey.VOTE)
+    for _ in range(3):
+        quorum.vote()
+    assert caplog.text.count("cannot be asked") == 1
+    quorum.fetch()
+    quorum.vote()
+    assert caplog.text.count("cannot be asked") == 2
+
+
+def test_who_is_lost_and_does_not_come_back_within_the_grace_is_gone(quorum: Quorum) -> None:
+    quorum.fetch()
+    quorum.lose()
+    quorum.let_pass(GRACE_S - 0.01)
+    assert quorum.gone == []
+    quorum.let_pass(0.02)
+    assert quorum.gone == [2]
+
+
+def test_who_comes_back_within_the_grace_is_not_gone(quorum: Quorum) -> None:
+    quorum.fetch()
+    quorum.lose()
+    quorum.let_pass(0.1)
+    quorum.network.unreachable = False
+    quorum.fetch()
+    quorum.let_pass(2)
+    assert quorum.gone == []
+
+
+def test_who_is_lost_and_has_ended_is_gone_at_once(quorum: Quorum) -> None:
+    quorum.fetch()
+    quorum.let_pass(1)
+    quorum.lose(ended=True)
+    quorum.let_pass(0.05)
+    assert quorum.gone == [2]
+    assert quorum.peers.lost_at_ms() == {2: 0}
+    quorum.let_pass(2)
+    assert quorum.gone == [2]
+
+
+def test_who_was_lost_under_a_former_leader_is_not_lost_under_this_one(quorum: Quorum) -> None:
+    quorum.fetch(to=2)
+    quorum.lose(ended=True)
+    quorum.let_pass(0.05)
+    assert quorum.peers.lost_at_ms() == {2: 0}
+    quorum.network.down = False
+    quorum.fetch(to=3)
+    assert quorum.peers.lost_at_ms() == {}
+
+
+def test_who_refuses_before_it_was_ever_reached_is_not_gone(quorum: Quorum) -> None:
+    quorum.network.down = True
+    quorum.fetch()
+    quorum.let_pass(2)
+    assert quorum.gone == []
+
+
+def test_nobody_is_gone_for_the_loss_of_a_connection_for_votes(quorum: Quorum) -> None:
+    quorum.vote()
+    quorum.lose()
+    quorum.let_pass(2)
+    assert quorum.gone == []
+
+
+def test_who_is_unreachable_is_known_with_the_time_at_which_that_began(quorum: Quorum) -> None:
+    quorum.fetch()
+    quorum.let_pass(1)
+    quorum.lose()
+    lost_ms = int(quorum.network.time() * 1000)
+    quorum.let_pass(2)
+    assert quorum.peers.lost_at_ms() == {2: lost_ms}
+    quorum.network.unreachable = False
+    quorum.fetch()
+    quorum.let_pass(1)
+    assert quorum.peers.lost_at_ms() == {}
+
+
+def test_who_has_voted_since_its_fetch_connection_broke_is_not_unreachable(quorum: Quorum) -> None:
+    quorum.fetch()
+    quorum.lose()
+    quorum.let_pass(2)
+    quorum.network.unreachable = False
+    quorum.vote()
+    assert quorum.peers.lost_at_ms() == {}
+
+
+def test_nobody_is_gone_for_who_has_closed_its_connections(quorum: Quorum) -> None:
+    quorum.fetch()
+    quorum.lose()
+    quorum.peers.close()
+    quorum.let_pass(2)
+    assert quorum.gone == []

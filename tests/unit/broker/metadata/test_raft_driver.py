@@ -1,0 +1,409 @@
+"""The controller on disk: commands in order, durable before they are answered, and there again after a restart."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import re
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.metadata.metadata_log import MetadataLog
+from controller.commands.controller_result import Decision
+from controller.commands.producer_ids import allocate_producer_ids
+from controller.commands.topics import create_topics, delete_topics
+from controller.image import MetadataImage, ResourceType
+from controller.raft.log import Entry
+from controller.snapshot import parse_snapshot_name
+from protocol.errors import ErrorCode, InvariantError, KafkaError
+from protocol.messages.create_topics import CreateTopicsRequest
+from protocol.messages.delete_topics import DeleteTopicsRequest
+from protocol.primitives import ZERO_UUID
+from protocol.records.metadata import BeginTransactionRecord, ConfigRecord, NoOpRecord, RemoveTopicRecord
+from storage.disk import OsDisk
+from storage.log.config import LogConfig
+from storage.log_directory import LogDirectory
+from tests.disks import FaultyDisk
+from tests.typed import present
+from tests.unit.broker.controller_node import CLUSTER_ID, ControllerNode
+from tests.unit.controller.cluster import new_topic
+
+SMALL_SNAPSHOTS = {"metadata.log.max.record.bytes.between.snapshots": "2000"}
+
+
+def creating(node: ControllerNode, *names: str, partitions: int = 1) -> Any:
+    topics = [new_topic(name, partitions, configs={"retention.ms": "5"}) for name in names]
+    request = CreateTopicsRequest(topics=topics)
+    return partial(create_topics, request=request, settings=node.settings, random=node.random)
+
+
+def create(node: ControllerNode, *names: str, partitions: int = 1) -> None:
+    node.wait(node.controller.submit(creating(node, *names, partitions=partitions)))
+
+
+def state(image: MetadataImage) -> Any:
+    """Return what a restart must not change."""
+    topics = {
+        topic.name: (topic.topic_id, [(part.partition, part.replicas, part.directories) for part in partitions])
+        for topic in image.topics()
+        for partitions in [topic.partitions.values()]
+    }
+    return topics, image.configured(), image.features, image.next_producer_id, image.cluster_id
+
+
+def snapshots(node: ControllerNode) -> list[str]:
+    names = (path.name for path in Path(node.path, "__cluster_metadata-0").iterdir())
+    return sorted(name for name in names if parse_snapshot_name(name))
+
+
+def test_a_new_cluster_begins_with_its_features(stopped_controller: ControllerNode) -> None:
+    stopped_controller.start(join=False)
+    assert stopped_controller.image.features == {"metadata.version": 30, "eligible.leader.replicas.version": 1}
+    assert stopped_controller.image.configs(ResourceType.BROKER, "") == {"min.insync.replicas": "1"}
+    assert stopped_controller.image.cluster_id == CLUSTER_ID
+    assert stopped_controller.controller.is_only_voter
+
+
+@pytest.mark.parametrize("crash", [False, True])
+def test_everything_is_there_again_after_a_restart(controlled: ControllerNode, crash: bool) -> None:
+    create(controlled, "a", "b", partitions=3)
+    epoch = controlled.image.brokers[1].epoch
+    controlled.wait(controlled.controller.submit(lambda image: allocate_producer_ids(image, 1, epoch)))
+    topics = [DeleteTopicsRequest.Topic(name="b", topic_id=ZERO_UUID)]
+    request = DeleteTopicsRequest(topics=topics, timeout_ms=1)
+    controlled.wait(controlled.controller.submit(partial(delete_topics, request=request, settings=controlled.settings)))
+    before = controlled.image
+    if crash:
+        controlled.crash()
+    else:
+        controlled.stop()
+    controlled.start()
+    assert state(controlled.image) == state(before)
+    assert [topic.name for topic in controlled.image.topics()] == ["a"]
+    assert controlled.image.epoch == before.epoch + 1
+    assert controlled.image.brokers[1].epoch > epoch
+    assert all(partition.leader == 1 for partition in present(controlled.image.topic("a")).partitions.values())
+
+
+def leave_transaction_open(node: ControllerNode) -> None:
+    """Let the metadata log of a stopped node end as that of a controller that died within a transaction."""
+    config = LogConfig(cleanup_policy=frozenset(), file_delete_delay_ms=0)
+    log = MetadataLog.open(OsDisk(), LogDirectory(OsDisk(), node.path), None, config=config, now_ms=1)
+    setting = ConfigRecord(resource_type=ResourceType.BROKER, resource_name="", name="log.cleaner.threads", value="4")
+    flush = present(log.append([Entry(log.end_offset, node.image.epoch, (BeginTransactionRecord(), setting))], 1000))
+    flush.sync()
+    flush.finish()
+    log.close(1)
+
+
+def test_a_transaction_that_another_controller_left_open_is_aborted(controlled: ControllerNode) -> None:
+    create(controlled, "a")
+    before = controlled.image.configs(ResourceType.BROKER, "")
+    controlled.stop()
+    leave_transaction_open(controlled)
+    for _ in range(2):
+        controlled.start(SMALL_SNAPSHOTS)
+        assert controlled.image.configs(ResourceType.BROKER, "") == before
+        create(controlled, f"t{controlled.image.epoch}")
+        controlled.stop()
+    assert len(controlled.image.topics()) == 3
+
+
+def test_voters_that_cannot_change_are_kept_as_kafka_keeps_them(stopped_controller: ControllerNode) -> None:
+    settings = {"controller.quorum.voters": "1@localhost:9093"}
+    for restarts in range(2):
+        stopped_controller.start(settings)
+        stopped_controller.stop()
+        assert snapshots(stopped_controller) == [], restarts
+    state_file = Path(stopped_controller.path, "__cluster_metadata-0", "quorum-state")
+    assert '"currentVoters":[{"voterId":1}],"data_version":0' in state_file.read_text()
+
+
+def test_a_topic_can_be_used_when_its_command_returns(controlled: ControllerNode) -> None:
+    told: list[tuple[int, bool]] = []
+
+    def subscriber(old: MetadataImage, new: MetadataImage, records: tuple[object, ...]) -> None:
+        told.append((len(records), old.topic("t") is None and new.topic("t") is not None))
+        assert controlled.image is new
+
+    controlled.controller.subscribe(subscriber)
+    create(controlled, "t", partitions=2)
+    assert told == [(4, True)]
+    assert controlled.image.topic("t") is not None
+
+
+def test_commands_are_decided_in_order_each_on_what_those_before_it_decided(controlled: ControllerNode) -> None:
+    offsets: list[tuple[int, int]] = []
+    controlled.controller.subscribe(lambda old, new, records: offsets.append((old.offset, new.offset)))
+    submit = controlled.controller.submit
+
+    async def all_at_once() -> Any:
+        return await asyncio.gather(*(submit(creating(controlled, "t")) for _ in range(3)))
+
+    answers = [response.topics[0].error_code for response in controlled.wait(all_at_once())]
+    assert answers == [ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.TOPIC_ALREADY_EXISTS]
+    assert len(offsets) == 1
+
+
+def test_commands_that_wait_for_each_other_share_a_sync(tmp_path: Path) -> None:
+    node = ControllerNode(str(tmp_path), FaultyDisk())
+    node.start()
+    syncs = len(node.disk.called("sync"))  # type: ignore[attr-defined]  # the disk of this fixture
+    submit = node.controller.submit
+
+    async def all_at_once() -> None:
+        await asyncio.gather(*(submit(creating(node, f"t{number}")) for number in range(50)))
+
+    node.wait(all_at_once())
+    assert len(node.image.topics()) == 50
+    assert len(node.disk.called("sync")) - syncs <= 4  # type: ignore[attr-defined]  # the disk of this fixture
+    node.close()
+
+
+def test_a_command_that_fails_fails_alone(controlled: ControllerNode) -> None:
+    def refused(_image: MetadataImage) -> Decision[None]:
+        raise KafkaError(ErrorCode.POLICY_VIOLATION, "no")
+
+    def broken(_image: MetadataImage) -> Decision[None]:
+        raise ZeroDivisionError
+
+    def impossible(_image: MetadataImage) -> Decision[None]:
+        return Decision((RemoveTopicRecord(topic_id=bytes(16)),), None)
+
+    submit = controlled.controller.submit
+
+    async def all_at_once() -> list[Any]:
+        commands = [submit(refused), submit(broken), submit(impossible), submit(creating(controlled, "t"))]
+        return await asyncio.gather(*commands, return_exceptions=True)
+
+    *failed, last = controlled.wait(all_at_once())
+    assert [type(error) for error in failed] == [KafkaError, ZeroDivisionError, InvariantError]
+    assert last.topics[0].error_code == ErrorCode.NONE
+    controlled.stop()
+    controlled.start()
+    assert controlled.image.topic("t") is not None
+    assert controlled.failures == []
+
+
+def test_whoever_does_not_wait_long_enough_is_told_so_and_the_command_is_decided(controlled: ControllerNode) -> None:
+    with pytest.raises(KafkaError) as late:
+        controlled.wait(controlled.controller.submit(creating(controlled, "t"), timeout_ms=0))
+    assert late.value.code is ErrorCode.REQUEST_TIMED_OUT
+    create(controlled, "u")
+    assert controlled.image.topic("t") is not None
+
+
+def test_what_is_committed_when_the_time_is_over_is_answered_though_not_everybody_is_told_yet(
+    controlled: ControllerNode,
+) -> None:
+    loop, answered = controlled.loop, asyncio.Event()
+
+    def slowly(*_: object) -> Iterator[None]:
+        real = loop.time
+        loop.time = lambda: real() + 20  # type: ignore[method-assign]
+        while not answered.is_set():
+            yield
+
+    controlled.controller.subscribe(slowly)
+    response = controlled.wait(controlled.controller.submit(creating(controlled, "t"), timeout_ms=20_000))
+    assert response.topics[0].error_code == ErrorCode.NONE
+    answered.set()
+    assert controlled.image.topic("t") is not None
+
+
+@pytest.mark.parametrize("kind", ["pwrite", "sync"])
+def test_a_log_that_cannot_be_written_stops_the_broker(tmp_path: Path, kind: str) -> None:
+    disk = FaultyDisk()
+    node = ControllerNode(str(tmp_path), disk)
+    node.start()
+    before = node.image
+    disk.arm(kind, errno.EIO)
+    for name in ("t", "u"):
+        with pytest.raises(InvariantError):
+            create(node, name)
+    assert [type(failure["exception"]) for failure in node.failures] == [InvariantError]
+    assert node.image is before
+    node.close()
+
+
+def test_a_subscriber_that_fails_stops_the_broker(controlled: ControllerNode) -> None:
+    def failing(*_: object) -> None:
+        raise ZeroDivisionError
+
+    controlled.controller.subscribe(failing)
+    with pytest.raises(InvariantError):
+        create(controlled, "t")
+    assert len(controlled.failures) == 1
+
+
+def test_the_loop_serves_others_between_the_steps_of_a_subscriber(controlled: ControllerNode) -> None:
+    loop, order = controlled.loop, list[str]()
+
+    def long_step(name: str) -> None:
+        order.append(name)
+        loop.call_soon(order.append, "somebody else")
+        ends = loop.time() + 0.02
+        while loop.time() < ends:
+            pass
+
+    def subscriber(*_: object) -> Iterator[None]:
+        for name in ("first step", "second step"):
+            long_step(name)
+            yield
+
+    controlled.controller.subscribe(subscriber)
+    create(controlled, "t")
+    order.append("answer")
+    assert order == ["first step", "somebody else", "second step", "somebody else", "answer"]
+
+
+def test_a_snapshot_is_taken_when_the_log_has_grown(stopped_controller: ControllerNode) -> None:
+    node = stopped_controller
+    node.start(SMALL_SNAPSHOTS)
+    assert len(snapshots(node)) == 1
+    for number in range(10):
+        create(node, f"t{number}", partitions=5)
+    node.stop()
+    assert len(snapshots(node)) > 2
+    before = node.image
+    node.start(SMALL_SNAPSHOTS)
+    assert state(node.image) == state(before)
+
+
+def test_a_snapshot_is_taken_after_a_time_when_there_is_something_new(stopped_controller: ControllerNode) -> None:
+    node = stopped_controller
+    node.start({"metadata.log.max.snapshot.interval.ms": "1000"})
+    create(node, "before")
+    assert len(snapshots(node)) == 1
+    node.now += 1000
+    create(node, "after")
+    node.stop()
+    assert len(snapshots(node)) == 2
+
+
+def test_no_snapshot_is_taken_again_where_nothing_is_new(stopped_controller: ControllerNode) -> None:
+    node = stopped_controller
+    node.start({"metadata.log.max.snapshot.interval.ms": "1000", "metadata.max.retention.bytes": "1"})
+    for records in ((NoOpRecord(),), (), ()):
+        node.now += 1000
+        node.wait(node.controller.submit(lambda _, records=records: Decision(records, None)))  # type: ignore[misc]  # a lambda with a default has no inferred type
+        while asyncio.all_tasks(node.loop):
+            node.wait(asyncio.sleep(0))
+    assert node.failures == []
+    before = node.image
+    node.stop()
+    node.start()
+    assert state(node.image) == state(before)
+
+
+def test_a_start_reads_the_newest_snapshot_and_only_the_log_after_it(stopped_controller: ControllerNode) -> None:
+    node = stopped_controller
+    settings = {**SMALL_SNAPSHOTS, "metadata.max.retention.bytes": "1"}
+    node.start(settings)
+    for number in range(10):
+        create(node, f"t{number}", partitions=5)
+    node.stop()
+    [name] = snapshots(node)
+    assert present(parse_snapshot_name(name)).end_offset > 10
+    first_segment = min(Path(node.path, "__cluster_metadata-0").glob("*.log")).stem
+    assert int(first_segment) > 10
+    before = node.image
+    node.start(settings)
+    assert state(node.image) == state(before)
+    assert node.image.configs(ResourceType.TOPIC, "t0") == {"retention.ms": "5"}
+
+
+def test_a_damaged_snapshot_stops_the_start(stopped_controller: ControllerNode) -> None:
+    node = stopped_controller
+    node.start(SMALL_SNAPSHOTS)
+    for number in range(10):
+        create(node, f"t{number}", partitions=5)
+    node.stop()
+    newest = Path(node.path, "__cluster_metadata-0", snapshots(node)[-1])
+    newest.write_bytes(newest.read_bytes()[:-10])
+    with pytest.raises(InvariantError, match=newest.name):
+        node.start()
+    node.crash()
+
+
+def test_a_torn_batch_at_the_end_of_the_log_is_cut_off_after_a_crash_and_that_is_said(
+    controlled: ControllerNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    create(controlled, "whole")
+    controlled.crash()
+    [log] = Path(controlled.path, "__cluster_metadata-0").glob("*.log")
+    whole = log.read_bytes()
+    controlled.start()
+    create(controlled, "torn")
+    controlled.crash()
+    log.write_bytes(log.read_bytes()[:-3])
+    controlled.start()
+    [said] = [record.getMessage() for record in caplog.records if "metadata log" in record.getMessage()]
+    assert re.fullmatch(rf"Cut \d+ bytes of .* in {controlled.path}: it ends at offset \d+ now", said)
+    assert [topic.name for topic in controlled.image.topics()] == ["whole"]
+    assert log.read_bytes().startswith(whole)
+
+
+def test_a_disk_that_cannot_be_written_stops_the_start(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    node = ControllerNode(str(tmp_path), disk)
+    disk.arm("pwrite", errno.ENOSPC)
+    with pytest.raises(InvariantError, match="cannot be used"):
+        node.start()
+    node.crash()
+    node.start()
+    node.close()
+
+
+def test_a_full_disk_costs_a_snapshot_and_nothing_else(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    node = ControllerNode(str(tmp_path), disk)
+    node.start(SMALL_SNAPSHOTS)
+    disk.arm("replace", errno.ENOSPC)
+    for number in range(20):
+        create(node, f"t{number}", partitions=5)
+    node.stop()
+    assert node.failures == []
+    before = node.image
+    node.start(SMALL_SNAPSHOTS)
+    assert len(snapshots(node)) > 1
+    assert state(node.image) == state(before)
+    node.close()
+
+
+def test_a_disk_that_fails_under_a_snapshot_stops_the_broker(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    node = ControllerNode(str(tmp_path), disk)
+    node.start(SMALL_SNAPSHOTS)
+    disk.arm("replace", errno.EIO)
+    create(node, "t", partitions=50)
+    node.stop()
+    assert [type(failure["exception"]) for failure in node.failures] == [InvariantError]
+    with pytest.raises(InvariantError):
+        create(node, "u")
+    node.close()
+
+
+def test_a_full_disk_refuses_commands_and_what_they_decided_never_was(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    node = ControllerNode(str(tmp_path), disk)
+    node.start()
+    create(node, "before")
+    disk.full = True
+    for _ in range(2):
+        with pytest.raises(KafkaError, match="is full") as refused:
+            create(node, "meanwhile")
+        assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    disk.full = False
+    create(node, "after")
+    known = state(node.image)
+    assert [topic.name for topic in node.image.topics()] == ["before", "after"]
+    node.stop()
+    assert node.failures == []
+    node.start()
+    assert set(state(node.image)[0]) == set(known[0])
+    node.close()

@@ -1,0 +1,220 @@
+"""Several nodes of a quorum at work: controllers alone, each a process of its own, in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from controller.commands.controller_result import Decision
+from controller.image import MetadataImage, ResourceType
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest
+from protocol.records.metadata import ConfigRecord
+from tests.typed import present
+from tests.unit.broker.whole_cluster import CONTROLLER, WholeCluster
+
+THREE = dict.fromkeys((1, 2, 3), CONTROLLER)
+
+
+@pytest.fixture
+def make() -> Iterator[Callable[..., WholeCluster]]:
+    made: list[WholeCluster] = []
+
+    def make(**settings: Any) -> WholeCluster:
+        made.append(WholeCluster(THREE, **settings))
+        made[-1].start()
+        return made[-1]
+
+    yield make
+    for cluster in made:
+        cluster.close()
+
+
+@pytest.fixture
+def three(make: Callable[..., WholeCluster]) -> WholeCluster:
+    return make()
+
+
+def submit(cluster: WholeCluster, node: int, value: object) -> Any:
+    """Have a node set something; return the task."""
+    record = ConfigRecord(
+        resource_type=ResourceType.BROKER, resource_name="", name="log.cleaner.threads", value=str(value)
+    )
+    controller, loop = cluster.broker(node).controller, cluster.hosts[node].loop
+    assert loop is not None
+    return loop.create_task(controller.submit(lambda _: Decision((record,), value)))
+
+
+def outcome(cluster: WholeCluster, task: Any) -> Any:
+    cluster.until(task.done)
+    return task.exception() or task.result()
+
+
+def value(cluster: WholeCluster, node: int) -> str | None:
+    image: MetadataImage = cluster.broker(node).image
+    return image.configs(ResourceType.BROKER, "").get("log.cleaner.threads")
+
+
+def values(cluster: WholeCluster) -> set[str | None]:
+    return {value(cluster, node) for node in cluster.running}
+
+
+def test_one_leads_and_everybody_knows_it(three: WholeCluster) -> None:
+    leader = three.active
+    three.until(lambda: all(three.broker(node).controller.leader_id == leader for node in (1, 2, 3)))
+    assert [three.broker(node).controller.leads for node in (1, 2, 3)].count(True) == 1
+
+
+def test_a_cluster_is_begun_once_by_its_first_leader(three: WholeCluster) -> None:
+    leader = three.broker(three.active)
+    three.until(lambda: "metadata.version" in leader.image.features)
+    features = dict(leader.image.features)
+    three.until(lambda: all(three.broker(node).image.features == features for node in (1, 2, 3)))
+
+
+def test_what_was_answered_is_committed_and_comes_to_all(three: WholeCluster) -> None:
+    leader = three.active
+    assert outcome(three, submit(three, leader, 5)) == 5
+    assert value(three, leader) == "5"
+    three.until(lambda: values(three) == {"5"})
+
+
+def test_who_does_not_lead_refuses_commands(three: WholeCluster) -> None:
+    other = next(node for node in three.running if node != three.active)
+    refused = outcome(three, submit(three, other, 5))
+    assert isinstance(refused, KafkaError)
+    assert refused.code is ErrorCode.NOT_CONTROLLER
+
+
+def test_a_killed_leader_is_replaced_and_nothing_is_lost(three: WholeCluster) -> None:
+    killed = three.active
+    outcome(three, submit(three, killed, 5))
+    began = three.schedule.now
+    three.kill(killed)
+    leader = three.active
+    assert three.schedule.now - began < 2, "its connections broke: nobody waits for the fetch time-out"
+    assert value(three, leader) == "5"
+    assert outcome(three, submit(three, leader, 6)) == 6
+    three.start(killed)
+    three.until(lambda: values(three) == {"6"})
+
+
+def test_a_leader_that_is_stopped_hands_over_at_once(three: WholeCluster) -> None:
+    stopped = three.active
+    began = three.schedule.now
+    three.stop(stopped)
+    assert three.active != stopped
+    assert three.schedule.now - began < 0.5
+
+
+def test_who_leads_again_in_a_later_epoch_is_a_change_of_the_leader(three: WholeCluster) -> None:
+    """It may have lost everything that waited for it, as after a power cut."""
+    leader = three.active
+    other = next(node for node in three.running if node != leader)
+    three.until(lambda: three.broker(other).controller.leader_id == leader)
+    driver, loop = three.broker(other).controller, present(three.hosts[other].loop)
+    changed, epoch = driver.leader_change(), driver.epoch + 1
+    begins = BeginQuorumEpochRequest.Topic.Partition(partition_index=0, leader_id=leader, leader_epoch=epoch)
+    topic = BeginQuorumEpochRequest.Topic(topic_name="__cluster_metadata", partitions=[begins])
+    loop.call_soon(driver.ask, BeginQuorumEpochRequest(cluster_id=None, topics=[topic]))
+    three.until(changed.done)
+    assert (driver.leader_id, driver.epoch) == (leader, epoch)
+
+
+def test_without_a_majority_nothing_is_decided(three: WholeCluster) -> None:
+    leader = three.active
+    others = [node for node in three.running if node != leader]
+    for other in others:
+        three.kill(other)
+    task = submit(three, leader, 5)
+    refused = outcome(three, task)
+    assert isinstance(refused, KafkaError)
+    assert refused.code is ErrorCode.NOT_CONTROLLER, "it resigns when it has not heard a majority for too long"
+    assert not three.broker(leader).controller.leads
+
+
+def test_what_a_leader_could_not_commit_gives_way_to_what_its_successor_did(three: WholeCluster) -> None:
+    old = three.active
+    for other in (node for node in (1, 2, 3) if node != old):
+        three.cut(old, other)
+    lost = submit(three, old, 5)
+    others = [node for node in (1, 2, 3) if node != old]
+    new = three.until(lambda: next((node for node in others if three.broker(node).controller.leads), None))
+    assert outcome(three, submit(three, new, 6)) == 6
+    assert isinstance(outcome(three, lost), KafkaError)
+    for other in others:
+        three.cut(old, other, up=True)
+    three.until(lambda: values(three) == {"6"})
+
+
+def test_all_may_be_killed_and_go_on(three: WholeCluster) -> None:
+    outcome(three, submit(three, three.active, 5))
+    for node in (1, 2, 3):
+        three.kill(node)
+    three.start()
+    assert outcome(three, submit(three, three.active, 6)) == 6
+    three.until(lambda: values(three) == {"6"})
+
+
+FORGETFUL = {
+    "metadata_log_max_record_bytes_between_snapshots": "300",
+    "metadata_log_segment_bytes": str(8 << 20),
+    "metadata_max_retention_bytes": "1",
+}
+
+
+def leave_behind(three: WholeCluster) -> int:
+    """Decide until the leader's log begins behind a snapshot; return what was set last."""
+    leader, number = three.active, 0
+    while three.broker(leader).controller._log.start_offset == 0:
+        number += 1
+        assert outcome(three, submit(three, leader, number)) == number
+        three.let_pass(0.01)
+        assert number < 200
+    return number
+
+
+@pytest.mark.parametrize("wipe", [False, True])
+def test_who_missed_what_is_only_in_a_snapshot_by_now_begins_with_that(
+    make: Callable[..., WholeCluster], wipe: bool
+) -> None:
+    three = make(**FORGETFUL)
+    behind = next(node for node in three.running if node != three.active)
+    three.kill(behind)
+    if wipe:
+        three.wipe(behind)
+    leader = three.active
+    number = leave_behind(three)
+    three.start(behind)
+    controller, loop = three.broker(behind).controller, three.hosts[behind].loop
+    applied = present(loop).create_task(controller.until_applied(three.broker(leader).controller.applied_offset))
+    three.until(applied.done)
+    assert values(three) == {str(number)}
+    assert controller._log.start_offset > 0
+
+
+def test_who_takes_a_snapshot_itself_begins_behind_the_leaders_when_that_is_done(
+    make: Callable[..., WholeCluster],
+) -> None:
+    three = make(**FORGETFUL)
+    behind = next(node for node in three.running if node != three.active)
+    for other in {1, 2, 3} - {behind}:
+        three.cut(behind, other)
+    number = leave_behind(three)
+    controller, loop = three.broker(behind).controller, three.hosts[behind].loop
+    written = present(loop).create_future()
+
+    async def take() -> None:
+        await written
+        controller._snapshots._task = None
+
+    controller._snapshots._task = present(loop).create_task(take())
+    for other in {1, 2, 3} - {behind}:
+        three.cut(behind, other, up=True)
+    three.let_pass(5)
+    assert controller._log.start_offset == 0
+    written.set_result(None)
+    three.until(lambda: values(three) == {str(number)})
+    assert controller._log.start_offset > 0

@@ -1,0 +1,62 @@
+"""Topics that are asked for by name, where they are there already, and on a disk that is full."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from broker.metadata.internal_topics import create_on_demand, ensure_internal_topic
+from broker.metadata.topic_creation import create_if_missing
+from controller.topic_names import CONSUMER_OFFSETS
+from protocol.errors import ErrorCode, KafkaError
+from tests.disks import FaultyDisk
+from tests.unit.broker.controller_node import ControllerNode
+from tests.unit.broker.whole_cluster import WholeCluster
+
+
+def test_no_topic_is_created_on_demand_where_there_is_no_space(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    node = ControllerNode(str(tmp_path), disk)
+    node.start()
+    disk.full = True
+    response = node.wait(create_on_demand(node, ["t", "u"]))  # type: ignore[arg-type]
+    assert {topic.name: topic.error_code for topic in response.topics} == {
+        "t": ErrorCode.KAFKA_STORAGE_ERROR,
+        "u": ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+    with pytest.raises(KafkaError, match="No space left"):
+        node.wait(ensure_internal_topic(node, CONSUMER_OFFSETS))  # type: ignore[arg-type]
+    disk.full = False
+    assert node.wait(ensure_internal_topic(node, CONSUMER_OFFSETS)).name == CONSUMER_OFFSETS  # type: ignore[arg-type]
+    node.close()
+
+
+def test_a_topic_is_created_once(controlled: ControllerNode) -> None:
+    controlled.wait(create_if_missing(controlled, "t", 3))  # type: ignore[arg-type]
+    controlled.wait(create_if_missing(controlled, "t", 5))  # type: ignore[arg-type]
+    assert len(controlled.image.topic("t").partitions) == 3  # type: ignore[union-attr]
+
+
+def test_who_loses_the_lead_meanwhile_has_its_successor_create_the_topic() -> None:
+    cluster = WholeCluster()
+    cluster.start()
+    active = cluster.active
+    broker = cluster.broker(active)
+    for other in {1, 2, 3} - {active}:
+        cluster.cut(active, other)
+    creating = broker.loop.create_task(create_if_missing(broker, "t", 1))
+    cluster.until(lambda: not broker.controller.leads)
+    for other in {1, 2, 3} - {active}:
+        cluster.cut(active, other, up=True)
+    cluster.until(creating.done)
+    creating.result()
+    # Who was cut off may have been fenced meanwhile, and is not waited for by who creates.
+    cluster.until(lambda: cluster.partition(active, "t") is not None)
+    cluster.close()
+
+
+def test_one_that_cannot_be_created_says_why(controlled: ControllerNode) -> None:
+    with pytest.raises(KafkaError) as refused:
+        controlled.wait(create_if_missing(controlled, "a b", None))  # type: ignore[arg-type]
+    assert refused.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION

@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from broker.monitoring.counters import Metrics
+from broker.network.busy_polling import LINGER_S, SMALL_BYTES, WORTH_A_SLICE, WORTH_WAITING, Lingering
+
+TURN_S = LINGER_S / 10
+
+
+class Turns:
+    """A loop whose turns a test takes one by one; each lasts `TURN_S`, and one with nothing to do would sleep."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+        self._soon: list[Callable[[], object]] = []
+
+    def time(self) -> float:
+        return self.now_s
+
+    def call_soon(self, callback: Callable[[], object]) -> None:
+        self._soon.append(callback)
+
+    @property
+    def awake(self) -> bool:
+        return bool(self._soon)
+
+    def turn(self) -> None:
+        soon, self._soon = self._soon, []
+        for callback in soon:
+            callback()
+        self.now_s += TURN_S
+
+    def turns_to_sleep(self) -> int:
+        count = 0
+        while self.awake:
+            self.turn()
+            count += 1
+        return count
+
+
+class Machine:
+    """A broker's loop, its received bytes, a client, and what others do when they are let run."""
+
+    def __init__(self, *, clocked: bool = True) -> None:
+        self.loop = Turns()
+        self.metrics = Metrics()
+        self.others: Callable[[Machine], None] = lambda _: None
+        loop: Any = self.loop
+        self.lingering = Lingering(loop, self.metrics, self.loop.time if clocked else None, lambda: self.others(self))
+
+    def request(self) -> None:
+        """Receive a request as a channel does."""
+        self.metrics.received_bytes += 100
+        if self.loop.time() >= self.lingering.due:
+            self.lingering.begin()
+
+    def pause_s(self, followed_by: int = 0) -> float:
+        """Let a request come, and so many others in time; return for how long nothing is tried after them."""
+        self.loop.now_s = max(self.loop.now_s, self.lingering.due)
+        for _ in range(1 + followed_by):
+            self.request()
+            self.loop.turn()
+        self.loop.turns_to_sleep()
+        return self.lingering.due - self.loop.time()
+
+
+def test_without_a_request_nothing_keeps_the_loop_awake() -> None:
+    assert not Machine().loop.awake
+
+
+def test_without_a_clock_no_request_keeps_the_loop_awake() -> None:
+    machine = Machine(clocked=False)
+    machine.request()
+    assert not machine.loop.awake
+
+
+def test_after_a_request_the_loop_stays_awake_for_so_long_and_then_sleeps() -> None:
+    machine = Machine()
+    machine.request()
+    assert machine.loop.turns_to_sleep() * TURN_S == pytest.approx(LINGER_S, rel=0.2)
+
+
+def test_each_request_that_comes_in_time_keeps_it_awake_anew() -> None:
+    machine = Machine()
+    for _ in range(100):
+        machine.request()
+        for _ in range(8):
+            machine.loop.turn()
+            assert machine.loop.awake
+    assert machine.loop.turns_to_sleep() <= 12
+
+
+def test_where_nothing_comes_it_is_tried_more_and_more_rarely() -> None:
+    machine = Machine()
+    pauses = [machine.pause_s() for _ in range(12)]
+    assert pauses[0] < 0.002
+    assert all(later >= earlier for earlier, later in pairwise(pauses))
+    assert 0.1 < pauses[-2] == pytest.approx(pauses[-1])
+
+
+def test_a_request_amid_a_pause_does_not_keep_it_awake() -> None:
+    machine = Machine()
+    machine.pause_s()
+    machine.request()
+    assert not machine.loop.awake
+
+
+def test_enough_requests_in_time_make_the_pauses_short_again() -> None:
+    machine = Machine()
+    longest = [machine.pause_s() for _ in range(10)][-1]
+    assert machine.pause_s(followed_by=WORTH_WAITING) < longest / 50
+
+
+def test_a_few_requests_in_time_were_not_worth_while() -> None:
+    machine = Machine()
+    pauses = [machine.pause_s(followed_by=WORTH_WAITING - 1) for _ in range(12)]
+    assert pauses[-1] > 50 * pauses[0]
+
+
+def test_much_at_a_time_does_not_keep_it_awake() -> None:
+    machine = Machine()
+    machine.request()
+    for _ in range(8):
+        machine.loop.turn()
+    machine.metrics.received_bytes += SMALL_BYTES + 1
+    assert machine.loop.turns_to_sleep() < 5
+
+
+def others_run(machine: Machine) -> None:
+    machine.loop.now_s += 0.003
+
+
+def test_it_sleeps_at_once_where_others_want_the_processor() -> None:
+    machine = Machine()
+    machine.others = others_run
+    machine.request()
+    assert machine.loop.turns_to_sleep() == 1
+
+
+@pytest.mark.parametrize(("requests", "tried_again_soon"), [(WORTH_A_SLICE // 2, False), (WORTH_A_SLICE, True)])
+def test_letting_others_run_is_worth_more_requests_than_waiting_is(requests: int, tried_again_soon: bool) -> None:
+    machine = Machine()
+    longest = [machine.pause_s() for _ in range(10)][-1]
+    machine.loop.now_s = machine.lingering.due
+    for _ in range(1 + requests):
+        machine.request()
+        machine.loop.turn()
+    machine.others = others_run
+    machine.loop.turns_to_sleep()
+    assert (machine.lingering.due - machine.loop.time() < longest / 50) is tried_again_soon
+
+
+def test_a_connection_that_is_served_leaves_the_loop_asleep_in_the_end(run: Any, serving: Any) -> None:
+    async def body() -> None:
+        async with serving() as served:
+            client = await served.connect()
+            for _ in range(100):
+                client.send(b"one")
+                assert await client.receive() == b"one"
+            lingering = served.server.lingering
+            while lingering.due == float("inf"):  # noqa: ASYNC110 - what is waited for has no event
+                await asyncio.sleep(0)
+
+    run(body())

@@ -1,0 +1,488 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from broker.network.connection import MAX_HELD_BYTES, MAX_IN_FLIGHT, Connection, Disconnect
+from broker.network.connection_protocol import TURN_REQUESTS, Waiting
+from protocol.api import ApiKey
+from protocol.errors import DecodeError
+from protocol.framing import LARGE_FRAME_BYTES
+from tests.unit.broker.conftest import Run, Serving
+
+
+def framed(body: bytes) -> bytes:
+    return len(body).to_bytes(4, "big") + body
+
+
+class Later:
+    """Answers that a test gives when it likes; a request's first word names its API."""
+
+    def __init__(self) -> None:
+        self.pending: dict[Any, Any] = {}
+
+    def __call__(self, body: bytes, connection: Connection) -> Waiting:
+        api, _, _ = body.partition(b" ")
+        future = self.pending[body] = asyncio.get_running_loop().create_future()
+        return Waiting(ApiKey[api.decode()], future)
+
+    def give(self, body: bytes) -> None:
+        self.pending.pop(body).set_result([framed(body)])
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Let the loop run until something is so; the time-out of `run` bounds it."""
+    while not condition():  # noqa: ASYNC110 - what is waited for has no event
+        await asyncio.sleep(0)
+
+
+def test_a_request_is_answered(run: Run, serving: Serving) -> None:
+    async def body() -> None:
+        async with serving() as served:
+            client = await served.connect()
+            client.send(b"hello")
+            assert await client.receive() == b"hello"
+
+    run(body())
+
+
+def test_pipelined_requests_are_answered_in_order(run: Run, serving: Serving) -> None:
+    async def body() -> None:
+        async with serving() as served:
+            client = await served.connect()
+            bodies = [b"%d" % i for i in range(1000)]
+            client.send(*bodies)
+            assert [await client.receive() for _ in bodies] == bodies
+
+    run(body())
+
+
+def test_a_flood_of_requests_lets_another_client_have_its_turn(run: Run, serving: Serving) -> None:
+    async def body() -> None:
+        async with serving() as served:
+            flooding, other = await served.connect(), await served.connect()
+            flood = [b"%d" % i for i in range(4 * TURN_REQUESTS)]
+            flooding.send(*flood)
+            other.send(b"other")
+            assert await other.receive() == b"other"
+            assert [await flooding.receive() for _ in flood] == flood
+            turns = [at // TURN_REQUESTS for at, request in enumerate(served.script.seen) if request == b"other"]
+            assert turns < [3]
+
+    run(body())
+
+
+def test_a_flood_from_many_clients_lets_another_have_its_turn_as_soon(run: Run, serving: Serving) -> None:
+    async def body() -> None:
+        async with serving() as served:
+            flooding, other = [await served.connect() for _ in range(50)], await served.connect()
+            for client in flooding:
+                client.send(*[b"flood"] * 2 * TURN_REQUESTS)
+            other.send(b"other")
+            assert await other.receive() == b"other"
+            assert served.script.seen.index(b"other") < len(flooding) * TURN_REQUESTS // 4
+            for client in flooding:
+                for _ in range(2 * TURN_REQUESTS):
+                    assert await client.receive() == b"flood"
+
+    run(body())
+
+
+def test_large_responses_let_another_client_have_its_turn_sooner(run: Run, serving: Serving) -> None:
+    async def body() -> None:
+        async with serving() as served:
+            served.script.answer = lambda request, _: [framed(bytes(request) + bytes(len(request) and 256 * 1024))]
+            flooding, other = await served.connect(), await served.connect()
+            flooding.send(*[b"all"] * TURN_REQUESTS)
+            other.send(b"other")
+            await other.receive()
+            assert served.script.seen.index(b"other") < TURN_REQUESTS // 4
+
+    run(body())
+
+
+def test_what_is_made_for_a_client_that_takes_nothing_is_bounded(run: Run, serving: Serving) -> None:
+    async def body() -> None:
+        async with serving() as served:
+            served.script.answer = lambda request, _: [framed(bytes(1024 * 1024) if request == b"all" else b"")]
+            greedy, other = await served.connect(), await served.connect()
+            greedy.reader._transport.pause_reading()  # type: ignore[attr-defined]  # private to asyncio
+            greedy.send(*[b"all"] * TURN_REQUESTS)
+            await until(lambda: served.script.seen)
+            for _ in range(100):
+                other.send(b"other")
+                await other.receive()
+            assert served.script.seen.count(b"all") < TURN_REQUESTS // 4
+
+    run(body())
+
+
+def test_a_request_of_many_reads_is_answered(run: Run, serving: Serving) -> None:
+    async def body() -> None:
+        async with serving() as served:
+            client = await served.connect()
+            big = bytes(range(256)) * 4000
+            client.send(big, b"small")
+            assert [await client.receive(), await client.receive()] == [big, b"small"]
+
+    run(body())
+
+
+def test_a_waiting_produce_delays_responses_but_not_the_requests_behind_it(run: Run, serving: Serving) -> None:
+    async def body() -> None:
+        async with serving() as served:
+            later = served.script.answer = Later()
+            client = await served.connect()
+            client.send(b"PRODUCE 1", b"PRODUCE 2", b"FETCH 3")
+            await until(lambda: len(later.pending) == 3)
+            later.give(b"FETCH 3")
+            later.give(b"PRODUCE 2")
+            later.give(b"PRODUCE 1")
+            assert [await client.receive() for _ in range(3)] == [b"PRODUCE 1", b"PRODUCE 2", b"FETCH 3"]
+
+    run(body())
+
+
+def test_a_waiting_commit_holds_back_what_was_sent_behind_it(run: Run, serving: Serving) -> None:
+    async def body() -> None:
+        async with serving() as served:
+            later = served.script.answer = Later()
+            client = await served.connect()
+            other = await served.connect()
+            client.send(b"OFFSET_COMMIT 1", b"OFFSET_FETCH 2", b"OFFSET_FETCH 3")
+            await until(lambda: served.script.seen)
+            overwriting = b"HEARTBEAT " + bytes(1000)  # longer than all that lies in the shared scratch buffer
+            other.send(overwriting)
+            await until(lambda: overwriting in later.pending)
+            assert served.script.seen == [b"OFFSET_COMMIT 1", overwriting]
+            later.give(overwriting)
+            for request in (b"OFFSET_COMMIT 1", b"OFFSET_FETCH 2", b"OFFSET_FETCH 3"):
+                await until(lambda request=request: request in later.pending)  # type: ignore[misc]  # a lambda with a default has no inferred type
+                later.give(request)
+                assert await client.receive() == request
+            assert served.script.read_only == []  # records are patched where they lie
+
+    run(body())
+
+
+def test_reading_stops_while_too_many_requests_wait(run: Run, serving: Serving) -> None:
+    async def body() -> None:
+        async with serving() as served:
+            later = served.script.answer = Later()
+            client = await served.connect()
+            requests = [b"FETCH %d " % i + bytes(5000) for i in range(3 * MAX_IN_FLIGHT)]
+            client.send(*requests)
+            await until(lambda: len(later.pending) == MAX_IN_FLIGHT)
+            received = served.server.metrics.received_bytes
+            for request in requests:
+                assert len(later.pending) <= MAX_IN_FLIGHT
+                await until(lambda request=request: request in later.pending)  # type: ignore[misc]  # a lambda with a default has no inferred type
+                later.give(request)
+                assert await client.receive() == request
+            assert received < len(b"".join(requests)) / 2
+
+    run(body())
+
+
+def test_a_request_without_a_response_gets_none(run: Run, serving: Serving) -> None:
+    async def body() -> None:
+        async with serving() as served:
+            served.script.answer = lambda body, _: None if body == b"quiet" else [framed(body)]
+            client = await served.connect()
+            client.send(b"quiet", b"loud")
+            assert await client.receive() == b"loud"
+
+    run(body())
+
+
+@pytest.mark.parametrize("reason", [DecodeError("bad bytes"), Disconnect("unknown API 99")])
+def test_a_bad_request_closes_the_connection_with_one_line_after_earlier_responses(
+    run: Run, serving: Serving, caplog: pytest.LogCaptureFixture, reason: Disconnect | DecodeError
+) -> None:
+    def answer(body: bytes, connection: Connection) -> list[bytes]:
+        if body == b"bad":
+            raise reason
+        return [framed(body)]
+
+    async def body() -> None:
+        async with serving() as served:
+            served.script.answer = answer  # type: ignore[assignment]  # replaced for this test
+            client = await served.connect()
+            client.send(b"good", b"bad", b"after")
+            assert await client.receive() == b"good"
+            assert await client.closed()
+            assert served.script.seen == [b"good", b"bad"]
+
+    with caplog.at_level(logging.INFO):
+        run(body())
+    lines = [record for record in caplog.records if record.name == "broker.channel"]
+    assert [line.getMessage() for line in lines] == [f"Closing the connection from 127.0.0.1 on PLAINTEXT: {reason}"]
+    assert lines[0].exc_info is None
+
+
+def test_nothing_is_handled_behind_a_bad_request_when_the_client_takes_what_was_sent_before_it(
+    run: Run, serving: Serving
+) -> None:
+    async def body() -> None:
+        async with serving() as served:
+            later, before = Later(), [b"good"] * (TURN_REQUESTS - 10)
+
+            def answer(request: bytes, connection: Connection) -> list[bytes] | Waiting:
+                if request == b"bad":
+                    raise DecodeError("bad bytes")
+                return [framed(bytes(4000))] if request == b"good" else later(request, connection)
+
+            served.script.answer = answer  # type: ignore[assignment]  # replaced for this test
+            client = await served.connect()
+            client.reader._transport.pause_reading()  # type: ignore[attr-defined]  # private to asyncio
+            await until(lambda: served.server.connections)
+            (channel,) = served.server.connections
+            channel._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+            client.send(b"JOIN_GROUP", *before, b"bad", b"PRODUCE")
+            await until(lambda: later.pending)
+            later.give(b"JOIN_GROUP")
+            await until(lambda: channel.backed_up)
+            client.reader._transport.resume_reading()  # type: ignore[attr-defined]  # private to asyncio
+            assert await client.receive() == b"JOIN_GROUP"
+            for _ in before:
+                assert len(await client.receive()) == 4000
+            assert await client.closed()
+            assert served.script.seen == [b"JOIN_GROUP", *before, b"bad"]
+
+    run(body())
+
+
+def test_a_request_that_fails_while_it_waits_closes_the_connection(run: Run, serving: Serving) -> None:
+    async def body() -> None:
+        async with serving() as served:
+            later = served.script.answer = Later()
+            client = await served.connect()
+            client.send(b"PRODUCE 1")
+            await until(lambda: later.pending)
+            later.pending[b"PRODUCE 1"].set_exception(Disconnect("no answer is possible"))
+            assert await client.closed()
+
+    run(body())
+
+
+def test_what_waits_is_answered_before_a_bad_request_closes_the_connection(
+    run: Run, serving: Serving, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def body() -> None:
+        async with serving() as served:
+            later = Later()
+
+            def answer(request: bytes, connection: Connection) -> Waiting:
+                if request.startswith(b"bad"):
+                    raise DecodeError("bad bytes")
+                return later(request, connection)
+
+            served.script.answer = answer
+            client = await served.connect()
+            client.send(b"PRODUCE 1", b"FETCH 2", b"bad", b"bad again")
+            await until(lambda: len(served.script.seen) == 3)
+            client.send(b"after")
+            later.give(b"FETCH 2")
+            later.give(b"PRODUCE 1")
+            assert [await client.receive(), await client.receive()] == [b"PRODUCE 1", b"FETCH 2"]
+            assert await client.closed()
+            assert served.script.seen == [b"PRODUCE 1", b"FETCH 2", b"bad"]
+
+    with caplog.at_level(logging.INFO):
+        run(body())
+    assert caplog.text.count("Closing the connection") == 1
+
+
+def test_what_was_sent_behind_a_request_that_fails_while_it_waits_is_not_answered(run: Run, serving: Serving) -> None:
+    async def body() -> None:
+        async with serving() as served:
+            later = served.script.answer = Later()
+            client = await served.connect()
+            client.send(b"PRODUCE 1", b"PRODUCE 2", b"PRODUCE 3")
+            await until(lambda: len(later.pending) == 3)
+            later.pending[b"PRODUCE 2"].set_exception(Disconnect("no answer is possible"))
+            await until(lambda: next(iter(served.server.connections)).connection.ending)
+            later.give(b"PRODUCE 3")
+            later.give(b"PRODUCE 1")
+            assert await client.receive() == b"PRODUCE 1"
+            assert await client.closed()
+
+    run(body())
+
+
+def test_a_frame_above_the_limit_closes_the_connection(
+    run: Run, serving: Serving, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def body() -> None:
+        async with serving(max_request_bytes=1000) as served:
+            client = await served.connect()
+            client.send(bytes(1001))
+            assert await client.closed()
+
+    run(body())
+    assert "frame of 1001 bytes; the limit is 1000" in caplog.text
+
+
+def test_the_same_reason_from_the_same_address_is_logged_once(
+    run: Run, serving: Serving, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def body() -> None:
+        async with serving(max_request_bytes=1000) as served:
+            for _ in range(3):
+                client = await served.connect()
+                client.send(bytes(1001))
+                assert await client.closed()
+
+    run(body())
+    assert caplog.text.count("Closing the connection") == 1
+
+
+def test_the_fetch_of_a_client_that_has_gone_waits_no_more_but_its_produce_does(run: Run, serving: Serving) -> None:
+    async def body() -> None:
+        async with serving() as served:
+            later = served.script.answer = Later()
+            client = await served.connect()
+            client.send(b"FETCH 1", b"PRODUCE 2", b"FETCH 3")
+            await until(lambda: len(later.pending) == 3)
+            answered = later.pending[b"FETCH 1"]
+            later.give(b"FETCH 1")
+            await client.receive()
+            client.writer.close()
+            await until(lambda: not served.server.connections)
+            assert not answered.cancelled()
+            assert {request: later.pending[request].cancelled() for request in later.pending} == {
+                b"PRODUCE 2": False,
+                b"FETCH 3": True,
+            }
+
+    run(body())
+
+
+def test_an_answer_to_a_client_that_has_gone_is_dropped(run: Run, serving: Serving) -> None:
+    async def body() -> None:
+        async with serving() as served:
+            later = served.script.answer = Later()
+            client = await served.connect()
+            client.send(b"PRODUCE 1")
+            await until(lambda: later.pending)
+            client.writer.close()
+            await until(lambda: not served.server.connections)
+            later.give(b"PRODUCE 1")
+            other = await served.connect()
+            other.send(b"PRODUCE 2")
+            await until(lambda: b"PRODUCE 2" in later.pending)
+            later.give(b"PRODUCE 2")
+            assert await other.receive() == b"PRODUCE 2"
+
+    run(body())
+
+
+def test_nagle_is_off(run: Run, serving: Serving) -> None:
+    async def body() -> None:
+        async with serving() as served:
+            client = await served.connect()
+            client.send(b"x")
+            await client.receive()
+            (channel,) = served.server.connections
+            sock = channel._transport.get_extra_info("socket")
+            assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+    run(body())
+
+
+def test_a_flood_of_tiny_requests_behind_one_that_waits_takes_no_more_memory_than_its_bytes(
+    run: Run, serving: Serving
+) -> None:
+    async def body() -> None:
+        async with serving() as served:
+            later = served.script.answer = Later()
+            client = await served.connect()
+            large, tiny = b"FETCH " + bytes(LARGE_FRAME_BYTES), [b""] * 100_000
+            client.send(large)  # from now on much is read at once
+            await until(lambda: large in later.pending)
+            tracemalloc.start()
+            try:
+                client.send(b"JOIN_GROUP 1", *tiny)
+                await until(lambda: b"JOIN_GROUP 1" in later.pending)
+                held_bytes = served.server.request_memory.used_bytes
+                kept_bytes = sum(
+                    found.size
+                    for found in tracemalloc.take_snapshot().statistics("filename")
+                    if found.traceback[0].filename.endswith(("framing.py", "channel.py"))
+                )
+            finally:
+                tracemalloc.stop()
+            assert 0 < held_bytes <= 4 * len(tiny)
+            assert kept_bytes < held_bytes + 10_000
+            await served.server.stop(0)  # nothing that waits here is answered
+
+    run(body())
+
+
+def test_requests_behind_large_responses_that_wait_are_not_handled(run: Run, serving: Serving) -> None:
+    async def body() -> None:
+        async with serving() as served:
+            later = Later()
+            served.script.answer = lambda request, connection: (
+                later(request, connection) if request == b"FETCH" else [framed(bytes(MAX_HELD_BYTES // 4))]
+            )
+            client = await served.connect()
+            client.send(b"FETCH", *[b"large"] * 20)
+            await until(lambda: served.script.seen.count(b"large") == 4)
+            for _ in range(10):
+                await asyncio.sleep(0)
+            assert served.script.seen.count(b"large") == 4
+            later.give(b"FETCH")
+            assert await client.receive() == b"FETCH"
+            for _ in range(20):
+                assert len(await client.receive()) == MAX_HELD_BYTES // 4
+
+    run(body())
+
+
+def test_large_requests_wait_for_each_other_where_memory_is_short_and_small_ones_do_not(
+    run: Run, serving: Serving
+) -> None:
+    async def body() -> None:
+        async with serving(max_queued_bytes=1000) as served:
+            memory = served.server.request_memory
+            large = [await served.connect() for _ in range(4)]
+            small = await served.connect()
+            halves = [framed(bytes([number]) * 500_000) for number in range(4)]
+            for client, request in zip(large, halves, strict=True):
+                client.writer.write(request[:250_000])
+            await until(lambda: memory.let_through)
+            small.send(b"small")
+            assert await small.receive() == b"small"
+            for client, request in zip(large, halves, strict=True):
+                client.writer.write(request[250_000:])
+            for number in (3, 1, 0, 2):
+                assert await large[number].receive() == bytes([number]) * 500_000
+            assert memory.used_bytes == 0
+            assert memory.let_through is None
+
+    run(body())
+
+
+def test_a_connection_that_waits_for_memory_is_closed_when_its_client_goes_or_the_server_stops(
+    run: Run, serving: Serving
+) -> None:
+    async def body() -> None:
+        async with serving(max_queued_bytes=1000) as served:
+            memory = served.server.request_memory
+            clients = [await served.connect() for _ in range(3)]
+            for client in clients:
+                client.writer.write(framed(bytes(500_000))[:250_000])
+            await until(lambda: memory.let_through and memory._waiting)
+            for client in clients:
+                client.writer.transport.abort()
+            await served.server.stop(10.0)
+            assert memory.used_bytes == 0
+
+    run(body())

@@ -1,0 +1,451 @@
+"""A connection to another node, on real sockets; what takes time is in test_peer_timing.py."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any, Never
+
+import pytest
+
+from broker.dispatch import encode_response
+from broker.network.connection import Disconnect
+from broker.network.connection_protocol import Waiting
+from broker.network.network_client import Peer, PeerLimits
+from protocol.api import ApiKey
+from protocol.errors import KafkaError
+from protocol.headers import RequestHeader
+from protocol.messages.api_versions import ApiVersionsRequest
+from protocol.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
+from protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from protocol.messages.vote import VoteRequest, VoteResponse
+from protocol.schema import Message
+from tests.typed import instance
+from tests.unit.broker.conftest import Run, Served, Serving
+from tests.unit.broker.peer_node import Node, vote, warnings
+
+LIMITS = PeerLimits(request_timeout_ms=20_000, backoff_ms=1, max_backoff_ms=2)
+
+
+class Told:
+    """What a peer called back."""
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+        self.lost = asyncio.Event()
+
+    def on_ready(self) -> None:
+        self.events.append("ready")
+
+    def on_lost(self) -> None:
+        self.events.append("lost")
+        self.lost.set()
+
+    def on_refused(self) -> None:
+        self.events.append("refused")
+
+
+def peer_of(served: Served, limits: PeerLimits = LIMITS, told: Told | None = None) -> Peer:
+    told = told or Told()
+    loop = asyncio.get_running_loop()
+    return Peer(
+        loop, ("127.0.0.1", served.port), "node 1", Random(1), limits, on_ready=told.on_ready, on_lost=told.on_lost
+    )
+
+
+@pytest.fixture
+def talk(run: Run, serving: Serving) -> Callable[..., None]:
+    """Run a conversation of a peer with a node, on either loop; no task may be left behind."""
+
+    def talk(body: Callable[[Served, Node], Any], **limits: Any) -> None:
+        async def whole() -> None:
+            async with serving(**limits) as served:
+                before = asyncio.all_tasks()
+                await body(served, Node(served))
+                while left := {task for task in asyncio.all_tasks() - before if not task.done()}:
+                    await asyncio.wait(left)
+
+        run(whole())
+
+    return talk
+
+
+def test_a_request_is_answered(talk: Callable[..., None]) -> None:
+    async def body(served: Served, node: Node) -> None:
+        node.reply = lambda *_: VoteResponse(error_code=42, topics=[])
+        peer = peer_of(served)
+        assert await peer.call(vote()) == VoteResponse(error_code=42, topics=[])
+        assert node.asked == [vote()]
+        peer.close()
+
+    talk(body)
+
+
+def test_versions_are_asked_first_with_the_name_of_the_software(talk: Callable[..., None]) -> None:
+    async def body(served: Served, node: Node) -> None:
+        peer = peer_of(served)
+        await peer.call(vote())
+        (first, asked), (second, _) = node.seen
+        assert isinstance(asked, ApiVersionsRequest)
+        assert asked.client_software_name == "barnabas"
+        assert (first.client_id, second.client_id) == ("node 1", "node 1")
+        peer.close()
+
+    talk(body)
+
+
+@pytest.mark.parametrize(("theirs", "chosen"), [((0, 2), 2), ((0, 1), 1), ((1, 9), 2), ((0, 0), 0)])
+def test_a_request_leaves_in_the_newest_version_that_both_speak(
+    talk: Callable[..., None], theirs: tuple[int, int], chosen: int
+) -> None:
+    async def body(served: Served, node: Node) -> None:
+        node.versions[ApiKey.VOTE] = theirs
+        peer = peer_of(served)
+        await peer.call(vote())
+        assert node.seen[-1][0].api_version == chosen
+        peer.close()
+
+    talk(body)
+
+
+def test_a_peer_that_does_not_know_our_api_versions_is_asked_in_its_own(talk: Callable[..., None]) -> None:
+    async def body(served: Served, node: Node) -> None:
+        node.versions[ApiKey.API_VERSIONS] = (0, 2)
+        peer = peer_of(served)
+        assert await peer.call(vote()) == VoteResponse(topics=[])
+        assert node.seen[0][0].api_version == 2
+        peer.close()
+
+    talk(body)
+
+
+def test_without_a_common_version_both_ranges_are_named(talk: Callable[..., None]) -> None:
+    async def body(served: Served, node: Node) -> None:
+        node.versions[ApiKey.VOTE] = (3, 5)
+        peer = peer_of(served)
+        with pytest.raises(KafkaError, match=rf"Vote: this node speaks 0 to 2, 127.0.0.1:{served.port} speaks 3 to 5"):
+            await peer.call(vote())
+        assert node.asked == []
+        peer.close()
+
+    talk(body)
+
+
+def test_a_request_may_name_the_oldest_version_that_will_do(talk: Callable[..., None]) -> None:
+    async def body(served: Served, node: Node) -> None:
+        node.versions[ApiKey.VOTE] = (0, 1)
+        peer = peer_of(served)
+        with pytest.raises(KafkaError, match=r"this node speaks 2 to 2, .* speaks 0 to 1"):
+            await peer.call(vote(), min_version=2)
+        assert await peer.call(vote(), min_version=1) == VoteResponse(topics=[])
+        peer.close()
+
+    talk(body)
+
+
+def test_an_api_that_the_peer_does_not_serve_is_an_error(talk: Callable[..., None]) -> None:
+    async def body(served: Served, node: Node) -> None:
+        del node.versions[ApiKey.VOTE]
+        peer = peer_of(served)
+        with pytest.raises(KafkaError, match="does not serve it"):
+            await peer.call(vote())
+        peer.close()
+
+    talk(body)
+
+
+def test_a_value_that_the_common_version_cannot_carry_is_an_error(talk: Callable[..., None]) -> None:
+    async def body(served: Served, node: Node) -> None:
+        node.versions[ApiKey.LIST_GROUPS] = (0, 3)
+        node.reply = lambda *_: ListGroupsResponse(error_code=0, groups=[])
+        peer = peer_of(served)
+        with pytest.raises(KafkaError, match="ListGroupsRequest"):
+            await peer.call(ListGroupsRequest(states_filter=["Stable"]))
+        assert await peer.call(ListGroupsRequest()) == ListGroupsResponse(error_code=0, groups=[])
+        peer.close()
+
+    talk(body)
+
+
+def test_requests_follow_each_other_without_waiting_and_answers_find_theirs(talk: Callable[..., None]) -> None:
+    async def body(served: Served, node: Node) -> None:
+        def reply(header: RequestHeader, request: Message) -> Waiting:
+            answer = asyncio.get_running_loop().create_future()
+            waiting.append((header, request.voter_id, answer))  # type: ignore[attr-defined]  # of a type that is known here
+            if len(waiting) == 3:
+                for one, voter_id, future in reversed(waiting):
+                    future.set_result(encode_response(one, VoteResponse(error_code=voter_id, topics=[])))
+            return Waiting(ApiKey.FETCH, answer)  # the one that lets others pass
+
+        waiting: list[Any] = []
+        node.reply = reply
+        peer = peer_of(served)
+        answers = await asyncio.gather(*(peer.call(vote(voter_id)) for voter_id in (5, 6, 7)))
+        assert [instance(VoteResponse, answer).error_code for answer in answers] == [5, 6, 7]
+        peer.close()
+
+    talk(body)
+
+
+def test_a_response_stays_what_it_was_while_others_come(talk: Callable[..., None]) -> None:
+    async def body(served: Served, node: Node) -> None:
+        def reply(_: RequestHeader, request: FetchSnapshotRequest) -> FetchSnapshotResponse:
+            data = bytes([request.replica_id]) * 1000
+            return FetchSnapshotResponse(topics=[snapshot_topic(data)])
+
+        node.reply = reply  # type: ignore[assignment]  # replaced for this test
+        peer = peer_of(served)
+        answers = await asyncio.gather(
+            *(peer.call(FetchSnapshotRequest(replica_id=replica_id, topics=[])) for replica_id in range(50))
+        )
+        found = [snapshot_data(answer) for answer in answers]
+        assert found == [bytes([replica_id]) * 1000 for replica_id in range(50)]
+        peer.close()
+
+    talk(body)
+
+
+def snapshot_data(answer: Message | None) -> bytes:
+    """Return the content of the only partition in a response to FetchSnapshot."""
+    records = instance(FetchSnapshotResponse, answer).topics[0].partitions[0].unaligned_records
+    return bytes(instance(memoryview, records))
+
+
+def snapshot_topic(data: bytes) -> Any:
+    topic = FetchSnapshotResponse.Topic
+    partition = topic.Partition
+    return topic(
+        name="t",
+        partitions=[
+            partition(
+                index=0,
+                snapshot_id=partition.SnapshotId(end_offset=1, epoch=1),
+                size=len(data),
+                position=0,
+                unaligned_records=data,
+            )
+        ],
+    )
+
+
+def test_a_large_response_comes_whole(talk: Callable[..., None]) -> None:
+    async def body(served: Served, node: Node) -> None:
+        data = bytes(range(256)) * 4096 * 3
+        node.reply = lambda *_: FetchSnapshotResponse(topics=[snapshot_topic(data)])
+        peer = peer_of(served)
+        answer = await peer.call(FetchSnapshotRequest(topics=[]))
+        assert snapshot_data(answer) == data
+        peer.close()
+
+    talk(body)
+
+
+def test_a_response_beyond_the_limit_closes_the_connection_with_one_line(
+    talk: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def body(served: Served, node: Node) -> None:
+        node.reply = lambda *_: FetchSnapshotResponse(topics=[snapshot_topic(bytes(9000))])
+        told = Told()
+        peer = peer_of(served, LIMITS._replace(max_response_bytes=8000), told)
+        assert await peer.call(FetchSnapshotRequest(topics=[])) is None
+        assert told.events == ["ready", "lost"]
+        (line,) = warnings(caplog)
+        assert "the limit is 8000" in line
+        peer.close()
+
+    talk(body)
+
+
+@pytest.mark.parametrize(
+    ("garbage", "complaint"),
+    [
+        (b"\xff\xff\xff\xff", "frame of -1 bytes"),
+        (b"\0\0\0\5\0\0\0\7\0", "response 7 instead of 1"),
+        (b"\0\0\0\2\0\0", "a response header ends early"),
+        (b"\0\0\0\6\0\0\0\1\0\0", "VoteResponse v2 ends early"),
+    ],
+)
+def test_garbage_closes_the_connection_with_one_line(
+    talk: Callable[..., None], caplog: pytest.LogCaptureFixture, garbage: bytes, complaint: str
+) -> None:
+    async def body(served: Served, node: Node) -> None:
+        node.reply = lambda *_: [garbage]
+        told = Told()
+        peer = peer_of(served, told=told)
+        assert await asyncio.gather(peer.call(vote()), peer.call(vote())) == [None, None]  # type: ignore[comparison-overlap]  # equal by content
+        assert told.events == ["ready", "lost"]
+        (line,) = warnings(caplog)
+        assert complaint in line
+        peer.close()
+
+    talk(body)
+
+
+def test_a_response_that_nobody_waits_for_closes_the_connection(
+    talk: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def body(served: Served, node: Node) -> None:
+        answer = VoteResponse(topics=[])
+        node.reply = lambda header, _: [*encode_response(header, answer), *encode_response(header, answer)]
+        told = Told()
+        peer = peer_of(served, told=told)
+        assert await peer.call(vote()) == answer
+        await told.lost.wait()
+        assert "a response that nobody waits for" in warnings(caplog)[0]
+        peer.close()
+
+    talk(body)
+
+
+def test_garbage_instead_of_versions_is_a_failed_attempt(
+    talk: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def body(served: Served, node: Node) -> None:
+        served.script.answer = lambda *_: [b"\xff\xff\xff\xff"]
+        told = Told()
+        peer = peer_of(served, told=told)
+        assert await peer.call(vote()) is None
+        assert await peer.call(vote()) is None
+        assert told.events == []
+        assert len(warnings(caplog)) == 1, "said of the first attempt in a row"
+        peer.close()
+
+    talk(body)
+
+
+def test_when_the_connection_breaks_everything_in_flight_is_lost(talk: Callable[..., None]) -> None:
+    async def body(served: Served, node: Node) -> None:
+        def reply(*_: RequestHeader | VoteRequest) -> Waiting:
+            if len(node.asked) == 3:
+                next(iter(served.server.connections)).abort()
+            return Waiting(ApiKey.FETCH, asyncio.get_running_loop().create_future())
+
+        node.reply = reply  # type: ignore[assignment]  # replaced for this test
+        told = Told()
+        peer = peer_of(served, told=told)
+        assert await asyncio.gather(*(peer.call(vote()) for _ in range(3))) == [None, None, None]
+        assert told.events == ["ready", "lost"]
+        assert not peer.ready
+        peer.close()
+
+    talk(body)
+
+
+def test_the_next_request_opens_the_connection_again(talk: Callable[..., None]) -> None:
+    async def body(served: Served, node: Node) -> None:
+        def reply(*_: RequestHeader | VoteRequest) -> Never:
+            raise Disconnect("once")
+
+        node.reply = reply  # type: ignore[assignment]  # replaced for this test
+        told = Told()
+        peer = peer_of(served, told=told)
+        assert await peer.call(vote()) is None
+        node.reply = lambda *_: VoteResponse(topics=[])
+        assert await peer.call(vote()) == VoteResponse(topics=[])
+        assert told.events == ["ready", "lost", "ready"]
+        peer.close()
+
+    talk(body)
+
+
+def test_a_connection_is_ready_without_a_request(talk: Callable[..., None]) -> None:
+    async def body(served: Served, node: Node) -> None:
+        ready = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        peer = Peer(loop, ("127.0.0.1", served.port), "node 1", Random(1), LIMITS, on_ready=ready.set)
+        assert not peer.ready
+        peer.connect()
+        peer.connect()
+        await ready.wait()
+        assert peer.ready
+        assert len(node.seen) == 1  # type: ignore[unreachable]  # a call has changed it since
+        peer.close()
+
+    talk(body)
+
+
+def test_closing_loses_everything_and_calls_nobody(talk: Callable[..., None]) -> None:
+    async def body(served: Served, node: Node) -> None:
+        asked = asyncio.Event()
+        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def reply(*_: RequestHeader | VoteRequest) -> Waiting:
+            asked.set()
+            return Waiting(ApiKey.FETCH, answer)  # type: ignore[arg-type]  # only this comes here
+
+        node.reply = reply  # type: ignore[assignment]  # replaced for this test
+        told = Told()
+        peer = peer_of(served, told=told)
+        call = peer.call(vote())
+        await asked.wait()
+        peer.close()
+        assert await call is None
+        assert await peer.call(vote()) is None, "for good"
+        assert told.events == ["ready"]
+        answer.set_result(None)
+
+    talk(body)
+
+
+def test_closing_while_it_connects_leaves_nothing_behind(talk: Callable[..., None]) -> None:
+    async def body(served: Served, node: Node) -> None:
+        peer = peer_of(served)
+        call = peer.call(vote())
+        peer.close()
+        assert await call is None
+
+    talk(body)
+
+
+def test_at_another_address_it_is_another_connection(talk: Callable[..., None], serving: Serving) -> None:
+    async def body(served: Served, node: Node) -> None:
+        async with serving() as elsewhere:
+            other = Node(elsewhere)
+            told = Told()
+            peer = peer_of(served, told=told)
+            await peer.call(vote(1))
+            peer.address = ("127.0.0.1", elsewhere.port)
+            await peer.call(vote(2))
+            peer.address = ("127.0.0.1", elsewhere.port)
+            await peer.call(vote(3))
+            assert (node.asked, other.asked) == ([vote(1)], [vote(2), vote(3)])
+            assert told.events == ["ready", "ready"], "this side gave it up"
+            peer.close()
+
+    talk(body)
+
+
+def test_nobody_listening_loses_the_request(run: Run, caplog: pytest.LogCaptureFixture, unused_port: int) -> None:
+    caplog.set_level(logging.DEBUG, "broker.peer")
+
+    async def body() -> None:
+        loop = asyncio.get_running_loop()
+        peer = Peer(loop, ("127.0.0.1", unused_port), "node 1", Random(1), LIMITS)
+        assert await peer.call(vote()) is None
+        assert f"Cannot talk to 127.0.0.1:{unused_port}: " in caplog.text
+        assert "[Errno" not in caplog.text
+        assert warnings(caplog) == []
+        peer.close()
+
+    run(body())
+
+
+@pytest.fixture
+def unused_port() -> Iterator[int]:
+    """Yield a port that is bound, so that nobody else gets it, and that nobody listens on."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield bound.getsockname()[1]
+
+
+@pytest.mark.parametrize("host", ["a" * 70, "x..y", ""])
+def test_a_host_that_is_none_loses_the_request(run: Run, host: str) -> None:
+    async def body() -> None:
+        peer = Peer(asyncio.get_running_loop(), (host, 1), "node 1", Random(1), LIMITS)
+        assert await peer.call(vote()) is None
+        peer.close()
+
+    run(body())

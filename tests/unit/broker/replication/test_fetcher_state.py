@@ -1,0 +1,498 @@
+"""Broker 1 follows `t` and `u`, which broker 2 leads; both logs hold one record of epoch 0."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from broker.replication.fetcher_state import (
+    CUTS_AN_ANSWER,
+    FIRST_PAUSE_MS,
+    FRUITLESS_FETCHES,
+    NO_PROGRESS,
+    Fetching,
+    FetchLimits,
+)
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.fetch import FetchRequest, FetchResponse
+from protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from protocol.record_batch import build_batch, place, read_header
+from tests.unit.broker.node import Node
+
+EPOCH = 5
+SESSION = 77
+LIMITS = FetchLimits(max_bytes=1000, response_max_bytes=5000, min_bytes=2, max_wait_ms=400, backoff_ms=100)
+_Fetched = FetchResponse.Topic.Partition
+
+
+def batch(offset: int, *, epoch: int = 0, records: int = 1) -> bytes:
+    encoded = memoryview(build_batch([(None, b"v")] * records, timestamp_ms=0))
+    place(encoded, read_header(encoded), offset, epoch)
+    return bytes(encoded)
+
+
+class Follower:
+    """A fetching, and what the leader is asked and says."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.saved = 0
+        self.full = False
+        self.remarks: list[str] = []
+        self.machine = Fetching(1, "test", LIMITS, self._save, self.remarks.append)
+        for topic in "tu":
+            node.create(topic, replicas=(1, 2), leader=2)
+            node.partition(topic).log.append_as_follower(batch(0), 0, 0)
+            self.follow(topic)
+
+    def _save(self) -> None:
+        if self.full:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "full")
+        self.saved += 1
+
+    def follow(self, topic: str) -> None:
+        self.machine.follow(self.node.replicas.copy_of(self.node.partition(topic)))
+
+    def end(self, topic: str = "t") -> int:
+        return self.node.partition(topic).log.log_end_offset
+
+    def ask(self, now_ms: int = 0) -> FetchRequest:
+        request = self.machine.next_request(EPOCH, now_ms)
+        assert isinstance(request, FetchRequest)
+        request.encode(17)
+        return request
+
+    def named(self, request: FetchRequest) -> dict[str, int]:
+        """Return the offset at which each topic is asked for."""
+        return {topic.topic_id[:1].decode(): one.fetch_offset for topic in request.topics for one in topic.partitions}
+
+    def forgotten(self, request: FetchRequest) -> str:
+        return "".join(topic.topic_id[:1].decode() for topic in request.forgotten_topics_data)
+
+    def tell(self, *, session: int = SESSION, code: int = 0, now_ms: int = 0, **topics: dict[str, Any]) -> None:
+        """Answer the oldest request under way."""
+        responses = [
+            FetchResponse.Topic(
+                topic_id=name.encode().ljust(16, b"_"),
+                partitions=[
+                    _Fetched(
+                        **{
+                            "partition_index": 0,
+                            "high_watermark": 0,
+                            "log_start_offset": 0,
+                            "aborted_transactions": None,
+                            "records": b"",
+                        }
+                        | fields
+                    )
+                ],
+            )
+            for name, fields in topics.items()
+        ]
+        self.machine.answered(FetchResponse(error_code=code, session_id=session, responses=responses), now_ms)
+
+    def settle(self) -> None:
+        """Have a session in which everything has been named."""
+        self.ask()
+        self.tell()
+
+
+@pytest.fixture
+def follower(node: Node) -> Follower:
+    return Follower(node)
+
+
+class TestSessions:
+    def test_the_first_fetch_names_every_partition_and_who_asks(self, follower: Follower) -> None:
+        request = follower.ask()
+        assert follower.named(request) == {"t": 1, "u": 1}
+        assert (request.replica_state.replica_id, request.replica_state.replica_epoch) == (1, EPOCH)
+        assert (request.session_id, request.session_epoch) == (0, 0)
+        assert (request.max_wait_ms, request.min_bytes, request.max_bytes) == (400, 2, 5000)
+        (wanted,) = request.topics[0].partitions
+        assert (wanted.current_leader_epoch, wanted.last_fetched_epoch, wanted.log_start_offset) == (0, 0, 0)
+        assert wanted.partition_max_bytes == 1000
+
+    def test_later_ones_name_what_has_changed(self, follower: Follower) -> None:
+        follower.settle()
+        request = follower.ask()
+        assert (follower.named(request), request.session_id, request.session_epoch) == ({}, SESSION, 1)
+        follower.tell(t={"records": batch(1)})
+        request = follower.ask()
+        assert (follower.named(request), request.session_epoch) == ({"t": 2}, 2)
+
+    def test_without_a_session_every_fetch_names_every_partition(self, follower: Follower) -> None:
+        for _ in range(2):
+            request = follower.ask()
+            assert (follower.named(request), request.session_epoch) == ({"t": 1, "u": 1}, 0)
+            follower.tell(session=0)
+
+    @pytest.mark.parametrize(
+        ("code", "session"),
+        [(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0), (ErrorCode.INVALID_FETCH_SESSION_EPOCH, SESSION)],
+    )
+    def test_a_session_that_is_gone_is_begun_anew_at_once(
+        self, follower: Follower, code: ErrorCode, session: int
+    ) -> None:
+        follower.settle()
+        follower.ask()
+        follower.tell(code=code)
+        request = follower.ask()
+        assert (request.session_id, request.session_epoch) == (session, 0)
+        assert follower.named(request) == {"t": 1, "u": 1}
+
+    def test_a_lost_connection_is_followed_by_a_pause_that_grows(self, follower: Follower) -> None:
+        now_ms, pauses = 0, []
+        for _ in range(5):
+            follower.ask(now_ms)
+            follower.machine.answered(None, now_ms)
+            due_ms = follower.machine.due_ms
+            assert due_ms is not None
+            assert follower.machine.next_request(EPOCH, due_ms - 1) is None
+            pauses.append(due_ms - now_ms)
+            now_ms = due_ms
+        assert pauses == [20, 40, 80, 100, 100]
+        assert follower.named(follower.ask(now_ms)) == {"t": 1, "u": 1}
+
+    @pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.FETCH_SESSION_ID_NOT_FOUND])
+    def test_early_answers_with_nothing_new_are_followed_by_pauses_that_grow(
+        self, follower: Follower, code: ErrorCode
+    ) -> None:
+        now_ms, pauses = 0, []
+        for _ in range(FRUITLESS_FETCHES + 4):
+            follower.ask(now_ms)
+            follower.tell(session=0, code=code, now_ms=now_ms, t={}, u={})
+            due_ms = follower.machine.due_ms
+            assert due_ms is not None
+            pauses.append(due_ms - now_ms if due_ms > now_ms else 0)
+            now_ms = max(now_ms, due_ms)
+        assert pauses == [*[0] * (FRUITLESS_FETCHES - 1), 20, 40, 80, 100, 100]
+        assert follower.remarks == [NO_PROGRESS]
+
+    def test_errors_of_partitions_that_are_no_longer_followed_cause_no_pause(self, follower: Follower) -> None:
+        follower.settle()
+        for _ in range(2 * FRUITLESS_FETCHES):
+            follower.ask()
+            follower.machine.unfollow(b"u".ljust(16, b"_"), 0)
+            follower.tell(u={"error_code": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+            assert follower.machine.due_ms == 0
+            assert follower.forgotten(follower.ask()) == "u"
+            follower.follow("u")
+            follower.tell()
+        assert follower.remarks == []
+
+    @pytest.mark.parametrize("waited_ms", [0, LIMITS.max_wait_ms])
+    def test_progress_or_a_whole_wait_ends_these_pauses(self, follower: Follower, waited_ms: int) -> None:
+        now_ms = 0
+        for round_ in range(3 * FRUITLESS_FETCHES):
+            follower.ask(now_ms)
+            if round_ % FRUITLESS_FETCHES == FRUITLESS_FETCHES - 1:
+                now_ms += waited_ms
+                records = b"" if waited_ms else batch(follower.end())
+                follower.tell(session=0, now_ms=now_ms, t={"records": records}, u={})
+            else:
+                follower.tell(session=0, now_ms=now_ms, t={}, u={})
+        assert follower.remarks == []
+
+    def test_nothing_more_is_asked_while_a_fetch_waits(self, follower: Follower) -> None:
+        follower.ask()
+        assert (follower.machine.next_request(EPOCH, 0), follower.machine.due_ms) == (None, None)
+
+    def test_who_follows_nothing_asks_nothing(self, follower: Follower, node: Node) -> None:
+        follower.settle()
+        for topic in "tu":
+            follower.machine.unfollow(node.partition(topic).topic_id, 0)
+        assert (len(follower.machine), follower.machine.due_ms) == (0, None)
+        assert follower.machine.next_request(EPOCH, 0) is None
+
+
+class TestFollowing:
+    def test_a_partition_that_comes_while_a_fetch_waits_ends_its_wait(self, follower: Follower, node: Node) -> None:
+        follower.settle()
+        follower.ask()
+        node.create("v", replicas=(1, 2), leader=2)
+        follower.follow("v")
+        assert follower.machine.due_ms == 0
+        request = follower.ask()
+        assert (follower.named(request), request.session_epoch) == ({"v": 0}, 2)
+        assert follower.machine.due_ms is None
+        follower.tell(code=ErrorCode.INVALID_FETCH_SESSION_EPOCH)  # type: ignore[unreachable]  # to the one that waited; a call has changed it since
+        follower.tell(v={"records": batch(0)})
+        assert follower.end("v") == 1
+        request = follower.ask()
+        assert (follower.named(request), request.session_epoch) == ({"v": 1}, 3)
+
+    def test_what_a_fetch_failed_to_bring_is_asked_for_again_though_another_has_followed_it(
+        self, follower: Follower, node: Node
+    ) -> None:
+        follower.settle()
+        follower.ask()
+        node.create("v", replicas=(1, 2), leader=2)
+        follower.follow("v")
+        follower.ask()
+        follower.tell(code=ErrorCode.UNKNOWN_SERVER_ERROR)
+        request = follower.ask()
+        assert (follower.named(request), request.session_epoch) == ({"t": 1, "u": 1, "v": 0}, 3)
+
+    @pytest.mark.parametrize("late", [{"error_code": ErrorCode.FENCED_LEADER_EPOCH}, {"high_watermark": 1}])
+    def test_an_answer_of_another_leader_epoch_is_dropped(
+        self, follower: Follower, node: Node, late: dict[str, Any]
+    ) -> None:
+        follower.settle()
+        follower.ask()
+        node.elect("t", 2)
+        follower.follow("t")
+        follower.ask()
+        follower.tell(t=late)
+        assert node.partition("t").log.high_watermark == 0
+        follower.tell(t={"records": batch(1, epoch=1)})
+        assert follower.end() == 2
+
+    @pytest.mark.parametrize("asked_again", [False, True])
+    def test_an_answer_with_records_that_are_here_already_brings_the_high_watermark_alone(
+        self, follower: Follower, node: Node, asked_again: bool
+    ) -> None:
+        follower.settle()
+        follower.ask()
+        node.create("v", replicas=(1, 2), leader=2)
+        follower.follow("v")
+        follower.ask()
+        follower.tell(t={"records": batch(1), "high_watermark": 1})
+        if asked_again:
+            assert follower.named(follower.ask()) == {"t": 2}
+        follower.tell(t={"records": batch(1), "high_watermark": 2})  # which the leader does not repeat
+        log = node.partition("t").log
+        assert (log.log_end_offset, log.high_watermark) == (2, 2)
+
+    def test_what_is_followed_no_more_is_forgotten_and_its_answer_dropped(self, follower: Follower, node: Node) -> None:
+        follower.settle()
+        follower.ask()
+        follower.machine.unfollow(node.partition("t").topic_id, 0)
+        follower.tell(t={"records": batch(1)})
+        assert follower.end() == 1
+        request = follower.ask()
+        assert (follower.named(request), follower.forgotten(request)) == ({}, "t")
+
+    def test_what_is_followed_in_the_same_epoch_goes_on(self, follower: Follower) -> None:
+        follower.settle()
+        follower.follow("t")
+        assert follower.named(follower.ask()) == {}
+
+    def test_a_log_that_starts_later_by_itself_is_told(self, follower: Follower, node: Node) -> None:
+        follower.settle()
+        log = node.partition("t").log
+        log.update_high_watermark(1)
+        log.advance_log_start(1)
+        follower.machine.tell(node.partition("t").topic_id, 0)
+        (wanted,) = follower.ask().topics[0].partitions
+        assert wanted.log_start_offset == 1
+
+
+class TestAnswers:
+    def test_the_lag_is_what_is_missing_below_the_leaders_high_watermark(self, follower: Follower) -> None:
+        def lags() -> dict[str, int]:
+            return {partition.topic: lag for partition, lag in follower.machine.lags()}
+
+        follower.ask()
+        follower.tell(t={"records": batch(1), "high_watermark": 7}, u={})
+        assert lags() == {"t": 5, "u": 0}
+        follower.ask()
+        follower.tell(t={"records": batch(2, records=5), "high_watermark": 7})
+        assert lags() == {"t": 0, "u": 0}
+
+    def test_records_are_appended_with_the_high_watermark(self, follower: Follower, node: Node) -> None:
+        follower.ask()
+        follower.tell(t={"records": batch(1) + batch(2, records=3), "high_watermark": 4})
+        log = node.partition("t").log
+        assert (log.log_end_offset, log.high_watermark) == (5, 4)
+
+    def test_a_start_that_moves_is_saved_once_and_told(self, follower: Follower, node: Node) -> None:
+        follower.ask()
+        moved = {"high_watermark": 1, "log_start_offset": 1}
+        follower.tell(t=moved, u=moved)
+        assert follower.saved == 1
+        assert node.partition("t").log.log_start_offset == 1
+        assert follower.named(follower.ask()) == {"t": 1, "u": 1}
+
+    def test_rule_23_a_start_that_cannot_be_saved_is_not_told_until_it_is(self, follower: Follower) -> None:
+        follower.ask()
+        moved = {"high_watermark": 1, "log_start_offset": 1}
+        follower.full = True
+        follower.tell(t=moved, u={"records": batch(1)})
+        request = follower.ask()
+        assert (follower.named(request), follower.forgotten(request)) == ({"u": 2}, "t")
+        follower.tell(now_ms=FIRST_PAUSE_MS)
+        assert follower.named(follower.ask(FIRST_PAUSE_MS)) == {}
+        follower.full = False
+        follower.tell(now_ms=3 * FIRST_PAUSE_MS)
+        assert follower.named(follower.ask(3 * FIRST_PAUSE_MS)) == {"t": 1}
+        assert (follower.saved, follower.remarks) == (1, ["KAFKA_STORAGE_ERROR: full"])
+
+    def test_a_log_that_parts_from_the_leaders_is_cut(self, follower: Follower, node: Node) -> None:
+        node.partition("t").log.append_as_follower(batch(1, epoch=3), 3, 0)
+        node.elect("t", 2)
+        follower.follow("t")
+        follower.ask()
+        follower.tell(t={"diverging_epoch": _Fetched.DivergingEpoch(epoch=0, end_offset=1)})
+        assert follower.end() == 1
+        assert follower.remarks == ["t-0 is cut from 2 to 1, where it parts from its leader's log"]
+        (wanted,) = follower.ask().topics[0].partitions
+        assert (wanted.fetch_offset, wanted.last_fetched_epoch) == (1, 0)
+
+    def test_one_that_parts_with_nothing_left_to_cut_pauses(self, follower: Follower) -> None:
+        follower.ask()
+        follower.tell(t={"diverging_epoch": _Fetched.DivergingEpoch(epoch=0, end_offset=1)}, u={})
+        assert (follower.end(), follower.named(follower.ask()), follower.machine.due_ms) == (1, {}, FIRST_PAUSE_MS)
+
+    def test_many_that_part_are_cut_some_with_each_answer(self, follower: Follower, node: Node) -> None:
+        names = [chr(ord("a") + number) for number in range(CUTS_AN_ANSWER)]
+        parted = {"diverging_epoch": _Fetched.DivergingEpoch(epoch=0, end_offset=1)}
+        for name in dict.fromkeys([*names, "t", "u"]):
+            if name not in "tu":
+                node.create(name, replicas=(1, 2), leader=2)
+                node.partition(name).log.append_as_follower(batch(0), 0, 0)
+            node.partition(name).log.append_as_follower(batch(1, epoch=3), 3, 0)
+            node.elect(name, 2)
+            follower.follow(name)
+        everybody = list(follower.named(follower.ask()))
+        assert len(everybody) > CUTS_AN_ANSWER
+        follower.tell(**dict.fromkeys(everybody, parted))  # type: ignore[arg-type]  # keywords of several types
+        assert sum(follower.end(name) == 1 for name in everybody) == CUTS_AN_ANSWER
+        left = [name for name, offset in follower.named(follower.ask()).items() if offset == 2]
+        assert len(left) == len(everybody) - CUTS_AN_ANSWER
+        follower.tell(**dict.fromkeys(left, parted))  # type: ignore[arg-type]  # keywords of several types
+        assert {follower.end(name) for name in everybody} == {1}
+
+    @pytest.mark.parametrize(
+        "code",
+        [
+            ErrorCode.UNKNOWN_LEADER_EPOCH,
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            ErrorCode.UNKNOWN_TOPIC_ID,
+            ErrorCode.KAFKA_STORAGE_ERROR,
+        ],
+    )
+    def test_one_that_fails_pauses_and_leaves_the_others_alone(self, follower: Follower, code: ErrorCode) -> None:
+        follower.ask()
+        follower.tell(t={"error_code": code}, u={"records": batch(1)})
+        request = follower.ask()
+        assert (follower.named(request), follower.forgotten(request)) == ({"u": 2}, "t")
+        assert follower.machine.due_ms == FIRST_PAUSE_MS
+        request = follower.ask(FIRST_PAUSE_MS)
+        assert (follower.named(request), follower.forgotten(request)) == ({"t": 1}, "")
+
+    def test_its_pauses_grow_until_it_succeeds(self, follower: Follower, node: Node) -> None:
+        follower.machine.unfollow(node.partition("u").topic_id, 0)
+        now_ms, pauses = 0, []
+        for round_ in range(5):
+            follower.ask(now_ms)
+            if round_ == 3:
+                follower.tell(t={"records": batch(1)}, now_ms=now_ms)
+                follower.ask(now_ms)
+            follower.tell(t={"error_code": ErrorCode.UNKNOWN_LEADER_EPOCH}, now_ms=now_ms)
+            due_ms = follower.machine.due_ms
+            assert due_ms is not None
+            pauses.append(due_ms - now_ms)
+            now_ms = due_ms
+        assert pauses == [20, 40, 80, 20, 40]
+
+    def test_a_fenced_epoch_stops_it_until_there_is_a_newer_one(self, follower: Follower, node: Node) -> None:
+        follower.ask()
+        follower.tell(t={"error_code": ErrorCode.FENCED_LEADER_EPOCH})
+        assert follower.forgotten(follower.ask(1000)) == "t"
+        follower.tell()
+        assert follower.named(follower.ask(1000)) == {}
+        node.elect("t", 2)
+        follower.follow("t")
+        assert follower.named(follower.ask(1000)) == {"t": 1}
+
+    def test_damaged_records_are_asked_for_again_after_a_pause(self, follower: Follower) -> None:
+        damaged = bytearray(batch(1))
+        damaged[-1] ^= 1
+        follower.ask()
+        follower.tell(t={"records": bytes(damaged)})
+        assert (follower.end(), len(follower.remarks)) == (1, 1)
+        assert follower.named(follower.ask(FIRST_PAUSE_MS)) == {"t": 1}
+
+    def test_what_fails_again_and_again_is_said_once_until_it_succeeds(self, follower: Follower) -> None:
+        said = []
+        for number, (offset, sound) in enumerate([(1, False), (1, False), (1, True), (2, False)]):
+            records = bytearray(batch(offset))
+            records[-1] ^= not sound
+            follower.ask(1000 * number)
+            follower.tell(t={"records": bytes(records)}, now_ms=1000 * number)
+            said.append(len(follower.remarks))
+        assert said == [1, 1, 1, 2]
+
+    def test_records_of_a_newer_epoch_than_is_known_wait_for_the_metadata(self, follower: Follower) -> None:
+        follower.ask()
+        follower.tell(t={"records": batch(1, epoch=3)})
+        assert follower.end() == 1
+        assert follower.named(follower.ask(0)) == {}
+        assert follower.machine.due_ms == FIRST_PAUSE_MS
+
+    def test_a_log_whose_disk_has_failed_is_fetched_no_more(self, follower: Follower, node: Node) -> None:
+        follower.ask()
+        node.partition("t").log.disown()
+        follower.tell(t={"records": batch(1)}, u={"records": batch(1)})
+        request = follower.ask(100_000)
+        assert (follower.named(request), follower.forgotten(request)) == ({"u": 2}, "t")
+
+
+class TestOutOfRange:
+    """The leader has nothing at the follower's offset, 1."""
+
+    @pytest.fixture
+    def follower(self, follower: Follower) -> Follower:
+        follower.ask()
+        follower.tell(t={"error_code": ErrorCode.OFFSET_OUT_OF_RANGE})
+        return follower
+
+    def ends(self, follower: Follower, timestamp: int, offset: int, code: int = 0) -> None:
+        """Answer the question for an end of the leader's log."""
+        request = follower.machine.next_request(EPOCH, 0)
+        assert isinstance(request, ListOffsetsRequest)
+        assert request.replica_id == 1
+        (topic,) = request.topics
+        (wanted,) = topic.partitions
+        assert (topic.name, wanted.partition_index, wanted.timestamp) == ("t", 0, timestamp)
+        found = ListOffsetsResponse.Topic.Partition(partition_index=0, error_code=code, offset=offset, leader_epoch=0)
+        topics = [ListOffsetsResponse.Topic(name="t", partitions=[found])]
+        follower.machine.answered(ListOffsetsResponse(topics=topics), 0)
+
+    def test_one_that_ends_before_is_followed_from_there(self, follower: Follower) -> None:
+        self.ends(follower, -1, 0)
+        assert follower.end() == 0
+        assert follower.named(follower.ask()) == {"t": 0}
+
+    def test_one_that_starts_behind_is_followed_from_its_start(self, follower: Follower, node: Node) -> None:
+        self.ends(follower, -1, 9)
+        self.ends(follower, -2, 5)
+        log = node.partition("t").log
+        assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (5, 5, 5)
+        assert follower.named(follower.ask()) == {"t": 5}
+
+    def test_one_that_has_it_after_all_is_asked_again_after_a_pause(self, follower: Follower) -> None:
+        self.ends(follower, -1, 9)
+        self.ends(follower, -2, 0)
+        assert follower.end() == 1
+        assert follower.named(follower.ask(FIRST_PAUSE_MS)) == {"t": 1}
+
+    def test_a_question_that_fails_is_followed_by_a_pause(self, follower: Follower) -> None:
+        self.ends(follower, -1, -1, ErrorCode.UNKNOWN_LEADER_EPOCH)
+        assert follower.named(follower.ask(FIRST_PAUSE_MS)) == {"t": 1}
+
+    def test_a_lost_question_is_asked_again(self, follower: Follower) -> None:
+        follower.machine.next_request(EPOCH, 0)
+        follower.machine.answered(None, 0)
+        assert isinstance(follower.machine.next_request(EPOCH, FIRST_PAUSE_MS), ListOffsetsRequest)
+
+    def test_an_answer_for_one_that_is_followed_no_more_is_dropped(self, follower: Follower, node: Node) -> None:
+        request = follower.machine.next_request(EPOCH, 0)
+        assert isinstance(request, ListOffsetsRequest)
+        follower.machine.unfollow(node.partition("t").topic_id, 0)
+        found = ListOffsetsResponse.Topic.Partition(partition_index=0, offset=0, leader_epoch=0)
+        topics = [ListOffsetsResponse.Topic(name="t", partitions=[found])]
+        follower.machine.answered(ListOffsetsResponse(topics=topics), 0)
+        assert follower.end() == 1

@@ -1,0 +1,206 @@
+"""Broker 1 leads `t`, which 2 and 3 copy; the test answers in the controller's place."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from broker.replication.alter_partition_manager import LONGEST_PAUSE_MS
+from broker.replication.isr_manager import IsrDriver
+from broker.replication.partition import Partition
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from protocol.records.metadata import FenceBrokerRecord
+from protocol.schema import Message
+from tests.unit.broker.node import Node
+
+LAG_MS = 1000
+
+
+class Controller:
+    """Where the driver's requests go."""
+
+    def __init__(self, node: Node) -> None:
+        self.asked: list[list[int]] = []
+        self.answers: list[asyncio.Future[Message | None]] = []
+        self.driver = IsrDriver(
+            node.loop,
+            1,
+            node.replicas,
+            send_to_controller=self.send,
+            broker_epoch=lambda: 1,
+            lag_max_ms=LAG_MS,
+        )
+        self._node = node
+
+    def send(self, request: Message) -> asyncio.Future[Message | None]:
+        assert isinstance(request, AlterPartitionRequest)
+        request = AlterPartitionRequest.decode(request.encode(3), 3)
+        self.asked += [
+            [state.broker_id for state in wanted.new_isr_with_epochs]
+            for topic in request.topics
+            for wanted in topic.partitions
+        ]
+        self.answers.append(self._node.loop.create_future())
+        return self.answers[-1]
+
+    def answer(self, isr: list[int], partition_epoch: int, code: ErrorCode = ErrorCode.NONE) -> None:
+        one = AlterPartitionResponse.Topic.Partition(
+            partition_index=0, error_code=code, leader_id=1, leader_epoch=0, isr=isr, partition_epoch=partition_epoch
+        )
+        topic = AlterPartitionResponse.Topic(topic_id=self._node.partition("t").topic_id, partitions=[one])
+        self.answers[-1].set_result(AlterPartitionResponse(topics=[topic]))
+
+    def refuse(self) -> None:
+        self.answer([], 0, ErrorCode.INELIGIBLE_REPLICA)
+
+
+@pytest.fixture
+def controller(node: Node) -> Controller:
+    for broker in (2, 3):
+        node.register(broker, "h", broker)
+    node.create("t", replicas=(1, 2, 3))
+    made = Controller(node)
+    made.driver.start()
+    return made
+
+
+def acknowledge(node: Node, controller: Controller, broker: int, end: int) -> None:
+    node.replicas.acknowledge(node.partition("t"), broker, end, 0)
+    controller.driver.fetched(node.partition("t"), broker)
+
+
+def test_who_lags_is_found_in_the_next_round_and_what_waited_for_it_is_committed(
+    node: Node, controller: Controller
+) -> None:
+    node.append("t")
+    node.replicas.acknowledge(node.partition("t"), 2, 1, 0)
+    node.pass_time(1.6 * LAG_MS / 1000)
+    assert controller.asked == [[1, 2]]
+    assert node.partition("t").high_watermark == 0
+    controller.answer([1, 2], 1)
+    node.pass_time(0.01)
+    assert node.partition("t").high_watermark == 1
+    controller.driver.stop()
+
+
+def test_changes_of_one_turn_are_one_request(node: Node, controller: Controller) -> None:
+    node.shrink("t", [1])
+    node.create("u", replicas=(1, 2), config=node.configs["t"])
+    node.commit()
+    node.append("t")
+    for broker in (2, 3):
+        acknowledge(node, controller, broker, 1)
+    node.pass_time(0.01)
+    assert controller.asked == [[1, 2]]
+    controller.answer([1, 2], 2)
+    node.pass_time(0.01)
+    assert controller.asked == [[1, 2], [1, 2, 3]]
+    controller.driver.stop()
+
+
+def test_the_high_watermark_waits_for_who_is_about_to_join_and_for_nobody_else(
+    node: Node, controller: Controller
+) -> None:
+    node.shrink("t", [1])
+    partition = node.partition("t")
+    acknowledge(node, controller, 2, 0)
+    partition.propose(None)
+    node.append("t")
+    assert partition.followers[2].awaited
+    assert partition.high_watermark == 0
+    node.commit(FenceBrokerRecord(id=2, epoch=2))
+    controller.driver.look(partition)
+    assert partition.high_watermark == 1
+    controller.driver.stop()
+
+
+def test_who_was_refused_may_join_as_soon_as_the_pause_is_over(node: Node, controller: Controller) -> None:
+    node.pass_time(0.1)
+    node.shrink("t", [1])
+    acknowledge(node, controller, 2, 0)
+    node.pass_time(0.01)
+    controller.refuse()
+    node.pass_time(LONGEST_PAUSE_MS / 1000)
+    assert controller.asked == [[1, 2]]
+    node.pass_time(0.01)
+    assert controller.asked == [[1, 2]] * 2
+    controller.driver.stop()
+
+
+def test_what_waited_for_who_was_refused_is_committed(node: Node, controller: Controller) -> None:
+    node.shrink("t", [1])
+    acknowledge(node, controller, 2, 0)
+    node.pass_time(0.01)
+    node.append("t")
+    node.commit(FenceBrokerRecord(id=2, epoch=2))
+    controller.driver.look(node.partition("t"))
+    assert node.partition("t").high_watermark == 0
+    controller.refuse()
+    node.pass_time(0.01)
+    assert node.partition("t").high_watermark == 1
+    controller.driver.stop()
+
+
+@pytest.mark.parametrize("failure", [KafkaError(ErrorCode.UNSUPPORTED_VERSION, "too old"), None])
+def test_a_request_that_fails_is_sent_again(node: Node, controller: Controller, failure: KafkaError | None) -> None:
+    node.shrink("t", [1])
+    acknowledge(node, controller, 2, 0)
+    node.pass_time(0.01)
+    if failure is None:
+        controller.answers[0].cancel()
+    else:
+        controller.answers[0].set_exception(failure)
+    node.pass_time(0.1)
+    assert controller.asked == [[1, 2]] * 2
+    controller.driver.stop()
+
+
+def test_after_its_end_nothing_is_asked(node: Node, controller: Controller) -> None:
+    node.append("t")
+    controller.driver.stop()
+    node.pass_time(3 * LAG_MS / 1000)
+    controller.driver.look(node.partition("t"))
+    node.pass_time(1)
+    assert controller.asked == []
+
+
+def test_what_goes_wrong_with_one_partition_is_told_and_keeps_nobody_from_the_others(
+    node: Node, controller: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.create("u", replicas=(1, 2), config=node.configs["t"])
+    told = []
+    node.loop.set_exception_handler(lambda _, context: told.append(str(context["exception"])))
+    for topic in "tu":
+        node.append(topic)
+    look = controller.driver.look
+
+    def look_at_others(partition: Partition) -> None:
+        if partition.topic == "t":
+            raise RuntimeError(f"{partition} cannot be looked at")
+        look(partition)
+
+    monkeypatch.setattr(controller.driver, "look", look_at_others)
+    node.pass_time(1.6 * LAG_MS / 1000)
+    assert told == ["t-0 cannot be looked at"] * 3
+    assert controller.asked == [[1]]
+    controller.driver.stop()
+
+
+def test_many_partitions_are_looked_at_in_steps(node: Node, controller: Controller) -> None:
+    node.create("many", partitions=600)
+    assert len(list(controller.driver.look_at_all())) == 2
+    controller.driver.stop()
+
+
+def test_the_rounds_of_many_partitions_let_others_have_their_turns(node: Node, controller: Controller) -> None:
+    node.create("many", partitions=600, replicas=(1, 2), config=node.configs["t"])
+    for index in range(600):
+        node.append("many", index=index)
+    node.pass_time(1.6 * LAG_MS / 1000)
+    assert 0 < len(controller.asked) < 600, "the first request left before all were looked at"
+    controller.answers[-1].set_result(None)
+    node.pass_time(0.1)
+    assert len(controller.asked) > 600
+    controller.driver.stop()

@@ -1,0 +1,111 @@
+"""Broker 1 follows `t`, which broker 2 leads; the test answers in its place."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from broker.replication.fetcher_state import FIRST_PAUSE_MS, Fetching, FetchLimits
+from broker.replication.replica_fetcher import Fetcher
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.fetch import FetchRequest, FetchResponse
+from protocol.schema import Message
+from tests.unit.broker.node import Node
+
+
+class Leader:
+    """Stands where a peer does."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self.asked: list[tuple[Message, int]] = []
+        self.answers: list[asyncio.Future[Message | None]] = []
+        self.closed = False
+
+    def call(self, request: Message, *, min_version: int = 0) -> asyncio.Future[Message | None]:
+        self.asked.append((request, min_version))
+        self.answers.append(self._loop.create_future())
+        return self.answers[-1]
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def leader(node: Node) -> Leader:
+    return Leader(node.loop)
+
+
+@pytest.fixture
+def remarks() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def fetcher(node: Node, leader: Leader, remarks: list[str]) -> Fetcher:
+    node.create("t", replicas=(1, 2), leader=2)
+    machine = Fetching(1, "test", FetchLimits(), node.replicas.save_log_starts, remarks.append)
+    machine.follow(node.replicas.copy_of(node.partition("t")))
+    made = Fetcher(node.loop, machine, leader, lambda: 5, remarks.append)
+    made.kick()
+    return made
+
+
+ANSWER = FetchResponse(session_id=9, responses=[])
+
+
+def test_what_is_wanted_within_one_turn_goes_in_one_request(node: Node, fetcher: Fetcher, leader: Leader) -> None:
+    fetcher.kick()
+    node.pass_time(0.001)
+    ((request, min_version),) = leader.asked
+    assert isinstance(request, FetchRequest)
+    assert (request.replica_state.replica_epoch, min_version) == (5, 17)
+
+
+def test_an_answer_is_followed_by_the_next_request(node: Node, fetcher: Fetcher, leader: Leader) -> None:
+    node.pass_time(0.001)
+    leader.answers[0].set_result(ANSWER)
+    node.pass_time(0.001)
+    assert len(leader.asked) == 2
+    assert fetcher.machine.due_ms is None
+
+
+def test_a_lost_request_is_sent_again_when_its_pause_is_over(node: Node, fetcher: Fetcher, leader: Leader) -> None:
+    node.pass_time(0.001)
+    leader.answers[0].set_result(None)
+    node.pass_time(FIRST_PAUSE_MS / 2000)
+    assert len(leader.asked) == 1
+    node.pass_time(FIRST_PAUSE_MS / 1000)
+    assert len(leader.asked) == 2
+    assert not leader.closed
+    fetcher.close()
+
+
+def test_a_leader_that_speaks_no_common_version_is_remarked_on(
+    node: Node, fetcher: Fetcher, leader: Leader, remarks: list[str]
+) -> None:
+    node.pass_time(0.001)
+    leader.answers[0].set_exception(KafkaError(ErrorCode.UNSUPPORTED_VERSION, "too old"))
+    node.pass_time(1)
+    assert remarks == ["UNSUPPORTED_VERSION: too old"]
+    assert len(leader.asked) == 2
+    fetcher.close()
+
+
+def test_a_cancelled_request_is_a_lost_one(node: Node, fetcher: Fetcher, leader: Leader) -> None:
+    node.pass_time(0.001)
+    leader.answers[0].cancel()
+    node.pass_time(1)
+    assert len(leader.asked) == 2
+    fetcher.close()
+
+
+def test_after_its_end_it_asks_nothing_and_answers_are_dropped(node: Node, fetcher: Fetcher, leader: Leader) -> None:
+    node.pass_time(0.001)
+    fetcher.close()
+    assert leader.closed
+    leader.answers[0].set_result(ANSWER)
+    fetcher.kick()
+    node.pass_time(1)
+    assert len(leader.asked) == 1

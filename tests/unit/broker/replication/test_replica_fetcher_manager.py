@@ -1,0 +1,493 @@
+"""Brokers that copy from each other: what holds when leaders, links and disks fail."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from broker.replication.partition import EARLIEST, LATEST, Isolation
+from protocol.api import ApiKey
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.alter_partition import AlterPartitionRequest
+from protocol.messages.delete_records import DeleteRecordsRequest
+from protocol.messages.fetch import FetchRequest
+from protocol.records.metadata import FenceBrokerRecord, RemoveTopicRecord
+from storage.steps import finish
+from tests.unit.broker.replica_cluster import LAG_MAX_MS, TOPIC_ID, Cluster
+
+LAG_S = LAG_MAX_MS / 1000
+
+
+def visible(cluster: Cluster, broker: int) -> list[bytes | None]:
+    """Return what a consumer can read at a broker."""
+    high_watermark = cluster[broker].partition("t").high_watermark
+    return [one.value for one in cluster[broker].stored("t") if one.offset < high_watermark]
+
+
+def latest(cluster: Cluster, broker: int) -> int:
+    return finish(cluster[broker].partition("t").find_offset(LATEST, Isolation.READ_UNCOMMITTED)).offset
+
+
+class TestCopying:
+    def test_followers_hold_the_leaders_bytes(self, cluster: Cluster) -> None:
+        cluster.create(1, 2, 3)
+        for number in range(5):
+            cluster.append(b"%d" % number, b"more")
+        cluster.pass_time()
+        assert cluster.equal()
+        assert cluster.ends() == dict.fromkeys((1, 2, 3), (10, 10))
+
+    def test_a_write_with_acks_all_is_answered_when_all_have_it(self, cluster: Cluster) -> None:
+        cluster.create(1, 2, 3)
+        cluster.pass_time(0.1)
+        before = cluster.loop.time()
+        assert cluster.code(cluster.produce(b"v")) == 0
+        assert cluster.loop.time() - before < 0.01
+        assert {end for _, end in cluster.ends().values()} == {1}
+
+    def test_followers_know_the_high_watermark_when_their_fetch_has_waited(self, cluster: Cluster) -> None:
+        cluster.create(1, 2, 3)
+        cluster.append(b"v")
+        cluster.pass_time(2 * cluster.limits.max_wait_ms / 1000)
+        assert cluster.ends()[2] == (1, 1)
+
+    def test_where_nothing_happens_a_fetch_waits_and_names_no_partition(self, cluster: Cluster) -> None:
+        cluster.create(1, 2)
+        cluster.append(b"v")
+        cluster.pass_time(2)
+        cluster[2].sent.clear()
+        cluster.pass_time(10)
+        assert 0 < len(cluster[2].sent) <= 20
+        assert all(isinstance(one, FetchRequest) and one.topics == [] for one in cluster[2].sent)
+
+    def test_a_partition_that_comes_while_a_fetch_waits_is_fetched_at_once(self, cluster: Cluster) -> None:
+        cluster.create(1, 2)
+        cluster.pass_time(2.1)
+        cluster.create(1, 2, topic="u")
+        assert cluster.code(cluster.produce(b"v", topic="u", timeout_ms=50)) == 0
+
+    def test_a_deleted_topic_is_fetched_no_more(self, cluster: Cluster) -> None:
+        cluster.create(1, 2)
+        cluster.pass_time()
+        assert cluster[2].replication.leaders == {1: 1}
+        cluster.commit(RemoveTopicRecord(topic_id=TOPIC_ID))
+        assert cluster[2].replication.leaders == {}
+        cluster[2].sent.clear()
+        cluster.pass_time()
+        assert cluster[2].sent == []
+
+    def test_a_leader_that_learns_late_that_it_leads_is_fetched_from_soon(self, cluster: Cluster) -> None:
+        cluster.create(1, 2, 3)
+        cluster.pass_time()
+        cluster[2].delayed = []
+        cluster.elect(2)
+        cluster.pass_time(0.2)
+        cluster[2].catch_up()
+        assert cluster.code(cluster.produce(b"v", timeout_ms=500)) == 0
+
+    def test_a_lost_connection_is_begun_again(self, cluster: Cluster) -> None:
+        cluster.create(1, 2)
+        cluster.pass_time()
+        cluster.cut(1, 2)
+        cluster.append(b"v")
+        cluster.pass_time(3)
+        cluster.mend()
+        cluster.pass_time(1.5)
+        assert cluster.equal()
+
+    def test_a_follower_whose_disk_fails_leaves_the_others_alone(self, cluster: Cluster) -> None:
+        cluster.create(1, 2)
+        cluster.create(1, 2, topic="u")
+        cluster.pass_time()
+        cluster[2].partition("u").log.disown()
+        cluster.append(b"v", topic="u")
+        cluster.append(b"v")
+        cluster.pass_time()
+        assert cluster.ends()[2] == (1, 1)
+        assert cluster.ends("u")[2] == (0, 0)
+        cluster[2].sent.clear()
+        cluster.pass_time()
+        assert len(cluster[2].sent) < 5
+
+
+class TestFailover:
+    def test_rule_1_after_two_failovers_in_a_row_all_logs_are_the_same_bytes(self, cluster: Cluster) -> None:
+        cluster.create(1, 2, 3)
+        cluster.append(b"a")
+        cluster.pass_time()
+        cluster.cut(1, 2)
+        cluster.cut(1, 3)
+        cluster[1].delayed = []
+        cluster.append(b"lost", b"lost too")
+        cluster.append(b"lost as well")
+        cluster.elect(2)
+        cluster.cut(2, 3)
+        cluster[2].delayed = []
+        cluster.append(b"lost again")
+        cluster.elect(3)
+        cluster.append(b"b", b"c")
+        for broker in (1, 2):
+            cluster[broker].catch_up()
+        cluster.mend()
+        cluster.pass_time(3)
+        assert cluster.equal()
+        assert cluster.values(1) == [b"a", b"b", b"c"]
+
+    def test_rule_1_a_follower_does_not_cut_down_to_its_own_high_watermark(self, cluster: Cluster) -> None:
+        """KIP-101, scenario 1: what is committed survives, though the follower that leads next did not know it was."""
+        cluster.create(1, 2)
+        cluster.append(b"a")
+        assert cluster.code(cluster.produce(b"committed")) == 0
+        assert cluster.ends()[2] == (0, 2)
+        cluster.stop(2)
+        cluster.start(2)
+        cluster.stop(1)
+        cluster.elect(2)
+        cluster.start(1)
+        cluster.pass_time()
+        assert cluster.values(1) == cluster.values(2) == [b"a", b"committed"]
+        assert cluster.equal()
+
+    def test_rule_2_leader_epochs_without_records_are_forgotten_by_who_follows(self, cluster: Cluster) -> None:
+        cluster.create(1, 2, 3)
+        cluster.append(b"a")
+        cluster.pass_time()
+        cluster.elect(2)
+        cluster.elect(3)
+        cluster.elect(1)
+        cluster.append(b"b")
+        cluster.pass_time()
+        epochs = [tuple(cluster[broker].partition("t").log.leader_epochs.entries) for broker in (1, 2, 3)]
+        assert epochs == [((0, 0), (3, 1))] * 3
+        assert cluster.equal()
+
+    def test_rule_3_what_a_consumer_has_read_stays_through_failovers(self, cluster: Cluster) -> None:
+        cluster.create(1, 2, 3)
+        read: list[bytes | None] = []
+        for number in range(12):
+            leader = number % 3 + 1
+            if number:
+                cluster.elect(leader)
+            cluster.append(b"%d" % number)
+            if number % 2:
+                cluster.pass_time(0.01)
+            found = visible(cluster, leader)
+            assert read[: len(found)] == found[: len(read)]
+            read = max(read, found, key=len)
+        cluster.pass_time()
+        assert [visible(cluster, broker)[: len(read)] for broker in (1, 2, 3)] == [read] * 3
+
+    def test_rule_4_a_new_leader_serves_only_what_it_can_prove_committed(self, cluster: Cluster) -> None:
+        cluster.create(1, 2, 3)
+        cluster.append(b"a")
+        cluster.pass_time()
+        cluster.cut(1, 3)
+        cluster.append(b"not committed")
+        cluster.pass_time(0.1)
+        cluster.stop(1)
+        cluster.cut(2, 3)
+        cluster.elect(2, [2, 3])
+        cluster.pass_time(0.1)
+        assert visible(cluster, 2) == [b"a"]
+        with pytest.raises(KafkaError) as refused:
+            latest(cluster, 2)
+        assert refused.value.code is ErrorCode.OFFSET_NOT_AVAILABLE
+        cluster.mend()
+        cluster.pass_time(1.5)
+        assert visible(cluster, 2) == [b"a", b"not committed"]
+        assert latest(cluster, 2) == 2
+
+    def test_after_an_unclean_election_a_follower_with_more_is_cut(self, cluster: Cluster) -> None:
+        cluster.create(1, 2)
+        cluster.append(b"a")
+        cluster.pass_time()
+        cluster.stop(2)
+        cluster.append(b"b", b"c")
+        cluster.stop(1)
+        cluster.start(2)
+        cluster.elect(2, [2])
+        cluster.start(1)
+        cluster.pass_time()
+        assert cluster.values(1) == [b"a"]
+        assert cluster.equal()
+
+    @pytest.mark.parametrize(
+        ("deleted_to", "same_batches"),
+        [
+            pytest.param(3, True, id="the leader's log starts between two of its batches"),
+            pytest.param(3, False, id="it starts inside one"),
+            pytest.param(4, False, id="it starts inside one, where the follower's ends"),
+        ],
+    )
+    def test_rule_1_a_follower_that_parts_before_its_leaders_log_starts_keeps_none_of_its_own(
+        self, cluster: Cluster, deleted_to: int, same_batches: bool
+    ) -> None:
+        """The leader has deleted the records that would show where, with their epochs."""
+        cluster.create(1, 2)
+        cluster.append(b"a")
+        cluster.pass_time()
+        cluster.stop(2)
+        for value in (b"lost", b"lost too", b"lost as well"):
+            cluster.append(value)
+        cluster.stop(1)
+        cluster.start(2)
+        cluster.elect(2, [2])
+        for values in ((b"b",), (b"c",), (b"d",), (b"e",)) if same_batches else ((b"b",), (b"c", b"d", b"e")):
+            cluster.append(*values)
+        cluster[2].replicas.delete_records(cluster[2].partition("t"), deleted_to)
+        cluster.start(1)
+        cluster.pass_time(3)
+        log = cluster[1].partition("t").log
+        assert (log.log_start_offset, log.log_end_offset, cluster.isr) == (deleted_to, 5, {1, 2})
+        assert b"lost" not in cluster[1].bytes_of()
+
+    @pytest.mark.parametrize("seed", range(8))
+    def test_rule_1_whatever_fails_in_between_logs_end_equal_and_hold_what_was_acknowledged(
+        self, cluster: Cluster, seed: int
+    ) -> None:
+        random = Random(seed)
+        cluster.create(1, 2, 3)
+        written: list[tuple[bytes, object]] = []
+        for number in range(25):
+            leader = cluster.leader
+            match random.randrange(7):
+                case 0:
+                    cluster.cut(*random.sample((1, 2, 3), 2))
+                case 1:
+                    cluster.mend()
+                case 2:
+                    cluster[leader].delayed = []  # it does not know that it leads no more
+                    cluster.elect(random.choice(sorted(cluster.isr)))
+                case 3:
+                    broker = random.choice((1, 2, 3))
+                    cluster.stop(broker)
+                    cluster.start(broker)
+                case 4:
+                    for broker in (1, 2, 3):
+                        cluster[broker].catch_up()
+                case _:
+                    value = b"%d" % number
+                    written.append((value, cluster.produce(value, timeout_ms=200)))
+            cluster.pass_time(random.choice((0.0, 0.001, 0.004, 0.05, 0.3)))
+        for broker in (1, 2, 3):
+            cluster[broker].catch_up()
+        cluster.mend()
+        cluster.elect(random.choice(sorted(cluster.isr)))
+        cluster.pass_time(LAG_S)
+        assert cluster.isr == {1, 2, 3}
+        assert cluster.equal()
+        acknowledged = [value for value, produced in written if cluster.code(produced) == 0]
+        stored = cluster.values(cluster.leader)
+        assert [value for value in stored if value in acknowledged] == acknowledged
+        assert {high_watermark for high_watermark, _ in cluster.ends().values()} == {len(stored)}
+
+
+class TestInSync:
+    def test_rule_3_nothing_is_committed_while_the_isr_is_below_its_minimum(self, cluster: Cluster) -> None:
+        cluster.create(1, 2, 3, isr=(1,), min_insync_replicas=2)
+        cluster.cut(1, 2)
+        cluster.cut(1, 3)
+        cluster.append(b"v")
+        cluster.pass_time()
+        assert visible(cluster, 1) == []
+        cluster.mend()
+        cluster.pass_time(2)
+        assert cluster.isr == {1, 2, 3}
+        assert visible(cluster, 1) == [b"v"]
+
+    def test_rule_6_acks_all_waits_for_the_whole_isr_and_a_time_out_leaves_the_record(self, cluster: Cluster) -> None:
+        cluster.create(1, 2, 3, min_insync_replicas=2)
+        cluster.pass_time()
+        cluster.cut(1, 3)
+        assert cluster.code(cluster.produce(b"maybe", timeout_ms=1000)) == ErrorCode.REQUEST_TIMED_OUT
+        assert cluster.values(1) == cluster.values(2) == [b"maybe"]
+        assert visible(cluster, 1) == []
+        cluster.pass_time(2 * LAG_S)
+        assert cluster.isr == {1, 2}
+        assert visible(cluster, 1) == [b"maybe"]
+
+    def test_rule_7_a_smaller_isr_counts_only_once_it_is_committed(self, cluster: Cluster) -> None:
+        cluster.create(1, 2, 3)
+        cluster.pass_time()
+        cluster.holds_controller = True
+        cluster.cut(1, 3)
+        cluster.append(b"v")
+        cluster.pass_time(2 * LAG_S)
+        assert cluster[1].partition("t").proposed_isr == frozenset({1, 2})
+        assert cluster.ends()[1] == (0, 1)
+        cluster.decide()
+        assert cluster.isr == {1, 2}
+        cluster.pass_time(0.01)
+        assert cluster.ends()[1] == (1, 1)
+
+    def test_rule_7_a_larger_isr_counts_from_the_moment_it_is_asked_for(self, cluster: Cluster) -> None:
+        cluster.create(1, 2, isr=(1,))
+        cluster.holds_controller = True
+        cluster.pass_time(0.1)
+        leader = cluster[1].partition("t")
+        assert (leader.isr, leader.maximal_isr) == (frozenset({1}), frozenset({1, 2}))
+        cluster.cut(1, 2)
+        cluster.append(b"v")
+        cluster.pass_time(2 * LAG_S)
+        assert leader.high_watermark == 0
+        cluster.mend()
+        cluster.decide()
+        cluster.pass_time(2)
+        assert cluster.isr == {1, 2}
+        assert leader.high_watermark == 1
+
+    def test_rule_7_a_change_whose_answer_was_lost_holds_by_the_metadata(self, cluster: Cluster) -> None:
+        cluster.create(1, 2, isr=(1,))
+        cluster.holds_controller = True
+        cluster.pass_time(0.1)
+        cluster.decide(answered=False)
+        assert cluster[1].partition("t").isr == {1, 2}
+        cluster.pass_time(2)
+        assert cluster.held == []
+
+    def test_rule_7_a_change_is_asked_for_again_until_it_is_answered(self, cluster: Cluster) -> None:
+        cluster.create(1, 2, isr=(1,))
+        cluster.holds_controller = True
+        cluster.pass_time(0.1)
+        (_, answer) = cluster.held.pop()
+        answer.set_result(None)
+        cluster.pass_time(2)
+        assert len(cluster.held) == 1
+        cluster.decide()
+        assert cluster.isr == {1, 2}
+
+    def test_rule_8_a_broker_that_was_started_again_joins_only_by_its_new_epoch(self, cluster: Cluster) -> None:
+        cluster.create(1, 2, isr=(1,))
+        cluster.append(b"v")
+        stale = cluster[2].broker_epoch - 1
+        cluster[2].broker_epoch = stale
+        cluster.pass_time(3)
+        assert cluster.isr == {1}
+        cluster[2].broker_epoch = stale + 1
+        cluster.pass_time(3)
+        assert cluster.isr == {1, 2}
+
+    def test_a_fenced_broker_copies_and_joins_once_it_is_fenced_no_more(self, cluster: Cluster) -> None:
+        cluster.create(1, 2, isr=(1,))
+        cluster.stop(2)
+        cluster.start(2, fenced=True)
+        cluster.append(b"v")
+        cluster.pass_time(2)
+        assert cluster.equal()
+        assert cluster.isr == {1}
+        cluster.unfence(2)
+        cluster.pass_time(0.1)
+        assert cluster.isr == {1, 2}
+
+    def test_a_follower_joins_though_the_leader_alone_is_in_sync_and_never_rests(self, cluster: Cluster) -> None:
+        cluster.create(1, 2, isr=(1,))
+        cluster.stop(2)
+        cluster.append(b"v")
+        cluster.start(2)
+        for _ in range(500):
+            cluster.append(b"v")
+            cluster.pass_time(0.001)
+        assert cluster.isr == {1, 2}
+
+    def test_an_idle_follower_stays_however_long_ago_it_fetched(self, cluster: Cluster) -> None:
+        cluster.create(1, 2)
+        cluster.append(b"v")
+        cluster.pass_time(10 * LAG_S)
+        cluster.append(b"v")
+        cluster.pass_time(0.0)
+        cluster[1].replication.isr.look(cluster[1].partition("t"))
+        cluster.pass_time(LAG_S)
+        assert not [one for one in cluster[1].sent if isinstance(one, AlterPartitionRequest)]
+
+    def test_rule_28_a_broker_whose_disk_is_empty_is_refilled_and_in_no_isr_before(self, cluster: Cluster) -> None:
+        cluster.create(1, 2, 3, segment_bytes=2000)
+        for number in range(50):
+            cluster.append(b"%d" % number * 100)
+        cluster.pass_time()
+        cluster.stop(3)
+        cluster.elect(1, [1, 2])
+        cluster.wipe(3)
+        cluster.limits = cluster.limits._replace(max_bytes=500)
+        cluster.start(3)
+        behind = 0
+        for _ in range(1000):
+            if cluster.isr == {1, 2, 3}:
+                break
+            behind += cluster.ends()[3][1] < cluster.ends()[1][0]
+            cluster.pass_time(0.001)
+        assert behind > 20
+        cluster.pass_time()
+        assert cluster.equal()
+
+
+class TestLogStart:
+    def delete(self, cluster: Cluster, offset: int) -> int:
+        """Delete records at the leader; return the low watermark that is answered."""
+        response = cluster[cluster.leader].answer(
+            ApiKey.DELETE_RECORDS,
+            2,
+            timeout_ms=5000,
+            topics=[
+                DeleteRecordsRequest.Topic(
+                    name="t", partitions=[DeleteRecordsRequest.Topic.Partition(partition_index=0, offset=offset)]
+                )
+            ],
+        )
+        (answer,) = response.topics[0].partitions
+        assert answer.error_code == 0
+        low: int = answer.low_watermark
+        return low
+
+    def starts(self, cluster: Cluster) -> list[int]:
+        return [cluster[broker].partition("t").log.log_start_offset for broker in (1, 2, 3)]
+
+    def test_rule_23_deleted_records_go_on_every_replica_before_that_is_answered(self, cluster: Cluster) -> None:
+        cluster.create(1, 2, 3)
+        for _ in range(4):
+            cluster.append(b"v")
+        cluster.pass_time(2.2)
+        before = cluster.loop.time()
+        assert self.delete(cluster, 3) == 3
+        assert cluster.loop.time() - before < 0.05
+        assert self.starts(cluster) == [3, 3, 3]
+
+    def test_a_deletion_waits_for_no_broker_that_is_fenced(self, cluster: Cluster) -> None:
+        cluster.create(1, 2, 3)
+        for _ in range(4):
+            cluster.append(b"v")
+        cluster.pass_time()
+        cluster.stop(3)
+        cluster.loop.call_later(1, cluster.commit, FenceBrokerRecord(id=3, epoch=cluster[3].broker_epoch))
+        before = cluster.loop.time()
+        assert self.delete(cluster, 3) == 3
+        assert cluster.loop.time() - before == pytest.approx(1, abs=0.1)
+
+    def test_rule_23_a_replica_that_starts_again_does_not_have_deleted_records_back(self, cluster: Cluster) -> None:
+        cluster.create(1, 2, 3)
+        for _ in range(4):
+            cluster.append(b"v")
+        cluster.pass_time()
+        self.delete(cluster, 3)
+        cluster[2].logs.checkpoint = lambda *_: None  # type: ignore[method-assign]
+        cluster.crash(2)
+        cluster.start(2)
+        cluster.elect(2)
+        assert finish(cluster[2].partition("t").find_offset(EARLIEST, Isolation.READ_UNCOMMITTED)).offset == 3
+
+    def test_a_follower_whose_records_are_all_deleted_at_the_leader_begins_anew(self, cluster: Cluster) -> None:
+        cluster.create(1, 2, 3)
+        cluster.append(b"v")
+        cluster.pass_time()
+        cluster.stop(3)
+        cluster.elect(1, [1, 2])
+        for _ in range(5):
+            cluster.append(b"v")
+        cluster.pass_time()
+        cluster[1].replicas.delete_records(cluster[1].partition("t"), 5)
+        cluster.pass_time()
+        cluster.start(3)
+        cluster.pass_time()
+        log = cluster[3].partition("t").log
+        assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (5, 6, 6)
+        assert cluster.isr == {1, 2, 3}

@@ -1,0 +1,75 @@
+"""Flushes in threads: each ends, whether there is a thread for it or not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from broker.runtime.executors import outlast, own_threads, sync_in_thread
+from protocol.errors import KafkaError
+from storage.log.flush import Flush
+from tests.unit.broker.held_threads import HeldThreads, keep_busy_the_threads_of
+from tests.unit.broker.node import Node
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    made = Node(str(tmp_path / "data"))
+    made.start()
+    yield made
+    made.stop()
+
+
+def begun(node: Node) -> list[Flush]:
+    node.create("t", partitions=2)
+    flushes = []
+    for index in range(2):
+        node.append("t", index=index)
+        flush = node.partition("t", index).log.begin_flush(node.now_ms())
+        assert flush is not None
+        flushes.append(flush)
+    return flushes
+
+
+def test_one_thread_syncs_them_all(node: Node, threads: HeldThreads) -> None:
+    flushes = begun(node)
+    synced = sync_in_thread(node.loop, flushes)
+    assert not synced.done()
+    threads.let()
+    node.wait(synced)
+    for flush in flushes:
+        flush.finish()
+    assert [node.partition("t", index).log.recovery_point for index in range(2)] == [1, 1]
+
+
+def test_own_threads_go_on_while_those_of_the_loop_are_busy(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep_busy_the_threads_of(node.loop, monkeypatch)
+    flushes = begun(node)
+    node.wait(sync_in_thread(node.loop, flushes, own_threads("sync")))
+    for flush in flushes:
+        flush.finish()
+    assert [node.partition("t", index).log.recovery_point for index in range(2)] == [1, 1]
+
+
+def test_where_no_thread_can_be_started_they_have_failed(node: Node, threads: HeldThreads) -> None:
+    flushes = begun(node)
+    threads.spent = True
+    node.wait(sync_in_thread(node.loop, flushes))
+    for flush in flushes:
+        with pytest.raises(KafkaError, match="can't start new thread"):
+            flush.finish()
+    assert node.logs.online == []
+
+
+def test_what_a_thread_does_is_waited_for_by_those_who_are_cancelled(node: Node, threads: HeldThreads) -> None:
+    waiting = node.loop.create_task(outlast(sync_in_thread(node.loop, begun(node))))
+    node.pass_time(0)
+    waiting.cancel()
+    node.pass_time(1)
+    assert not waiting.done()
+    threads.let()
+    with pytest.raises(asyncio.CancelledError):
+        node.wait(waiting)

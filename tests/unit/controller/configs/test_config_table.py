@@ -1,0 +1,58 @@
+"""Definitions written as a table."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.configs.config_table import table
+from controller.configs.definition import ConfigDef, ConfigError, ConfigType, UpdateMode, parse_value
+
+
+def one(row: str) -> ConfigDef:
+    [definition] = table(f"\n    {row}\n        What it means.\n")
+    return definition
+
+
+def test_a_row_has_name_type_default_mode_and_documentation() -> None:
+    assert one("a.b INT 5 cluster-wide") == ConfigDef(
+        "a.b", ConfigType.INT, "5", "What it means.", update_mode=UpdateMode.CLUSTER_WIDE
+    )
+
+
+def test_no_default_is_not_the_empty_one() -> None:
+    assert one("a STRING null read-only").default is None
+    assert one("a STRING '' read-only").default == ""
+
+
+def test_a_table_has_one_reason_for_all_of_it() -> None:
+    first, second = table(
+        "a INT 5 read-only\nOne.\nb INT 6 read-only\nTwo.", without_effect="none of it", internal=True
+    )
+    assert [first.name, second.name] == ["a", "b"]
+    assert first.without_effect == second.without_effect == "none of it"
+    assert first.internal
+    assert not first.effective
+
+
+def test_a_row_without_documentation_is_refused() -> None:
+    with pytest.raises(ValueError, match="zip"):
+        table("a INT 5 read-only")
+
+
+@pytest.mark.parametrize(
+    ("row", "good", "bad"),
+    [
+        ("a INT 5 read-only 1..", "1", "0"),
+        ("a INT 5 read-only -1..5", "-1", "6"),
+        ("a DOUBLE 0.5 read-only 0..1", "0.25", "1.5"),
+        ("a STRING x read-only x|y", "y", "X"),
+        ("a STRING x read-only X|Y~", "y", "z"),
+        ("a LIST x read-only x,y", "y,x", "x,z"),
+        ("a STRING x read-only named", "anything", ""),
+    ],
+)
+def test_what_a_value_may_be(row: str, good: str, bad: str) -> None:
+    definition = one(row)
+    parse_value(definition, good)
+    with pytest.raises(ConfigError):
+        parse_value(definition, bad)

@@ -1,0 +1,157 @@
+"""What a follower does with what its leader sends: node 2, in epoch 3. Logs that part are in `tests/scripts/quorum`."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.batches import encode_entry
+from controller.raft.follower import Download, Fetching, scan
+from controller.raft.log import Entry, RaftLog, SnapshotId
+from controller.raft.messages import Received, Role
+from controller.raft.wire import Known, fetch_response, snapshot_response
+from protocol.errors import ErrorCode
+from protocol.messages.fetch import FetchRequest, FetchResponse
+from protocol.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
+from protocol.records.metadata import NoOpRecord
+from tests.typed import instance
+from tests.unit.controller.lone_voter import LoneVoter
+
+LEADER = Known(2, 3)
+
+
+def batch(offset: int, epoch: int = 3, records: int = 1) -> bytes:
+    return bytes(encode_entry(Entry(offset, epoch, (NoOpRecord(),) * records), 0))
+
+
+def follower(*epochs: int) -> LoneVoter:
+    return LoneVoter(*epochs).follow(2, 3)
+
+
+def records(data: bytes, high_watermark: int = 0) -> FetchResponse:
+    response = fetch_response(LEADER, high_watermark=high_watermark, log_start_offset=0)
+    response.responses[0].partitions[0].records = data
+    return response
+
+
+def part(snapshot: SnapshotId, position: int, data: bytes, size: int) -> FetchSnapshotResponse:
+    response = snapshot_response(LEADER, snapshot, position=position)
+    response.topics[0].partitions[0].size = size
+    response.topics[0].partitions[0].unaligned_records = data
+    return response
+
+
+def test_batches_are_given_out_and_asked_for_no_more() -> None:
+    at = follower(1)
+    at.answered(at.the_fetch(), records(batch(1) + batch(2, records=2), high_watermark=2))
+    (received,) = [ready.received for ready in at.readies if ready.received]
+    assert received == Received(1, 4, 3, batch(1) + batch(2, records=2))
+    asked = instance(FetchRequest, at.the_fetch().message).topics[0].partitions[0]
+    assert (asked.fetch_offset, asked.last_fetched_epoch, asked.high_watermark) == (4, 3, 2)
+
+
+def test_what_is_received_is_stored_before_it_is_asked_for_no_more() -> None:
+    at = follower(1)
+    at.answered(at.the_fetch(), records(batch(1)))
+    assert [bool(ready.requests) for ready in at.readies if ready.received] == [True]
+
+
+def test_only_what_is_here_is_committed() -> None:
+    at = follower(1)
+    at.answered(at.the_fetch(), records(batch(1), high_watermark=9))
+    assert at.node.high_watermark == 2
+
+
+def test_a_fetch_that_fails_is_sent_again_after_a_while() -> None:
+    at = follower(1)
+    at.answered(at.the_fetch(), None)
+    at.wait(19)
+    assert not at.sent(FetchRequest)
+    at.wait(1)
+    assert at.sent(FetchRequest)
+
+
+def test_an_answer_of_an_earlier_leader_is_nothing() -> None:
+    at = follower(1)
+    earlier = at.the_fetch()
+    at.follow(3, 4)
+    at.answered(earlier, records(batch(1), high_watermark=1))
+    assert (at.node.end_offset, at.node.high_watermark, at.node.leader_id) == (1, 0, 3)
+
+
+def test_damaged_batches_are_not_stored_but_what_is_before_them_is() -> None:
+    at = follower(1)
+    damaged = bytearray(batch(1) + batch(2))
+    damaged[-1] ^= 1
+    at.answered(at.the_fetch(), records(bytes(damaged)))
+    assert at.node.end_offset == 2
+    assert at.warnings == [
+        "The leader 2 of the quorum sent the batch at offset 2 does not match its CRC-32C",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (batch(3), "a batch at offset 3 where 1 comes next"),
+        (batch(1, epoch=4), "the batch at offset 1 is of epoch 4"),
+        (batch(1, epoch=0), "the batch at offset 1 is of epoch 0"),
+        (b"x" * 80, "no record batch at byte 0"),
+    ],
+)
+def test_batches_that_cannot_follow_are_refused(data: bytes, problem: str) -> None:
+    scanned = scan(data, RaftLog(1, 1), leader_epoch=3)
+    assert not scanned.batches
+    assert scanned.problem.startswith(problem)
+
+
+def test_a_batch_that_is_cut_short_is_left_for_later() -> None:
+    whole = batch(1)
+    assert scan(whole + batch(2)[:-1], RaftLog(1, 1), 3) == (len(whole), ((3, 2),), "")
+
+
+def test_a_snapshot_is_read_piece_by_piece_and_the_log_begins_behind_it() -> None:
+    at, snapshot = follower(1), SnapshotId(50, 2)
+    at.answered(at.the_fetch(), fetch_response(LEADER, high_watermark=60, log_start_offset=50, instead=snapshot))
+    for position, data in ((0, b"abc"), (3, b"de")):
+        (request,) = at.sent(FetchSnapshotRequest)
+        assert instance(FetchSnapshotRequest, request.message).topics[0].partitions[0].position == position
+        at.answered(request, part(snapshot, position, data, size=5))
+    parts = [(part.position, bytes(part.data)) for ready in at.readies for part in ready.snapshot_parts]
+    assert parts == [(0, b"abc"), (3, b"de")]
+    assert [ready.begin_behind for ready in at.readies if ready.begin_behind] == [snapshot]
+    assert (at.node.end_offset, at.node.high_watermark) == (50, 50)
+    asked = instance(FetchRequest, at.the_fetch().message).topics[0].partitions[0]
+    assert (asked.fetch_offset, asked.last_fetched_epoch) == (50, 2)
+
+
+def test_a_snapshot_that_is_gone_is_asked_for_no_more() -> None:
+    at, snapshot = follower(1), SnapshotId(50, 2)
+    at.answered(at.the_fetch(), fetch_response(LEADER, instead=snapshot))
+    (request,) = at.sent(FetchSnapshotRequest)
+    at.answered(request, snapshot_response(LEADER, snapshot, error=ErrorCode.SNAPSHOT_NOT_FOUND))
+    at.wait(20)
+    assert at.sent(FetchRequest)
+    assert not at.sent(FetchSnapshotRequest)
+
+
+def test_an_older_snapshot_than_what_is_committed_is_not_taken() -> None:
+    at = LoneVoter(1, 1, 1, high_watermark=3).follow(2, 3)
+    at.answered(at.the_fetch(), fetch_response(LEADER, instead=SnapshotId(2, 1)))
+    assert not at.sent(FetchSnapshotRequest)
+    assert "offers a snapshot up to 2" in at.warnings[0]
+
+
+@pytest.mark.parametrize(("position", "data", "size"), [(1, b"b", 9), (0, b"", 9), (0, b"abc", 2)])
+def test_a_part_that_does_not_fit_is_none(position: int, data: bytes, size: int) -> None:
+    fetching = Fetching(2, now_ms=0)
+    fetching.download = Download(SnapshotId(50, 2), 0)
+    assert fetching.received(position, data, size) is None
+
+
+def test_an_observer_whose_leader_does_not_answer_asks_the_voters() -> None:
+    at = LoneVoter(1, node_id=9).follow(2, 3)
+    assert at.node.role is Role.OBSERVER
+    at.answered(at.the_fetch(), None)
+    assert (at.node.role, at.node.leader_id) == (Role.UNATTACHED, -1)
+    at.wait(20)
+    assert at.the_fetch().to in (1, 2, 3)

@@ -1,0 +1,219 @@
+"""What a leader answers to Fetch, and when; what it commits and what it knows. The lone voter leads epoch 2 here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controller.raft.log import SnapshotId
+from controller.raft.messages import LogRead, Role, SnapshotRead
+from controller.raft.voters import NO_DIRECTORY, Voter, VoterSet
+from controller.raft.wire import snapshot_request
+from protocol.errors import ErrorCode
+from protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest
+from protocol.messages.fetch import FetchResponse
+from protocol.records.metadata import NoOpRecord
+from tests.typed import instance
+from tests.unit.controller.lone_voter import TIMING, LoneVoter, fetch, me, only, vote
+
+# One record of epoch 1, and the leader's first entry.
+END = 2
+
+
+def leader() -> LoneVoter:
+    return LoneVoter(1).lead()
+
+
+def test_a_fetch_below_the_end_is_answered_at_once_with_what_to_read() -> None:
+    (answer,) = leader().asked(fetch(2, 2, 1, 1), token="t")
+    assert (answer.token, answer.read) == ("t", LogRead(1, TIMING.fetch_max_bytes))
+
+
+def test_a_fetch_at_the_end_is_held_until_records_come() -> None:
+    at = leader()
+    assert not at.asked(fetch(2, 2, 2, END, high_watermark=END))
+    at.node.propose([NoOpRecord()])
+    at.perform()
+    (answer,) = at.answers
+    assert answer.read == LogRead(END, TIMING.fetch_max_bytes)
+
+
+def test_a_fetch_is_held_no_longer_than_it_says() -> None:
+    at = leader()
+    at.asked(fetch(2, 2, 2, END, high_watermark=END))
+    at.wait(499)
+    assert not at.answers
+    at.wait(1)
+    (answer,) = at.answers
+    assert answer.read is None
+
+
+def test_nor_longer_than_a_few_seconds_however_long_it_says() -> None:
+    at = leader()
+    patient = fetch(4, 2, 2, END, high_watermark=END)
+    patient.max_wait_ms = 1 << 30
+    at.asked(patient, token="patient")
+    for _ in range(4):
+        at.asked(fetch(2, 2, 2, END), token="voter")
+        at.wait(1250)
+    assert [answer.token for answer in at.answers] == ["voter", "patient"]
+    assert at.now_ms == 5000
+
+
+def test_a_held_fetch_is_answered_when_more_is_committed_than_its_sender_knows() -> None:
+    at = leader()
+    assert not at.asked(fetch(4, 2, 2, END), token="observer")
+    answers = at.asked(fetch(2, 2, 2, END), token="voter")
+    assert {answer.token for answer in answers} == {"observer", "voter"}
+    responses = [instance(FetchResponse, answer.response) for answer in answers]
+    assert all(response.responses[0].partitions[0].high_watermark == END for response in responses)
+
+
+def test_a_second_fetch_gives_up_the_first() -> None:
+    at = leader()
+    at.asked(fetch(2, 2, 2, END, high_watermark=END), token="first")
+    (answer,) = at.asked(fetch(2, 2, 2, END, high_watermark=END), token="second")
+    assert answer.token == "first"
+
+
+def test_held_fetches_are_refused_when_the_lead_ends() -> None:
+    at = leader()
+    at.asked(fetch(2, 2, 2, END, high_watermark=END), token="held")
+    refused = next(answer for answer in at.asked(vote(3, 9)) if answer.token == "held")
+    assert only([refused]).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+@pytest.mark.parametrize(
+    ("epoch", "offset", "error"),
+    [
+        (1, 0, ErrorCode.FENCED_LEADER_EPOCH),
+        (3, 0, ErrorCode.UNKNOWN_LEADER_EPOCH),
+        (2, -1, ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_a_fetch_of_another_epoch_or_of_nonsense_is_refused(epoch: int, offset: int, error: ErrorCode) -> None:
+    answered = only(leader().asked(fetch(2, epoch, 1, offset)))
+    assert answered.error_code == error
+    assert (answered.current_leader.leader_id, answered.current_leader.leader_epoch) == (1, 2)
+
+
+def test_another_log_is_told_where_it_may_part_and_does_not_count() -> None:
+    at = leader()
+    answered = only(at.asked(fetch(2, 2, 1, 9)))
+    assert (answered.diverging_epoch.epoch, answered.diverging_epoch.end_offset) == (1, 1)
+    assert at.node.high_watermark == 0
+
+
+def test_who_is_behind_the_log_is_told_of_the_snapshot() -> None:
+    at = leader()
+    at.asked(fetch(2, 2, 2, END))
+    at.node.snapshotted(SnapshotId(END, 2), END)
+    answered = only(at.asked(fetch(3, 2, 1, 1)))
+    assert (answered.snapshot_id.end_offset, answered.snapshot_id.epoch) == (END, 2)
+    (answer,) = at.asked(snapshot_request(me(3), 2, SnapshotId(END, 2), 7, TIMING))
+    assert answer.read == SnapshotRead(SnapshotId(END, 2), 7, TIMING.fetch_snapshot_max_bytes)
+
+
+def test_a_position_before_the_snapshot_is_out_of_range() -> None:
+    answered = only(leader().asked(snapshot_request(me(3), 2, SnapshotId(1, 1), -1, TIMING)))
+    assert answered.error_code == ErrorCode.POSITION_OUT_OF_RANGE
+
+
+def test_a_majority_commits_and_an_observer_is_none() -> None:
+    at = leader()
+    at.asked(fetch(4, 2, 2, END))
+    assert at.node.high_watermark == 0
+    at.asked(fetch(3, 2, 2, END))
+    assert at.node.high_watermark == END
+
+
+def test_one_voter_that_fetches_keeps_a_leader_of_three_and_an_observer_does_not() -> None:
+    at, lonely = leader(), leader()
+    for _ in range(3):
+        at.wait(1500)
+        at.asked(fetch(2, 2, 2, END, high_watermark=END))
+    assert at.node.role is Role.LEADER
+    for _ in range(2):
+        lonely.wait(1500)
+        lonely.asked(fetch(4, 2, 2, END, high_watermark=END))
+    assert lonely.node.role is Role.RESIGNED
+
+
+class TestFiveVoters:
+    """Two other voters are needed for a majority."""
+
+    @pytest.fixture
+    def at(self) -> LoneVoter:
+        return LoneVoter(1, voters=VoterSet([Voter(voter_id) for voter_id in range(1, 6)])).lead()
+
+    @pytest.mark.parametrize(("fetching", "role"), [((2,), Role.RESIGNED), ((2, 3), Role.LEADER)])
+    def test_a_leader_needs_the_fetches_of_a_majority_to_remain_one(
+        self, at: LoneVoter, fetching: tuple[int, ...], role: Role
+    ) -> None:
+        for _ in range(2):
+            at.wait(1500)
+            for voter_id in fetching:
+                at.asked(fetch(voter_id, 2, 2, END, high_watermark=END))
+        assert at.node.role is role
+
+    def test_a_voter_with_another_directory_does_not_count_for_what_the_old_one_stored(self, at: LoneVoter) -> None:
+        at.asked(fetch(2, 2, 2, END, directory_id=b"a" * 16))
+        _, answer = at.asked(fetch(2, 2, 1, 9, directory_id=b"b" * 16))
+        diverging = only([answer])
+        assert diverging.diverging_epoch.end_offset == 1
+        at.asked(fetch(3, 2, 2, END))
+        assert at.node.high_watermark == 0
+        at.asked(fetch(2, 2, 2, END, directory_id=b"b" * 16))
+        assert at.node.high_watermark == END
+
+
+def test_voters_that_do_not_fetch_are_told_again_who_leads() -> None:
+    at = leader()
+    for request in at.sent(BeginQuorumEpochRequest):
+        at.answered(request, None)
+    at.asked(fetch(2, 2, 2, END, high_watermark=END))
+    at.wait(250)
+    assert [request.to for request in at.sent(BeginQuorumEpochRequest)] == [3]
+
+
+def test_the_leader_knows_how_far_everybody_is_and_since_when() -> None:
+    at = leader()
+    at.asked(fetch(2, 2, 2, END, high_watermark=END))
+    at.asked(fetch(4, 2, 1, 1))
+    at.wait(40)
+    quorum = at.node.quorum(at.now_ms)
+    assert quorum.voters == (
+        (1, NO_DIRECTORY, END, 0, 0),
+        (2, NO_DIRECTORY, END, 40, 40),
+        (3, NO_DIRECTORY, -1, None, None),
+    )
+    assert quorum.observers == ((4, NO_DIRECTORY, 1, 40, None),)
+
+
+def test_who_has_what_there_was_at_its_last_fetch_had_caught_up_then() -> None:
+    at = leader()
+    at.asked(fetch(4, 2, 1, 1))
+    at.wait(40)
+    at.node.propose([NoOpRecord()])
+    at.asked(fetch(4, 2, 2, END))
+    assert at.node.quorum(at.now_ms).observers[0].caught_up_age_ms == 40
+
+
+def test_of_more_observers_than_a_cluster_has_those_heard_last_are_remembered() -> None:
+    at = leader()
+    at.asked(fetch(2, 2, 2, END))
+    for replica_id in range(10, 1012):
+        at.wait(1)
+        at.asked(fetch(replica_id, 2, 2, END))
+    at.asked(fetch(12, 2, 2, END))
+    quorum = at.node.quorum(at.now_ms)
+    assert [replica.node_id for replica in quorum.observers] == list(range(12, 1012))
+    assert quorum.voters[1].end_offset == END
+
+
+def test_observers_that_stay_away_are_forgotten() -> None:
+    at: Any = leader()
+    at.asked(fetch(4, 2, 2, END))
+    assert at.node.quorum(300_000).observers
+    assert not at.node.quorum(300_001).observers

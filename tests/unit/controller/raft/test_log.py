@@ -1,0 +1,135 @@
+"""Where logs begin, end and part: on whole logs, each a list of epochs, one record each."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.raft.log import EpochEnd, RaftLog, SnapshotId
+from protocol.errors import InvariantError
+
+
+def log_of(*epochs: int, high_watermark: int = 0) -> RaftLog:
+    log = RaftLog(0, 0, high_watermark=high_watermark)
+    for offset, epoch in enumerate(epochs):
+        log.append(epoch, offset + 1)
+    return log
+
+
+def test_an_empty_log_begins_and_ends_at_0_in_epoch_0() -> None:
+    log = RaftLog(0, 0)
+    assert (log.start_offset, log.end) == (0, EpochEnd(0, 0))
+
+
+def test_what_is_stored_and_what_is_appended_come_to_the_same() -> None:
+    stored = RaftLog(5, 4, epochs=[(1, 0), (2, 2), (4, 3)])
+    for epoch in range(6):
+        assert stored.end_of(epoch) == log_of(1, 1, 2, 4, 4).end_of(epoch)
+
+
+def test_an_epoch_ends_where_the_next_begins() -> None:
+    log = log_of(1, 1, 3, 3, 3)
+    assert [log.end_of(epoch) for epoch in (1, 2, 3, 4)] == [(1, 2), (1, 2), (3, 5), (3, 5)]
+
+
+def test_records_follow_the_end_in_no_earlier_epoch() -> None:
+    log = log_of(1, 3)
+    with pytest.raises(InvariantError):
+        log.append(2, 3)
+    with pytest.raises(InvariantError):
+        log.append(3, 2)
+
+
+def test_the_beginning_of_a_log_is_no_other_log() -> None:
+    log = log_of(1, 1, 3)
+    assert [log.compare(offset, epoch) for offset, epoch in ((0, 0), (1, 1), (2, 1), (3, 3))] == [None] * 4
+
+
+def test_another_log_is_told_where_to_look() -> None:
+    log = log_of(1, 1, 3)
+    assert log.compare(3, 1) == EpochEnd(1, 2)
+    assert log.compare(4, 2) == EpochEnd(1, 2)
+    assert log.compare(4, 3) == EpochEnd(3, 3)
+    assert log.compare(9, 7) == EpochEnd(3, 3)
+
+
+def test_what_is_committed_is_not_cut_off() -> None:
+    log = log_of(1, 1, 3, high_watermark=2)
+    log.cut(2)
+    with pytest.raises(InvariantError, match="committed"):
+        log.cut(1)
+
+
+def test_an_epoch_without_records_goes_with_what_is_cut() -> None:
+    log = log_of(1, 1, 3)
+    log.cut(2)
+    assert log.end == (1, 2)
+
+
+def test_only_what_is_here_is_committed_and_never_less() -> None:
+    log = log_of(1, 1)
+    assert log.commit(1)
+    assert log.commit(9)
+    assert not log.commit(1)
+    assert log.high_watermark == 2
+
+
+def test_a_log_behind_a_snapshot_goes_by_the_snapshots_epoch() -> None:
+    log = log_of(1, 1)
+    log.begin_behind(SnapshotId(7, 4))
+    assert (log.start_offset, log.high_watermark, log.end) == (7, 7, (4, 7))
+    log.append(5, 8)
+    assert log.compare(7, 4) is None
+    assert log.compare(8, 4) == EpochEnd(4, 7)
+
+
+def test_who_is_behind_the_log_gets_its_snapshot() -> None:
+    log = RaftLog(9, 5, epochs=[(5, 8)], oldest_snapshot=SnapshotId(7, 4), newest_snapshot=SnapshotId(7, 4))
+    assert log.compare(6, 4) == SnapshotId(7, 4)
+    assert log.compare(8, 3) == SnapshotId(7, 4)
+    assert log.compare(7, 4) is None
+
+
+def test_who_has_nothing_gets_a_snapshot_rather_than_the_log() -> None:
+    log = log_of(1, 1, 1)
+    log.snapshotted(SnapshotId(2, 1), 0)
+    assert log.compare(0, 0) == SnapshotId(2, 1)
+    assert log.compare(1, 1) is None
+
+
+def test_a_log_loses_its_beginning_and_keeps_its_epochs() -> None:
+    log = log_of(1, 1, 2, 2, 3)
+    log.snapshotted(SnapshotId(3, 2), 3)
+    assert log.start_offset == 3
+    assert log.end_of(2) == (2, 4)
+    assert log.end_of(1) is None
+    assert log.compare(3, 2) is None
+
+
+def test_a_snapshot_of_less_than_is_committed_is_none_to_begin_behind() -> None:
+    with pytest.raises(InvariantError):
+        log_of(1, 1, high_watermark=2).begin_behind(SnapshotId(1, 1))
+
+
+# What leaders of epochs 1, 2 ... did: each began with so many records of the log of an earlier one, and added some.
+HISTORIES = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 8), st.integers(1, 4)), min_size=1, max_size=6)
+
+
+@given(HISTORIES, st.data())
+def test_two_logs_of_one_quorum_come_to_agree_by_comparing_ends(
+    history: list[tuple[int, int, int]], data: st.DataObject
+) -> None:
+    logs: list[list[int]] = [[]]
+    for epoch, (which, kept, added) in enumerate(history, 1):
+        logs.append(logs[which % len(logs)][:kept] + [epoch] * added)
+    theirs, ours = data.draw(st.sampled_from(logs)), data.draw(st.sampled_from(logs))
+    theirs = theirs[: data.draw(st.integers(0, len(theirs)))]
+    leader, follower = log_of(*theirs), log_of(*ours)
+    while (parts_at := leader.compare(follower.end_offset, follower.end_epoch)) is not None:
+        assert isinstance(parts_at, EpochEnd)
+        before = follower.end_offset
+        assert follower.truncate(parts_at) < before
+    kept = follower.end_offset
+    in_common = next((at for at, (a, b) in enumerate(zip(theirs, ours, strict=False)) if a != b), None)
+    assert kept == (min(len(theirs), len(ours)) if in_common is None else in_common)

@@ -1,0 +1,129 @@
+"""What a voter refuses. How it comes to lead and to commit is in the transcripts of `tests/scripts/raft`."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from controller.raft.log import Entry
+from controller.raft.messages import Answered, Replica, Request
+from controller.raft.node import QuorumState, RaftNode, Ready
+from controller.raft.voters import NO_DIRECTORY, Voter, VoterSet
+from controller.raft.wire import Known, vote_response
+from protocol.errors import ErrorCode, InvariantError, KafkaError
+from protocol.messages.vote import VoteRequest
+from protocol.records.metadata import NoOpRecord
+from tests.typed import present
+
+
+def voter(node_id: int = 1) -> RaftNode:
+    return RaftNode(
+        node_id, VoterSet([Voter(1)]), QuorumState(), kraft_version=1, end_offset=0, end_epoch=0, voters_in_log=True
+    )
+
+
+def leader() -> RaftNode:
+    node = voter()
+    node.campaign()
+    node.advance(present(node.ready()))
+    return node
+
+
+def test_a_node_that_has_no_vote_does_not_stand_for_election() -> None:
+    with pytest.raises(InvariantError, match="node 2 is not one of the voters"):
+        voter(2).campaign()
+
+
+def test_a_node_is_a_stranger_while_most_voters_say_that_they_are_of_another_cluster() -> None:
+    voters = VoterSet([Voter(number) for number in (1, 2, 3)])
+    node = RaftNode(
+        4, voters, QuorumState(), kraft_version=0, end_offset=0, end_epoch=0, cluster_id="c", random=Random(1)
+    )
+
+    def answered(by: int, error: ErrorCode) -> bool:
+        request = Request(by, VoteRequest(topics=[]))
+        node.step(Answered(request, vote_response(Known(-1, 1), granted=False, error=error)), now_ms=0)
+        return node.is_stranger
+
+    assert not answered(1, ErrorCode.INCONSISTENT_CLUSTER_ID)
+    assert not answered(1, ErrorCode.INCONSISTENT_CLUSTER_ID)
+    assert answered(3, ErrorCode.INCONSISTENT_CLUSTER_ID)
+    assert not answered(1, ErrorCode.NONE)
+    warnings = present(node.ready()).warnings
+    assert [warning.partition(":")[0] for warning in warnings] == [
+        "Node 1 is not in cluster c, in which this one is",
+        "Node 3 is not in cluster c, in which this one is",
+    ]
+    assert "the same controller.quorum.voters" in warnings[0]
+
+
+def test_only_a_leader_proposes() -> None:
+    with pytest.raises(KafkaError) as refused:
+        voter().propose([NoOpRecord()])
+    assert refused.value.code is ErrorCode.NOT_CONTROLLER
+
+
+def test_nobody_stores_what_was_not_proposed() -> None:
+    with pytest.raises(InvariantError):
+        leader().advance(Ready(None, (Entry(50, 1, (NoOpRecord(),)),), 0))
+
+
+def test_a_vote_of_an_epoch_that_has_passed_does_not_count() -> None:
+    node = voter()
+    node.campaign()
+    first = node.ready()
+    node.campaign()
+    node.advance(present(first))
+    assert node.role.value == "candidate"
+
+
+def working_leader(voters: int = 1) -> RaftNode:
+    node = leader()
+    for _ in range(2):
+        node.advance(present(node.ready()))
+    node.voters = VoterSet([Voter(number + 1) for number in range(voters)])
+    return node
+
+
+def test_the_last_proposals_can_be_taken_back() -> None:
+    node = working_leader()
+    node.propose([NoOpRecord()])
+    again = node.propose([NoOpRecord()])
+    assert node.withdraw(present(node.ready()).entries)
+    assert node.end_offset == again.base_offset - 1
+    assert node.propose([NoOpRecord()]).base_offset == again.base_offset - 1
+
+
+def test_what_others_may_have_stored_cannot_be_taken_back() -> None:
+    node = working_leader(voters=3)
+    node.propose([NoOpRecord()])
+    assert not node.withdraw(present(node.ready()).entries)
+
+
+def test_the_first_entry_of_an_epoch_cannot_be_taken_back() -> None:
+    node = leader()
+    assert not node.withdraw(present(node.ready()).entries)
+
+
+def test_what_newer_proposals_follow_cannot_be_taken_back() -> None:
+    node = working_leader()
+    node.propose([NoOpRecord()])
+    given = present(node.ready()).entries
+    node.propose([NoOpRecord()])
+    assert not node.withdraw(given)
+
+
+def test_the_leader_knows_how_far_each_voter_is() -> None:
+    node = working_leader()
+    node.propose([NoOpRecord()])
+    node.advance(present(node.ready()))
+    quorum = node.quorum()
+    assert (quorum.leader_id, quorum.epoch, quorum.high_watermark) == (1, 1, node.end_offset)
+    assert quorum.voters == (Replica(1, NO_DIRECTORY, node.end_offset, 0, 0),)
+
+
+def test_who_does_not_lead_knows_nothing_of_the_quorum() -> None:
+    with pytest.raises(KafkaError) as refused:
+        voter().quorum()
+    assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -1,0 +1,129 @@
+"""What a voter answers, beyond elections: who is refused, and why. Fetch is in `test_raft_leader.py`."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from controller.raft.messages import Disconnected, Role
+from controller.raft.node import NOBODY
+from controller.raft.voters import Voter
+from controller.raft.wire import begin_request, told_by, vote_request
+from protocol.errors import ErrorCode
+from protocol.messages.fetch import FetchRequest
+from tests.unit.controller.lone_voter import LoneVoter, begin, end, fetch, granted, me, only, vote
+
+
+@pytest.mark.parametrize("request_", [vote(2, 3), begin(2, 3), end(2, 3, 1), fetch(2, 3, 1, 1)])
+def test_another_cluster_is_refused_and_told_of_once(request_: Any) -> None:
+    at = LoneVoter(1)
+    request_.cluster_id = "other"
+    for _ in range(2):
+        (answer,) = at.asked(request_)
+        assert told_by(answer.response).error == ErrorCode.INCONSISTENT_CLUSTER_ID
+    assert at.warnings == ["Another node takes this one for a part of cluster other, and it is in c"]
+    assert at.node.epoch == 1
+
+
+def test_who_makes_things_up_is_told_of_a_few_times_only_and_silences_nothing_else() -> None:
+    at = LoneVoter(1)
+    for number in range(1000):
+        request = vote(2, 3)
+        request.cluster_id = str(number)
+        at.asked(request)
+    for number in range(4, 1000):
+        at.asked(vote(number, 3))
+    at.asked(vote(1, 3))
+    kinds = Counter(re.sub(r"\d+", "N", warning) for warning in at.warnings)
+    assert list(kinds.values()) == [10, 10, 1]
+
+
+@pytest.mark.parametrize("request_", [vote(2, 3), begin(2, 3), end(2, 3, 1), fetch(2, 3, 1, 1)])
+def test_what_is_not_about_the_metadata_log_is_refused(request_: Any) -> None:
+    request_.topics = request_.topics * 2
+    (answer,) = LoneVoter(1).asked(request_)
+    assert told_by(answer.response).error == ErrorCode.INVALID_REQUEST
+
+
+def test_a_request_for_another_node_is_refused() -> None:
+    assert only(LoneVoter(1).asked(vote(2, 3, to=3))).error_code == ErrorCode.INVALID_VOTER_KEY
+    assert only(LoneVoter(1).asked(begin(2, 3, to=3))).error_code == ErrorCode.INVALID_VOTER_KEY
+
+
+def test_a_request_for_a_disk_that_this_node_had_before_is_refused() -> None:
+    at = LoneVoter(1, node_id=9, directory_id=b"n" * 16)
+    other = Voter(9, b"o" * 16)
+    for request in (
+        vote_request(me(2), other, 3, at.node._log.end, pre_vote=False),
+        begin_request(me(2), other, 3, ()),
+    ):
+        assert only(at.asked(request)).error_code == ErrorCode.INVALID_VOTER_KEY
+
+
+@pytest.mark.parametrize("request_", [vote(7, 3), begin(7, 3), end(7, 3, 1)])
+def test_who_has_no_vote_here_neither_stands_nor_leads(request_: Any) -> None:
+    at = LoneVoter(1)
+    assert only(at.asked(request_)).error_code == ErrorCode.INCONSISTENT_VOTER_SET
+    assert at.warnings == ["Nodes disagree on who votes: 7 is not among [1, 2, 3] here"]
+    assert at.node.epoch == 1
+
+
+def test_a_node_without_a_vote_gives_none() -> None:
+    assert only(LoneVoter(1, node_id=9).asked(vote(2, 3, to=9))).error_code == ErrorCode.INCONSISTENT_VOTER_SET
+
+
+def test_a_second_node_of_the_same_id_is_found_out() -> None:
+    at = LoneVoter(1)
+    assert only(at.asked(vote(1, 3))).error_code == ErrorCode.INCONSISTENT_VOTER_SET
+    assert at.warnings == ["Another node says that it is node 1, as this one does"]
+
+
+def test_an_epoch_has_one_leader() -> None:
+    at = LoneVoter(1).follow(2, 3)
+    assert only(at.asked(begin(3, 3))).error_code == ErrorCode.INVALID_REQUEST
+    assert at.node.leader_id == 2
+    assert "says that it led epoch 3" in at.warnings[0]
+
+
+def test_an_answer_says_who_leads() -> None:
+    answered = only(LoneVoter(1).follow(2, 3).asked(fetch(3, 3, 1, 1)))
+    assert answered.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert (answered.current_leader.leader_id, answered.current_leader.leader_epoch) == (2, 3)
+
+
+def test_a_question_of_a_later_epoch_makes_it_known() -> None:
+    at = LoneVoter(1).follow(2, 3)
+    assert granted(at.asked(vote(3, 5, pre_vote=True)))
+    assert (at.node.role, at.node.epoch, at.node.leader_id) == (Role.UNATTACHED, 5, NOBODY)
+    assert at.states[-1].voted_id == NOBODY
+
+
+def test_a_leader_that_is_reported_gone_is_no_reason_to_refuse_any_more() -> None:
+    at = LoneVoter(1).follow(2, 3)
+    at.node.step(Disconnected(3), 0)
+    assert not granted(at.asked(vote(3, 3, pre_vote=True)))
+    at.node.step(Disconnected(2), 0)
+    assert granted(at.asked(vote(3, 3, pre_vote=True)))
+
+
+def test_who_stops_stands_for_no_election() -> None:
+    at = LoneVoter(1).follow(2, 3)
+    at.node.resign(0)
+    at.asked(end(2, 3, 1, 3))
+    at.wait(60_000)
+    assert at.node.role is Role.FOLLOWER
+    assert at.sent(FetchRequest)
+
+
+def test_later_successors_wait_longer() -> None:
+    second, third = LoneVoter(1).follow(2, 3), LoneVoter(1).follow(2, 3)
+    second.asked(end(2, 3, 3, 1))
+    third.asked(end(2, 3, 3))
+    assert (second.node.due_ms, second.node.role) == (500, Role.FOLLOWER)
+    second.wait(500)
+    assert second.node.role is Role.PROSPECTIVE
+    third.wait(499)
+    assert third.node.role is Role.FOLLOWER

@@ -1,0 +1,112 @@
+"""What is sent is what arrives, in the versions that nodes of one release speak."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controller.raft.log import EpochEnd, SnapshotId
+from controller.raft.messages import Timing
+from controller.raft.voters import Voter
+from controller.raft.wire import (
+    Known,
+    Told,
+    asked_partition,
+    begin_request,
+    end_request,
+    error_response,
+    fetch_request,
+    fetch_response,
+    refusal,
+    snapshot_request,
+    told_by,
+    vote_request,
+    vote_response,
+)
+from protocol.errors import ErrorCode, InvariantError
+from protocol.messages.api_versions import ApiVersionsResponse
+from protocol.schema import Message
+from tests.unit.controller.lone_voter import me
+
+TO = Voter(2, b"d" * 16, (("CONTROLLER", "h", 9093),))
+END = EpochEnd(3, 70)
+REQUESTS: dict[str, tuple[Any, int]] = {
+    "vote": (vote_request(me(1), TO, 4, END, pre_vote=True), 2),
+    "begin": (begin_request(me(1), TO, 4, TO.endpoints), 1),
+    "end": (end_request(me(1), 4, [TO]), 1),
+    "fetch": (fetch_request(me(1), 4, END, 60, Timing()), 18),
+    "snapshot": (snapshot_request(me(1), 4, SnapshotId(50, 2), 7, Timing()), 1),
+}
+
+
+def travelled(message: Message, version: int) -> Any:
+    return type(message).decode(message.encode(version), version)
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_a_request_arrives(name: str) -> None:
+    request, version = REQUESTS[name]
+    arrived = travelled(request, version)
+    if name == "end":
+        # Version 0 alone has it; later ones have the candidates, with their directories.
+        asked_partition(arrived).preferred_successors = [2]
+    assert asked_partition(arrived) == asked_partition(request)
+    assert arrived.cluster_id == "c"
+
+
+def test_a_fetch_says_what_its_sender_has() -> None:
+    request = travelled(*REQUESTS["fetch"])
+    asked = asked_partition(request)
+    assert request.replica_state.replica_id == 1
+    assert (asked.fetch_offset, asked.last_fetched_epoch, asked.current_leader_epoch) == (70, 3, 4)
+    assert (asked.high_watermark, request.max_wait_ms) == (60, 500)
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_an_error_comes_with_who_leads(name: str) -> None:
+    request, version = REQUESTS[name]
+    response = travelled(error_response(request, ErrorCode.FENCED_LEADER_EPOCH, Known(3, 9)), version)
+    assert told_by(response)[:3] == (ErrorCode.FENCED_LEADER_EPOCH, 3, 9)
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_a_refusal_says_nothing_else(name: str) -> None:
+    request, version = REQUESTS[name]
+    told = told_by(travelled(refusal(request, ErrorCode.INCONSISTENT_CLUSTER_ID), version))
+    assert told == Told(ErrorCode.INCONSISTENT_CLUSTER_ID, -1, -1, None)
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_another_topic_or_partition_is_not_the_metadata_log(name: str) -> None:
+    request, version = REQUESTS[name]
+    request = travelled(request, version)
+    (topic,) = request.topics
+    (partition,) = topic.partitions
+    number = "partition" if name in ("fetch", "snapshot") else "partition_index"
+    setattr(partition, number, 1)
+    assert asked_partition(request) is None
+    setattr(partition, number, 0)
+    if name == "fetch":
+        topic.topic, topic.topic_id = "", bytes(16)
+    else:
+        setattr(topic, "name" if name == "snapshot" else "topic_name", "other")
+    assert asked_partition(request) is None
+
+
+def test_a_fetch_answer_says_where_logs_part_or_what_to_go_on_from() -> None:
+    for instead in (EpochEnd(2, 40), SnapshotId(50, 2)):
+        answered = told_by(travelled(fetch_response(Known(3, 4), instead=instead), 18)).partition
+        diverging, snapshot = answered.diverging_epoch, answered.snapshot_id
+        assert (diverging.end_offset >= 0) is isinstance(instead, EpochEnd)
+        assert (snapshot.end_offset >= 0) is isinstance(instead, SnapshotId)
+
+
+def test_a_vote_is_given_or_not() -> None:
+    for given in (True, False):
+        assert told_by(travelled(vote_response(Known(-1, 4), granted=given), 2)).partition.vote_granted is given
+
+
+def test_what_is_no_answer_of_raft_is_none() -> None:
+    with pytest.raises(InvariantError, match="ApiVersionsResponse"):
+        told_by(ApiVersionsResponse(error_code=0, api_keys=[]))

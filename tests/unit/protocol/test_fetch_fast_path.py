@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import pytest
+
+from protocol.api import ApiKey
+from protocol.fetch_fast_path import FIRST_VERSION, TOPIC_IDS_FROM_VERSION, Found, plain_answer, topic_named
+from protocol.headers import response_prefix
+from protocol.messages.fetch import FetchResponse
+from protocol.primitives import read_parts
+
+VERSIONS = range(FIRST_VERSION, 19)
+IDS = [bytes(range(16)), b"?" * 16]
+NAMES = ["orders", "\u00e9" * 100]
+
+
+class Slice:
+    """Records that lie somewhere."""
+
+    def __init__(self, size_bytes: int) -> None:
+        self.size_bytes = size_bytes
+
+    def read(self, offset: int, size: int) -> bytes:
+        return bytes(at % 251 for at in range(offset, offset + size))
+
+
+def said(topics: list[list[Found]], version: int, tells_aborted: bool) -> bytes:
+    """Return the frame that the message makes of it."""
+    aborted: list[FetchResponse.Topic.Partition.AbortedTransaction] | None = [] if tells_aborted else None
+    response = FetchResponse(
+        session_id=77,
+        responses=[
+            FetchResponse.Topic(
+                topic=NAMES[number],
+                topic_id=IDS[number],
+                partitions=[
+                    FetchResponse.Topic.Partition(
+                        partition_index=index,
+                        high_watermark=high_watermark,
+                        last_stable_offset=stable,
+                        log_start_offset=start,
+                        aborted_transactions=aborted,
+                        records=list(slices) or b"",
+                    )
+                    for index, high_watermark, stable, start, slices, _ in found
+                ],
+            )
+            for number, found in enumerate(topics)
+        ],
+    )
+    frame = response_prefix(ApiKey.FETCH, version, 5) + response.encode(version)
+    return len(frame).to_bytes(4, "big") + frame
+
+
+def found(index: int, *sizes: int) -> Found:
+    return index, 2**40 + index, 300 + index, index, [Slice(size) for size in sizes], sum(sizes)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("tells_aborted", [False, True])
+@pytest.mark.parametrize(
+    "topics",
+    [
+        [],
+        [[found(0)]],
+        [[found(3, 126)]],
+        [[found(3, 127), found(4)]],
+        [[found(4), found(3, 100, 20_000), found(9, 1)], [found(1), found(2, 70)]],
+        [[found(index, 5) for index in range(200)]],
+    ],
+    ids=["nothing", "no news", "one", "two", "several", "many"],
+)
+def test_the_answer_is_the_messages(topics: list[list[Found]], version: int, tells_aborted: bool) -> None:
+    named = IDS if version >= TOPIC_IDS_FROM_VERSION else [topic_named(name) for name in NAMES]
+    answer = plain_answer(5, 77, dict(zip(named, topics, strict=False)), tells_aborted)
+    assert read_parts(answer) == said(topics, version, tells_aborted)

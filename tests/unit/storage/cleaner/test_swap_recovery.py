@@ -1,0 +1,71 @@
+"""The states that a swap, ours or Apache Kafka's, can leave; `test_swap.py` goes through all of ours."""
+
+from pathlib import Path
+
+import pytest
+
+from protocol.record_batch import build_batch
+from storage.cleaner.swap_recovery import finish_swaps, is_leftover
+from storage.disk import OsDisk
+from storage.log.segment import SEGMENT_SUFFIXES
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Segments at 0, 10 and 20."""
+    for base in (0, 10, 20):
+        segment(tmp_path, base, base + 9)
+    return tmp_path
+
+
+def segment(folder: Path, base: int, last: int, suffix: str = "") -> None:
+    content = build_batch([(b"k", suffix.encode())], base_offset=last)
+    for kind in SEGMENT_SUFFIXES:
+        (folder / f"{base:020d}{kind}{suffix}").write_bytes(content if kind == ".log" else b"")
+
+
+def logs(folder: Path) -> dict[int, str]:
+    """Return by base what each segment says; nothing else may be left."""
+    finish_swaps(OsDisk(), str(folder))
+    finish_swaps(OsDisk(), str(folder))
+    assert not [path.name for path in folder.iterdir() if is_leftover(path.name)]
+    return {int(path.stem): ".swap" if b".swap" in path.read_bytes() else "" for path in sorted(folder.glob("*.log"))}
+
+
+def test_an_incomplete_segment_goes(folder: Path) -> None:
+    segment(folder, 0, 19, ".cleaned")
+    assert logs(folder) == {0: "", 10: "", 20: ""}
+
+
+def test_a_complete_one_replaces_what_it_was_made_of(folder: Path) -> None:
+    segment(folder, 0, 19, ".swap")
+    assert logs(folder) == {0: ".swap", 20: ""}
+
+
+def test_one_that_was_being_renamed_goes(folder: Path) -> None:
+    segment(folder, 10, 29, ".swap")
+    (folder / f"{10:020d}.index.swap").rename(folder / f"{10:020d}.index.cleaned")
+    assert logs(folder) == {0: "", 10: "", 20: ""}
+
+
+@pytest.mark.parametrize("kind", SEGMENT_SUFFIXES)
+def test_a_swap_whose_renaming_had_begun_is_completed(folder: Path, kind: str) -> None:
+    segment(folder, 0, 19, ".swap")
+    for path in folder.glob(f"{10:020d}.*"):
+        path.unlink()
+    (folder / f"{0:020d}{kind}.swap").rename(folder / f"{0:020d}{kind}")
+    assert logs(folder) == {0: ".swap", 20: ""}
+
+
+@pytest.mark.parametrize("kind", SEGMENT_SUFFIXES[1:])
+def test_an_index_that_the_power_took_is_not_that_of_before(folder: Path, kind: str) -> None:
+    segment(folder, 0, 19, ".swap")
+    (folder / f"{0:020d}{kind}.swap").unlink()
+    assert logs(folder) == {0: ".swap", 20: ""}
+    assert not (folder / f"{0:020d}{kind}").exists()
+
+
+def test_other_files_stay(folder: Path) -> None:
+    (folder / "notes.swap").write_text("mine")
+    logs(folder)
+    assert (folder / "notes.swap").exists()

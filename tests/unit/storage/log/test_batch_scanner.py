@@ -1,0 +1,48 @@
+from pathlib import Path
+
+import pytest
+
+from storage.disk import File, OsDisk
+from storage.log.batch_scanner import valid_batches
+from tests.logs import batch
+
+SIZE = len(batch())
+
+
+def written(folder: Path, content: bytes) -> File:
+    path = folder / "x.log"
+    path.write_bytes(content)
+    return OsDisk().open_file(str(path))
+
+
+def offsets(file: File, end: int) -> list[int]:
+    return [header.base_offset for header in valid_batches(file, end)]
+
+
+@pytest.fixture
+def batches() -> bytes:
+    """Four batches of a record each."""
+    return b"".join(offset.to_bytes(8, "big") + bytes(batch())[8:] for offset in range(4))
+
+
+@pytest.mark.parametrize("tail", [b"", bytes(100), b"\xff" * 100], ids=["nothing", "zeros", "anything"])
+def test_what_follows_the_batches_is_none(tmp_path: Path, batches: bytes, tail: bytes) -> None:
+    content = batches + tail
+    assert offsets(written(tmp_path, content), len(content)) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("at", [16, 17, 30, SIZE - 1], ids=["magic", "crc", "header", "record"])
+def test_all_ends_at_the_first_that_is_damaged(tmp_path: Path, batches: bytes, at: int) -> None:
+    content = bytearray(batches)
+    content[2 * SIZE + at] ^= 1
+    assert offsets(written(tmp_path, bytes(content)), len(content)) == [0, 1]
+
+
+@pytest.mark.parametrize("cut_bytes", [1, SIZE - 20, SIZE])
+def test_a_torn_one_is_none(tmp_path: Path, batches: bytes, cut_bytes: int) -> None:
+    content = batches[:-cut_bytes]
+    assert offsets(written(tmp_path, content), len(content)) == [0, 1, 2]
+
+
+def test_a_file_shorter_than_it_was_said_to_be_ends_where_it_ends(tmp_path: Path, batches: bytes) -> None:
+    assert offsets(written(tmp_path, batches), len(batches) + 500) == [0, 1, 2, 3]

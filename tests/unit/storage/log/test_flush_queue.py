@@ -1,0 +1,110 @@
+import errno
+from pathlib import Path
+
+import pytest
+
+from protocol.errors import ErrorCode, KafkaError
+from storage.log.flush import Flush
+from storage.log.flush_queue import Flushes
+from storage.log_directory import LogDirectory, no_directory
+from tests.disks import FaultyDisk
+
+NOW_MS = 1_000
+
+
+def begun(flushes: Flushes, home: LogDirectory, end_offset: int, cuts: int = 0, *, names: bool = False) -> Flush:
+    def ignore(_: Flush) -> None: ...
+
+    return flushes.begin([], f"{home.path}/log", home, end_offset, cuts, ignore, names=names, now_ms=NOW_MS)
+
+
+@pytest.fixture
+def disk() -> FaultyDisk:
+    return FaultyDisk()
+
+
+@pytest.fixture
+def home(disk: FaultyDisk, tmp_path: Path) -> LogDirectory:
+    (tmp_path / "log").mkdir()
+    return LogDirectory(disk, str(tmp_path))
+
+
+def synced(disk: FaultyDisk, flush: Flush) -> list[str]:
+    disk.calls.clear()
+    flush.sync()
+    return disk.called("sync_dir")
+
+
+def test_the_first_flush_syncs_the_names_and_the_next_only_those_that_have_changed(
+    disk: FaultyDisk, home: LogDirectory, tmp_path: Path
+) -> None:
+    flushes = Flushes(disk, 0)
+    first = begun(flushes, home, 1)
+    assert synced(disk, first) == ["log", tmp_path.name]
+    flushes.finish(first, home, 0)
+    second = begun(flushes, home, 2)
+    assert synced(disk, second) == []
+    flushes.finish(second, home, 0)
+    flushes.names_changed()
+    third = begun(flushes, home, 3)
+    assert synced(disk, third) == ["log"]
+    flushes.finish(third, home, 0)
+    assert synced(disk, begun(flushes, home, 4, names=True)) == ["log"]
+
+
+def test_only_what_all_before_it_have_shown_counts(disk: FaultyDisk, home: LogDirectory) -> None:
+    flushes = Flushes(disk, 0)
+    first, second = begun(flushes, home, 5), begun(flushes, home, 9)
+    assert flushes.begun_ms == NOW_MS
+    second.sync()
+    assert flushes.finish(second, home, 0) == -1
+    first.sync()
+    assert flushes.finish(first, home, 0) == 9
+
+
+def test_a_flush_from_before_a_truncation_shows_nothing(disk: FaultyDisk, home: LogDirectory) -> None:
+    flushes = Flushes(disk, 0)
+    flush = begun(flushes, home, 5, cuts=0)
+    flush.sync()
+    assert flushes.finish(flush, home, 1) == -1
+
+
+def test_a_flush_from_before_a_roll_ends_before_the_new_segment(disk: FaultyDisk, home: LogDirectory) -> None:
+    flushes = Flushes(disk, 0)
+    flush = begun(flushes, home, 5)
+    flushes.rolled(5)
+    flush.sync()
+    assert flushes.finish(flush, home, 0) == 4
+
+
+def test_names_are_synced_at_once_unless_they_are_durable(disk: FaultyDisk, home: LogDirectory) -> None:
+    flushes, path = Flushes(disk, 0, is_new=False), f"{home.path}/log"
+    flushes.sync_names(path)
+    flush = begun(flushes, home, 5)
+    flushes.sync_names(path)  # the flush may not have done it yet
+    flush.sync()
+    flushes.finish(flush, home, 0)
+    disk.calls.clear()
+    flushes.sync_names(path)
+    assert disk.called("sync_dir") == []
+
+
+def test_a_failed_flush_takes_the_directory_offline_and_shows_nothing(disk: FaultyDisk, home: LogDirectory) -> None:
+    flushes = Flushes(disk, 0)
+    first, second = begun(flushes, home, 5), begun(flushes, home, 9)
+    disk.arm("sync_dir", errno.EIO)
+    first.sync()
+    second.sync()
+    for flush in (first, second):
+        with pytest.raises(KafkaError) as caught:
+            flushes.finish(flush, home, 0)
+        assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert home.failure is not None
+
+
+def test_a_failed_flush_of_a_deleted_log_harms_nobody(disk: FaultyDisk, home: LogDirectory) -> None:
+    flushes = Flushes(disk, 0)
+    flush = begun(flushes, home, 5)
+    gone = no_directory(disk, home.path)
+    flushes.finish(flush, gone, 0)
+    assert home.failure is None

@@ -1,0 +1,127 @@
+"""What a log tells readers of committed records, whatever becomes of its segments and their indexes."""
+
+from pathlib import Path
+
+import pytest
+
+from protocol.errors import ErrorCode, KafkaError
+from protocol.record_batch import EndTxnMarker
+from storage.log.loader import open_log as open_at
+from storage.log.log import Log, LogConfig
+from storage.log.transaction_marker import append_marker, build_marker
+from storage.log_directory import LogDirectory
+from tests.disks import FaultyDisk
+from tests.logs import NOW_MS, batch, open_log
+
+CONFIG = LogConfig(segment_bytes=300, index_interval_bytes=1, file_delete_delay_ms=0)
+
+
+def aborted(log: Log, offset: int, max_bytes: int = 1) -> list[tuple[int, int]]:
+    """Return what a reader from `offset` on is told: producer and first offset of each aborted transaction."""
+    [part] = log.read(offset, max_bytes, limit_offset=log.last_stable_offset).slices
+    told = log.aborted_transactions(offset, part, log.last_stable_offset)
+    return [(one.producer_id, one.first_offset) for one in told]
+
+
+def abort(log: Log, producer_id: int, records: int = 1) -> None:
+    """Append a transaction of as many batches, and abort it."""
+    for sequence in range(records):
+        fields = {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": sequence}
+        log.append_as_leader(batch(is_transactional=True, **fields), 0, NOW_MS)
+    append_marker(log, build_marker(producer_id, 0, EndTxnMarker(False, 0), NOW_MS), 0, NOW_MS)
+    log.update_high_watermark(log.log_end_offset)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    """Eight batches of one aborted transaction, over several segments; a plain one; another aborted transaction."""
+    log = open_log(tmp_path, CONFIG)
+    abort(log, 1, records=8)
+    log.append_as_leader(batch(), 0, NOW_MS)
+    abort(log, 2)
+    assert len(log.segments) > 3
+    return log
+
+
+def test_a_marker_many_segments_on_is_found(log: Log) -> None:
+    assert [aborted(log, offset) for offset in range(log.log_end_offset)] == [[(1, 0)]] * 9 + [[], [(2, 10)], [(2, 10)]]
+
+
+def test_nothing_is_told_of_transactions_far_behind_what_is_read(log: Log) -> None:
+    assert aborted(log, 0, max_bytes=1 << 20) == [(1, 0)]
+
+
+def test_no_file_is_opened_to_find_out_where_records_were_read(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    log = open_log(tmp_path, CONFIG, disk=disk)
+    abort(log, 1, records=8)
+    *before, segment = log.segments[:3]
+    [part] = log.read(segment.base_offset, 1, limit_offset=log.last_stable_offset).slices
+    for other in before:
+        other.close_file()
+    disk.calls.clear()
+    assert log.aborted_transactions(0, part, log.last_stable_offset)
+    assert not [name for name in disk.called("open") if name.endswith(".log")]
+
+
+def test_segments_that_roll_go_and_are_released_are_followed(log: Log) -> None:
+    assert aborted(log, 8) == [(1, 0)]
+    log.roll(NOW_MS)
+    log.release()
+    abort(log, 3)
+    assert [aborted(log, offset) for offset in (8, 10, 12)] == [[(1, 0)], [(2, 10)], [(3, 12)]]
+    log.advance_log_start(log.segments[-1].base_offset)
+    log.delete_old_segments(NOW_MS)
+    log.delete_files(NOW_MS)
+    assert aborted(log, 12) == [(3, 12)]
+    assert [path.stem for path in Path(log.directory).glob("*.txnindex")] == [f"{12:020}"]
+
+
+def test_a_log_without_aborted_transactions_looks_for_each_index_once(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    log = open_at(disk, LogDirectory(disk, str(tmp_path)), "topic", 0, CONFIG, now_ms=NOW_MS)
+    for _ in range(9):
+        log.append_as_leader(batch(), 0, NOW_MS)
+    log.update_high_watermark(log.log_end_offset)
+    for offset in range(9):
+        assert aborted(log, offset) == []
+    assert not [path for kind, path in disk.calls if path.endswith(".txnindex") and kind in ("create", "pwrite")]
+
+
+def test_an_index_that_became_none_is_an_error_that_names_it(log: Log) -> None:
+    log.roll(NOW_MS)
+    log.release()
+    path = next(iter(sorted(Path(log.directory).glob("*.txnindex"))))
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(KafkaError, match=str(path)) as refused:
+        aborted(log, 0)
+    assert refused.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def test_an_abort_is_appended_on_a_disk_that_is_full_for_its_index(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    log = open_at(disk, LogDirectory(disk, str(tmp_path)), "topic", 0, CONFIG, now_ms=NOW_MS)
+    fields = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0}
+    log.append_as_leader(batch(is_transactional=True, **fields), 0, NOW_MS)
+    disk.arm("create", 28)
+    append_marker(log, build_marker(1, 0, EndTxnMarker(False, 0), NOW_MS), 0, NOW_MS)
+    log.update_high_watermark(log.log_end_offset)
+    assert aborted(log, 0) == [(1, 0)]
+    assert not list(Path(log.directory).glob("*.txnindex"))
+    log.close(NOW_MS)
+    assert aborted(open_log(tmp_path, CONFIG, high_watermark=2), 0) == [(1, 0)]
+
+
+def test_a_truncation_changes_nothing_if_the_index_that_it_would_cut_cannot_be_read(log: Log) -> None:
+    folder, offset = Path(log.directory), log.segments[-1].base_offset - 1
+    index = Path(log.segments[-2].transaction_index.path)
+    log.release()
+    index.write_bytes(b"rotten")
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    ends = log.log_start_offset, log.log_end_offset, log.size_bytes, len(log.segments)
+    with pytest.raises(KafkaError, match=f"{index}: 6 bytes: no whole number of entries"):
+        log.truncate_to(offset)
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+    assert (log.log_start_offset, log.log_end_offset, log.size_bytes, len(log.segments)) == ends
+    index.unlink()
+    assert log.truncate_to(offset)

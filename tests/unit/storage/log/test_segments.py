@@ -1,0 +1,237 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from protocol.record_batch import assign, iter_batches, read_header
+from storage.disk import OsDisk
+from storage.log.config import LogConfig
+from storage.log.record_search import TimestampOffset
+from storage.log.segment import Segment
+from storage.log.segments import Segments
+from storage.steps import Search, finish
+from tests.disks import FaultyDisk
+from tests.logs import NOW_MS, batch
+
+SIZE = len(batch())
+HOUR_MS = 3_600_000
+
+
+@pytest.fixture
+def segments(tmp_path: Path) -> Segments:
+    """Offsets 0 to 9 in segments of three batches: 0, 3, 6, 9."""
+    segments = Segments(OsDisk(), str(tmp_path), [Segment.create(OsDisk(), str(tmp_path), 0, NOW_MS)])
+    for offset in range(10):
+        if offset and offset % 3 == 0:
+            segments.roll(offset, NOW_MS)
+        append(segments, offset)
+    return segments
+
+
+def append(segments: Segments, offset: int, timestamp: int = NOW_MS) -> None:
+    records = batch(timestamp=timestamp)
+    assign(records, offset, 0)
+    segments.active.append(records, [read_header(records)], 4096)
+
+
+def read(segments: Segments, offset: int, limit_offset: int = 100) -> list[int]:
+    part = segments.read(offset, 10_000, limit_offset, min_one=True)
+    return [] if part is None else [h.base_offset for _, h in iter_batches(part.read(0, part.size_bytes))]
+
+
+def files(segments: Segments) -> list[str]:
+    return sorted(path.name for path in Path(segments.active.directory).iterdir())
+
+
+@pytest.mark.parametrize(
+    ("offset", "limit", "found"),
+    [
+        (0, 100, [0, 1, 2]),
+        (2, 100, [2]),
+        (3, 100, [3, 4, 5]),
+        (9, 100, [9]),
+        (10, 100, []),
+        (3, 5, [3, 4]),
+        (3, 3, []),
+        (2, 3, [2]),
+        (2, 9, [2]),
+    ],
+)
+def test_a_read_stays_in_one_segment_and_below_the_limit(
+    offset: int, limit: int, found: list[int], segments: Segments
+) -> None:
+    assert read(segments, offset, limit) == found
+
+
+def test_a_read_in_a_hole_goes_on_in_the_next_segment(segments: Segments) -> None:
+    segments.roll(50, NOW_MS)
+    append(segments, 50)
+    assert read(segments, 20) == [50]
+    assert read(segments, 20, limit_offset=50) == []
+
+
+def test_a_segment_is_full_when_the_next_batch_would_not_fit(segments: Segments) -> None:
+    def rolls(limit: int) -> bool:
+        return segments.must_roll(LogConfig(segment_bytes=limit), SIZE, 10, NOW_MS, NOW_MS)
+
+    assert rolls(2 * SIZE - 1)
+    assert not rolls(2 * SIZE)
+
+
+@pytest.mark.parametrize(("timestamp", "rolls"), [(NOW_MS + HOUR_MS, False), (NOW_MS + HOUR_MS + 1, True)])
+def test_a_segment_is_old_by_the_timestamps_of_records_not_by_the_clock(
+    timestamp: int, rolls: bool, segments: Segments
+) -> None:
+    config = LogConfig(segment_ms=HOUR_MS)
+    assert segments.must_roll(config, SIZE, 10, timestamp, now_ms=0) is rolls
+
+
+def test_jitter_lets_a_segment_be_old_earlier_and_alike_each_time(segments: Segments) -> None:
+    config = LogConfig(segment_ms=HOUR_MS, segment_jitter_ms=HOUR_MS)
+    old = [segments.must_roll(config, SIZE, 10, NOW_MS + HOUR_MS * n // 100, 0) for n in range(101)]
+    assert old == sorted(old)
+    assert old == [segments.must_roll(config, SIZE, 10, NOW_MS + HOUR_MS * n // 100, 0) for n in range(101)]
+    assert not old[0]
+
+
+def test_offsets_that_do_not_fit_the_index_need_a_new_segment(segments: Segments) -> None:
+    assert not segments.must_roll(LogConfig(), SIZE, 9 + 2**31 - 1, NOW_MS, NOW_MS)
+    assert segments.must_roll(LogConfig(), SIZE, 9 + 2**31, NOW_MS, NOW_MS)
+
+
+@pytest.mark.parametrize("interval", [0, 2 * SIZE])
+def test_a_full_index_needs_a_new_segment(interval: int, tmp_path: Path) -> None:
+    config = LogConfig(segment_index_bytes=60, index_interval_bytes=interval)
+    segments = Segments(OsDisk(), str(tmp_path), [Segment.create(OsDisk(), str(tmp_path), 0, NOW_MS)])
+    offset = 0
+    while not segments.must_roll(config, SIZE, offset, NOW_MS, NOW_MS):
+        records = batch(timestamp=NOW_MS + offset)
+        assign(records, offset, 0)
+        segments.active.append(records, [read_header(records)], interval)
+        offset += 1
+    segments.active.seal()
+    assert 60 - 12 <= segments.active.time_index.size_bytes <= 60
+    assert segments.active.offset_index.size_bytes <= 60
+
+
+def test_what_was_found_of_a_segment_holds_for_one_configuration_and_one_segment(segments: Segments) -> None:
+    def rolls(config: LogConfig, timestamp: int = NOW_MS) -> bool:
+        return segments.must_roll(config, SIZE, 21, timestamp, NOW_MS)
+
+    roomy = LogConfig(segment_bytes=10 * SIZE)
+    assert not rolls(roomy)
+    assert rolls(LogConfig(segment_bytes=SIZE))
+    assert not rolls(roomy)
+    assert rolls(roomy, NOW_MS + roomy.segment_ms + 1)
+    segments.roll(20, NOW_MS)
+    append(segments, 20, NOW_MS + HOUR_MS)
+    assert not rolls(roomy, NOW_MS + roomy.segment_ms + 1)
+
+
+def test_an_empty_segment_never_rolls_for_its_size_or_age(tmp_path: Path) -> None:
+    segments = Segments(OsDisk(), str(tmp_path), [Segment.create(OsDisk(), str(tmp_path), 0, 0)])
+    assert not segments.must_roll(LogConfig(segment_bytes=1, segment_ms=1), SIZE, 10, NOW_MS, NOW_MS)
+
+
+@pytest.mark.parametrize("after", [0, 3, 6])
+def test_of_segments_that_are_replaced_a_crash_leaves_the_last(after: int, tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    segments = Segments(disk, str(tmp_path), [Segment.create(disk, str(tmp_path), 0, NOW_MS)])
+    for offset in range(3):
+        append(segments, offset)
+        segments.roll(offset + 1, NOW_MS)
+    made = Segment.create(disk, str(tmp_path), 0, NOW_MS, ".swap")
+    disk.arm("rename", after=after)
+    with pytest.raises(OSError, match="Input/output"):
+        segments.replace(segments.all[:3], made)
+    left = [name for name in files(segments) if name.endswith(".log")]
+    assert left == [f"{base:020d}.log" for base in range(after // 3, 4)]
+
+
+def test_rolling_from_an_empty_segment_replaces_it(segments: Segments) -> None:
+    segments.roll(10, NOW_MS)
+    segments.roll(10, NOW_MS)
+    assert segments.base_offsets == [0, 3, 6, 9, 10]
+    segments.roll(20, NOW_MS)
+    assert segments.base_offsets == [0, 3, 6, 9, 20]
+    assert "00000000000000000010.log" not in files(segments)
+
+
+def test_truncation_removes_later_segments_and_appends_to_what_is_left(segments: Segments) -> None:
+    assert segments.truncate_to(5) == 5
+    assert segments.base_offsets == [0, 3]
+    append(segments, 5)
+    assert read(segments, 3) == [3, 4, 5]
+    assert {name[:20] for name in files(segments)} == {f"{0:020d}", f"{3:020d}"}
+
+
+def test_truncation_at_a_segments_start_leaves_it_empty(segments: Segments) -> None:
+    assert segments.truncate_to(6) == 6
+    assert segments.base_offsets == [0, 3, 6]
+    assert segments.active.size_bytes == 0
+
+
+def test_the_first_segments_are_renamed_out_of_the_log(segments: Segments) -> None:
+    paths = segments.remove_first(2)
+    assert segments.base_offsets == [6, 9]
+    assert [Path(path).name for path in paths] == [
+        f"{offset:020d}{suffix}.deleted" for offset in (0, 3) for suffix in (".log", ".index", ".timeindex")
+    ]
+    assert all(Path(path).exists() for path in paths)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "bases"), [(0, 10, [0, 3, 6, 9]), (3, 9, [3, 6]), (4, 7, [3, 6]), (9, 10, [9]), (10, 10, [9])]
+)
+def test_what_is_to_be_synced_are_the_segments_in_between(
+    start: int, end: int, bases: list[int], segments: Segments
+) -> None:
+    names = [Path(file.path).name for file in segments.take_unsynced(start, end)]
+    assert [name for name in names if name.endswith(".log")] == [f"{base:020d}.log" for base in bases]
+
+
+def test_indexes_are_to_be_synced_once_they_are_complete(segments: Segments) -> None:
+    def indexes() -> list[str]:
+        return [name for file in segments.take_unsynced(0, 100) if not (name := Path(file.path).name).endswith(".log")]
+
+    assert indexes() == [f"{base:020d}.timeindex" for base in (0, 3, 6)]
+    assert indexes() == []
+    segments.active.seal()
+    assert segments.active.unsynced_indexes
+    assert indexes() == [f"{9:020d}.timeindex"]
+    assert not segments.active.unsynced_indexes
+
+
+def test_timestamps_are_looked_for_in_every_segment(tmp_path: Path) -> None:
+    segments = Segments(OsDisk(), str(tmp_path), [Segment.create(OsDisk(), str(tmp_path), 0, NOW_MS)])
+    for offset, timestamp in enumerate([50, 10, 20, 90, 30, 90, 40]):
+        if offset in (2, 4):
+            segments.roll(offset, NOW_MS)
+        append(segments, offset, timestamp)
+    found = [finish(segments.find_timestamp(timestamp, 0)) for timestamp in (0, 51, 91)]
+    assert [each and each.offset for each in found] == [0, 3, None]
+    later = finish(segments.find_timestamp(15, 4))
+    assert later is not None
+    assert later.offset == 4
+    largest = finish(segments.find_max_timestamp())
+    assert largest is not None
+    assert (largest.timestamp, largest.offset) == (90, 3)
+
+
+@pytest.mark.parametrize("wanted", [Segments.find_max_timestamp, lambda segments: segments.find_timestamp(NOW_MS, 0)])
+def test_a_search_through_many_segments_takes_turns_and_passes_over_what_goes_meanwhile(
+    wanted: Callable[[Segments], Search[TimestampOffset | None]], tmp_path: Path
+) -> None:
+    disk, folder, count = OsDisk(), str(tmp_path), 140
+    segments = Segments(disk, folder, [Segment.create(disk, folder, 0, NOW_MS)])
+    for offset in range(count):
+        segments.roll(offset, NOW_MS)
+        append(segments, offset, NOW_MS if offset == count - 2 else 1)
+    segments.active.seal()
+    again = Segments(disk, folder, [Segment(disk, folder, offset, NOW_MS) for offset in range(count)])
+    search = wanted(again)
+    assert next(search) is None
+    again.remove_first(count - 4)
+    found = finish(search)
+    assert found is not None
+    assert (found.timestamp, found.offset) == (NOW_MS, count - 2)

@@ -1,0 +1,182 @@
+"""The file of aborted transactions: its bytes, what it finds, and what becomes of it when it is cut or damaged."""
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from storage.disk import OsDisk
+from storage.log.transaction_index import (
+    AbortedTxn,
+    TransactionIndex,
+    TransactionIndexError,
+    decode_entries,
+    encode_entries,
+)
+from tests.disks import FaultyDisk
+
+BASE = 100
+# One within another, which began in an earlier segment, and one behind them.
+ENTRIES = [AbortedTxn(2, 105, 120, 90), AbortedTxn(1, 90, 130, 131), AbortedTxn(1, 140, 150, 151)]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / f"{BASE:020}.txnindex"
+
+
+def index(path: Path, disk: OsDisk | None = None) -> TransactionIndex:
+    return TransactionIndex(disk or OsDisk(), str(path), BASE)
+
+
+def filled(path: Path, disk: OsDisk | None = None) -> TransactionIndex:
+    made = index(path, disk)
+    for entry in ENTRIES:
+        made.append(entry)
+    return made
+
+
+def test_an_entry_is_a_version_and_four_numbers() -> None:
+    assert encode_entries([AbortedTxn(1, 2, 3, 4)]).hex() == "0000" + "".join(
+        f"{number:016x}" for number in (1, 2, 3, 4)
+    )
+
+
+def test_there_is_no_file_before_the_first_entry(path: Path) -> None:
+    empty = index(path)
+    assert empty.entries == []
+    assert empty.sound()
+    empty.save()
+    empty.release()
+    assert not path.exists()
+    assert not empty.unsynced
+
+
+def test_entries_are_on_disk_as_soon_as_they_are_appended(path: Path) -> None:
+    filled(path)
+    assert path.read_bytes() == encode_entries(ENTRIES)
+    assert index(path).entries == ENTRIES
+
+
+def test_a_changed_file_is_to_be_synced(path: Path) -> None:
+    made = filled(path)
+    assert made.unsynced
+    made.unsynced = False
+    made.truncate_to(130)
+    assert made.unsynced
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "found", "complete"),
+    [
+        (0, 90, [], True),  # when the first was aborted, nothing was open that began before 90
+        (0, 91, [1], True),
+        (0, 105, [1], True),
+        (100, 106, [0, 1], True),
+        (120, 121, [0, 1], True),
+        (121, 122, [1], True),
+        (131, 140, [], True),
+        (131, 151, [2], True),
+        (131, 152, [2], False),  # a transaction that began at 151 may end in a later segment
+        (151, 152, [], False),
+    ],
+)
+def test_a_range_finds_the_transactions_that_reach_into_it(
+    start: int, end: int, found: list[int], complete: bool, path: Path
+) -> None:
+    assert filled(path).find(start, end) == ([ENTRIES[number] for number in found], complete)
+
+
+@pytest.mark.parametrize(("offset", "kept"), [(0, 0), (120, 0), (121, 1), (130, 1), (150, 2), (151, 3)])
+def test_truncation_drops_the_transactions_whose_marker_goes(offset: int, kept: int, path: Path) -> None:
+    made = filled(path)
+    made.truncate_to(offset)
+    assert made.entries == index(path).entries == ENTRIES[:kept]
+    again = ENTRIES[kept:]
+    for entry in again:
+        made.append(entry)
+    assert index(path).entries == ENTRIES
+
+
+def test_what_a_full_disk_does_not_take_is_known_and_written_later(path: Path) -> None:
+    disk = FaultyDisk()
+    made = index(path, disk)
+    made.append(ENTRIES[0])
+    disk.arm("pwrite", errno.ENOSPC)
+    made.append(ENTRIES[1])
+    assert made.entries == ENTRIES[:2]
+    assert len(path.read_bytes()) < len(encode_entries(ENTRIES[:2]))  # the fault leaves half of a write
+    made.append(ENTRIES[2])
+    assert path.read_bytes() == encode_entries(ENTRIES)
+
+
+def test_memory_is_given_back_only_for_what_is_on_disk(path: Path) -> None:
+    disk = FaultyDisk()
+    made = index(path, disk)
+    disk.full = True
+    made.append(ENTRIES[0])
+    with pytest.raises(OSError, match="No space"):
+        made.release()
+    assert made.entries == ENTRIES[:1]
+    disk.full = False
+    made.release()
+    assert made.entries == ENTRIES[:1]
+
+
+@pytest.mark.parametrize("there", [None, b"", encode_entries(ENTRIES), encode_entries(ENTRIES[1:]), b"no index at all"])
+def test_an_index_that_is_made_anew_replaces_whatever_is_there(there: bytes | None, path: Path) -> None:
+    if there is not None:
+        path.write_bytes(there)
+    made = index(path)
+    made.rebuild()
+    for entry in ENTRIES:
+        made.append(entry)
+    assert not made.unsynced  # not yet: it may turn out to be what is there
+    made.save()
+    assert path.read_bytes() == encode_entries(ENTRIES)
+    assert made.unsynced  # even if it is what was there: whoever wrote it may have ended before it was synced
+
+
+def test_an_empty_index_that_is_found_right_is_to_be_synced_too(path: Path) -> None:
+    path.write_bytes(b"")  # by a process that cut it and ended before that was synced
+    made = index(path)
+    made.rebuild()
+    made.save()
+    assert made.unsynced
+
+
+def test_an_index_made_anew_without_entries_leaves_none(path: Path) -> None:
+    path.write_bytes(encode_entries(ENTRIES))
+    made = index(path)
+    made.rebuild()
+    made.save()
+    assert path.read_bytes() == b""
+
+
+def damaged(number: int, **fields: int) -> bytes:
+    return encode_entries([entry._replace(**fields) if at == number else entry for at, entry in enumerate(ENTRIES)])
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (encode_entries(ENTRIES)[:-1], "101 bytes: no whole number of entries of 34"),
+        (b"\0\1" + encode_entries(ENTRIES)[2:], "entry 0 is of unknown version 1"),
+        (damaged(0, last_offset=99), "entry 0 ends at 99, 100 is next"),
+        (damaged(1, last_offset=120), "entry 1 ends at 120, 121 is next"),
+        (damaged(1, producer_id=-1), "entry 1 is impossible"),
+        (damaged(2, first_offset=-1), "entry 2 is impossible"),
+        (damaged(2, first_offset=150), "entry 2 is impossible"),
+        (damaged(2, last_stable_offset=-1), "entry 2 is impossible"),
+    ],
+)
+def test_what_cannot_be_an_index_is_named_and_stays_as_it_is(content: bytes, complaint: str, path: Path) -> None:
+    with pytest.raises(TransactionIndexError, match=complaint):
+        decode_entries(content, BASE)
+    path.write_bytes(content)
+    found = index(path)
+    assert not found.sound()
+    with pytest.raises(TransactionIndexError, match=str(path)):
+        found.find(0, 1000)
+    found.release()
+    assert path.read_bytes() == content

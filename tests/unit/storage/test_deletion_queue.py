@@ -1,0 +1,81 @@
+import errno
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from protocol.errors import KafkaError
+from storage.deletion_queue import Trash
+from storage.log.names import STRAY_SUFFIX
+from storage.log_directory import LogDirectory
+from tests.disks import FaultyDisk
+
+KEY = ("topic", 0)
+NOW_MS = 1000
+
+
+@pytest.fixture
+def disk() -> FaultyDisk:
+    return FaultyDisk()
+
+
+@pytest.fixture
+def directory(disk: FaultyDisk, tmp_path: Path) -> LogDirectory:
+    (tmp_path / "topic-0").mkdir()
+    (tmp_path / "topic-0/file").write_bytes(b"data")
+    return LogDirectory(disk, str(tmp_path))
+
+
+@pytest.fixture
+def trash(disk: FaultyDisk) -> Trash:
+    return Trash(disk, now_ms=lambda: NOW_MS, random=Random(1))
+
+
+def names(directory: LogDirectory) -> list[str]:
+    return [path.name.rpartition("-")[2] for path in Path(directory.path).iterdir()]
+
+
+def test_what_is_discarded_is_renamed_at_once_and_deleted_later(trash: Trash, directory: LogDirectory) -> None:
+    trash.discard(directory, KEY, f"{directory.path}/topic-0", delay_ms=60)
+    assert names(directory) == ["delete"]
+    assert list(trash.empty(NOW_MS + 59)) == []
+    assert list(trash.empty(NOW_MS + 60)) == [None]
+    assert names(directory) == []
+
+
+def test_a_full_directory_is_emptied_without_delay(trash: Trash, directory: LogDirectory) -> None:
+    trash.discard(directory, KEY, f"{directory.path}/topic-0", delay_ms=60)
+    directory.full = True
+    assert list(trash.empty(NOW_MS)) == [None]
+    assert names(directory) == []
+
+
+def test_what_is_set_aside_stays(trash: Trash, directory: LogDirectory) -> None:
+    place = trash.rename_away(directory, KEY, f"{directory.path}/topic-0", STRAY_SUFFIX)
+    assert list(trash.empty(NOW_MS)) == []
+    assert (Path(place) / "file").read_bytes() == b"data"
+
+
+def test_what_an_earlier_start_took_away_is_deleted(trash: Trash, directory: LogDirectory) -> None:
+    trash.found(directory, f"{directory.path}/topic-0")
+    assert list(trash.empty(NOW_MS)) == [None]
+    assert names(directory) == []
+
+
+def test_a_failed_rename_leaves_everything(trash: Trash, directory: LogDirectory, disk: FaultyDisk) -> None:
+    disk.arm("rename", errno.ENOSPC)
+    with pytest.raises(KafkaError):
+        trash.discard(directory, KEY, f"{directory.path}/topic-0")
+    assert names(directory) == ["0"]
+    assert list(trash.empty(NOW_MS)) == []
+
+
+@pytest.mark.parametrize(("code", "tried_again"), [(errno.ENOSPC, True), (errno.EIO, False)])
+def test_what_cannot_be_deleted_is_tried_again_while_the_directory_works(
+    trash: Trash, directory: LogDirectory, disk: FaultyDisk, code: int, tried_again: bool
+) -> None:
+    trash.discard(directory, KEY, f"{directory.path}/topic-0")
+    disk.arm("remove_tree", code)
+    [failed] = trash.empty(NOW_MS)
+    assert isinstance(failed, KafkaError)
+    assert list(trash.empty(NOW_MS)) == [None] * tried_again

@@ -1,0 +1,137 @@
+"""Of two logs of a partition in two data directories, the later one counts."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from protocol.errors import InvariantError, KafkaError
+from storage.disk import OsDisk
+from storage.former_replicas import MOVES_FILE, moves_of
+from storage.log.log import Log
+from tests.disks import FaultyDisk
+from tests.logs import TOPIC_ID, fill
+from tests.unit.storage.test_log_manager import CONFIG, Manager, _closed, create, folders
+
+__all__ = ["_closed"]
+
+
+def test_a_damaged_count_of_moves_counts_as_none(tmp_path: Path) -> None:
+    (tmp_path / MOVES_FILE).write_bytes(b"\0\0")
+    assert moves_of(OsDisk(), str(tmp_path)) == 0
+
+
+def test_a_partition_in_two_directories_that_was_not_moved_is_not_guessed_at(manager: Manager, tmp_path: Path) -> None:
+    create(manager, "t")
+    manager.crash()
+    (tmp_path / "b" / "t-0").mkdir()
+    with pytest.raises(InvariantError, match="are the same partition"):
+        Manager(tmp_path / "a", tmp_path / "b").start()
+
+
+def test_the_names_that_a_start_finds_after_a_crash_are_durable(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    manager = Manager(tmp_path, disk=disk)
+    manager.start()
+    create(manager)
+    manager.crash()
+    again = Manager(tmp_path, disk=disk)
+    again.open()
+    disk.calls.clear()
+    list(again.load())
+    assert disk.calls[0] == ("sync_dir", str(tmp_path))
+
+
+@pytest.fixture
+def disk() -> FaultyDisk:
+    return FaultyDisk()
+
+
+@pytest.fixture
+def manager(tmp_path: Path, disk: FaultyDisk) -> Manager:
+    """A manager of two directories."""
+    manager = Manager(tmp_path / "a", tmp_path / "b", disk=disk)
+    manager.start()
+    return manager
+
+
+def keep_former(manager: Manager, disk: FaultyDisk, take_away: str) -> Log:
+    """Let a full disk keep the log t-0, of 3 records, in the first directory when it is deleted or set aside."""
+    former = manager.create("t", TOPIC_ID, 0, CONFIG, manager.directories[0].directory_id)
+    fill(former, 3)
+    disk.arm("rename", errno.ENOSPC)
+    with pytest.raises(KafkaError):
+        getattr(manager, take_away)("t", 0)
+    return former
+
+
+NEXT_TOPIC_ID = bytes(reversed(TOPIC_ID))
+
+
+@pytest.mark.parametrize("take_away", ["delete", "set_aside"])
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_log_made_elsewhere_counts_beside_its_former_namesake_which_a_full_disk_kept(
+    fails: bool, take_away: str, manager: Manager, disk: FaultyDisk, tmp_path: Path
+) -> None:
+    keep_former(manager, disk, take_away)
+    first, second = manager.directories
+    read_file = disk.read_file
+
+    def read(path: str) -> bytes:
+        if fails and path.startswith(first.path):
+            raise OSError(errno.EIO, "broken", path)
+        return read_file(path)
+
+    disk.read_file = read  # type: ignore[method-assign]
+    log = manager.create("t", NEXT_TOPIC_ID, 0, CONFIG, second.directory_id)
+    fill(log, 1)
+    assert second.failure is None
+    manager.crash()
+    disk.read_file = read_file  # type: ignore[method-assign]
+    again = Manager(tmp_path / "a", tmp_path / "b", disk=disk)
+    [found] = again.start()
+    assert (found.directory, found.topic_id, found.log_end_offset) == (log.directory, log.topic_id, 1)
+
+
+@pytest.mark.parametrize(("take_away", "suffix"), [("delete", "-delete"), ("set_aside", "-stray")])
+def test_a_log_made_in_the_same_directory_is_another_than_its_former_namesake(
+    take_away: str, suffix: str, manager: Manager, disk: FaultyDisk
+) -> None:
+    keep_former(manager, disk, take_away)
+    first = manager.directories[0]
+    log = manager.create("t", NEXT_TOPIC_ID, 0, CONFIG, first.directory_id)
+    assert (log.topic_id, log.log_end_offset) == (NEXT_TOPIC_ID, 0)
+    assert sorted(name[-len(suffix) :] for name in folders(manager)) == sorted(["t-0", suffix])
+
+
+@pytest.mark.parametrize("call", ["replace", "rename", "create"])
+def test_a_crash_amid_the_making_of_the_next_log_leaves_one_that_counts(
+    call: str, manager: Manager, disk: FaultyDisk, tmp_path: Path
+) -> None:
+    keep_former(manager, disk, "delete")
+    check, second = disk.check, manager.directories[1]
+
+    def refuse(kind: str, path: str) -> None:
+        if kind == call and path.startswith(f"{second.path}/t-0"):
+            raise OSError(errno.ENOSPC, "full", path)
+        check(kind, path)
+
+    disk.check = refuse  # type: ignore[method-assign]
+    with pytest.raises(KafkaError):
+        manager.create("t", NEXT_TOPIC_ID, 0, CONFIG, second.directory_id)
+    manager.crash()
+    disk.check = check  # type: ignore[method-assign]
+    again = Manager(tmp_path / "a", tmp_path / "b", disk=disk)
+    [found] = again.start()
+    assert found.log_end_offset == (0 if call == "create" else 3)
+
+
+def test_the_next_log_is_made_by_a_later_attempt(manager: Manager, disk: FaultyDisk) -> None:
+    keep_former(manager, disk, "delete")
+    second = manager.directories[1].directory_id
+    disk.arm("create", errno.ENOSPC)
+    with pytest.raises(KafkaError):
+        manager.create("t", NEXT_TOPIC_ID, 0, CONFIG, second)
+    assert manager.create("t", NEXT_TOPIC_ID, 0, CONFIG, second).topic_id == NEXT_TOPIC_ID

@@ -1,9 +1,0 @@
-from controller.configs.definition import parse_value
-from controller.configs.log_config import log_config
-from controller.configs.topic import TOPIC_CONFIGS
-from storage.log_config import LogConfig
-
-
-def test_the_defaults_are_those_of_the_topic_configurations() -> None:
-    defaults = {name: parse_value(definition, definition.default) for name, definition in TOPIC_CONFIGS.items()}
-    assert log_config(defaults) == LogConfig()
