@@ -24,7 +24,7 @@ from broker.monitoring.telemetry_table import TELEMETRY_TABLE
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.network.server import Dispatch
+    from broker.network.connection_protocol import Dispatch
 
 TABLES = (
     PROCESS,

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from broker.network.busy_polling import Lingering
 from broker.network.connection_counts import ConnectionCounts
 from broker.network.connection_limits import Limits
-from broker.network.connection_protocol import Channel, Dispatch, Listener
+from broker.network.connection_protocol import Channel, Listener
 from broker.network.socket_options import SocketOptions
 from broker.runtime.rate_limited_log import SaidLately
 from protocol.framing import SCRATCH_BYTES
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from broker.monitoring.counters import Metrics
+    from broker.network.connection_protocol import Dispatch
 
 _SAID_INTERVAL_S = 10.0
 _SLOW_BYTES = 16 * 1024
@@ -63,7 +64,7 @@ class Server:
         self.limits = limits
         self.request_memory = RequestMemory(limits.max_queued_bytes)
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
-        self.next_connection_id = partial(next, count(1))
+        self.next_connection_id: Callable[[], int] = partial(next, count(1))
         self._given: dict[str, socket.socket] = {}
         self._sockets: list[tuple[str, asyncio.Server]] = []
         self.connections: dict[Channel, None] = {}  # in the order in which they came

@@ -12,23 +12,22 @@ from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from typing import Any, TypeAlias
 
-import storage.log.log.batch_scanner
-import storage.log.log.producer_recovery
-from storage.log.log.config import FOREVER, LogConfig
-from storage.log.log.flush import Flush
-from storage.log.log.leader_epochs import LeaderEpochs
-from storage.log.log.segment import Segment
-
 import storage.checkpoint_files
 import storage.cleaner.segment_swap
 import storage.cleaner.swap_recovery
+import storage.log.batch_scanner
 import storage.log.log
+import storage.log.producer_recovery
 import tests.crash.states
 import tests.crash.workload
 from protocol.record_batch import build_batch
 from storage.cleaner.cleaner import Compaction
 from storage.cleaner.segment_swap import Swap
+from storage.log.config import FOREVER, LogConfig
+from storage.log.flush import Flush
+from storage.log.leader_epochs import LeaderEpochs
 from storage.log.log import Log
+from storage.log.segment import Segment
 from storage.log_directory import LogDirectory
 from tests.crash import metadata_bugs, metadata_states
 from tests.crash.broken import Invariant
@@ -128,7 +127,7 @@ def _page(self: Workload, **fields: Any) -> bytearray:
 
 def checksums_unread(plant: Planter) -> None:
     """Recovery does not look at the CRC of batches."""
-    plant.setattr(storage.whole_batches, "crc_matches", lambda *_: True)
+    plant.setattr(storage.log.batch_scanner, "crc_matches", lambda *_: True)
 
 
 def leader_epochs_of_the_file_alone(plant: Planter) -> None:
@@ -165,7 +164,7 @@ def syncs_that_do_nothing(plant: Planter) -> None:
 
 def a_swap_that_is_named_before_it_is_synced(plant: Planter) -> None:
     """A compacted segment gets its name before it is synced."""
-    plant.setattr(storage.compaction.swap, "_sync", lambda *_: None)
+    plant.setattr(storage.cleaner.segment_swap, "_sync", lambda *_: None)
 
 
 def no_sync_of_the_names_of_a_swap(plant: Planter) -> None:
@@ -195,13 +194,13 @@ def swaps_dropped_by_recovery(plant: Planter) -> None:
         for name in filter(storage.cleaner.swap_recovery.is_leftover, disk.list_dir(directory)):
             disk.remove(f"{directory}/{name}")
 
-    plant.setattr(storage.compaction.leftovers, "finish_swaps", drop)
+    plant.setattr(storage.cleaner.swap_recovery, "finish_swaps", drop)
     _compact_often(plant)
 
 
 def transactions_open_for_ever_by_an_old_snapshot(plant: Planter) -> None:
     """Recovery does not end transactions whose markers are compacted away."""
-    plant.setattr(storage.producer_recovery, "_close_compacted", lambda *_: None)
+    plant.setattr(storage.log.producer_recovery, "_close_compacted", lambda *_: None)
     # It takes three passes over the end of a transaction, and no checkpoint meanwhile: seldom, unless one aims at it.
     _act(plant, append=30, end_transaction=20, roll=15, checkpoint=3, compact=50, kill=4, flush=3)
     plant.tune(tests.crash.workload, "DELETE_RETENTION_MS", 1)

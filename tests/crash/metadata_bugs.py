@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from storage.log.log.flush import Flush
 
 import storage.log.log
 from broker.metadata import metadata_log
@@ -13,6 +12,7 @@ from broker.metadata.metadata_log import MetadataLog
 from broker.metadata.snapshot_files import SnapshotFiles
 from controller.raft.log import SnapshotId
 from controller.snapshot import Snapshot
+from storage.log.flush import Flush
 from storage.log.log import Log
 from storage.steps import Search
 from tests.crash.broken import Invariant

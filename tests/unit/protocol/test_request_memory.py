@@ -25,7 +25,7 @@ def test_without_a_limit_it_is_never_full() -> None:
 
 def test_who_waits_goes_on_at_once_where_there_is_room() -> None:
     memory, went_on = RequestMemory(100), []
-    memory.wait(Reader(), lambda: went_on.append("a"))  # type: ignore[arg-type]  # stands in for FrameReader
+    memory.wait(Reader(), lambda: went_on.append("a"))
     assert went_on == ["a"]
 
 
@@ -34,14 +34,14 @@ def test_one_is_let_through_and_the_others_go_on_in_turn_when_it_is_done() -> No
     memory.take(100)
     readers = [Reader() for _ in range(3)]
     for name, reader in zip("abc", readers, strict=True):
-        memory.wait(reader, lambda name=name: went_on.append(name))  # type: ignore[arg-type, misc]  # stands in for FrameReader; a lambda with a default has no inferred type
+        memory.wait(reader, lambda name=name: went_on.append(name))  # type: ignore[misc]  # a lambda with a default has no inferred type
     assert went_on == ["a"]
     memory.give(0)
     assert went_on == ["a"]
     readers[0].unfinished = False
     memory.give(0)
     assert went_on == ["a", "b"]
-    assert memory.let_through is readers[1]  # type: ignore[comparison-overlap]  # a call has changed it since
+    assert memory.let_through is readers[1]
 
 
 def test_those_that_wait_take_what_there_is_and_no_more() -> None:
@@ -53,7 +53,7 @@ def test_those_that_wait_take_what_there_is_and_no_more() -> None:
         memory.take(40)
 
     for name in "abcde":
-        memory.wait(Reader(), lambda name=name: take(name))  # type: ignore[arg-type, misc]  # stands in for FrameReader; a lambda with a default has no inferred type
+        memory.wait(Reader(), lambda name=name: take(name))  # type: ignore[misc]  # a lambda with a default has no inferred type
     assert went_on == ["a"]  # is let through
     memory.give(200)
     assert went_on == ["a", "b", "c"]
@@ -64,8 +64,8 @@ def test_who_is_gone_does_not_go_on() -> None:
     memory, went_on = RequestMemory(100), []
     memory.take(100)
     first, second = Reader(), Reader()
-    memory.wait(first, lambda: went_on.append("first"))  # type: ignore[arg-type]  # stands in for FrameReader
-    memory.wait(second, lambda: went_on.append("second"))  # type: ignore[arg-type]  # stands in for FrameReader
-    memory.forget(second)  # type: ignore[arg-type]  # stands in for FrameReader
+    memory.wait(first, lambda: went_on.append("first"))
+    memory.wait(second, lambda: went_on.append("second"))
+    memory.forget(second)
     memory.give(100)
     assert went_on == ["first"]

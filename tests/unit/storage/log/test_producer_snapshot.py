@@ -8,7 +8,7 @@ from protocol.record_batch import BatchHeader, end_txn_marker, iter_batches
 from storage.log.producer_snapshot import SnapshotError, decode_snapshot, encode_snapshot
 from storage.log.producer_state import AppendedBatch, ProducerEntry, ProducerState
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "kafka_directory" / "txn-0"
+GOLDEN = Path(__file__).parents[3] / "golden" / "kafka_directory" / "txn-0"
 SNAPSHOT = (GOLDEN / "00000000000000000017.snapshot").read_bytes()
 LOG = (GOLDEN / "00000000000000000000.log").read_bytes()
 

@@ -12,7 +12,7 @@ from tests.disks import FaultyDisk
 from tests.logs import NOW_MS, bases, batch, content, fill, headers, open_log, stamped
 
 SIZE = len(batch())
-GOLDEN = Path(__file__).parents[2] / "golden" / "kafka_directory" / "txn-0"
+GOLDEN = Path(__file__).parents[3] / "golden" / "kafka_directory" / "txn-0"
 CONFIG = LogConfig(segment_bytes=4 * SIZE, index_interval_bytes=SIZE)
 
 
