@@ -1,14 +1,16 @@
-"""One batch -> what is left of it: the batch as it is, a smaller one, an empty one, or nothing.
+"""Cleaning of one batch: kept unchanged, rewritten with fewer records, reduced to its header, or removed.
 
-A record stays if it is the last of its key, as far as the map knows, and has a value; without one (a tombstone) until
-the delete horizon of its batch. The first pass that meets a tombstone, or a marker whose transaction is gone, fixes
-that horizon: now and `delete.retention.ms`, kept in the header in the place of the base timestamp (KIP-534). Thus a
-reader that begins before has that long to see them.
+A record is kept if no later record of its key is in the offset map and its value is not null. A tombstone (null value)
+is kept until the delete horizon of its batch. A record without a key is removed. The first pass that keeps a tombstone,
+or finds a marker whose transaction has no batches left, sets the delete horizon: now + `delete.retention.ms`, stored in
+the header in place of the base timestamp (KIP-534). A consumer that started before thus has that long to read them.
 
-What is left keeps its base offset, last offset delta, epochs, sequence and codec. An empty batch stays where it has a
-producer's last sequence or marker, and where it is the last of its new segment, so that segments still follow on each
-other: after a power cut, a gap between two segments is a loss. Source: `MemoryRecords.filterTo` and `Cleaner` of Apache
-Kafka, as to what they decide; Kafka keeps only the last batch of the cleanable range.
+A rewritten batch keeps its base offset, last offset delta, epochs, sequence and codec. A batch without records is kept,
+as its header, if it holds a producer's last sequence or last marker, and if it is the last of its new segment: segments
+must follow on each other, since recovery after a power failure treats a gap between two segments as data loss.
+
+Kafka: `Cleaner.cleanInto` and `MemoryRecords.filterTo` make the same decisions, but for one: Kafka keeps only the last
+batch of the cleanable range, not of each segment.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,9 +26,9 @@ from storage.cleaner.offset_map import GOES, TOMBSTONE, OffsetMap
 from storage.cleaner.transactions import Transactions
 from storage.steps import Search
 
-_QUICK_BYTES = 16 * 1024  # of a compressed batch, to be unpacked or packed at once
+_QUICK_BYTES = 16 * 1024  # compressed batches up to this size are unpacked and packed on the loop
 RECORDS_A_STEP = 128
-_RECORDS_AT_ONCE = 1024  # where little but their lengths is looked at
+_RECORDS_AT_ONCE = 1024  # up to this many when only their lengths are read
 
 
 class LastBatch(NamedTuple):
@@ -37,7 +39,7 @@ class LastBatch(NamedTuple):
 
 
 class BatchCleaner:
-    """What a pass knows when it rewrites batches."""
+    """The state of a pass that cleaning a batch needs."""
 
     __slots__ = ("_horizon_ms", "_now_ms", "_offsets", "_producers", "_transactions", "segment_end_offset")
 
@@ -51,17 +53,20 @@ class BatchCleaner:
         now_ms: int,
         delete_retention_ms: int,
     ) -> None:
-        """Take the keys, the `producers` as of the pass's begin, and where the first new segment is to end."""
+        """Set up a pass: `producers` as at its start, `segment_end_offset` that of the first new segment."""
         self._offsets = offsets
         self._transactions = transactions
         self._producers = producers
         self.segment_end_offset = segment_end_offset
-        """The offset at which the segment behind the one being written begins."""
+        """The base offset of the segment after the one being written."""
         self._now_ms = now_ms
         self._horizon_ms = now_ms + delete_retention_ms
 
     def clean(self, batch: Buffer, header: BatchHeader) -> Search[Buffer | None]:
-        """Return what is left of the next `batch`: itself if nothing changes, None if it goes."""
+        """Return what remains of `batch`: the same object if nothing changes, None if it is removed.
+
+        Batches must be passed in log order.
+        """
         if header.is_control:
             return (yield from self._clean_control(batch, header))
         if self._transactions.is_aborted(header):
@@ -112,7 +117,7 @@ class BatchCleaner:
         return (yield from self._rebuilt(header, data, kept, dated=dated))
 
     def _emptied(self, header: BatchHeader) -> Buffer | None:
-        """Return the header alone if something in it is still needed."""
+        """Return the header as an empty batch if it is still needed, else None."""
         last = self._producers.get(header.producer_id)
         if last is None or header.producer_id < 0:
             needed = False
@@ -125,11 +130,11 @@ class BatchCleaner:
         bare = header._replace(
             attributes=header.attributes & ~DELETE_HORIZON_BIT, base_timestamp=NO_TIMESTAMP, record_count=0
         )
-        # One that only marks the end of a segment has no timestamp: the time index may name no batch without records.
+        # A batch kept only as the end of its segment has no timestamp: the time index must not refer to an empty batch.
         return repack(bare, b"", Compression.NONE, None, header.max_timestamp if needed else NO_TIMESTAMP)
 
     def _rebuilt(self, header: BatchHeader, data: bytes, kept: list[Span], *, dated: bool) -> Search[Buffer]:
-        """Return the batch with only these records; `dated` with the delete horizon for its tombstones or marker."""
+        """Return the batch with only the records `kept`; if `dated`, with a delete horizon."""
         records = bytearray()
         newest = -1
         for start in range(0, len(kept), RECORDS_A_STEP):
@@ -150,7 +155,7 @@ class BatchCleaner:
 
 
 def unpacked(batch: Buffer, header: BatchHeader) -> Search[bytes]:
-    """Return the records' bytes of `batch`, in a thread if that takes long."""
+    """Return the uncompressed records of `batch`; large compressed ones are unpacked in a thread."""
     return (yield partial(unpack, batch, header)) if _takes_long(header) else unpack(batch, header)
 
 
@@ -159,7 +164,7 @@ def _takes_long(header: BatchHeader) -> bool:
 
 
 def _put_rebased(out: bytearray, data: bytes, kept: Sequence[Span], shift_ms: int) -> None:
-    """Append the records with other timestamp deltas, so that their timestamps stay when the base changes."""
+    """Append the records `kept` with `shift_ms` added to their timestamp deltas, as the base timestamp changes."""
     for start, *_ in kept:
         record, _ = decode_record(data, start, 0, shift_ms)
         put_record(out, record.timestamp, record.offset, record.key, record.value, record.headers)

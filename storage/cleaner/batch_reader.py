@@ -1,7 +1,8 @@
-"""The batches of a segment, whole and undamaged, a chunk at a time.
+"""Reads the batches of a segment in chunks, with their CRCs checked.
 
-What is not in the page cache is read in a thread. A batch whose CRC does not match ends the pass: its bytes would
-get a new CRC and pass for sound ones. The file stays readable whatever becomes of its name meanwhile.
+Bytes that are not in the page cache are read in a thread. A batch whose CRC does not match ends the pass: rewriting it
+would give the damaged bytes a valid CRC. The file is opened at the start and stays readable if it is renamed or deleted
+during the pass.
 """
 
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ _LENGTH = Struct(">8xi")
 
 
 class BatchReader:
-    """The batches of `segment` from `position` on, in chunks of about `chunk_bytes`."""
+    """The batches of `segment` from byte `position` on, in chunks of about `chunk_bytes`."""
 
     __slots__ = ("_chunk_bytes", "_end", "_file", "_path", "_position", "bytes_read")
 
@@ -30,7 +31,7 @@ class BatchReader:
         self.bytes_read = 0
 
     def chunk(self) -> Search[bytes | None]:
-        """Return the next bytes, which begin with a whole batch; None at the end."""
+        """Return the next bytes, which begin with a whole batch; None at the end; KafkaError for a damaged length."""
         left = self._end - self._position
         if left <= 0:
             return None
@@ -41,7 +42,7 @@ class BatchReader:
         return data if whole <= len(data) else (yield from self._read(whole))
 
     def batches(self, chunk: bytes) -> Iterator[tuple[bytes | memoryview, BatchHeader]]:
-        """Yield each whole batch of `chunk`, and go on behind the last; KafkaError for a damaged one."""
+        """Yield each whole batch of `chunk` and advance past the last; KafkaError for a damaged one."""
         view, end = memoryview(chunk), 0
         try:
             for at, header in iter_batches(chunk):
@@ -63,4 +64,4 @@ class BatchReader:
 
     def _corrupt(self, at: int) -> KafkaError:
         where = self._position + at
-        return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"no sound record batch at byte {where} of {self._path}")
+        return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"no valid record batch at byte {where} of {self._path}")

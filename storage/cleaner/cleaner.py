@@ -1,12 +1,14 @@
-"""One pass over one log, in steps between which others run.
+"""One pass of the cleaner over one log, as a generator of short steps (Kafka: `Cleaner.doClean`).
 
-    with memory for all keys:  find aborted transactions -> map the dirty part -> rewrite group by group
-    without:                   the map ends where the memory does, and so does what counts as compacted
+    sync the log -> find aborted transactions -> map the dirty part -> rewrite group by group
 
-`step` does about as many bytes of work as it is told, reading and writing counted, and returns None, or a function
-that is to be called in a thread and whose result the next step takes: a cold read, a large batch to unpack, a sync.
-The pass is over when `done`. `interrupt`, which the log calls before it loses records, ends it at once; so do other
-settings, a log that is gone, and a failure, which `step` raises. What was swapped before stays; it is right by itself.
+If the offset map becomes full, the pass cleans only up to the last offset that was mapped.
+
+`step` reads and writes about `byte_budget` bytes. It returns None, or a function to be called in a thread: a cold read,
+unpacking or packing a large batch, a sync. The function's result goes into the next step. The pass has ended when
+`done` is true. It ends early on `interrupt` (called by the log before it loses records), a changed configuration, a
+failed or deleted log, and any error, which `step` raises. Segments that were already swapped stay: each swap is
+complete in itself.
 """
 
 from collections.abc import Callable
@@ -31,12 +33,12 @@ from storage.log.transaction_index import AbortedTxn
 from storage.log_directory import CLEANED_TO, LogDirectory
 from storage.steps import Search, Step
 
-# What goes on without reading or writing counts as well: a part of a large batch, a few headers.
+# The least that a step without I/O counts for: part of a large batch, or a few headers.
 _LEAST_WORK_BYTES = 4096
 
 
 class Compaction:
-    """A pass over `log` up to what `filth` says can be compacted."""
+    """A pass over `log` up to the first uncleanable offset in `filth`."""
 
     __slots__ = (
         "_answer", "_chunk_bytes", "_config", "_directory", "_disk", "_error", "_filth", "_flush", "_now_ms",
@@ -56,7 +58,7 @@ class Compaction:
         load_factor: float,
         chunk_bytes: int,
     ) -> None:
-        """Begin; the map of keys takes `memory_bytes` at most."""
+        """Prepare the pass; the offset map takes at most `memory_bytes`."""
         self._disk = disk
         self._directory = directory
         self._filth = filth
@@ -70,9 +72,9 @@ class Compaction:
         self.log = log
         self.bytes_read = self.bytes_written = 0
         self.bytes_before = 0
-        """What the segments took that have become `bytes_written`."""
+        """The size of the segments that the pass rewrites into `bytes_written`."""
         self.cleaned_to: int | None = None
-        """Where the log's dirty part begins now; None if the pass did not come to its end."""
+        """The first dirty offset after the pass; None if it has not completed."""
         self.done = self.interrupted = False
         most_keys = filth.first_uncleanable_offset - filth.first_dirty_offset
         self._offsets = OffsetMap(memory_bytes, most_keys, load_factor, filth.first_dirty_offset)
@@ -80,7 +82,7 @@ class Compaction:
         log.on_loss = self.interrupt
 
     def step(self, byte_budget: int) -> Step:
-        """Go on; KafkaError if that failed, with the log as it was and the pass `done`."""
+        """Work on up to `byte_budget` bytes. A failure ends the pass, which does not damage the log, and is raised."""
         used = 0
         try:
             with self._directory.storage_errors():
@@ -88,7 +90,7 @@ class Compaction:
                     if self.log.config != self._config or self._directory.failure is not None:
                         self.interrupt()
                     if self.interrupted:
-                        self._finish_flush()  # others wait for it
+                        self._finish_flush()  # other flushes wait for this one
                         self._end()
                         break
                     before = self.bytes_read + self.bytes_written
@@ -98,7 +100,7 @@ class Compaction:
                         return self._asked(step)
         except StopIteration:
             self._end()
-        except Exception:  # whatever it is, retention does not wait for this pass any more
+        except Exception:  # any error ends the pass: retention is paused while it runs
             self._give_up()
             raise
         return None
@@ -109,32 +111,32 @@ class Compaction:
         return self._work.send(answer) if error is None else self._work.throw(error)
 
     def _asked(self, function: Callable[[], object]) -> Step:
-        """Have what `function` returns or raises kept for the next step."""
+        """Return a call of `function` that stores its result or exception for the next step."""
 
         def call() -> None:
             try:
                 self._answer = function()
-            except Exception as error:  # raised by the next step, where the work is
+            except Exception as error:  # thrown into the generator by the next step
                 self._error = error
 
         return call
 
     def interrupt(self) -> None:
-        """End the pass, without files of it behind, before the log changes in another way."""
+        """Abort the pass and remove its unfinished files, before the log changes in another way."""
         self.interrupted = True
         swap, self._swap = self._swap, None
         if swap is not None:
             swap.interrupt()
 
     def stop(self) -> None:
-        """End the pass where it is, since nobody goes on with it."""
+        """Abort the pass if it has not ended; the caller will not step it again."""
         if not self.done:
             self._give_up()
 
     def _give_up(self) -> None:
-        """End the pass after a failure. What cannot be deleted now is at the next start."""
+        """End the pass after a failure. The next start deletes files that cannot be deleted now."""
         try:
-            with suppress(KafkaError):  # its directory has failed, and says so
+            with suppress(KafkaError):  # the failed directory logs it
                 self._finish_flush()
             self.interrupt()
         except OSError as error:
@@ -179,7 +181,11 @@ class Compaction:
         log.cleaned_to = self.cleaned_to = cleaned_to
 
     def _make_durable(self) -> Search[None]:
-        """Sync the whole log: what replaces what goes, and the markers that commit it, must not be lost before it."""
+        """Sync the whole log.
+
+        The records that replace removed ones, and the markers that commit them, must be durable before those are
+        removed.
+        """
         self._flush = flush = self.log.begin_flush(self._now_ms())
         if flush is not None:
             yield flush.sync
@@ -191,7 +197,10 @@ class Compaction:
             flush.finish()
 
     def _announce(self) -> None:
-        """Say durably that the log has gaps from now on: after a crash, those of other logs are taken for losses."""
+        """Write and sync the log's cleaner checkpoint before its first rewrite.
+
+        From then on the log may have gaps. After a crash, gaps in a log without a checkpoint are treated as data loss.
+        """
         log, directory = self.log, self._directory
         try:
             known = directory.read_offsets(CLEANED_TO) or {}
@@ -201,7 +210,7 @@ class Compaction:
         directory.write_offsets(CLEANED_TO, {**known, (log.topic, log.partition): log.cleaned_to}, sync=True)
 
     def _map_keys(self, segments: list[Segment], aborted: list[AbortedTxn]) -> Search[None]:
-        """Note the last offset of each key in the dirty part, as far as memory goes."""
+        """Map each key of the dirty part to its last offset, until the map is full."""
         offsets, first_dirty = self._offsets, self._filth.first_dirty_offset
         transactions = Transactions(txn for txn in aborted if txn.last_offset >= first_dirty)
         offsets.latest_offset = first_dirty - 1
@@ -244,7 +253,7 @@ class Compaction:
     def _rewrite(self, group: list[Segment], cleaner: BatchCleaner, transactions: Transactions) -> Search[None]:
         swap = self._swap = Swap(self._disk, self._directory, self.log, group, self._now_ms())
         for segment in group:
-            reader = BatchReader(segment, 0, self._chunk_bytes)  # each in its turn: they may be thousands of files
+            reader = BatchReader(segment, 0, self._chunk_bytes)  # opened in turn: a group may have thousands of files
             while (chunk := (yield from reader.chunk())) is not None:
                 out, headers = bytearray(), list[BatchHeader]()
                 for batch, header in reader.batches(chunk):
@@ -259,7 +268,7 @@ class Compaction:
                     self.bytes_written += len(out)
                     yield None
         if not (yield from swap.complete(self._now_ms)):
-            # Retention took some of it. Markers further on would pass for those of transactions without records.
+            # Retention deleted part of the group. Later markers would wrongly seem to end transactions without batches.
             self.interrupted = True
             yield None
         self._swap = None

@@ -1,9 +1,9 @@
-"""Which log is compacted next.
+"""Selects the next log to clean (Kafka: `LogCleanerManager.grabFilthiestCompactedLog`).
 
-The filthiest log that is due comes first. How far each is compacted is written down in `cleaner-offset-checkpoint` of
-its directory, not synced: an old line costs time. A log whose pass failed for what it holds (a damaged batch) is left
-alone until the next start, and the others go on, as in Apache Kafka; a failing disk takes its directory offline, and
-with it its logs.
+The log with the highest cleanable ratio among those that are due comes first. The first dirty offset of each log is
+written to `cleaner-offset-checkpoint` of its directory, without a sync: a stale checkpoint costs a repeated pass. A log
+whose pass fails because of its content (a damaged batch) is uncleanable until the next start, as in Kafka; other logs
+are still cleaned. An I/O error takes the directory offline with all its logs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LOGS_A_STEP = 16
 
 
 class CompactorConfig(NamedTuple):
-    """What `log.cleaner.dedupe.buffer.size`, `.io.buffer.load.factor` and `.io.buffer.size` say."""
+    """The settings `log.cleaner.dedupe.buffer.size`, `.io.buffer.load.factor` and `.io.buffer.size`."""
 
     memory_bytes: int = 128 * 1024 * 1024
     load_factor: float = 0.9
@@ -31,18 +31,18 @@ class CompactorConfig(NamedTuple):
 
 
 class Compactor:
-    """The compaction of all logs of `logs`, one after the other."""
+    """The cleaner of all logs in `logs`; it cleans one log at a time."""
 
     def __init__(self, disk: Disk, logs: LogManager, *, now_ms: Callable[[], int]) -> None:
         self._disk = disk
         self._logs = logs
         self._now_ms = now_ms
         self.uncleanable: dict[Log, str] = {}
-        """Logs that are left alone, and why."""
+        """Logs that are not cleaned until the next start, with the reason."""
         self.max_dirty_percent = 0
 
     def next(self, config: CompactorConfig) -> Iterator[Compaction | None]:
-        """Look for the filthiest log that is due, some logs a step; yield its pass at the end, if there is one."""
+        """Search for the dirtiest log that is due, 16 logs a step; at the end yield its pass, if there is one."""
         worst: tuple[float, Log, Filth] | None = None
         max_ratio = 0.0
         self.uncleanable = {log: why for log, why in self.uncleanable.items() if self._is_here(log)}
@@ -75,19 +75,19 @@ class Compactor:
             )
 
     def finished(self, compaction: Compaction) -> None:
-        """Write down how far the log is compacted now."""
+        """Write the cleaner checkpoints after a pass that completed."""
         if compaction.cleaned_to is not None:
             self._logs.checkpoint(CLEANED_TO)
 
     def failed(self, log: Log, error: KafkaError) -> None:
-        """Leave `log` alone from now on, unless it is its directory that failed or is full, or files are out."""
+        """Mark `log` uncleanable, except after KAFKA_STORAGE_ERROR (failed or full directory, no descriptors)."""
         if self._is_here(log) and error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
             self.uncleanable[log] = str(error)
-            self._logs.problems.append(f"{log} is not compacted any more until the next start: {error}")
+            self._logs.problems.append(f"{log} is uncleanable until the next start: {error}")
 
     def _is_here(self, log: Log) -> bool:
         return self._logs.get(log.topic, log.partition) is log and self._logs.directory_of(log).failure is None
 
     def _is_free(self, log: Log) -> bool:
-        """Tell whether a log can be compacted: not on its way to another directory, where it will be."""
+        """Return whether a log can be cleaned: online, and not being moved to another directory."""
         return self._is_here(log) and not self._logs.moves.is_moving(log)

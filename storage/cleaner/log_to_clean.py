@@ -1,11 +1,12 @@
-"""How much of a log can be compacted, and whether it is time: the choice that comes before a pass.
+"""Cleanable range of a log, and whether it is due for cleaning (Kafka: `LogToClean`, `LogCleanerManager`).
 
-    log start        first dirty offset                 first uncleanable offset           log end
-        |  compacted before  |  dirty, can be compacted          |  stays: active segment ...  |
+    log start        first dirty offset        first uncleanable offset        log end
+        |      clean         |        dirty              |      not cleanable      |
 
-The last bound is the base of a segment: of the active one, of the one with the last stable offset (never past the
-high watermark), or of the first with a record younger than `min.compaction.lag.ms`. A log is due when the dirty part
-is more than `min.cleanable.dirty.ratio` of both, or its oldest record has waited for `max.compaction.lag.ms`.
+The first uncleanable offset is the base offset of the earliest of: the active segment, the segment that holds the last
+stable offset (never above the high watermark), and the first segment with a record younger than
+`min.compaction.lag.ms`. A log is due when dirty / (clean + dirty) exceeds `min.cleanable.dirty.ratio`, or when its
+oldest dirty record is older than `max.compaction.lag.ms` (KIP-354).
 """
 
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ from storage.log.segment import Segment
 
 
 class Filth(NamedTuple):
-    """The parts of a log, by offset and in bytes; `overdue` if a record has waited too long."""
+    """Cleanable range of one log, as offsets and sizes in bytes; `overdue`: past `max.compaction.lag.ms`."""
 
     first_dirty_offset: int
     first_uncleanable_offset: int
@@ -28,19 +29,19 @@ class Filth(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """The dirty part of what could be compacted, 0 to 1."""
+        """The cleanable ratio: dirty / (clean + dirty), 0.0 to 1.0."""
         return self.dirty_bytes / max(self.clean_bytes + self.dirty_bytes, 1)
 
     def is_due(self, min_ratio: float) -> bool:
-        """Tell whether the log is to be compacted now."""
+        """Return whether the log should be cleaned now."""
         return self.dirty_bytes > 0 and (self.overdue or self.ratio > min_ratio)
 
 
 def find_filth(log: Log, now_ms: int) -> Filth:
-    """Look at `log`, which was compacted up to its `cleaned_to` before, if at all."""
+    """Return the cleanable range of `log` at wall-clock time `now_ms`, from its cleaner checkpoint `cleaned_to` on."""
     segments, config = log.segments, log.config
     first_dirty = log.log_start_offset
-    # A checkpoint outside the log speaks of another one, or of what was truncated since.
+    # Ignore a checkpoint outside [log start, log end]: it is from before a truncation, or of another log.
     if log.cleaned_to is not None and first_dirty <= log.cleaned_to <= log.log_end_offset:
         first_dirty = log.cleaned_to
     first_uncleanable = _first_uncleanable(log, segments, first_dirty, now_ms)
@@ -53,7 +54,7 @@ def find_filth(log: Log, now_ms: int) -> Filth:
         if following <= first_dirty:
             clean += segment.size_bytes
             continue
-        # Where the memory for keys ended a pass amid a segment, its beginning is clean already.
+        # The previous pass filled the offset map inside this segment; the part before is clean already.
         position = segment.position_of(first_dirty) if segment.base_offset < first_dirty else 0
         clean += position
         dirty += segment.size_bytes - position

@@ -1,7 +1,8 @@
-"""Which neighbouring segments become one: as many as fit, so that a log does not end up in crumbs.
+"""Groups adjacent segments that are rewritten as one (Kafka: `Cleaner.groupSegmentsBySize`).
 
-A group is no larger before compaction than `segment.bytes`, its indexes not than `segment.index.bytes`, and all its
-offsets are within 2^31 of the first, as the index demands.
+Without it, repeated passes would leave a log of many tiny segments. Before cleaning, a group has at most
+`segment.bytes` of batches and `segment.index.bytes` of each index, and its offsets are within 2^31 - 1 of its base
+offset, the limit of an index entry.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,7 +12,7 @@ from storage.log.segment import MAX_RELATIVE_OFFSET, Segment
 
 
 def group_segments(segments: Sequence[Segment], end_offset: int, config: LogConfig) -> Iterator[list[Segment]]:
-    """Yield the groups of `segments`, the last of which ends below `end_offset`."""
+    """Yield the groups of `segments`; `end_offset` is the offset after the last one."""
     group: list[Segment] = []
     for number, segment in enumerate(segments):
         following = segments[number + 1].base_offset if number + 1 < len(segments) else end_offset

@@ -1,17 +1,18 @@
-"""A new segment in the place of old ones, so that a crash at any point leaves either those or this.
+"""Replaces segments by a new one so that after a crash at any point the log has either the old or the new records.
 
-    write     X.log.cleaned ...                        a crash: deleted at the next start
-    sync      the files, and the directory that names them
-    commit    rename to X.log.swap ...                 a crash before the directory is synced: either
-    sync      the directory                            a crash: the next start completes the swap
-    replace   the log takes the new segment, the old ones' files become .deleted
-    sync      the directory, so that no old segment comes back beside the new one
+    write     X.log.cleaned ...                        crash: deleted at the next start
+    sync      the files and the directory
+    commit    rename to X.log.swap ...                 crash before the directory is synced: old or new
+    sync      the directory                            crash: the next start completes the swap
+    replace   the log uses the new segment; the files of the old ones become .deleted
+    sync      the directory, so that no old segment reappears beside the new one
     finish    rename to X.log ...
-    sync      the directory, before the next pass makes X.log.cleaned, which would undo this one
+    sync      the directory, before the next pass creates X.log.cleaned, which would revert this swap
 
-Syncs are for a thread; everything between two of them is done in one go. `interrupt` may come at any time, before the
-log loses records: files that are not the log's yet are deleted, and a swap that has happened is finished. Names and
-order are Apache Kafka's, which completes our swaps as we complete its; the next start is `swap_recovery.py`'s.
+Syncs run in a thread; the steps between two syncs run without interruption. `interrupt` may be called at any time, and
+must be before the log loses records: it deletes files that are not part of the log yet, and finishes a swap whose
+segments were replaced. File names and order are Kafka's (`UnifiedLog.replaceSegments`), so that each broker completes
+swaps of the other. `swap_recovery.py` runs at the next start.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -28,12 +29,12 @@ from storage.steps import Search
 
 
 class Swap:
-    """The making of one segment out of `old` ones of `log`."""
+    """The replacement of the segments `old` of `log` by one."""
 
     __slots__ = ("_disk", "_home", "_log", "_made", "_old", "_replaced", "_replacing", "interrupted")
 
     def __init__(self, disk: Disk, home: LogDirectory, log: Log, old: Sequence[Segment], now_ms: int) -> None:
-        """Begin with an empty new segment; OSError if it cannot be made."""
+        """Create the empty new segment; OSError if that fails."""
         self._disk = disk
         self._home = home
         self._log = log
@@ -44,13 +45,13 @@ class Swap:
         self._made = Segment.create(disk, log.directory, old[0].base_offset, now_ms, CLEANED_SUFFIX)
 
     def append(self, records: bytearray, headers: Sequence[BatchHeader], ended: Iterable[AbortedTxn]) -> None:
-        """Write whole batches, and in the index the aborted transactions that end in them; OSError."""
+        """Append whole batches, and to the index the aborted transactions `ended` by them; OSError."""
         self._made.append(records, headers, self._log.config.index_interval_bytes)
         for transaction in ended:
             self._made.transaction_index.append(transaction)
 
     def complete(self, now_ms: Callable[[], int]) -> Search[bool]:
-        """Let the new segment be the log's; tell whether it is. Not if the old ones have left the log meanwhile."""
+        """Replace the old segments by the new one. Return False, without a change, if they are no longer in the log."""
         made, log, directory = self._made, self._log, self._log.directory
         made.seal()
         yield partial(_sync, self._disk, take_unsynced(self._disk, [made]), directory)
@@ -69,14 +70,14 @@ class Swap:
                 self._finish()
                 yield partial(self._disk.sync_dir, directory)
         except OSError as error:
-            raise self._home.give_up(error) from error  # the next start makes right what is half done
+            raise self._home.give_up(error) from error  # the next start completes the swap
         return True
 
     def interrupt(self) -> None:
-        """Leave the log as it is, without files of this behind; nothing if it is complete.
+        """Abort the swap and delete its files, unless it was committed to the log; no effect once complete.
 
-        Where the disk failed while the old files were renamed, the new segment has the only copy of their records: it
-        stays, and the next start completes the swap.
+        If renaming the old files failed, the new segment may hold the only copy of their records: it is kept, and the
+        next start completes the swap.
         """
         if self.interrupted:
             return
@@ -87,11 +88,11 @@ class Swap:
             self._made.remove()
 
     def _finish(self) -> None:
-        if self._made in self._log.segments:  # else retention took it, and its files
+        if self._made in self._log.segments:  # else retention removed it with its files
             self._made.rename("")
 
     def _obsolete(self) -> bool:
-        """Tell whether what was made is of no use, and drop it then."""
+        """Return whether the swap cannot go on: it was aborted, or an old segment is gone, which aborts it."""
         current = self._log.segments
         if not self.interrupted and not all(segment in current for segment in self._old):
             self.interrupt()

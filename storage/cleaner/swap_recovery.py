@@ -1,9 +1,9 @@
-"""What a crash amid a swap left in a log's directory, put right before the segments are opened.
+"""Completes or reverts a swap that a crash interrupted, before the segments of a log are opened (Kafka: `LogLoader`).
 
-`.cleaned` files are of a segment that was not complete: they go, and with them `.swap` files from the lowest of their
-offsets on, which were being renamed. Any other `.swap` segment is complete and in the place of the segments from its
-base to its last offset: those go, should they be there still, and it is renamed. Twice is as once, and it is the same
-for swaps of Apache Kafka. The order of a swap is told in `segment_swap.py`.
+A `.cleaned` segment was not complete: its files are deleted, and so are `.swap` files at or above the lowest `.cleaned`
+base offset, whose rename had begun. Any other `.swap` segment is complete and replaces the segments from its base to
+its last offset: those are deleted if they still exist, and it is renamed. The procedure is idempotent, and applies to
+swaps of Apache Kafka too. `segment_swap.py` has the order of a swap.
 """
 
 from storage.disk import Disk
@@ -12,17 +12,17 @@ from storage.log.segment import CLEANED_SUFFIX, LOG_SUFFIX, SEGMENT_SUFFIXES, SW
 
 
 def is_leftover(name: str) -> bool:
-    """Tell whether a file of this name is of an unfinished swap."""
+    """Return whether a file of this name belongs to an unfinished swap."""
     return name.endswith((CLEANED_SUFFIX, SWAP_SUFFIX)) and name[:20].isdigit()
 
 
 def finish_swaps(disk: Disk, directory: str) -> None:
-    """Complete the swaps in `directory`, or undo those that were not committed."""
+    """Complete the swaps in `directory`, or revert those that were not committed."""
     names = set(disk.list_dir(directory))
     cleaned = sorted(name for name in names if is_leftover(name) and name.endswith(CLEANED_SUFFIX))
     swaps = sorted(name for name in names if is_leftover(name) and name.endswith(SWAP_SUFFIX))
     undone = [name for name in swaps if cleaned and name[:20] >= cleaned[0][:20]]
-    # The swaps first: with the others gone, they would pass for committed.
+    # `.swap` files first: without the `.cleaned` files they would seem committed.
     for name in (*undone, *cleaned):
         disk.remove(f"{directory}/{name}")
     swaps = [name for name in swaps if name not in undone]
@@ -30,17 +30,18 @@ def finish_swaps(disk: Disk, directory: str) -> None:
         if name.endswith(LOG_SUFFIX + SWAP_SUFFIX):
             _remove_replaced(disk, directory, int(name[:20]), names)
     if swaps:
-        # Nothing of what was replaced comes back beside what replaces it.
+        # No replaced segment may reappear beside its replacement.
         disk.sync_dir(directory)
-    # The log first, which so tells which of them are its own.
+    # The `.log` file first: once it is renamed, only indexes with a `.swap` file are the new segment's.
     for name in sorted(swaps, key=lambda name: not name.endswith(LOG_SUFFIX + SWAP_SUFFIX)):
         disk.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP_SUFFIX)}")
 
 
 def _remove_replaced(disk: Disk, directory: str, base: int, names: set[str]) -> None:
-    """Delete the segments behind `base` that the one there has the batches of; its own files are renamed over.
+    """Delete the segments above `base` that the swap segment at `base` replaces; renaming replaces the one at `base`.
 
-    But not the indexes of which there is none now: of transactions, or where the power went. The start makes them anew.
+    Also delete indexes at `base` without a `.swap` file (no transaction index, or lost in a power failure); they would
+    be stale. The start rebuilds missing indexes.
     """
     for kind in SEGMENT_SUFFIXES:
         own = segment_path(directory, base, kind)

@@ -1,10 +1,10 @@
-"""How long to rest for compaction to read and write no more than so many bytes a second: a token bucket."""
+"""Limits the I/O of the cleaner to a number of bytes per second: a token bucket (Kafka: `Throttler`)."""
 
 _BURST_S = 0.1
 
 
 class Throttle:
-    """Bytes that may be used now, filled up at a rate; at most what comes in a tenth of a second is saved up."""
+    """A token bucket that fills at `bytes_per_s` and holds at most 0.1 s of it."""
 
     __slots__ = ("_bytes", "_last_s", "bytes_per_s")
 
@@ -14,7 +14,7 @@ class Throttle:
         self._bytes = 0.0
 
     def use(self, size_bytes: int, now_s: float) -> float:
-        """Count what was read and written, and return for how many seconds to rest from `now_s` on."""
+        """Take `size_bytes` that were read or written, and return for how many seconds to pause from `now_s` on."""
         rate = self.bytes_per_s
         earned = (now_s - self._last_s) * rate
         self._last_s = now_s

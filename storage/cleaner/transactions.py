@@ -1,10 +1,10 @@
-"""Which transactions a pass has met, and so which of their batches and markers may go.
+"""Transactions seen by a pass, which decide what may be removed (Kafka: `CleanedTransactionMetadata`).
 
-Records of an aborted transaction go at once; nobody may read them. Which these are is in the transaction indexes of all
-segments: the marker may be in one that is not compacted yet. A marker may go, after its delete horizon, once no batch
-of its transaction was met before it: until then a reader needs it, and of an aborted one the entry in the new index.
-An emptied batch counts as one, so that the last sequence of a producer, which it keeps, stays with the marker that
-ends it.
+Records of an aborted transaction are removed at once; no consumer may read them. The transaction indexes of all
+segments list these transactions: the marker may be in a segment that is not cleaned yet. A marker may be removed, after
+its delete horizon, if the pass met no batch of its transaction before it; otherwise readers need it, and an abort
+marker also needs its entry in the new transaction index. A batch reduced to its header counts as a batch, so that the
+last sequence of a producer stays together with the marker that ends its transaction.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,12 +19,12 @@ _INDEXES_A_STEP = 16
 
 
 class Transactions:
-    """What is known of the transactions amid which a pass is; it shows all batches and markers in order."""
+    """The state of open transactions in a pass, which passes all batches and markers in log order."""
 
     __slots__ = ("_aborted", "_committed", "_ended", "_met", "_next")
 
     def __init__(self, aborted: Iterable[AbortedTxn]) -> None:
-        """Take the aborted transactions of what is passed over."""
+        """Set the aborted transactions of the range to be passed."""
         self._next = sorted(aborted, key=lambda txn: txn.first_offset, reverse=True)
         self._aborted: dict[int, AbortedTxn] = {}
         self._met: set[int] = set()
@@ -32,7 +32,7 @@ class Transactions:
         self._ended: list[AbortedTxn] = []
 
     def is_aborted(self, header: BatchHeader) -> bool:
-        """Tell whether the next batch belongs to an aborted transaction."""
+        """Return whether the next batch belongs to an aborted transaction."""
         self._begin_up_to(header.last_offset)
         if not header.is_transactional:
             return False
@@ -44,10 +44,10 @@ class Transactions:
         return False
 
     def is_spent(self, header: BatchHeader, marker: EndTxnMarker | None) -> bool:
-        """Tell whether the next control batch ends a transaction of which nothing is left."""
+        """Return whether the next control batch ends a transaction without remaining batches."""
         self._begin_up_to(header.last_offset)
         if marker is None:
-            return header.record_count == 0  # of another kind, if it has records
+            return header.record_count == 0  # other control records are kept; an empty batch is not
         producer_id = header.producer_id
         batches = self._committed if marker.committed else self._met
         found = producer_id in batches
@@ -59,7 +59,7 @@ class Transactions:
         return not found
 
     def take_ended(self) -> list[AbortedTxn]:
-        """Return, once, the aborted transactions whose markers were met and stay for their batches' sake."""
+        """Return, once, the aborted transactions whose markers were met since and are kept for their batches."""
         ended, self._ended = self._ended, []
         return ended
 
@@ -70,7 +70,7 @@ class Transactions:
 
 
 def find_aborted(segments: Sequence[Segment], end_offset: int) -> Search[list[AbortedTxn]]:
-    """Return the aborted transactions of the log made of `segments` that begin below `end_offset`."""
+    """Return the aborted transactions of `segments` that begin below `end_offset`; KafkaError for a damaged index."""
     found: list[AbortedTxn] = []
     for number, segment in enumerate(segments, 1):
         try:

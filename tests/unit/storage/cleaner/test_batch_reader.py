@@ -41,14 +41,14 @@ def test_a_damaged_batch_is_named_by_its_place(log: Log) -> None:
     segment = log.segments[0]
     at = segment.position_of(2)
     segment.file.pwrite(b"\xff", at + 65)
-    with pytest.raises(KafkaError, match=f"no sound record batch at byte {at} of .*log"):
+    with pytest.raises(KafkaError, match=f"no valid record batch at byte {at} of .*log"):
         read(BatchReader(segment, 0, 1 << 20))
 
 
 @pytest.mark.parametrize("length", [b"\xff\xff\xff\xff", b"\x00\x00\x00\x00", b"\x7f\xff\xff\xff"])
 def test_an_impossible_length_is_no_batch(log: Log, length: bytes) -> None:
     log.segments[0].file.pwrite(length, 8)
-    with pytest.raises(KafkaError, match="no sound record batch at byte 0"):
+    with pytest.raises(KafkaError, match="no valid record batch at byte 0"):
         read(BatchReader(log.segments[0], 0, 1024))
 
 
@@ -56,5 +56,5 @@ def test_a_batch_of_another_format_is_named_too(log: Log) -> None:
     segment = log.segments[0]
     at = segment.position_of(2)
     segment.file.pwrite(b"\x01", at + 16)
-    with pytest.raises(KafkaError, match=f"no sound record batch at byte {at} of .*log"):
+    with pytest.raises(KafkaError, match=f"no valid record batch at byte {at} of .*log"):
         read(BatchReader(segment, 0, 1 << 20))

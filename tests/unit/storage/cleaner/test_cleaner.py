@@ -304,7 +304,7 @@ def test_a_damaged_batch_ends_the_pass_and_nothing_changes(log: Log) -> None:
     log.roll(NOW_MS)
     log.segments[0].file.pwrite(b"\xff", 66)
     before = content(log)
-    with pytest.raises(KafkaError, match="no sound record batch at byte 0 of"):
+    with pytest.raises(KafkaError, match="no valid record batch at byte 0 of"):
         finish(begin(log))
     assert content(log) == before
 

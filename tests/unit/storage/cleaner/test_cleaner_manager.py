@@ -185,4 +185,4 @@ def test_a_log_with_a_damaged_batch_is_left_alone_and_named(logs: LogManager) ->
     assert next_pass(at_work) is None
     assert list(at_work.uncleanable) == [bad]
     assert offsets(good) == [1, 3, 5, 7, 9]
-    assert any("bad-0 is not compacted any more until the next start" in problem for problem in logs.problems)
+    assert any("bad-0 is uncleanable until the next start" in problem for problem in logs.problems)
