@@ -1,16 +1,18 @@
-"""The contents of a data directory, and what is wrong with them, for `barnabas log`.
+"""Contents and checks of a data directory's files, for `barnabas log`.
 
-    findings    a problem: file, position, field, description
-    layouts     the fields of the binary formats, with offset and size
-    kinds       the kind of a file by its name, and where the files of a directory are
-    pieces      a `.log` file as batches and the bytes between them
-    checks      the checks of batches against each other, the indexes and the transactions
-    partition   the checks of all files of one log
-    directory   the checks of a data directory and of every log in it
-    decoders    keys and values of the internal topics' records
-    rows        files as rows of a dump
-    repair      the changes that make a log valid again: listed first, then made
+    findings        a problem: file, position, field, description
+    layouts         the fields of the binary formats, with offset and size
+    kinds           the kind of a file by its name
+    pieces          a `.log` file as batches and the bytes between them
+    checks          the checks of batches against each other, leader epochs and producers
+    indexes         the checks of a segment's indexes against its batches
+    partition       the checks of all files of one log
+    metadata_files  the checks of metadata snapshots and `quorum-state`
+    directory       the checks of a data directory and of every log in it
+    decoders        keys and values of the internal topics' records
+    rows            files as rows of a dump
+    repair          the changes that make a log valid again: listed first, then made
 
-No running broker uses these modules: it recovers from crashes by `storage/log/recovery.py`. They are for damage that no
-crash explains. Only `repair` writes.
+No running broker uses these modules: it recovers from crashes by `storage/log/recovery.py`. They are for damage that a
+crash does not cause. Only `repair` writes.
 """

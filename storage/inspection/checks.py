@@ -1,7 +1,7 @@
-"""What the batches of a log say of each other, of the leader epochs and of the transactions.
+"""Checks of the batches of a log against each other, the leader epochs and the producer snapshots.
 
-Each check is told of every valid batch of a log, in order, and says what it finds. Base offset and leader epoch are
-not under a batch's CRC, so they are compared with what stands before and behind it.
+Each check gets every valid batch of a log in order, and yields findings. The CRC of a batch does not cover its base
+offset and leader epoch, so they are compared with those of the batches before and after.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ _EPOCH_AT = BATCH.field("partition_leader_epoch").offset
 
 
 class Located(NamedTuple):
-    """A valid batch, the file that it is in, and where."""
+    """A valid batch with its file and its position there in bytes."""
 
     path: str
     position: int
@@ -25,51 +25,51 @@ class Located(NamedTuple):
 
 
 def is_bridge(header: BatchHeader) -> bool:
-    """Tell whether a batch stands for offsets that a repair has taken out, of whatever producers and epoch."""
+    """Return whether a batch fills offsets that a repair removed; their producers and epoch are unknown."""
     return not header.record_count and header.producer_id < 0
 
 
 class OffsetCheck:
-    """Offsets rise from batch to batch, and without compaction no offset is missing."""
+    """Checks that offsets rise from batch to batch and, unless the log is compacted, none are missing."""
 
     def __init__(self, start_offset: int, *, compacted: bool) -> None:
         self._compacted = compacted
         self._beside = ("", 0)
         self.next_offset: int | None = start_offset
-        """Where the next batch is to begin; to be set to None behind bytes that are no batch."""
+        """The expected base offset of the next batch; the caller sets it to None after bytes that are not a batch."""
 
     def batch(self, batch: Located, following: BatchHeader | None) -> Iterator[Finding]:
-        """Look at a batch; `following` is the header of the one behind it, in whatever segment."""
+        """Check a batch; `following` is the header of the next one, in the same segment or the next."""
         header, expected = batch.header, self.next_offset
         base, count = header.base_offset, header.last_offset_delta + 1
         self.next_offset = header.next_offset
         if expected is None or base == expected:
             return
         if following is not None and following.base_offset == expected + count:
-            self.next_offset = following.base_offset  # which tells where this one belongs
-            yield self._finding(batch, f"{base} instead of {expected}, where the one before ends")
+            self.next_offset = following.base_offset  # the next batch fits after this one at the expected offset
+            yield self._finding(batch, f"{base} instead of {expected}, the end of the previous batch")
         elif base < expected:
             self.next_offset = max(expected, header.next_offset)
             is_told, self._beside = self._beside == (batch.path, base), (batch.path, header.next_offset)
             if is_told:
-                return  # all of a segment that is there twice
-            yield self._finding(batch, f"{base} is not behind {expected - 1}, where the one before ends")
+                return  # one finding for a segment that exists twice
+            yield self._finding(batch, f"{base} is not above {expected - 1}, the last offset of the previous batch")
         elif not self._compacted:
-            yield self._finding(batch, f"{base}, but the one before ends with {expected - 1}: records are missing")
+            yield self._finding(batch, f"{base}, but the previous batch ends with {expected - 1}: records are missing")
 
     def _finding(self, batch: Located, problem: str) -> Finding:
         return Finding(batch.path, batch.position, "base_offset", problem)
 
 
 class EpochCheck:
-    """Leader epochs never go back, and begin where `leader-epoch-checkpoint` says."""
+    """Checks that leader epochs never decrease and begin at the offsets in `leader-epoch-checkpoint`."""
 
     def __init__(
         self, entries: Sequence[EpochEntry] | None, path: str, log_start_offset: int, *, complete: bool = True
     ) -> None:
-        """Compare with `entries`, which are those of the file `path`; None if that cannot be read.
+        """Set the `entries` of the checkpoint at `path`; None if it cannot be read.
 
-        While a broker runs, and if it did not stop in order, they need not be `complete`.
+        They may lack the newest epochs unless `complete`: while a broker runs, and after an unclean stop.
         """
         self._newest = entries[-1].epoch if entries else -1
         self._is_behind = not complete
@@ -81,15 +81,15 @@ class EpochCheck:
         self._told: set[int] = set()
 
     def batch(self, batch: Located, following: BatchHeader | None) -> Iterator[Finding]:
-        """Look at a batch, as `OffsetCheck.batch`."""
+        """Check a batch, as `OffsetCheck.batch` does."""
         if is_bridge(batch.header):
             return
         epoch, before = batch.header.partition_leader_epoch, self._before
         after = None if following is None else following.partition_leader_epoch
-        base_offset = max(batch.header.base_offset, self._start)  # before that, no epochs are kept
+        base_offset = max(batch.header.base_offset, self._start)  # the checkpoint has no entries below the log start
         known = self._epochs.epoch_for_offset(base_offset) if self._epochs else None
         if before is not None and (epoch < before or (before == after != epoch and known != epoch)):
-            yield self._of_batch(batch, f"{epoch} amid batches of epoch {before}")
+            yield self._of_batch(batch, f"{epoch} between batches of epoch {before}")
             return
         self._before = epoch
         is_told = self._epochs is None or epoch < 0 or base_offset > batch.header.last_offset
@@ -101,14 +101,14 @@ class EpochCheck:
             if self._is_behind and epoch > self._newest:
                 return
             if epoch in (before, after):
-                problem = f"epoch {epoch} is missing, of which there are batches from {base_offset} on"
+                problem = f"epoch {epoch} is missing; batches from offset {base_offset} on have it"
                 yield Finding(self._path, None, "epoch", problem)
             else:
                 self._before = before
-                yield self._of_batch(batch, f"{epoch}, of which leader-epoch-checkpoint knows nothing")
+                yield self._of_batch(batch, f"{epoch} is not in leader-epoch-checkpoint")
         else:
             wrong = epoch if known is None or known < epoch else known
-            problem = f"of epoch {wrong}, but the batch at {base_offset} is of epoch {epoch}"
+            problem = f"of epoch {wrong}, but the batch at offset {base_offset} has epoch {epoch}"
             yield Finding(self._path, lines[wrong], "start_offset", problem)
 
     def _of_batch(self, batch: Located, problem: str) -> Finding:
@@ -116,25 +116,25 @@ class EpochCheck:
 
 
 class TransactionCheck:
-    """The producers as the batches make them: transactions that were aborted, and what snapshots have to say."""
+    """Replays the batches to a producer state: finds aborted transactions, and checks producer snapshots."""
 
     def __init__(self, producers: ProducerState | None) -> None:
-        """Begin with the producers before the first batch; None if they are not known."""
+        """Begin with the state before the first batch; None if it is unknown."""
         self._state = producers
         self.aborted: list[CompletedTxn] = []
-        """The aborted transactions since `aborted` was cleared."""
+        """The transactions aborted since the caller last cleared the list."""
 
     @property
     def is_complete(self) -> bool:
-        """Whether everything is known; not behind bytes that are no batch."""
+        """Whether the state is known; not after bytes that are not a batch."""
         return self._state is not None
 
     def forget(self) -> None:
-        """Know nothing any more, until the end."""
+        """Mark the state as unknown from here on."""
         self._state = None
 
     def batch(self, header: BatchHeader, marker: EndTxnMarker | None) -> None:
-        """Take in the next batch."""
+        """Apply the next batch."""
         if is_bridge(header):
             self.forget()
         if self._state is not None:
@@ -143,23 +143,23 @@ class TransactionCheck:
                 self.aborted.append(ended)
 
     def snapshot(self, path: str, found: ProducerState) -> Iterator[Finding]:
-        """Compare a snapshot that was taken here. Producers that are missing in it may have expired."""
+        """Compare a snapshot taken at this offset with the state. Producers missing in it may have expired."""
         if self._state is None:
             return
         for number, (producer_id, entry) in enumerate(found.producers.items()):
             known = self._state.producers.get(producer_id)
             at = SNAPSHOT.size + number * PRODUCER.size
             if known is None:
-                yield Finding(path, at, "producer_id", f"{producer_id} has written nothing before")
+                yield Finding(path, at, "producer_id", f"{producer_id} has no earlier batch")
                 continue
             for name, is_, should in _in_snapshot(entry, known):
                 if is_ != should:
-                    problem = f"{is_} instead of {should}, by the log"
+                    problem = f"{is_} instead of {should}, the value in the log"
                     yield Finding(path, at + PRODUCER.field(name).offset, name, problem)
 
 
 def _in_snapshot(entry: ProducerEntry, known: ProducerEntry) -> Iterator[tuple[str, int, int]]:
-    """Yield what a snapshot says and what the log says, field by field."""
+    """Yield (field, value in the snapshot, value in the log)."""
     yield "producer_epoch", entry.epoch, known.epoch
     yield "coordinator_epoch", entry.coordinator_epoch, known.coordinator_epoch
     yield "txn_first_offset", entry.txn_first_offset, known.txn_first_offset

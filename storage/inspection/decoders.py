@@ -1,7 +1,7 @@
-"""What the records mean that brokers write themselves: committed offsets, transactions, metadata, control records.
+"""Decodes records that brokers write: committed offsets, transactions, metadata, control records.
 
-Values become what JSON can say, under the names that Apache Kafka's own tool gives them. Which decoder is meant shows
-in the topic.
+Values become JSON types under the names of Kafka's own tools (`DumpLogSegments`, `*JsonConverter`). The topic selects
+the decoder.
 """
 
 import re
@@ -52,12 +52,12 @@ def decoder_of(topic: str) -> str:
 
 
 def decode(name: str, record: Record, *, is_control: bool) -> Decoded:
-    """Return a record's key and value, decoded; DecodeError or KafkaError if they cannot be."""
+    """Return a record's key and value, decoded; DecodeError or KafkaError for invalid ones."""
     return _control(record) if is_control else DECODERS[name](record)
 
 
 def raw(record: Record) -> Decoded:
-    """Return key and value as text where they are UTF-8, and in base64 where they are not."""
+    """Return key and value as text if they are UTF-8, otherwise in base64."""
     return {"key": text_of(record.key), "value": text_of(record.value)}
 
 
@@ -77,11 +77,11 @@ def _control(record: Record) -> Decoded:
         return {"key": {"type": "UNKNOWN"}, "value": text_of(record.value)}
     key = {"type": kind.name}
     if record.value is None or len(record.value) < 2:
-        raise DecodeError(f"a control record {kind.name} without a whole value")
+        raise DecodeError(f"control record {kind.name}: truncated value")
     version = int.from_bytes(record.value[:2], "big")
     if kind in (ControlType.ABORT, ControlType.COMMIT):
         if len(record.value) < 6:
-            raise DecodeError("a transaction marker without a whole value")
+            raise DecodeError("truncated value of a transaction marker")
         epoch = int.from_bytes(record.value[2:6], "big", signed=True)
         return {"key": key, "value": {"version": version, "data": {"coordinatorEpoch": epoch}}}
     return {
@@ -95,7 +95,7 @@ def _metadata(record: Record) -> Decoded:
         raise DecodeError("a metadata record without a value")
     decoded = decode_metadata_record(record.value)
     name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(decoded).__name__).upper()
-    version = record.value[2]  # frame version and record type take a byte each, as long as neither is above 127
+    version = record.value[2]  # frame version and record key take one byte each while they are at most 127
     return {"key": text_of(record.key), "value": {"type": name, "version": version, "data": plain(decoded, version)}}
 
 
@@ -116,7 +116,7 @@ def _offsets(record: Record) -> Decoded:
 
 
 def _group(data: bytes, value: GroupMetadataValue) -> Decoded:
-    """Return a generation of a classic group; of consumers, with what each subscribes to and is assigned."""
+    """Return a generation of a classic group; with the members' subscriptions and assignments if they are consumers."""
     decoded = _versioned(data, value)
     if value.protocol_type == PROTOCOL_TYPE:
         for shown, member in zip(decoded["data"]["members"], value.members, strict=True):
@@ -126,7 +126,7 @@ def _group(data: bytes, value: GroupMetadataValue) -> Decoded:
 
 
 def _member_part(kind: type[ConsumerProtocolSubscription] | type[ConsumerProtocolAssignment], data: Buffer) -> Any:
-    """Return a member's subscription or assignment, or its bytes where a client wrote something else there."""
+    """Return a member's subscription or assignment, or the bytes if they are not in the consumer protocol."""
     try:
         version, found = decode_versioned(kind, data)
     except DecodeError:
@@ -150,7 +150,7 @@ def _versioned(data: bytes, value: Message) -> Decoded:
 
 
 def plain(value: Any, version: int) -> Any:
-    """Return a struct as JSON can say it: the fields of its version, names and uuids as Kafka writes them."""
+    """Return a struct as JSON types: the fields of `version`, with names and uuids as Kafka writes them."""
     if isinstance(value, Struct):
         return {
             _json_name(field.name): _uuid_or_plain(field.scalar, getattr(value, field.name), version)
@@ -163,7 +163,7 @@ def plain(value: Any, version: int) -> Any:
 
 
 def _bytes_of(data: bytes) -> Any:
-    """Return the bytes of a field as text if it is printable, in base64 otherwise."""
+    """Return the bytes of a field as text if they are printable, otherwise in base64."""
     text = text_of(data)
     return text if not isinstance(text, str) or text.isprintable() else {"base64": b64encode(data).decode()}
 

@@ -1,4 +1,4 @@
-"""A data directory: its own files, every log in it, and what they say of each other."""
+"""Checks of a data directory: its own files, every log in it, and the checkpoints against the logs."""
 
 from collections.abc import Callable, Iterator, Mapping
 
@@ -31,7 +31,7 @@ _PARSERS: dict[Kind, Callable[[str, str], object]] = {
 
 
 def log_directories(disk: Disk, directory: str) -> list[str]:
-    """Return the paths of the logs in a data directory, those on their way in or out left aside."""
+    """Return the paths of the logs in a data directory, without `-delete`, `-future` and `-stray` ones."""
     return [
         f"{directory}/{name}"
         for name in disk.list_dir(directory)
@@ -40,7 +40,7 @@ def log_directories(disk: Disk, directory: str) -> list[str]:
 
 
 def may_be_compacted(disk: Disk, path: str) -> bool:
-    """Tell whether the log at `path` has been compacted, or may have been: nobody knows if that file is damaged."""
+    """Return whether the log at `path` has been compacted, or may have been: its cleaner checkpoint cannot be read."""
     parent, _, name = path.rpartition("/")
     try:
         cleaned = cleaned_offsets(disk, parent)
@@ -57,16 +57,16 @@ def _log_start(disk: Disk, path: str) -> int:
             parse_log_name(name) or ("", 0), 0
         )
     except (OSError, CheckpointError):
-        return 0  # what is wrong with it is told elsewhere
+        return 0  # `check_own_files` reports it
 
 
 def check_log(disk: Disk, directory: str) -> Iterator[Finding]:
-    """Yield what is wrong in the directory of one log."""
+    """Yield the findings in the directory of one log."""
     yield from partition_check(disk, directory).run()
 
 
 def check_directory(disk: Disk, directory: str) -> Iterator[Finding]:
-    """Yield what is wrong in a data directory, its logs included."""
+    """Yield the findings in a data directory and in all of its logs."""
     yield from check_own_files(disk, directory)
     ends: dict[TopicPartition, int] = {}
     for path in log_directories(disk, directory):
@@ -78,9 +78,9 @@ def check_directory(disk: Disk, directory: str) -> Iterator[Finding]:
 
 
 def check_topic_ids(disk: Disk, directory: str) -> Iterator[Finding]:
-    """Yield which logs say that they are of a topic that the metadata log beside them knows nothing of.
+    """Yield logs whose topic id the metadata log in the same directory does not have.
 
-    Only after a clean stop, since a crash may leave the log of a topic that was just made or deleted.
+    Only after a clean stop: a crash may leave the log of a topic that was just created or deleted.
     """
     names = disk.list_dir(directory)
     if f"{METADATA_TOPIC}-0" not in names or ".kafka_cleanshutdown" not in names:
@@ -88,7 +88,7 @@ def check_topic_ids(disk: Disk, directory: str) -> Iterator[Finding]:
     try:
         known = topic_ids(disk, f"{directory}/{METADATA_TOPIC}-0")
     except (OSError, DecodeError, KafkaError):
-        return  # is told already
+        return  # reported by the check of the metadata log
     for log in log_directories(disk, directory):
         path = f"{log}/{METADATA_FILE}"
         if kinds.topic_of(log) == METADATA_TOPIC:
@@ -98,28 +98,28 @@ def check_topic_ids(disk: Disk, directory: str) -> Iterator[Finding]:
         except (OSError, CheckpointError):
             continue
         if known and topic_id not in known:
-            problem = f"{uuid_text(topic_id)} is of no topic that the metadata log knows"
+            problem = f"{uuid_text(topic_id)} is not a topic id in the metadata log"
             yield Finding(path, 2, "topic_id", problem)
 
 
 def check_own_files(disk: Disk, directory: str) -> Iterator[Finding]:
-    """Yield what is wrong with the files that are in a data directory itself."""
+    """Yield the findings in the files directly in a data directory."""
     names = disk.list_dir(directory)
     if "meta.properties" not in names:
-        yield Finding(f"{directory}/meta.properties", None, "cluster.id", "there is no such file: whose data is this?")
+        yield Finding(f"{directory}/meta.properties", None, "cluster.id", "file is missing: restore it, or start empty")
     metadata = f"{METADATA_TOPIC}-0"
     if "bootstrap.checkpoint" in names and metadata not in names and any(parse_log_name(name) for name in names):
-        problem = "there is no such directory: a start would begin a cluster without the topics whose logs are here"
+        problem = "directory is missing: a start would create a new cluster without the topics of these logs"
         yield Finding(f"{directory}/{metadata}", None, "base_offset", problem)
     for name in names:
         path = f"{directory}/{name}"
         if parse_log_name(name) is not None and not disk.is_dir(path):
-            yield Finding(path, None, "base_offset", "a file where the directory of a log belongs")
+            yield Finding(path, None, "base_offset", "is a file instead of a log directory")
         yield from readable(path, check_small_file(disk, path))
 
 
 def check_small_file(disk: Disk, path: str) -> Iterator[Finding]:
-    """Yield what is wrong with a file that is not in a log's directory, by itself."""
+    """Yield the findings in a file directly in a data directory, from its content alone."""
     kind = kinds.kind_of(path.rpartition("/")[2])
     if kind is Kind.SNAPSHOT:
         yield from check_snapshot(disk, path)
@@ -131,19 +131,19 @@ def check_small_file(disk: Disk, path: str) -> Iterator[Finding]:
 
 
 def check_offsets(disk: Disk, directory: str, ends: Mapping[TopicPartition, int]) -> Iterator[Finding]:
-    """Yield where the checkpoints of a data directory do not go with its logs, of which `ends` has each one's end."""
+    """Yield where the checkpoints of a data directory contradict its logs; `ends` has the log end offsets."""
     for name in disk.list_dir(directory):
         if kinds.kind_of(name) is Kind.OFFSETS:
             try:
                 yield from _of_checkpoint(disk, f"{directory}/{name}", ends)
             except (CheckpointError, OSError):
-                continue  # is told already
+                continue  # reported by `check_own_files`
 
 
 def _of_checkpoint(disk: Disk, path: str, ends: Mapping[TopicPartition, int]) -> Iterator[Finding]:
     """Compare the offsets of a checkpoint with the logs.
 
-    After a stop that was not clean it may name logs that are gone, and not those that are new.
+    After an unclean stop it may list logs that are deleted and lack new ones.
     """
     directory, _, name = path.rpartition("/")
     offsets = parse_offsets(disk.read_file(path).decode(errors="replace"), path)
@@ -152,11 +152,9 @@ def _of_checkpoint(disk: Disk, path: str, ends: Mapping[TopicPartition, int]) ->
         end = ends.get((topic, partition))
         if end is None:
             if clean:
-                yield Finding(path, line, "topic", f"there is no log of {topic}-{partition} here")
-        elif offset > end and (
-            clean or name not in (HIGH_WATERMARKS, CONTIGUOUS_FROM)
-        ):  # which stay behind a truncation
-            yield Finding(path, line, "offset", f"{offset} is behind the end of {topic}-{partition}, {end}")
+                yield Finding(path, line, "topic", f"no log of {topic}-{partition} in this directory")
+        elif offset > end and (clean or name not in (HIGH_WATERMARKS, CONTIGUOUS_FROM)):  # not lowered by a truncation
+            yield Finding(path, line, "offset", f"{offset} is above the log end offset of {topic}-{partition}, {end}")
     if clean and name in (RECOVERY_POINTS, HIGH_WATERMARKS):
         for topic, partition in ends.keys() - offsets.keys():
             if topic != METADATA_TOPIC:
@@ -164,13 +162,13 @@ def _of_checkpoint(disk: Disk, path: str, ends: Mapping[TopicPartition, int]) ->
 
 
 def partition_check(disk: Disk, path: str) -> PartitionCheck:
-    """Return the check of the log at `path`, told what the data directory says of it."""
+    """Return the check of the log at `path`, with its log start, compaction and stop from the data directory."""
     parent = path.rpartition("/")[0]
     return PartitionCheck(
         disk,
         path,
         compacted=may_be_compacted(disk, path),
-        # A log that was copied alone is taken for one that was closed in order.
+        # A log copied without its data directory counts as cleanly closed.
         clean=disk.exists(f"{parent}/.kafka_cleanshutdown") or not disk.exists(f"{parent}/meta.properties"),
         log_start_offset=_log_start(disk, path),
     )

@@ -1,4 +1,4 @@
-"""What is wrong, and where."""
+"""A problem that a check has found: file, position, field and description."""
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -8,7 +8,7 @@ UNREADABLE = "file"
 
 
 class Finding(NamedTuple):
-    """A field of a file that cannot be right; `position` is a byte of it, or a line of a text, None for the whole."""
+    """A wrong field of a file; `position` is a byte, or the line of a text file; None for the whole file."""
 
     path: str
     position: int | None
@@ -21,7 +21,7 @@ class Finding(NamedTuple):
 
 
 def readable(path: str, found: Iterable[Finding]) -> Iterator[Finding]:
-    """Yield what is found in the file or directory at `path`; an OSError on the way is a finding, and ends it."""
+    """Yield the findings in `found`; an OSError becomes a finding about `path` and ends it."""
     try:
         yield from found
     except OSError as error:

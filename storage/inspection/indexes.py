@@ -1,4 +1,4 @@
-"""The indexes of a segment, compared with its batches: every entry has to be about one of them, and the right one."""
+"""Checks of a segment's indexes against its batches: every entry must refer to a batch, and to the right one."""
 
 from array import array
 from bisect import bisect_left
@@ -13,7 +13,7 @@ from storage.log.producer_state import CompletedTxn
 
 
 class Batches:
-    """What an index has to say about the batches of a segment, in columns: a segment may hold millions."""
+    """The batches of a segment as columns, since a segment may hold millions."""
 
     def __init__(self) -> None:
         self._numbers: dict[int, int] | None = None
@@ -22,10 +22,10 @@ class Batches:
         self.base_offsets = array("q")
         self.last_offsets = array("q")
         self.timestamps = array("q")
-        """Of each batch, the largest timestamp of the segment up to it."""
+        """For each batch, the largest timestamp of the segment up to it."""
 
     def add(self, position: int, header: BatchHeader) -> None:
-        """Count the next batch."""
+        """Add the next batch."""
         self._is_rising = self._is_rising and not (self.last_offsets and header.last_offset <= self.last_offsets[-1])
         self.positions.append(position)
         self.base_offsets.append(header.base_offset)
@@ -33,12 +33,12 @@ class Batches:
         self.timestamps.append(max(largest_timestamp(header), self.largest_timestamp))
 
     def starting_at(self, position: int) -> int | None:
-        """Return the number of the batch that begins at a byte."""
+        """Return the number of the batch that begins at byte `position`, or None."""
         at = bisect_left(self.positions, position)
         return at if at < len(self.positions) and self.positions[at] == position else None
 
     def ending_with(self, offset: int) -> int | None:
-        """Return the number of the batch that ends with an offset, wherever a damaged base offset has brought it."""
+        """Return the number of the batch with that last offset, or None; damaged offsets may be out of order."""
         if self._is_rising:
             at = bisect_left(self.last_offsets, offset)
             return at if at < len(self.last_offsets) and self.last_offsets[at] == offset else None
@@ -48,17 +48,20 @@ class Batches:
 
     @property
     def largest_timestamp(self) -> int:
-        """The segment's largest timestamp; -1 for none."""
+        """The segment's largest timestamp in ms; -1 if there is none."""
         return self.timestamps[-1] if self.timestamps else NO_TIMESTAMP
 
 
 def largest_timestamp(header: BatchHeader) -> int:
-    """Return what a header says, or means that says 0: librdkafka says so of records without timestamps."""
+    """Return a batch's largest timestamp in ms; -1 if there is none.
+
+    librdkafka writes a largest timestamp of 0 for records without timestamps.
+    """
     return header.max_timestamp or (NO_TIMESTAMP if header.base_timestamp == NO_TIMESTAMP else 0)
 
 
 def check_offset_index(path: str, base_offset: int, data: bytes, batches: Batches) -> Iterator[Finding]:
-    """Find the entries that do not say where a batch begins and with which offset it ends."""
+    """Yield entries that do not have the position and the last offset of one batch."""
     before = -1
     entries = OffsetIndex.ENTRY.iter_unpack(data[: len(data) - len(data) % OFFSET_ENTRY.size])
     for number, (relative, position) in enumerate(entries):
@@ -72,10 +75,10 @@ def check_offset_index(path: str, base_offset: int, data: bytes, batches: Batche
             problem = f"{relative} instead of {expected} for the batch at byte {position}"
             yield _finding(path, OFFSET_ENTRY, number, "relative_offset", problem)
         elif at is None or batches.last_offsets[at] != base_offset + relative:
-            where = "" if meant is None else f"; the one that ends with {relative} is at {batches.positions[meant]}"
-            yield _finding(path, OFFSET_ENTRY, number, "position", f"no such batch begins at byte {position}{where}")
+            where = "" if meant is None else f"; last offset {relative} is at byte {batches.positions[meant]}"
+            yield _finding(path, OFFSET_ENTRY, number, "position", f"no such batch at byte {position}{where}")
         elif position <= before:
-            yield _finding(path, OFFSET_ENTRY, number, "position", f"{position} behind {before}")
+            yield _finding(path, OFFSET_ENTRY, number, "position", f"{position} is not above {before}")
         before = max(before, position)
     yield from _rest(path, data, OFFSET_ENTRY)
 
@@ -83,9 +86,9 @@ def check_offset_index(path: str, base_offset: int, data: bytes, batches: Batche
 def check_time_index(
     path: str, base_offset: int, data: bytes, batches: Batches, *, complete: bool
 ) -> Iterator[Finding]:
-    """Find the entries that do not say which batch first had the largest timestamp so far.
+    """Yield entries that do not name the batch which first had the largest timestamp so far.
 
-    That of a `complete` segment ends with the largest of all.
+    The index of a `complete` segment must end with the segment's largest timestamp.
     """
     before, last = NO_TIMESTAMP, NO_TIMESTAMP
     entries = TimeIndex.ENTRY.iter_unpack(data[: len(data) - len(data) % TIME_ENTRY.size])
@@ -102,53 +105,53 @@ def check_time_index(
             problem = f"{timestamp} instead of {batches.timestamps[at]}, the largest up to {base_offset + relative}"
             yield _finding(path, TIME_ENTRY, number, "timestamp", problem)
         elif timestamp <= before:
-            yield _finding(path, TIME_ENTRY, number, "timestamp", f"{timestamp} behind {before}")
+            yield _finding(path, TIME_ENTRY, number, "timestamp", f"{timestamp} is not above {before}")
         before = max(before, timestamp)
     yield from _rest(path, data, TIME_ENTRY)
     if complete and last < batches.largest_timestamp:
-        problem = f"the last is {last}, but the largest in the segment {batches.largest_timestamp}"
+        problem = f"the last entry has {last}, but the segment's largest timestamp is {batches.largest_timestamp}"
         yield Finding(path, len(data), "timestamp", problem)
 
 
 def check_txn_index(path: str, data: bytes, aborted: Iterable[CompletedTxn]) -> Iterator[Finding]:
-    """Find the entries that do not say what the segment's abort markers say, and markers without one."""
+    """Yield entries that contradict the segment's abort markers, and markers without an entry."""
     expected = {txn.last_offset: txn for txn in aborted}
     for number in range(len(data) // TXN_ENTRY.size):
         values = unpack_fields(TXN_ENTRY, data, number * TXN_ENTRY.size)
         if values["version"] != 0:
-            yield _finding(path, TXN_ENTRY, number, "version", f"{values['version']} is unknown, only 0 is")
+            yield _finding(path, TXN_ENTRY, number, "version", f"{values['version']} is unknown; 0 is the only version")
             continue
         txn = expected.pop(values["last_offset"], None)
         if txn is None:
-            # The others tell which it would be, if only the last offset is damaged.
+            # The first offset identifies the transaction if only the last offset is damaged.
             txn = next((one for one in expected.values() if one.first_offset == values["first_offset"]), None)
             if txn is not None:
                 del expected[txn.last_offset]
-            problem = f"no transaction was aborted at {values['last_offset']}"
+            problem = f"no abort marker at offset {values['last_offset']}"
             yield _finding(path, TXN_ENTRY, number, "last_offset", problem)
             continue
         for name in ("producer_id", "first_offset", "last_stable_offset"):
             if values[name] != getattr(txn, name):
-                problem = f"{values[name]} instead of {getattr(txn, name)}, by the log"
+                problem = f"{values[name]} instead of {getattr(txn, name)}, the value in the log"
                 yield _finding(path, TXN_ENTRY, number, name, problem)
     yield from _rest(path, data, TXN_ENTRY)
     for txn in expected.values():
-        problem = f"the transaction of producer {txn.producer_id} aborted at {txn.last_offset} is missing"
+        problem = f"the transaction of producer {txn.producer_id} aborted at offset {txn.last_offset} has no entry"
         yield Finding(path, len(data), "last_offset", problem)
 
 
-_AHEAD = "zeros, as are allocated ahead, from here on"
+_AHEAD = "only preallocated zeros from here on"
 
 
 def _zeros(data: bytes, number: int, layout: Layout) -> bool:
-    """Tell whether an entry other than the first is nothing but zeros."""
+    """Return whether an entry other than the first is all zeros."""
     return number > 0 and not any(data[number * layout.size : (number + 1) * layout.size])
 
 
 def _rest(path: str, data: bytes, layout: Layout) -> Iterator[Finding]:
     rest = len(data) % layout.size
     if rest:
-        yield Finding(path, len(data) - rest, layout.fields[0].name, f"{rest} bytes are no whole entry")
+        yield Finding(path, len(data) - rest, layout.fields[0].name, f"{rest} bytes of an incomplete entry")
 
 
 def _finding(path: str, layout: Layout, number: int, name: str, problem: str) -> Finding:

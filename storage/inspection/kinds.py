@@ -1,4 +1,4 @@
-"""Which kind of file a name says, in a data directory and in the directory of a log."""
+"""Kinds of files in a data directory and in a log's directory, by their names."""
 
 import re
 from enum import StrEnum
@@ -14,7 +14,7 @@ DAMAGED_SUFFIX = ".damaged"
 
 
 class Kind(StrEnum):
-    """What a file holds; the values are what people call it."""
+    """What a file holds; the values are shown to users."""
 
     LOG = "segment"
     OFFSET_INDEX = "offset index"
@@ -52,9 +52,9 @@ _SUFFIXES = {
     "txnindex": Kind.TXN_INDEX,
     "snapshot": Kind.PRODUCERS,
 }
-# Files on their way in or out hold the same as those in use.
+# `.deleted`, `.cleaned` and `.swap` files have the same content as those in use.
 _OF_OFFSET = re.compile(r"(\d{20})\.([a-z]+)(?:\.(?:deleted|cleaned|swap))?")
-# What a repair has taken out of a segment: `<name>.<position>.damaged`; other files are renamed as they are.
+# Bytes that a repair moved out of a segment: `<name>.<position>.damaged`. Other files are renamed whole.
 _TAKEN_OUT = re.compile(r"(?P<name>.+?)(?:\.\d+)?(?:-\d+)?\.damaged")
 _SNAPSHOT = re.compile(r"\d{20}-\d{10}\.checkpoint")
 _PASSING = re.compile(r".*\.(deleted|cleaned|swap|tmp|damaged)|\d{20}-\d{10}\.checkpoint\.part")
@@ -62,7 +62,7 @@ _LOG_DIRECTORY = re.compile(r".+-\d+(\.[0-9a-f]{32}-(delete|future|stray))?")
 
 
 def kind_of(name: str) -> Kind | None:
-    """Return the kind of the file of this name; None if it is none of Kafka's."""
+    """Return the kind of the file of this name; None if it is not a Kafka file."""
     found = _OF_OFFSET.fullmatch(name)
     if found is not None:
         return _SUFFIXES.get(found[2])
@@ -70,33 +70,33 @@ def kind_of(name: str) -> Kind | None:
 
 
 def readable_as(name: str) -> Kind | None:
-    """Return the kind by which somebody can read a file: that of what it was, if a repair has put it aside."""
+    """Return the kind to read a file as: for `.damaged` files, that of the original."""
     found = _TAKEN_OUT.fullmatch(name)
     return kind_of(found["name"] if found else name)
 
 
 def base_offset(name: str) -> int:
-    """Return the offset that a file is named for."""
+    """Return the offset in a file's name."""
     return int(name[:20])
 
 
 def is_foreign(name: str) -> bool:
-    """Tell whether nobody here makes files of this name."""
+    """Return whether no broker creates files of this name."""
     return name != ".lock" and kind_of(name) is None and _PASSING.fullmatch(name) is None
 
 
 def is_log_directory(name: str) -> bool:
-    """Tell whether a directory of this name is a log's, in use or on its way."""
+    """Return whether a directory of this name is a log's, in use or `-delete`, `-future` or `-stray`."""
     return _LOG_DIRECTORY.fullmatch(name) is not None
 
 
 def topic_of(directory: str) -> str:
-    """Return the topic that the directory of a log is named for; "" if it is not."""
+    """Return the topic in the name of a log's directory; "" if it is not one."""
     name = directory.rpartition("/")[2]
     found = parse_log_name(re.sub(r"\.[0-9a-f]{32}-(delete|future|stray)", "", name))
     return found[0] if found else ""
 
 
 def segment_bases(disk: Disk, directory: str) -> list[int]:
-    """Return where the segments in use in a log's directory begin, lowest first."""
+    """Return the base offsets of the segments in use in a log's directory, ascending."""
     return sorted(base_offset(name) for name in disk.list_dir(directory) if re.fullmatch(r"\d{20}\.log", name))

@@ -1,6 +1,6 @@
-"""The fields of the binary files, as offset and size: the formats that the code packs by, and a name for each part.
+"""The fields of the binary files as names, offsets and sizes, from the struct formats that the code packs by.
 
-`docs/FORMATS.md` has the same tables, and a test compares them.
+`docs/FORMATS.md` has the same tables; a test compares them.
 """
 
 import re
@@ -15,7 +15,7 @@ from storage.log.transaction_index import ENTRY_FORMAT as TXN_ENTRY_FORMAT
 
 
 class Field(NamedTuple):
-    """A part of a format."""
+    """A field of a format; `offset` and `size` in bytes."""
 
     name: str
     offset: int
@@ -23,14 +23,14 @@ class Field(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """A run of fields without a gap."""
+    """Fields without gaps between them."""
 
     format: str
     fields: tuple[Field, ...]
 
     @property
     def size(self) -> int:
-        """How many bytes all fields take."""
+        """The size of all fields in bytes."""
         return calcsize(self.format)
 
     def field(self, name: str) -> Field:
@@ -39,7 +39,7 @@ class Layout(NamedTuple):
 
 
 def layout(form: str, *names: str) -> Layout:
-    """Name the fields of a struct format, one character each."""
+    """Return the layout of a struct format; each format character is one field."""
     offset, fields = 0, []
     for character, name in zip(re.findall(r"[a-zA-Z]", form), names, strict=True):
         size = calcsize(f">{character}")
@@ -67,6 +67,6 @@ TXN_ENTRY = layout(TXN_ENTRY_FORMAT, "version", "producer_id", "first_offset", "
 
 
 def unpack(layout: Layout, data: bytes, at: int = 0) -> dict[str, int]:
-    """Return the values of a format's fields by name."""
+    """Return the values of a layout's fields by name."""
     values = unpack_from(layout.format, data, at)
     return dict(zip((field.name for field in layout.fields), values, strict=True))

@@ -1,6 +1,6 @@
-"""The files beside the metadata log: its snapshots, `bootstrap.checkpoint`, `quorum-state`.
+"""Checks of the files beside the metadata log: its snapshots, `bootstrap.checkpoint`, `quorum-state`.
 
-A snapshot is a `.log` file of its own, with offsets from 0 on: a header first, a footer last, and records between.
+A snapshot has the format of a `.log` file, with offsets from 0 on: a header record first, a footer record last.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from storage.log.segment import LOG_SUFFIX
 
 
 def check_snapshot(disk: Disk, path: str) -> Iterator[Finding]:
-    """Yield what is wrong with a snapshot, or with `bootstrap.checkpoint`."""
+    """Yield the findings in a snapshot or in `bootstrap.checkpoint`."""
     file = disk.open_file(path)
     expected, position = 0, 0
     first = last = None
@@ -31,7 +31,7 @@ def check_snapshot(disk: Disk, path: str) -> Iterator[Finding]:
             return
         header = piece.header
         if header.base_offset != expected:
-            problem = f"{header.base_offset} instead of {expected}, where the one before ends"
+            problem = f"{header.base_offset} instead of {expected}, the end of the previous batch"
             yield Finding(path, position, "base_offset", problem)
         expected = header.next_offset
         epoch_at = BATCH.field("partition_leader_epoch").offset
@@ -51,13 +51,13 @@ def check_snapshot(disk: Disk, path: str) -> Iterator[Finding]:
         if wrong is not None:
             yield Finding(path, position + BATCH.size, "records", wrong)
     if first is not ControlType.SNAPSHOT_HEADER:
-        yield Finding(path, 0, "records", "a snapshot without its header")
+        yield Finding(path, 0, "records", "snapshot header record is missing")
     if last is not ControlType.SNAPSHOT_FOOTER:
-        yield Finding(path, position, "records", "a snapshot without its footer")
+        yield Finding(path, position, "records", "snapshot footer record is missing")
 
 
 def check_quorum_state(disk: Disk, path: str) -> Iterator[Finding]:
-    """Yield what is wrong with `quorum-state`."""
+    """Yield the findings in `quorum-state`."""
     try:
         parse_quorum_state(disk.read_file(path).decode(errors="replace"))
     except QuorumStateError as error:
@@ -65,7 +65,7 @@ def check_quorum_state(disk: Disk, path: str) -> Iterator[Finding]:
 
 
 def topic_ids(disk: Disk, directory: str) -> set[bytes]:
-    """Return the id of every topic that a metadata log or its snapshots tell of; OSError, DecodeError or KafkaError."""
+    """Return the id of every topic in a metadata log and its snapshots; OSError, DecodeError or KafkaError."""
     found = set()
     for name in disk.list_dir(directory):
         if not (name.endswith(LOG_SUFFIX) or kinds.kind_of(name) is kinds.Kind.SNAPSHOT):
@@ -82,6 +82,6 @@ def topic_ids(disk: Disk, directory: str) -> set[bytes]:
 
 
 def _epoch_of(path: str) -> int:
-    """Return the epoch that a snapshot is named for; that of `bootstrap.checkpoint` is 0."""
+    """Return the epoch in a snapshot's name; 0 for `bootstrap.checkpoint`."""
     stem = path.rpartition("/")[2].removesuffix(".checkpoint")
     return int(stem[-10:]) if stem[-10:].isdigit() else 0

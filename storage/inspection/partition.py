@@ -1,8 +1,8 @@
-"""Everything in the directory of one log, checked against each other: batches, indexes, epochs, producers, snapshots.
+"""Checks of one log's directory: batches, indexes, leader epochs, producers and snapshots, against each other.
 
-The log is read once, from its first byte to its last. Where bytes are no batch, what is behind them is checked as far
-as it can be told without them. In a compacted log, offsets may be missing between batches, and what was compacted away
-is not expected of indexes and snapshots.
+The log is read once, from start to end. After bytes that are not a batch, checks that need the batches before are
+skipped. In a compacted log, offsets may be missing between batches, and indexes and snapshots are not compared with
+batches that were removed.
 """
 
 from collections.abc import Iterator
@@ -34,12 +34,12 @@ QUORUM_STATE = "quorum-state"
 
 
 class PartitionCheck:
-    """The check of the log in `directory`; `run` it to its end, then ask what it has seen."""
+    """The check of the log in `directory`; `end_offset` and `latest_epoch` are valid after `run` is exhausted."""
 
     def __init__(
         self, disk: Disk, directory: str, *, compacted: bool = False, clean: bool = True, log_start_offset: int = 0
     ) -> None:
-        """Take missing offsets for damage unless the log is `compacted`, and files that are behind if it is `clean`."""
+        """Report missing offsets unless `compacted`; outdated and left-over files only after a `clean` stop."""
         self._clean = clean
         self._log_start_offset = log_start_offset
         self._disk = disk
@@ -54,19 +54,19 @@ class PartitionCheck:
         self._has_unreadable = False
         self.latest_epoch = -1
         self.key = parse_log_name(directory.rpartition("/")[2]) or ("", 0)
-        """Whose log it is, by the directory's name."""
+        """Topic and partition, from the directory's name."""
 
     @property
     def knows_end(self) -> bool:
-        """Whether `end_offset` is that of the log: its segments are there, and have been read."""
+        """Whether `end_offset` is the log end offset: there are segments, and all of them were read."""
         return bool(self._bases) and not self._has_unreadable
 
     def run(self) -> Iterator[Finding]:
-        """Yield what is wrong."""
+        """Yield the findings."""
         yield from self._small_files()
         yield from self._missing_files()
         if not self._bases:
-            yield Finding(self.directory, None, "base_offset", "there is no segment in this directory")
+            yield Finding(self.directory, None, "base_offset", "no segment in this directory")
             return
         epochs: tuple[EpochEntry, ...] | None = None
         path = f"{self.directory}/{EPOCHS_FILE}"
@@ -78,7 +78,7 @@ class PartitionCheck:
         except OSError as error:
             yield unreadable(path, error)
         self._offsets = OffsetCheck(self.start_offset, compacted=self._compacted)
-        # What is not written yet is missing as a whole.
+        # After an unclean stop the checkpoint may not have been written yet.
         entries = () if epochs is None and not self._clean and EPOCHS_FILE not in self._names else epochs
         self._epochs = EpochCheck(entries, path, self._log_start_offset, complete=self._clean)
         self._transactions = TransactionCheck(
@@ -88,10 +88,10 @@ class PartitionCheck:
         yield from self._log()
         for number, entry in enumerate(epochs or (), 3):
             if entry.start_offset > self.end_offset:
-                problem_text = f"{entry.start_offset} is behind the log's end, {self.end_offset}"
+                problem_text = f"{entry.start_offset} is above the log end offset, {self.end_offset}"
                 yield Finding(path, number, "start_offset", problem_text)
         for snapshot_path, state in self._snapshots:
-            problem_text = f"{state.end_offset} is behind the log's end, {self.end_offset}"
+            problem_text = f"{state.end_offset} is above the log end offset, {self.end_offset}"
             yield Finding(snapshot_path, None, "base_offset", problem_text)
 
     def _log(self) -> Iterator[Finding]:
@@ -114,12 +114,12 @@ class PartitionCheck:
                     problem = f"begins at {following}, but {before} ends with {end - 1}: a segment may be missing"
                     yield Finding(path, 0, "base_offset", problem)
                 self._offsets.next_offset = max(end, following)
-        # An empty segment at the end begins behind what compaction took away before it.
+        # Compaction may have removed the records before an empty last segment.
         self.end_offset = max(self.end_offset, self._bases[-1])
         yield from self._due_snapshots(self.end_offset + 1)
 
     def _segment(self, base: int, following: int | None) -> Iterator[Finding]:
-        """Check a segment, and its indexes at its end."""
+        """Check a segment, then its indexes."""
         path = segment_path(self.directory, base, LOG_SUFFIX)
         file = self._disk.open_file(path)
         batches = Batches()
@@ -166,7 +166,7 @@ class PartitionCheck:
         self.latest_epoch = max(self.latest_epoch, header.partition_leader_epoch)
 
     def _decoded(self, data: bytes, header: BatchHeader) -> EndTxnMarker | None:
-        """Decode the records of a batch, and return the marker in it; DecodeError or KafkaError."""
+        """Decode the records of a batch, and return its transaction marker, if any; DecodeError or KafkaError."""
         for record in iter_records(data):
             decode(self._decoder, record, is_control=header.is_control)
         return end_txn_marker(data) if header.is_control else None
@@ -180,7 +180,7 @@ class PartitionCheck:
             try:
                 yield from check(path, base, self._disk.read_file(path), batches)
             except FileNotFoundError:
-                yield Finding(path, None, "base_offset", "there is no such file beside the segment")
+                yield Finding(path, None, "base_offset", "file of this segment is missing")
             except OSError as error:
                 yield unreadable(path, error)
         path = segment_path(self.directory, base, TRANSACTION_INDEX_SUFFIX)
@@ -197,14 +197,14 @@ class PartitionCheck:
             yield Finding(path, None, "version", error.message)
 
     def _first_header(self, base: int | None) -> BatchHeader | None:
-        """Return the header of the first batch in the segment at `base`, if it is one."""
+        """Return the header of the first batch in the segment at `base`, if that batch is valid."""
         if base is None:
             return None
         path = segment_path(self.directory, base, LOG_SUFFIX)
         try:
             first = next(pieces(self._disk.open_file(path), self._disk.file_size(path)), None)
         except OSError:
-            return None  # is told when it comes to that
+            return None  # reported when that segment is checked
         return first.header if first else None
 
     # Producers
@@ -222,7 +222,7 @@ class PartitionCheck:
                     yield unreadable(path, error)
 
     def _due_snapshots(self, below: int) -> Iterator[Finding]:
-        """Compare the snapshots that were taken before the batch that ends at or behind `below`."""
+        """Check the snapshots whose end offset is below `below`."""
         while self._snapshots and self._snapshots[0][1].end_offset < below:
             yield from self._transactions.snapshot(*self._snapshots.pop(0))
 
@@ -234,17 +234,17 @@ class PartitionCheck:
             yield from readable(path, self._small_file(name, path))
 
     def _missing_files(self) -> Iterator[Finding]:
-        """Find what was left behind by a segment that is gone, and the vote that goes with a metadata log."""
+        """Yield files whose segment is gone, and the absence of `quorum-state` from the metadata log."""
         if not self._clean:
-            return  # a start removes the one, and a new node has not the other yet
+            return  # the next start deletes the former; a new node has no `quorum-state` yet
         logs = {f"{base:020}" for base in self._bases}
         indexes = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
         gone = {name[:20] for name in self._names if kinds.kind_of(name) and name[20:] in indexes} - logs
         for name in self._names:
             if name[:20] in gone and name[20:] in (*indexes, SNAPSHOT_SUFFIX):
-                yield Finding(f"{self.directory}/{name}", None, "base_offset", "there is no segment beside it")
+                yield Finding(f"{self.directory}/{name}", None, "base_offset", "no segment with this base offset")
         if self.key[0] == METADATA_TOPIC and self._bases and QUORUM_STATE not in self._names:
-            problem = "there is no such file: nobody knows how this node has voted"
+            problem = "file is missing: the vote of this node is unknown"
             yield Finding(f"{self.directory}/{QUORUM_STATE}", None, "leaderEpoch", problem)
 
     def _small_file(self, name: str, path: str) -> Iterator[Finding]:
@@ -257,7 +257,7 @@ class PartitionCheck:
         elif name == MOVES_FILE:
             moves = self._read_text(name) or ""
             if not (moves.strip().isascii() and moves.strip().isdigit()):
-                yield Finding(path, 1, "moves", f"{moves!r} is no number")
+                yield Finding(path, 1, "moves", f"{moves!r} is not a number")
         elif is_metadata and kinds.kind_of(name) is kinds.Kind.SNAPSHOT:
             yield from check_snapshot(self._disk, path)
         elif is_metadata and kinds.kind_of(name) is kinds.Kind.QUORUM:
@@ -270,7 +270,7 @@ class PartitionCheck:
 
 
 def first_producers(disk: Disk, directory: str, start_offset: int) -> ProducerState | None:
-    """Return the producers before the first batch of a log, if that is known."""
+    """Return the producer state before the first batch of a log; None if it is unknown."""
     if start_offset == 0:
         return ProducerState(0)
     try:
@@ -281,5 +281,5 @@ def first_producers(disk: Disk, directory: str, start_offset: int) -> ProducerSt
 
 
 def of_checkpoint(error: CheckpointError) -> Finding:
-    """Return the finding that a text could not be read for."""
+    """Return a checkpoint's parse error as a finding."""
     return Finding(error.file, error.line, error.field, error.problem)

@@ -1,8 +1,8 @@
-"""A `.log` file as a row of pieces: batches, and stretches of bytes that are none.
+"""A `.log` file as a sequence of pieces: valid batches, and byte ranges that are not.
 
-A batch is valid if it is whole and its CRC matches; everything else about it is for `checks.py`. Behind bytes that are
-no batch, the next valid one is searched for, so that damage in the middle does not hide what follows. Where the length
-of a damaged batch still leads to a valid one, or to the end, that batch alone is the damaged piece.
+A batch is valid if it is whole and its CRC matches; `checks.py` checks the rest. After invalid bytes the next valid
+batch is searched for, so that damage does not hide what follows it. If the length of a damaged batch leads to a valid
+batch or to the end of the file, the damaged piece is that one batch.
 """
 
 from collections.abc import Iterator
@@ -21,23 +21,23 @@ _CODEC_BITS = 7
 
 
 class Piece(NamedTuple):
-    """A stretch of a file: a valid batch, or what is `wrong` with it, as field and problem."""
+    """A byte range of a file: a valid batch, or `wrong`: (field, problem)."""
 
     position: int
     size_bytes: int
     header: BatchHeader | None
     wrong: tuple[str, str] | None = None
     meant: BatchHeader | None = None
-    """Of a batch whose length or magic alone is damaged, the header that it had: the CRC covers neither."""
+    """The original header of a batch whose length or magic alone is damaged: the CRC covers neither."""
 
     @property
     def end(self) -> int:
-        """Where the next piece begins."""
+        """The position of the next piece."""
         return self.position + self.size_bytes
 
 
 class Window:
-    """A file read in large chunks, from anywhere."""
+    """Random access to a file through one chunk of 1 MiB."""
 
     def __init__(self, file: File, end: int) -> None:
         self._file = file
@@ -56,7 +56,7 @@ class Window:
 
 
 def pieces(file: File, end: int, start: int = 0) -> Iterator[Piece]:
-    """Yield the pieces of the first `end` bytes of a file, from `start` on, without a gap."""
+    """Yield the pieces of a file's bytes `start` to `end`, without a gap."""
     window = Window(file, end)
     position = start
     while position < end:
@@ -77,17 +77,17 @@ def read_piece(file: File, piece: Piece) -> bytes:
 def _piece_at(window: Window, position: int) -> Piece:
     left = window.end - position
     if left < HEADER_BYTES:
-        return Piece(position, left, None, ("base_offset", f"{count_of(left, 'byte')} of an incomplete batch header"))
+        return Piece(position, left, None, ("base_offset", f"{count_of(left, 'byte')} of a truncated batch header"))
     header = read_header(window.read(position, HEADER_BYTES))
     size = header.size_bytes
     if not HEADER_BYTES <= size <= left:
-        problem = f"{header.batch_length} is no length of a batch here, with {count_of(left, 'byte')} left"
+        problem = f"{header.batch_length} is not a valid length: {count_of(left, 'byte')} left in the file"
         wrong = ("magic", f"{header.magic} instead of {MAGIC}") if header.magic != MAGIC else ("batch_length", problem)
-        return Piece(position, 1, None, wrong)  # it ends where the next batch is found
+        return Piece(position, 1, None, wrong)  # `pieces` extends it to the next batch
     if header.magic != MAGIC:
         return Piece(position, size, None, ("magic", f"{header.magic} instead of {MAGIC}"))
     if not crc_matches(window.read(position, size), header):
-        problem = f"{header.crc:#010x} does not match what follows it{_implausible(header)}"
+        problem = f"{header.crc:#010x} does not match the content{_implausible(header)}"
         return Piece(position, size, None, ("crc", problem))
     if header.last_offset_delta < 0:
         return Piece(position, size, None, ("last_offset_delta", f"{header.last_offset_delta} is negative"))
@@ -95,7 +95,7 @@ def _piece_at(window: Window, position: int) -> Piece:
 
 
 def _explained(window: Window, piece: Piece) -> Piece:
-    """Tell damage to the length or the magic of a batch from damage to what its CRC covers."""
+    """Return the piece with the original header, if only the batch's length or magic is damaged."""
     data = window.read(piece.position, piece.size_bytes)
     header = read_header(data)
     length = piece.size_bytes - _LENGTH_COVERS_FROM
@@ -108,7 +108,7 @@ def _explained(window: Window, piece: Piece) -> Piece:
 
 
 def _implausible(header: BatchHeader) -> str:
-    """Name the fields under the CRC that cannot be right, whatever else is not."""
+    """Return a remark that lists fields under the CRC with impossible values; "" if there are none."""
     wrong = []
     if header.attributes & _CODEC_BITS > _LAST_CODEC or header.attributes & ~0x7F:
         wrong.append(f"attributes {header.attributes & 0xFFFF:#06x}")
@@ -124,13 +124,13 @@ def _is_boundary(window: Window, position: int) -> bool:
 
 
 def _next_batch(window: Window, position: int) -> int:
-    """Return where the next valid batch begins, or the end."""
+    """Return the position of the next valid batch, or the end."""
     while window.end - position >= HEADER_BYTES:
         chunk = bytes(window.read(position, _CHUNK_BYTES))
         at = chunk.find(bytes([MAGIC]), _MAGIC_AT)
         while at >= 0:
             candidate = position + at - _MAGIC_AT
-            # The header tells most of what is no batch; its CRC may take long.
+            # The header rules out most candidates; computing a CRC may take long.
             header = window.read(candidate, HEADER_BYTES)
             plausible = len(header) == HEADER_BYTES and not _implausible(read_header(header))
             if plausible and _piece_at(window, candidate).wrong is None:
@@ -141,16 +141,16 @@ def _next_batch(window: Window, position: int) -> int:
 
 
 def wrong_records(batch: bytes) -> str | None:
-    """Say what is wrong with the records of a valid batch, which only somebody who reads them finds; None if nothing.
+    """Return what is wrong with the records of a valid batch; None if nothing.
 
-    Their CRC matches, so they lie as they were sent.
+    The batch's CRC matches, so a producer sent these records as they are.
     """
     header = read_header(batch)
     before = header.base_offset - 1
     try:
         for record in iter_records(batch):
             if not before < record.offset <= header.last_offset:
-                return f"a record with offset {record.offset} behind {before}, up to {header.last_offset}"
+                return f"record offset {record.offset} is not above {before} and at most {header.last_offset}"
             before = record.offset
     except KafkaError as error:
         return error.message

@@ -1,17 +1,18 @@
-"""What would mend a log: steps that are said first, and taken only if somebody asks for it.
+"""Repairs a damaged log, in steps that are listed first and executed on request.
 
-- Bytes of a `.log` file that are no batch are kept in a file beside, `<name>.<position>.damaged`, and leave the log.
-  Offsets that were in them, or are missing, get an empty batch, as compaction leaves them too: so those behind keep
-  theirs, and whoever reads on is not held up.
-- A length, magic, base offset or leader epoch, which no CRC covers, is set to what leaves no choice about it.
-- What is a function of the batches is made anew: indexes, transaction indexes, leader epochs.
-- Of what nobody else knows, a damaged file is renamed, so that the broker begins it anew: producer snapshots, the
-  topic's id, offset checkpoints (without the lines that can be read).
-- Offsets in a checkpoint that are behind the end of their log become that end, as they do in a broker that starts.
-- The metadata log, its snapshots, `quorum-state` and `meta.properties` are left alone: half of them is worse than none.
-  So is whatever no step is about, and `left_alone` says so.
+- Bytes of a `.log` file that are not a valid batch are moved to a file beside it, `<name>.<position>.damaged`. An empty
+  batch fills the offsets that were in them or are missing, as compaction does too: later batches keep their offsets,
+  and consumers can read on.
+- A length, magic, base offset or leader epoch, which no CRC covers, is set if the batches around it leave only one
+  value.
+- Files derived from the batches are rebuilt: offset, time and transaction indexes, leader epochs.
+- Damaged files without a source to rebuild them from are renamed, and the broker creates them anew: producer snapshots,
+  the topic id, offset checkpoints (including their readable lines).
+- Offsets in a checkpoint that are above the log end offset are set to it, as a broker does when it starts.
+- The metadata log, its snapshots, `quorum-state` and `meta.properties` are left alone: a part of them is worse than
+  none. `left_alone` lists them, and every other finding that no step repairs.
 
-A valid batch never leaves the log, unless two claim the same offsets; then neither is touched.
+A valid batch is never removed. If two batches have the same offsets, neither is changed.
 """
 
 from __future__ import annotations
@@ -44,17 +45,17 @@ _OF_THE_CLUSTER = (Kind.META, Kind.QUORUM, Kind.SNAPSHOT)
 
 
 class Step(NamedTuple):
-    """Something to be done to a file, in words, and how; `do` is None of what nobody but its owner can mend."""
+    """A change to a file: its description and the function that makes it; `do` is None if it is not repaired."""
 
     path: str
     what: str
     do: Callable[[], None] | None
     also: Collection[str] = ()
-    """The other files that it mends."""
+    """The other files that the step repairs."""
 
 
 class _Edit(NamedTuple):
-    """What becomes of a stretch of a `.log` file: these bytes, and whether those that were there are to be kept."""
+    """A replacement of a byte range of a `.log` file by `data`; the old bytes go to a `.damaged` file if `keep`."""
 
     position: int
     size_bytes: int
@@ -63,12 +64,12 @@ class _Edit(NamedTuple):
 
 
 def repair_log(disk: Disk, directory: str, findings: Collection[Finding], *, compacted: bool) -> Iterator[Step]:
-    """Yield the steps that mend the log in `directory`, of which `findings` tells everything; in their order."""
+    """Yield, in order, the steps that repair the log in `directory`; `findings` must be all of its findings."""
     if kinds.topic_of(directory) == METADATA_TOPIC:
-        yield from (Step(one.path, f"{one.field}: put the file back from a copy", None) for one in findings)
+        yield from (Step(one.path, f"{one.field}: restore the file from a copy", None) for one in findings)
         return
     if any(one.field == UNREADABLE for one in findings):
-        return  # nobody knows what is in there
+        return  # its content is unknown
     damaged = {one.path for one in findings}
     bases = kinds.segment_bases(disk, directory)
     changed: set[int] = set()
@@ -89,29 +90,30 @@ def repair_log(disk: Disk, directory: str, findings: Collection[Finding], *, com
         if edits:
             changed.add(base)
             if base == bases[-1] and changed == {base} and all(edit.keep for edit in edits):
-                # Only the end is gone, and with it perhaps what its transaction index is about.
+                # The removed end may hold transactions that the transaction index lists.
                 txn_indexes.update(_existing(disk, segment_path(directory, base, TRANSACTION_INDEX_SUFFIX)))
-            what = "is written anew, with everything else as it is"
-            logs = [segment_path(directory, other, LOG_SUFFIX) for other in bases]  # offsets are amiss between two
+            what = "is rewritten, with all other bytes unchanged"
+            # All logs: a finding about an offset may name the segment before or after the damaged one.
+            logs = [segment_path(directory, other, LOG_SUFFIX) for other in bases]
             rewritten.append(Step(path, what, partial(_rewrite, disk, path, edits), logs))
     yield from rewritten
     for base in bases:
         names = [segment_path(directory, base, suffix) for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)]
         if base in changed or damaged.intersection(names):
-            what = "is made anew from the batches, with the time index"
+            what = "is rebuilt from the batches, with the time index"
             yield Step(names[0], what, partial(_index, disk, directory, base), names)
     producers = first_producers(disk, directory, bases[0]) if txn_indexes and not compacted else None
     if producers is None:
         for path in sorted(damaged & txn_indexes):
-            yield Step(path, "the log does not begin with everything that is in it", None)
+            yield Step(path, "cannot be rebuilt: the producers before the first batch are unknown", None)
     elif txn_indexes:
-        what = f"is made anew from the batches{', with others' if len(txn_indexes) > 1 else ''}"
+        what = f"is rebuilt from the batches{', with others' if len(txn_indexes) > 1 else ''}"
         rebuild = partial(_index_transactions, disk, directory, bases, producers, txn_indexes)
         yield Step(min(txn_indexes), what, rebuild, txn_indexes)
     for path in sorted(damaged):
         kind = kinds.kind_of(path.rpartition("/")[2])
         if kind is Kind.EPOCHS:
-            yield Step(path, "is made anew from the batches", partial(_write_epochs, disk, directory, path, bases))
+            yield Step(path, "is rebuilt from the batches", partial(_write_epochs, disk, directory, path, bases))
         elif kind in (Kind.PRODUCERS, Kind.PARTITION, Kind.MOVES) or (
             kind in _INDEXES and kinds.base_offset(path.rpartition("/")[2]) not in bases
         ):
@@ -119,34 +121,34 @@ def repair_log(disk: Disk, directory: str, findings: Collection[Finding], *, com
 
 
 def repair_small_file(disk: Disk, path: str, findings: Collection[Finding]) -> Iterator[Step]:
-    """Yield the steps that mend a file of a data directory itself."""
+    """Yield the steps that repair a file directly in a data directory."""
     kind = kinds.kind_of(path.rpartition("/")[2])
     if kind is None or any(one.field == UNREADABLE for one in findings):
         yield from left_alone(findings, ())
     elif kind in _OF_THE_CLUSTER:
-        yield from (Step(path, f"{one.field}: put the file back from a copy", None) for one in findings)
+        yield from (Step(path, f"{one.field}: restore the file from a copy", None) for one in findings)
     else:
         yield Step(path, f"is renamed to {_aside(disk, path).rpartition('/')[2]}", partial(_rename, disk, path))
     if path.endswith(f"/{kinds.CLEANER_OFFSETS}"):
-        # Without that file no log would be one of those that have gaps; with an empty one any may be.
-        yield Step(path, "is empty from now on", partial(disk.replace_file, path, b""))
+        # Without this file, gaps in any log are treated as data loss; while it is empty, any log may be compacted.
+        yield Step(path, "is replaced by an empty file", partial(disk.replace_file, path, b""))
 
 
 def clamp_offsets(disk: Disk, path: str, ends: Mapping[TopicPartition, int]) -> Iterator[Step]:
-    """Yield the step that takes the offsets of a sound checkpoint back to the `ends` of the logs that are shorter."""
+    """Yield the step that lowers offsets of a valid checkpoint to the log end offsets in `ends`."""
     offsets = parse_offsets(disk.read_file(path).decode(errors="replace"), path)
     clamped = {key: min(offset, ends.get(key, offset)) for key, offset in offsets.items()}
     if clamped != offsets:
         changes = ", ".join(
-            f"{log_name(key)} {clamped[key]} instead of {offset}, which is behind its end"
+            f"{log_name(key)} to {clamped[key]} instead of {offset}, which is above its log end offset"
             for key, offset in offsets.items()
             if clamped[key] != offset
         )
-        yield Step(path, f"gets for {changes}", partial(disk.replace_file, path, format_offsets(clamped).encode()))
+        yield Step(path, f"sets {changes}", partial(disk.replace_file, path, format_offsets(clamped).encode()))
 
 
 def left_alone(findings: Collection[Finding], steps: Collection[Step]) -> Iterator[Step]:
-    """Yield what no step mends; what a record says is nobody's to change."""
+    """Yield a step without action for each finding that no step repairs; record contents are never changed."""
     told = {path for step in steps for path in (step.path, *step.also)}
     for finding in findings:
         if finding.path not in told or (finding.field == "records" and finding.path.endswith(LOG_SUFFIX)):
@@ -154,7 +156,7 @@ def left_alone(findings: Collection[Finding], steps: Collection[Step]) -> Iterat
 
 
 class _Walk:
-    """Looks at the pieces of a log in order, and says what is to become of them."""
+    """Decides, piece by piece in log order, what a repair changes."""
 
     def __init__(self, start_offset: int, *, compacted: bool) -> None:
         self._compacted = compacted
@@ -163,7 +165,7 @@ class _Walk:
         self.overlap = ""
 
     def segment(self, disk: Disk, path: str, following: int | None) -> tuple[list[_Edit], list[str]]:
-        """Return the edits of a segment, and what they are in words; `following` is where the next one begins."""
+        """Return the edits of a segment with their descriptions; `following` is the next segment's base offset."""
         file, size = disk.open_file(path), disk.file_size(path)
         edits: list[_Edit] = []
         told: list[str] = []
@@ -181,13 +183,13 @@ class _Walk:
                 )
                 continue
             if self._epoch < 0 and after is not None and after_that is not None:
-                # Nothing stands before the first, so the two behind it have to agree.
+                # The first batch has none before it: its epoch is only changed if the next two agree on a lower one.
                 is_odd = found_header.partition_leader_epoch > after.partition_leader_epoch
                 if is_odd and after.partition_leader_epoch == after_that.partition_leader_epoch:
                     self._epoch = after.partition_leader_epoch
             header = self._placed(found_header, after, following)
             if header.base_offset < self._next_offset:
-                self.overlap = f"the batch at byte {piece.position} has offsets that others have: remove one of them"
+                self.overlap = f"the offsets of the batch at byte {piece.position} overlap others: remove one of them"
                 return [], []
             if damaged or not self._compacted:
                 self._bridge(piece.position, header.base_offset, edits, told)
@@ -202,12 +204,12 @@ class _Walk:
                     for name, new, old in zip(header._fields, header, before, strict=True)
                     if new != old
                 ]
-                told.append(f"the batch at {piece.position} gets {', '.join(changes)}")
+                told.append(f"the batch at {piece.position}: {', '.join(changes)}")
             self._next_offset, self._epoch = header.next_offset, header.partition_leader_epoch
         if following is not None:
             if self._next_offset > following:
                 self.overlap = (
-                    f"it ends with offset {self._next_offset - 1}, behind the next segment's first: remove one"
+                    f"its last offset {self._next_offset - 1} is in the next segment's range: remove one of them"
                 )
                 return [], []
             if damaged or not self._compacted:
@@ -216,7 +218,7 @@ class _Walk:
         return edits, told
 
     def _placed(self, header: BatchHeader, after: BatchHeader | None, following: int | None) -> BatchHeader:
-        """Return the header that a batch should have, by those around it."""
+        """Return the header that a batch should have, from the batches before and after it."""
         count = header.last_offset_delta + 1
         limit = after.base_offset if after is not None else following
         fits = self._next_offset + count == limit
@@ -230,11 +232,11 @@ class _Walk:
         return header
 
     def _bridge(self, position: int, until: int, edits: list[_Edit], told: list[str]) -> None:
-        """Put an empty batch for the offsets up to `until` at `position`, if any are missing."""
+        """Insert an empty batch at `position` if offsets below `until` are missing."""
         start = self._next_offset
         if start < until <= start + _MAX_DELTA:
             edits.append(_Edit(position, 0, bytes(empty_batch(start, until - 1, self._epoch)), keep=False))
-            told.append(f"an empty batch takes the place of offsets {start} to {until - 1}, which are missing")
+            told.append(f"an empty batch fills offsets {start} to {until - 1}, which are missing")
             self._next_offset = until
 
 
@@ -257,11 +259,11 @@ def _existing(disk: Disk, path: str) -> list[str]:
 
 
 def _nothing() -> None:
-    """Do nothing: the step is part of the next one."""
+    """Do nothing; the next step includes this one."""
 
 
 def _rewrite(disk: Disk, path: str, edits: list[_Edit]) -> None:
-    """Keep what leaves the file, then put the edited file in its place."""
+    """Save the bytes to be kept, then replace the file by the edited one."""
     source, size = disk.open_file(path), disk.file_size(path)
     for edit in edits:
         if edit.keep:
@@ -284,7 +286,7 @@ def _rewrite(disk: Disk, path: str, edits: list[_Edit]) -> None:
 
 
 def _index(disk: Disk, directory: str, base: int) -> None:
-    """Make the indexes of a segment anew."""
+    """Rebuild the offset and time index of a segment."""
     for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
         disk.open_file(segment_path(directory, base, suffix), create=True)
     segment = Segment(disk, directory, base, 0)
@@ -295,7 +297,7 @@ def _index(disk: Disk, directory: str, base: int) -> None:
 def _index_transactions(
     disk: Disk, directory: str, bases: list[int], state: ProducerState, damaged: Collection[str]
 ) -> None:
-    """Make the `damaged` transaction indexes of a log anew, by reading all of it with the producers before it."""
+    """Rebuild the `damaged` transaction indexes from all batches; `state` has the producers before the first."""
     for base in bases:
         aborted = []
         for header, data in _batches(disk, directory, [base]):
@@ -312,7 +314,7 @@ def _index_transactions(
 
 
 def _write_epochs(disk: Disk, directory: str, path: str, bases: list[int]) -> None:
-    """Write the leader epochs that the batches are of."""
+    """Rebuild the leader epoch checkpoint from the batches."""
     epochs = LeaderEpochs()
     for header, _ in _batches(disk, directory, bases):
         if header.partition_leader_epoch > (-1 if epochs.latest is None else epochs.latest):
@@ -341,7 +343,7 @@ def _rename(disk: Disk, path: str) -> None:
 
 
 def _aside(disk: Disk, path: str, position: int | None = None) -> str:
-    """Return a name for what is kept of a file, which no other file has."""
+    """Return an unused `.damaged` name for a file, or for its bytes at `position`."""
     stem = path if position is None else f"{path}.{position}"
     number, name = 1, stem + DAMAGED_SUFFIX
     while disk.exists(name):

@@ -1,6 +1,6 @@
-"""Files as rows, for somebody to read: what `barnabas log dump` prints.
+"""The content of files as rows: what `barnabas log dump` prints (Kafka: `DumpLogSegments`).
 
-A row is a dict of what JSON can say. Damage does not end a file: it is a row with a `problem`.
+A row is a dict of JSON types. Damage does not end the dump: it becomes a row with a `problem`.
 """
 
 import json
@@ -35,7 +35,7 @@ _LAST_CODEC = int(max(Compression))
 
 
 class Wanted(NamedTuple):
-    """What to show: offsets from `start` to below `end`, records by the decoder of that name, or not at all."""
+    """What to dump: offsets from `start` to below `end`; records by the decoder of that name, or not at all."""
 
     decoder: str = "raw"
     records: bool = True
@@ -43,12 +43,12 @@ class Wanted(NamedTuple):
     end: int = _FOREVER
 
     def overlaps(self, first: int, last: int) -> bool:
-        """Tell whether any of the offsets is wanted."""
+        """Return whether any offset from `first` to `last` is included."""
         return first < self.end and last >= self.start
 
 
 def rows(disk: Disk, path: str, wanted: Wanted) -> Iterator[Row]:
-    """Yield what is in the file at `path`, whose name says its kind. OSError if it cannot be read."""
+    """Yield the rows of the file at `path`; its name determines its kind. OSError if it cannot be read."""
     kind = kinds.readable_as(path.rpartition("/")[2])
     if kind in (Kind.LOG, Kind.SNAPSHOT):
         file = disk.open_file(path)
@@ -59,7 +59,7 @@ def rows(disk: Disk, path: str, wanted: Wanted) -> Iterator[Row]:
         return
     reader = _READERS.get(kind) if kind else None
     if reader is None:
-        yield {"problem": "nobody here makes files of this name"}
+        yield {"problem": "not a Kafka file"}
         return
     try:
         for row in reader(disk.read_file(path), path):
@@ -91,7 +91,7 @@ def _batch(file: File, piece: Piece, wanted: Wanted) -> Iterator[Row]:
 
 
 def describe(header: BatchHeader) -> Row:
-    """Return the fields of a batch's header, its attributes one by one."""
+    """Return the fields of a batch's header, its attributes separately."""
     codec = header.attributes & 7
     return {
         "base_offset": header.base_offset,

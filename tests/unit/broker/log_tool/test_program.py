@@ -130,7 +130,7 @@ def test_a_data_directory_that_has_lost_a_part_of_its_files_is_still_verified(
             rmtree(path) if path.is_dir() else path.unlink()
     status, out, err = run("verify")
     assert (status, err) == (int(left == "t0-0"), "")
-    assert ("data/meta.properties: cluster.id: there is no such file" in out) is (left == "t0-0")
+    assert ("data/meta.properties: cluster.id: file is missing" in out) is (left == "t0-0")
 
 
 def test_a_directory_without_damage_is_said_to_be_that(run: Run) -> None:
@@ -171,7 +171,7 @@ def test_repair_mends_when_it_is_told_to(run: Run, folder: Path) -> None:
     damage(folder, "recovery-point-offset-checkpoint", 0)
     status, out, err = run("repair", execute=True)
     assert (status, err) == (0, "")
-    assert "an empty batch takes the place of offsets 21 to 22" in out
+    assert "an empty batch fills offsets 21 to 22" in out
     assert run("verify")[0] == 0
     assert (folder / f"{SEGMENT}.log.116.damaged").stat().st_size == 99
     assert run("repair", execute=True) == (0, "nothing is wrong\n", "")
@@ -236,7 +236,7 @@ def test_checkpoints_behind_the_end_of_a_log_are_taken_back_to_it(run: Run, fold
     status, out, _ = run("repair")
     assert status == 0
     for name in ("replication", "log-start"):
-        assert f"would be mended: data/{name}-offset-checkpoint: gets for t0-0 21 instead of " in out
+        assert f"would be mended: data/{name}-offset-checkpoint: sets t0-0 to 21 instead of " in out
     status, _, err = run("repair", execute=True)
     assert (status, err) == (0, "")
     assert (folder / "log-start-offset-checkpoint").read_text() == "0\n1\nt0 0 21\n"
@@ -278,7 +278,7 @@ def test_what_a_segment_that_is_gone_has_left_is_found_and_put_aside(run: Run, f
         (folder / f"t0-0/{7:020d}.{suffix}").write_bytes((folder / f"{SEGMENT}.{suffix}").read_bytes())
     out = run("verify")[1]
     for suffix in ("index", "timeindex", "txnindex", "snapshot"):
-        assert f"data/t0-0/{7:020d}.{suffix}: base_offset: there is no segment beside it" in out
+        assert f"data/t0-0/{7:020d}.{suffix}: base_offset: no segment with this base offset" in out
     assert run("repair", execute=True)[0] == 0
     assert run("verify")[0] == 0
 
@@ -296,7 +296,7 @@ def test_a_segment_that_is_there_twice_is_told_once(run: Run, folder: Path) -> N
     for suffix in ("log", "index", "timeindex"):
         (folder / f"t0-0/{9:020d}.{suffix}").write_bytes((folder / f"t0-0/{0:020d}.{suffix}").read_bytes())
     out = run("verify", "t0-0")[1]
-    assert out.count("is not behind") == 1
+    assert out.count("is not above") == 1
 
 
 def test_what_a_repair_has_put_aside_is_dumped(run: Run, folder: Path) -> None:
@@ -321,7 +321,7 @@ def test_offsets_choose_files_that_have_them(run: Run) -> None:
 
 def test_a_topic_id_that_is_no_topic_s_is_found_and_left_alone(run: Run, folder: Path) -> None:
     (folder / "t0-0/partition.metadata").write_text("version: 0\ntopic_id: VVVVVVVVVVVVVVVVVVVVVQ\n")
-    assert "data/t0-0/partition.metadata at 2: topic_id: VVVVVVVVVVVVVVVVVVVVVQ is of no topic" in run("verify")[1]
+    assert "data/t0-0/partition.metadata at 2: topic_id: VVVVVVVVVVVVVVVVVVVVVQ is not a topic id" in run("verify")[1]
     status, out, _ = run("repair")
     assert status == 1
     assert "left alone: data/t0-0/partition.metadata: topic_id: " in out

@@ -30,17 +30,17 @@ def test_offsets_without_a_gap_are_right() -> None:
 
 
 def test_a_base_offset_that_its_neighbours_contradict_is_the_damaged_one() -> None:
-    assert offsets(0, 9, 4) == ["9 instead of 2, where the one before ends"]
-    assert offsets(0, 2, 1, 6) == ["1 instead of 4, where the one before ends"]
+    assert offsets(0, 9, 4) == ["9 instead of 2, the end of the previous batch"]
+    assert offsets(0, 2, 1, 6) == ["1 instead of 4, the end of the previous batch"]
 
 
 def test_missing_records_are_told_unless_the_log_is_compacted() -> None:
-    assert offsets(0, 8, 10) == ["8, but the one before ends with 1: records are missing"]
+    assert offsets(0, 8, 10) == ["8, but the previous batch ends with 1: records are missing"]
     assert offsets(0, 8, 10, compacted=True) == []
 
 
 def test_offsets_never_go_back() -> None:
-    assert offsets(0, 2, 3, compacted=True) == ["3 is not behind 3, where the one before ends"]
+    assert offsets(0, 2, 3, compacted=True) == ["3 is not above 3, the last offset of the previous batch"]
 
 
 def epochs(*of_batches: int, entries: tuple[tuple[int, int], ...] = ((1, 0), (2, 2)), start: int = 0) -> list[str]:

@@ -72,4 +72,4 @@ def test_a_small_file_that_cannot_be_read_is_a_row(name: str, tmp_path: Path) ->
 
 def test_a_file_of_somebody_else_is_said_to_be_that(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").touch()
-    assert rows_of(tmp_path, "notes.txt") == [{"problem": "nobody here makes files of this name"}]
+    assert rows_of(tmp_path, "notes.txt") == [{"problem": "not a Kafka file"}]
