@@ -1,1 +1,1 @@
-"""Kafka's protocol: bytes to messages and back. Pure, and imports nothing of ours."""
+"""Kafka's wire protocol: encodes and decodes messages. Does no I/O and imports no other package of this project."""

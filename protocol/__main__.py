@@ -1,4 +1,4 @@
-"""Print the functions generated for a message: `python -m protocol FetchResponse 18`."""
+"""Prints the functions generated for a message: `python -m protocol FetchResponse 18`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from protocol.compiler import compile_decoder, compile_encoder
 
 
 def main(arguments: list[str]) -> int:
-    """Print the decoder and the encoder of the named message at the given version."""
+    """Print the decoder and the encoder of a message at a version; return the exit status."""
     if len(arguments) != 2 or not arguments[1].isdigit():
         print(__doc__, file=sys.stderr)
         return 2
@@ -23,7 +23,7 @@ def main(arguments: list[str]) -> int:
     try:
         message = loaders[name]()
     except LookupError:
-        print(f"no message is called {name}", file=sys.stderr)
+        print(f"unknown message: {name}", file=sys.stderr)
         return 2
     first, last = message.VERSIONS
     if not first <= version <= last:

@@ -1,7 +1,7 @@
-"""The APIs of Apache Kafka 4.3: keys, version ranges, header versions and listeners; and the features.
+"""The APIs of Apache Kafka 4.3: keys, version ranges, header versions and listeners (Kafka: `ApiKeys`); the features.
 
-This table is about the protocol. Which of these APIs the broker serves is the dispatcher's to say, and a
-message that is not declared here yet has no module under `messages/`. Features are those of KIP-584.
+The table describes the protocol; the dispatcher determines which of these APIs the broker serves. A message that is not
+declared has no module under `messages/`. Features: KIP-584.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ApiKey(IntEnum):
-    """What a request asks for."""
+    """The API of a request."""
 
     PRODUCE = 0
     FETCH = 1
@@ -110,7 +110,7 @@ class ApiKey(IntEnum):
 
 
 class Api(NamedTuple):
-    """One API: its range of versions, and the first of the flexible format (KIP-482)."""
+    """One API: its versions, the first flexible one (KIP-482), and the listeners that serve it."""
 
     key: ApiKey
     min_version: int
@@ -125,16 +125,16 @@ class Api(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Return Kafka's name of the API, `ListOffsets` for example."""
+        """Return Kafka's name of the API, such as `ListOffsets`."""
         return "".join(word.capitalize() for word in self.key.name.split("_"))
 
     @property
     def versions(self) -> range:
-        """Return the versions that Kafka 4.3 speaks."""
+        """Return the versions in Kafka 4.3."""
         return range(self.min_version, self.max_version + 1)
 
     def is_flexible(self, version: int) -> bool:
-        """Say whether this version has compact lengths, tagged fields and the newer headers."""
+        """Return whether this version has compact lengths, tagged fields and the newer headers (KIP-482)."""
         return version >= self.flexible_from
 
 
@@ -264,7 +264,7 @@ def _message_class(key: ApiKey, suffix: str) -> type[Message]:
 
 
 class Feature(NamedTuple):
-    """The levels of a feature that this broker supports, and the one that a new cluster starts with."""
+    """The supported levels of a feature, and the level in a new cluster."""
 
     min_level: int
     max_level: int
@@ -273,7 +273,7 @@ class Feature(NamedTuple):
 
 METADATA_VERSION = 30
 METADATA_VERSION_NAME = "4.3-IV0"
-# The quorum's own feature: its level is kept in control records of the metadata log, not in metadata records.
+# Its level is stored in control records of the metadata log, not in metadata records (KIP-853).
 KRAFT_VERSION = "kraft.version"
 
 FEATURES: dict[str, Feature] = {

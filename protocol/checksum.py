@@ -1,7 +1,7 @@
-"""CRC-32C, the checksum of record batches and producer snapshots; the one place that names its library.
+"""CRC-32C, the checksum of record batches and producer snapshots; only this module imports its library.
 
-The library's package pulls in `argparse` and `importlib.metadata` for its command line (80 ms here, of the
-300 ms that a start may take), so the extension module inside it is loaded by itself.
+The library's package imports `argparse` and `importlib.metadata` for its command line, which takes 80 ms of the 300 ms
+allowed for a start, so the extension module in it is loaded directly.
 """
 
 from importlib.machinery import PathFinder
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
 
     def crc32c(data: bytes | bytearray | memoryview, value: int = 0) -> int:
-        """Return the CRC-32C of `data`, continuing from `value`; computed in place, without a copy."""
+        """Return the CRC-32C of `data`, continuing from `value`; no copy is made."""
 
 else:
 

@@ -1,8 +1,8 @@
-"""From a declared class to functions: `__init__`, and a decoder and an encoder for each version.
+"""Generates functions from a declared class: `__init__`, and a decoder and an encoder for each version.
 
-The functions are flat: one statement after the other, structs unrolled where they stand, each run of fields
-of fixed width in one call of the struct module. `python -m protocol FetchResponse 18` prints them. The
-writers of decoders and encoders have modules of their own.
+The functions have no calls for nested structs, which are inlined, and read or write each run of fixed-width fields by
+one call of the struct module. `python -m protocol FetchResponse 18` prints them. `decoder.py` and `encoder.py` generate
+the codecs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NEW_LIST = object()
 
 
 def generate_init(struct: type) -> Callable[..., None]:
-    """Return an `__init__` with a keyword argument for each field; those with a default may be left out."""
+    """Return an `__init__` with a keyword argument for each field; those with a default are optional."""
     parameters, body, names = _parameters(struct)
     source = Source(f"{struct.__qualname__}.__init__", "__init__", ", ".join(["self", *parameters]))
     source.globals.update(names)
@@ -33,7 +33,7 @@ def generate_init(struct: type) -> Callable[..., None]:
 
 
 def generate_maker(struct: type) -> Callable[..., Any]:
-    """Return a function that does what calling the class does, in half the time: the way through `type` is long."""
+    """Return a function that creates a struct in half the time of calling the class, which goes through `type`."""
     parameters, body, names = _parameters(struct)
     source = Source(f"make {struct.__qualname__}", "make", ", ".join(parameters))
     source.globals.update(names, new=object.__new__, struct=struct)
@@ -43,7 +43,7 @@ def generate_maker(struct: type) -> Callable[..., Any]:
 
 
 def _parameters(struct: type) -> tuple[list[str], list[str], dict[str, Any]]:
-    """Return the parameters for a struct's fields, the lines that set these on `self`, and the names in both."""
+    """Return the parameters for a struct's fields, the lines that assign them to `self`, and the names in both."""
     fields = fields_of(struct)
     names: dict[str, Any] = {"NEW_LIST": _NEW_LIST}
     parameters = ["*" for _ in fields[:1]]

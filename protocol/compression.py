@@ -1,9 +1,9 @@
 """The codecs of record batches: gzip, snappy, lz4 and zstd.
 
-What is written is what Java's client reads: snappy in the framing of snappy-java ("xerial"), lz4 in frames of
-independent blocks. Raw snappy, as some clients write it, is read too. `decompress` never produces more than
-`max_bytes`: a batch that unpacks to gigabytes ends in `CompressionError` at that bound, before the memory is
-taken. The libraries are imported at their codec's first use, since a broker seldom looks inside a batch.
+Compressed data is written as Java's client reads it: snappy in the framing of snappy-java ("xerial"), lz4 in frames of
+independent blocks. Raw snappy, which some clients write, is read too. `decompress` never produces more than
+`max_bytes`: a batch that would inflate to gigabytes raises `CompressionError` before the memory is allocated. Each
+library is imported when its codec is first used, since a broker seldom decompresses batches.
 """
 
 import zlib
@@ -15,7 +15,7 @@ from protocol.primitives import Buffer
 
 
 class Compression(IntEnum):
-    """A batch's codec, as the lowest three bits of its attributes name it."""
+    """A batch's codec: the lowest three bits of its attributes."""
 
     NONE = 0
     GZIP = 1
@@ -25,11 +25,11 @@ class Compression(IntEnum):
 
 
 class CompressionError(ValueError):
-    """The compressed bytes are damaged, or unpack to more than the bound."""
+    """The compressed bytes are damaged, or inflate to more than the limit."""
 
 
 def compress(codec: Compression, data: Buffer, level: int | None = None) -> bytes:
-    """Compress `data` at one of the codec's levels as Kafka counts them, or at Kafka's default."""
+    """Return `data` compressed at `level`, in Kafka's numbering; None is Kafka's default level."""
     return bytes(data) if codec is Compression.NONE else _COMPRESS[codec](data, level)
 
 
@@ -43,10 +43,10 @@ def decompress(codec: Compression, data: Buffer, max_bytes: int) -> bytes:
 
 
 def _too_large(max_bytes: int) -> CompressionError:
-    return CompressionError(f"more than {max_bytes} bytes when unpacked")
+    return CompressionError(f"more than {max_bytes} bytes when decompressed")
 
 
-# gzip: RFC 1952, several members in a row allowed.
+# gzip: RFC 1952; several members in a row are allowed.
 
 _GZIP_WINDOW_BITS = 31
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -64,14 +64,14 @@ def _gunzip(data: Buffer, max_bytes: int) -> bytes:
     room, at = max_bytes, 0
     while True:
         unpacker = zlib.decompressobj(wbits=_GZIP_WINDOW_BITS)
-        # In portions, since what follows the member is copied out of the last one: many small members would
-        # otherwise copy all the rest for each.
+        # In portions of 64 KiB: zlib copies the input after a member's end, which for many small members would copy the
+        # whole rest each time.
         while not unpacker.eof:
             portion = view[at : at + _GZIP_PORTION_BYTES]
             if not portion:
                 raise CompressionError("gzip: the stream ends early")
             try:
-                # One byte beyond the room, since zero would mean "no limit".
+                # One byte more than is allowed: 0 would mean "no limit".
                 member = unpacker.decompress(portion, room + 1)
             except zlib.error as error:
                 raise CompressionError(f"gzip: {error}") from None
@@ -84,8 +84,8 @@ def _gunzip(data: Buffer, max_bytes: int) -> bytes:
             return members[0] if len(members) == 1 else b"".join(members)
 
 
-# snappy: raw, or snappy-java's framing of raw blocks: magic, version, oldest compatible version, then
-# (int32 length, block) until the end. A further header may appear where streams were concatenated.
+# snappy: raw, or snappy-java's framing of raw blocks: magic, version, lowest compatible version, then (int32 length,
+# block) until the end. The header may appear again where streams were concatenated.
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
@@ -140,8 +140,8 @@ def _unsnap_block(block: memoryview, room: int, max_bytes: int) -> bytes:
         raise CompressionError(str(error)) from None
 
 
-# lz4: one LZ4 frame of independent blocks, the only ones that Java's client accepts. Of Kafka's levels the default, 9,
-# is the fast compressor, and all others the thorough one, which begins at 3 here.
+# lz4: one LZ4 frame of independent blocks, the only kind that Java's client accepts. Of Kafka's levels, the default 9
+# selects the fast compressor, and all others the high-compression one, whose levels begin at 3 here.
 
 _LZ4_FAST = 9
 _LZ4_LEAST_THOROUGH = 3
@@ -170,8 +170,8 @@ def _unlz4(data: Buffer, max_bytes: int) -> bytes:
     return unpacked
 
 
-# zstd: RFC 8878. The library unpacks into a buffer of given size, so the size that the blocks can reach is
-# read from their headers first: the frame itself need not say (Java's does not) and may lie.
+# zstd: RFC 8878. The library decompresses into a buffer whose size must be known. The block headers bound that size;
+# the frame header may lack it (Java's does) and may be wrong.
 
 _ZSTD_MAGIC = 0xFD2FB528
 _ZSTD_SKIPPABLE_MAGIC = 0x184D2A50
@@ -194,7 +194,7 @@ def _unzstd(data: Buffer, max_bytes: int) -> bytes:
     try:
         reach = _zstd_reach(view)
     except (IndexError, ValueError):
-        raise CompressionError("zstd: not a whole frame") from None
+        raise CompressionError("zstd: invalid or truncated frame") from None
     unpacked = bytearray(min(reach, max_bytes))
     try:
         size = zstd.decompress_into(view, unpacked)
@@ -204,7 +204,7 @@ def _unzstd(data: Buffer, max_bytes: int) -> bytes:
 
 
 def _zstd_reach(view: memoryview) -> int:
-    """Return the most bytes that these frames can unpack to; IndexError or ValueError if cut short."""
+    """Return an upper bound of these frames' uncompressed size; IndexError or ValueError if they are truncated."""
     reach = at = 0
     while at < len(view):
         magic = int.from_bytes(view[at : at + 4], "little")

@@ -1,10 +1,10 @@
-"""Writes decoders: `decode(buf, at)` returns the message that fills `buf` from `at`.
+"""Generates decoders: `decode(buf, at)` returns the message that fills `buf` from `at` to its end.
 
-A position only ever grows, so most reads need no check of their own: past the end, fixed fields raise
-struct.error and single bytes IndexError, a slice comes short, and the last line finds that the position is
-not the buffer's size. What has to be checked before anything is allocated is a count: its elements must fit
-into the bytes that are left. Nor may all lists together have more than `MAX_ELEMENTS`, since each element takes time,
-however few its bytes. Records are views of the buffer, everything else is copied out of it.
+A position only grows, so most reads need no bounds check: past the end, fixed-width fields raise struct.error and
+single bytes IndexError; a slice is too short, and then the final position is not the buffer's size. Only counts are
+checked, before anything is allocated: their elements must fit into the bytes left. All lists of a message together have
+at most `MAX_ELEMENTS`, since each element takes time, however few bytes it has. Records are views of the buffer;
+everything else is copied.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from protocol.source import Source
 
 
 class DecoderWriter:
-    """The decoder of one message at one version, being written into `source`."""
+    """Writes the decoder of one message at one version into `source`."""
 
     def __init__(self, message: type, version: int, flexible: bool) -> None:
         self.source = Source(f"{message.__name__} v{version} decode", "decode", "buf, at")
         self.source.globals.update(_HELPERS)
         self._version = version
         self._flexible = flexible
-        # Formats and targets of fixed-width fields that are to be read together.
+        # Formats and targets of consecutive fixed-width fields, to be read by one call.
         self._run: list[tuple[str, str]] = []
         line = self.source.line
         line("size = len(buf)")
@@ -38,7 +38,7 @@ class DecoderWriter:
         line("return message")
 
     def _struct(self, struct: type, target: str, path: str) -> None:
-        """Read a struct into a new object; every slot is set, in this version or not."""
+        """Read a struct into a new object; slots of fields that the version lacks get their defaults."""
         source, fields = self.source, fields_of(struct)
         source.line(f"{target} = new({source.bind(struct.__name__, struct)})")
         for field in fields:
@@ -146,7 +146,7 @@ class DecoderWriter:
                 source.line(f"else: at = {field_end}")
 
     def _length(self, fixed: str) -> str:
-        """Read a length with the run before it; flexible versions add one to it, so that zero is null."""
+        """Read a length with the run before it; in flexible versions it is one more, and 0 is null."""
         length = self.source.fresh("n")
         self._run.append(("B" if self._flexible else fixed, length))
         self._flush()
@@ -175,7 +175,7 @@ class DecoderWriter:
         self._run.clear()
 
     def _smallest(self, field: Field, *, element: bool = False) -> int:
-        """Return the least bytes that a field, or an element of its list, takes."""
+        """Return the fewest bytes that a field, or an element of its list, can take."""
         if field.is_list and not element:
             return 1 if self._flexible else 4
         if field.struct:
@@ -189,11 +189,12 @@ class DecoderWriter:
         return 1 if self._flexible else 2 if field.scalar == "String" else 4
 
 
-# Flexible versions could say more, but then no other version could tell of it; Kafka refuses it too.
+# The limit of an int16 length. Flexible versions could have more, which other versions could not carry; Kafka refuses
+# it too.
 _MAX_STRING_BYTES = 0x7FFF
 
 
-# Enough for every partition of a large cluster, and decoded within a tenth of a second.
+# Enough for every partition of a large cluster; decoded in 0.1 s.
 MAX_ELEMENTS = 200_000
 
 
@@ -219,8 +220,7 @@ def _wrong_end(path: str, at: int, end: int) -> NoReturn:
     raise DecodeError(f"{path} ends at byte {at} instead of {end}")
 
 
-# As Kafka does, text that is not UTF-8 is taken with replacement characters: a client with an odd id is
-# still served.
+# Invalid UTF-8 is replaced, as in Kafka, so that a client with such an id is still served.
 _SIZED = {
     "String": "str(buf[at:end], 'utf-8', 'replace')",
     "Bytes": "bytes(buf[at:end])",

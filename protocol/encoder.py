@@ -1,8 +1,7 @@
-"""Writes encoders: `encode(message, out, cuts)` appends a message to `out`.
+"""Generates encoders: `encode(message, out, cuts)` appends a message to `out`.
 
-Records that lie in files are not read: `cuts` gets the position in `out` at which they belong, and the
-records. Where every tagged field of a struct has its default, which is nearly always, that costs one
-comparison each.
+Records in files are not read: `cuts` gets (position in `out`, records). If all tagged fields of a struct have their
+defaults, which is the common case, each costs one comparison.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from protocol.source import Source
 
 
 class EncoderWriter:
-    """The encoder of one message at one version, being written into `source`."""
+    """Writes the encoder of one message at one version into `source`."""
 
     def __init__(self, message: type, version: int, flexible: bool) -> None:
         self.source = Source(f"{message.__name__} v{version} encode", "encode", "message, out, cuts")
@@ -25,7 +24,7 @@ class EncoderWriter:
         self._version = version
         self._flexible = flexible
         self._out = "out"
-        # Formats and expressions of fixed-width values that are to be written together.
+        # Formats and expressions of consecutive fixed-width values, to be written by one call.
         self._run: list[tuple[str, str]] = []
         self._struct(message, "message", message.__name__)
         self._flush()
@@ -58,7 +57,7 @@ class EncoderWriter:
         if self._version not in field.nullable:
             self._present(field, value, path)
             return
-        # Both branches begin with the run so far, so that null or a length joins it in one call.
+        # Both branches include the run so far, so that null or a length is written by the same call.
         run = self._run.copy()
         with source.block(f"if {value} is None:"):
             self._null(field)
@@ -129,7 +128,7 @@ class EncoderWriter:
             self._flush()
 
     def _kept_struct(self, struct: type, item: str, path: str) -> None:
-        """Write the bytes that the item keeps for this version, or encode it and let it keep them."""
+        """Write the item's cached bytes for this version, or encode it and cache them."""
         source, out = self.source, self._out
         kept, begin = source.fresh("kept"), source.fresh("begin")
         source.line(f"{kept} = getattr({item}, 'encoded', None)")
@@ -171,7 +170,7 @@ class EncoderWriter:
         return f"{value} {'is' if identical else '=='} {self.source.constant(field.default)}"
 
     def _length(self, fixed: str, length: str) -> None:
-        """Write a length; in flexible versions one more than it, as a varint."""
+        """Write a length; in flexible versions as a varint of one more."""
         if not self._flexible:
             self._run.append((fixed, length))
             return

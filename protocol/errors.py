@@ -1,8 +1,8 @@
 """Error codes of the protocol, and the exceptions of the broker.
 
-`KafkaError` is an answer to the client: it is caught once, at the partition or the request that it belongs
-to. `DecodeError` closes the connection. `InvariantError` says that going on would corrupt a log or the
-quorum: it stops the broker. The codes and whether a client may retry are those of Apache Kafka 4.3.
+`KafkaError` becomes an error code in a response: it is caught once, for the partition or the request that it concerns.
+`DecodeError` closes the connection. `InvariantError` stops the broker, since to continue could corrupt a log or the
+quorum. The codes, and which of them are retriable, are those of Apache Kafka 4.3 (`Errors`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """What an `error_code` on the wire can say."""
+    """Values of `error_code` on the wire."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -151,7 +151,7 @@ class ErrorCode(IntEnum):
 
     @property
     def retriable(self) -> bool:
-        """Say whether the same request may succeed when it is sent again."""
+        """Return whether the same request may succeed if it is sent again."""
         return self in _RETRIABLE
 
 
@@ -197,10 +197,10 @@ _MAX_MESSAGE_LENGTH = 4096
 
 
 class KafkaError(Exception):
-    """An answer to the client.
+    """An error that is returned to the client.
 
-    `message` is for people, and is sent where a response has room for it; without one the code's name
-    stands in. A long one is cut: a client's name may be in it, and as long as a string can be.
+    `message` is for people, and is sent if the response has a field for it; if it is empty, the name of the code is
+    sent. Longer ones are cut to 4,096 characters: a message may contain a name from the client.
     """
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
@@ -215,8 +215,8 @@ class KafkaError(Exception):
 
 
 class DecodeError(ValueError):
-    """Bytes that are not what the protocol says should be here."""
+    """The bytes do not follow the protocol."""
 
 
 class InvariantError(Exception):
-    """Something that must never be false is: going on would corrupt a log or the quorum."""
+    """An invariant is violated: to continue could corrupt a log or the quorum."""

@@ -1,8 +1,7 @@
-"""The commonest answer to a Fetch, made without an object on the way.
+"""The most common Fetch response, encoded without message objects.
 
-What `protocol.messages.fetch` says of every version and shape, this says of one: versions from 12 on, and of each
-partition no more than how far it reaches and what was found: no error, no other leader, no log that has parted, no
-aborted transaction, no replica to be preferred.
+It covers versions from 12 on, and partitions without an error, a new leader, a diverging epoch, aborted transactions
+and a preferred replica. `protocol.messages.fetch` has every version and field.
 """
 
 from __future__ import annotations
@@ -15,19 +14,19 @@ from protocol.primitives import Part, RecordsPart, put_uvarint
 FIRST_VERSION = 12
 TOPIC_IDS_FROM_VERSION = 13
 
-_HEAD = Struct(">iixi2xi")  # size, correlation id, no tags; throttling, no error, session id
-# Index, no error, high watermark, last stable offset, log start, aborted transactions, no preferred replica.
+_HEAD = Struct(">iixi2xi")  # size, correlation id, no tagged fields, throttle time, no error, session id
+# Index, no error, high watermark, last stable offset, log start offset, aborted transactions, preferred replica.
 _FOUND = Struct(">i2xqqqBi")
 _NOBODY = -1
 _SIZE = Struct(">i")
 _NO_TAGS = 0
 
 Found = tuple[int, int, int, int, Sequence[RecordsPart], int]
-"""Partition, high watermark, last stable offset, log start offset, where its batches lie, their bytes."""
+"""Partition, high watermark, last stable offset, log start offset, slices of its batches, their size in bytes."""
 
 
 def topic_named(name: str) -> bytes:
-    """Return how version 12 names a topic; later ones do it by its id."""
+    """Return a topic's name as version 12 encodes it; later versions have topic ids."""
     encoded = name.encode()
     named = bytearray()
     put_uvarint(named, len(encoded) + 1)
@@ -37,9 +36,9 @@ def topic_named(name: str) -> bytes:
 def plain_answer(
     correlation_id: int, session_id: int, topics: Mapping[bytes, Sequence[Found]], tells_aborted: bool
 ) -> list[Part]:
-    """Return the frame that says what was found in each topic, by how it is named on the wire, as parts.
+    """Return the response frame as parts; `topics` is keyed by the topic as on the wire.
 
-    `tells_aborted` if the reader has to be told that no transaction was aborted.
+    `tells_aborted`: send an empty list of aborted transactions (read_committed) instead of null.
     """
     out = head = bytearray(_HEAD.pack(0, correlation_id, 0, session_id))
     parts: list[Part] = [head]

@@ -1,12 +1,12 @@
-"""What one field of a message is on the wire, and in which versions.
+"""Declaration of one field of a message: its type on the wire, and its versions.
 
-A field is written as `name: Type = wire(versions, ...)`. The annotation is one of the scalar names below, a
-nested struct, `list[...]` of either, and `... | None` where null can be sent. Annotations stay text (`from
-__future__ import annotations`): they are resolved, and version ranges parsed, when a class is first used,
-so that declaring one costs next to nothing.
+A field is declared as `name: Type = wire(versions, ...)`. The annotation is one of the scalar names below, a nested
+struct, `list[...]` of either, and `... | None` if null is allowed. Annotations stay strings (`from __future__ import
+annotations`): they are resolved, and version ranges parsed, when a class is first used, so that a declaration costs
+almost no start-up time.
 
-Where a field is missing from a version, or is tagged and not sent, it has its default. As in Kafka that is
-0, false, "", an empty list or a struct of defaults unless the declaration says otherwise.
+A field that a version lacks, or a tagged field that is not sent, has its default: as in Kafka 0, false, "", an empty
+list or a struct of defaults, unless declared otherwise.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Bytes: TypeAlias = bytes
 Records: TypeAlias = RecordsValue
 Uuid: TypeAlias = bytes
 
-# Scalars of a fixed width, as the struct module writes them.
+# Fixed-width scalars and their formats in the struct module.
 FIXED_FORMATS = {
     "Int8": "b",
     "Int16": "h",
@@ -56,7 +56,7 @@ _NO_VERSION = range(0)
 
 
 class Wire:
-    """A declaration as it was written."""
+    """The arguments of `wire`."""
 
     __slots__ = ("default", "ignorable", "nullable", "tag", "tagged", "versions")
 
@@ -86,13 +86,12 @@ def wire(
     nullable: str | None = None,
     ignorable: bool = False,
 ) -> Any:
-    """Declare a field's place on the wire.
+    """Declare a field.
 
-    `versions` are "3+", "-12", "3-7" or "3"; so are `tagged` and `nullable`, which say where the field is a
-    tagged one and where null is allowed (both: wherever it exists). `default` makes the field optional in
-    `__init__`; `[]` stands for a new list, `{}` for a struct of defaults. Encoding a version that lacks the
-    field raises KafkaError (UNSUPPORTED_VERSION) if it has another value than its default, unless it is
-    `ignorable`.
+    `versions` is "3+", "-12", "3-7" or "3"; so are `tagged`, the versions in which the field is tagged, and `nullable`,
+    those in which null is allowed (default of both: all `versions`). `default` makes the field optional in `__init__`;
+    `[]` means a new list, `{}` a struct of defaults. Encoding in a version that lacks the field raises KafkaError
+    (UNSUPPORTED_VERSION) if the value is not the default, unless the field is `ignorable`.
     """
     return Wire(versions, default, tag, tagged, nullable, ignorable)
 
@@ -101,7 +100,7 @@ PLAIN: Wire = wire()
 
 
 class Field:
-    """A declaration, resolved."""
+    """A resolved declaration."""
 
     __slots__ = (
         "default",
@@ -144,16 +143,16 @@ class Field:
             self.default = _IMPLIED_DEFAULTS[self.scalar]
 
     def is_plain_at(self, version: int) -> bool:
-        """Say whether the field is sent in its place, not as a tagged one, in `version`."""
+        """Return whether `version` has the field in its place, not as a tagged one."""
         return version in self.versions and version not in self.tagged
 
     def is_tagged_at(self, version: int) -> bool:
-        """Say whether the field is a tagged one in `version`."""
+        """Return whether `version` has the field as a tagged one."""
         return version in self.versions and version in self.tagged
 
 
 def parse_versions(text: str) -> range:
-    """Return the versions that "3+", "-12", "3-7" or "3" stands for."""
+    """Return the versions that "3+", "-12", "3-7" or "3" means."""
     if text.endswith("+"):
         return range(int(text[:-1]), _LAST_VERSION + 1)
     first, dash, last = text.partition("-")
@@ -161,7 +160,7 @@ def parse_versions(text: str) -> range:
 
 
 def fields_of(struct: type) -> tuple[Field, ...]:
-    """Return the fields of a declared class in the order of the wire."""
+    """Return the fields of a declared class in wire order."""
     resolved: tuple[Field, ...] | None = struct.__dict__.get("_fields")
     if resolved is None:
         declared: dict[str, tuple[str, Wire]] = vars(struct)["_declared"]
@@ -171,9 +170,9 @@ def fields_of(struct: type) -> tuple[Field, ...]:
 
 
 def default_struct(struct: type) -> Any:
-    """Return the one struct of defaults that stands in wherever a field of this type was not set.
+    """Return the shared struct of defaults for fields of this type that are not set.
 
-    It is shared, so it refuses to be changed; and "is it the default?" is mostly a comparison of identity.
+    It is immutable, and comparison with it is mostly a comparison of identity.
     """
     shared: Any = struct.__dict__.get("_default")
     if shared is None:

@@ -1,9 +1,9 @@
-"""Memory for frames that do not arrive whole, used again once nobody refers to it.
+"""Buffers for frames that do not arrive whole, reused when nothing refers to them any more.
 
-A new buffer is filled with zeros before anything can be received into it, page by page, which costs more than
-receiving; one that held the frame before is warm. What is given out is a view, of which views may be kept for as long
-as anybody likes: a buffer is free when the last of them is gone, by the interpreter's own count of references. Only a
-few are kept, so a crowd of frames, and those that are large, get memory of their own.
+A new buffer is filled with zeros page by page, which costs more than receiving into it; a used one is warm. A buffer is
+handed out as a view, and views of that may be kept for any time: the buffer is free when the last of them is gone, by
+the interpreter's reference counts. Only `KEPT` buffers of 1 MiB are kept; with more frames at a time, and for larger
+frames, memory is allocated for each.
 """
 
 from protocol.references import is_alone
@@ -14,7 +14,7 @@ KEPT = 4
 
 
 class FrameBuffers:
-    """The buffers that some readers share, all of one thread."""
+    """The buffers shared by readers of one thread."""
 
     __slots__ = ("_buffers",)
 
@@ -22,7 +22,7 @@ class FrameBuffers:
         self._buffers: list[bytearray] = []
 
     def take(self, size_bytes: int) -> memoryview:
-        """Return room for so many bytes, with anything in it."""
+        """Return a buffer of `size_bytes`; its content is undefined."""
         if not SMALLEST_BYTES <= size_bytes <= BUFFER_BYTES:
             return memoryview(bytearray(size_bytes))
         buffers = self._buffers

@@ -1,22 +1,21 @@
-"""Bytes in, frames out: requests are delimited by a signed 32-bit big-endian size.
+"""Cuts the bytes of one connection into request frames: a signed 32-bit big-endian size, then that many bytes.
 
-A reader owns no receive buffer of its own. All readers of a broker fill one shared *scratch* buffer, so
-that an idle connection costs next to nothing; a connection uses all of it only while large frames come, so that one
-read brings no more small ones than can be handled before others get their turn. Only a frame that has not
-arrived whole gets room of its own, exactly as large as the frame (`protocol.frame_buffers`). That is never resized:
-views of it may be alive. A large frame is given its buffer in growing steps as its bytes
-arrive, because a size alone is a claim: four bytes must not make the broker allocate a hundred megabytes, nor
-thousands of connections a megabyte each. The first step is a few times what has arrived, and at least
-`SMALL_READ_BYTES` or as much as the connection's largest frame had so far, at most `FIRST_ALLOCATION_BYTES`. All such
-memory is accounted for in one `RequestMemory`; where that is full, a reader takes no more than it cannot do
-without, and says that it is `starved`.
+All readers of a broker receive into one shared *scratch* buffer, so that an idle connection takes almost no memory. A
+connection uses the first 64 KiB of it, and the whole buffer (1 MiB) only while its frames are large: one read must not
+bring more small requests than can be handled before other connections get their turn.
 
-Frames that cannot be handled at once stay together in one copy of `rest()`: a copy of each, of a flood of tiny ones,
+A frame that has not arrived whole gets a buffer of its own (`protocol.frame_buffers`). That is never resized, since
+views of it may be alive: it is replaced by larger ones as the bytes arrive, because a size alone is only a claim. Four
+bytes must not make the broker allocate 100 MB, nor thousands of connections 1 MB each. The first buffer has four times
+the bytes that have arrived, but at least `SMALL_READ_BYTES` or the size of the connection's largest frame so far, up to
+`FIRST_ALLOCATION_BYTES`; it is never larger than the frame. This memory is counted in one `RequestMemory`. While that
+is full, a reader allocates only for the bytes that have arrived, and is `starved`.
+
+Frames that cannot be handled at once stay together in one copy, made by `rest()`: a copy for each of many tiny frames
 would take many times their size.
 
-The contract with the event loop is that of `asyncio.BufferedProtocol`: `buffer()` directly before each read,
-`received(n)` directly after it. Nothing here touches a socket; what a frame means is told by
-`protocol.headers`.
+The calls are those of `asyncio.BufferedProtocol`: `buffer()` directly before each read, `received(n)` directly after
+it. The module does no I/O; `protocol.headers` decodes what the frames contain.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _SIZE_BYTES = _SIZE.size
 
 
 class FrameReader:
-    """Cut the bytes of one connection into frames."""
+    """Cuts the bytes of one connection into frames."""
 
     __slots__ = (
         "_at",
@@ -58,34 +57,34 @@ class FrameReader:
     )
 
     def __init__(self, scratch: memoryview, max_bytes: int, memory: RequestMemory) -> None:
-        """`scratch` and `memory` are shared with every other reader; `max_bytes` is the largest frame accepted."""
+        """`scratch` and `memory` are shared by all readers; a frame of more than `max_bytes` is refused."""
         self._scratch = scratch
         self._max_bytes = max_bytes
         self._memory = memory
         self._room_bytes = SMALL_READ_BYTES
         self._first_bytes = SMALL_READ_BYTES
-        self._head = b""  # one to three bytes of a size whose rest has not arrived
-        self._at = self._end = 0  # what has not been given yet of the buffer that is being cut
+        self._head = b""  # 0 to 3 bytes of an incomplete size
+        self._at = self._end = 0  # the unread range of the buffer that is being cut
         self._rest_bytes = 0
         self._body: memoryview | None = None
         self._completed = 0
         self._filled = 0
         self._size = 0
         self.starved = False
-        """Whether nothing may be read before `grow` has been called, as `RequestMemory.wait` tells."""
+        """Whether the connection must not be read until `grow` is called; `RequestMemory.wait` schedules that."""
 
     @property
     def unfinished(self) -> bool:
-        """Say whether a frame has come in part."""
+        """Return whether a frame has been received in part."""
         return self._body is not None
 
     @property
     def progress(self) -> tuple[int, int]:
-        """Return how many large frames have come whole, and the bytes that have come of the unfinished one."""
+        """Return (frames completed in buffers of their own, bytes received of the current one)."""
         return self._completed, self._filled
 
     def buffer(self) -> memoryview:
-        """Return where the next read must go; only good for the read that follows at once."""
+        """Return the memory for the next read; valid for that read only."""
         if self._body is not None:
             return self._body[self._filled :]
         room_bytes = _STARVED_READ_BYTES if self._memory.full else self._room_bytes
@@ -96,16 +95,16 @@ class FrameReader:
         return self._scratch[len(head) : room_bytes]
 
     def received(self, count: int) -> Iterable[memoryview]:
-        """Give every frame that the `count` bytes just read have completed; exhaust it, or take `rest`, before more.
+        """Return the frames that the `count` bytes just read completed.
 
-        A frame may lie in the scratch buffer: it is only valid until the next read of *any* connection.
-        Raises `DecodeError` for a size that is negative or above the limit; the connection cannot be read
-        any further.
+        The caller must exhaust the result, or call `rest`, before the next read. A frame may lie in the scratch buffer:
+        it is valid until the next read of *any* connection. DecodeError for a size that is negative or above the limit;
+        the connection cannot be read any further.
         """
         if self._body is None:
             scratch, end = self._scratch, len(self._head) + count
             if end > _SIZE_BYTES and _SIZE.unpack_from(scratch)[0] == end - _SIZE_BYTES <= self._max_bytes:
-                # One request and nothing else: most clients wait for the answer before they send another.
+                # The common case: exactly one request, as most clients wait for the response before the next.
                 self._head = b""
                 self._at = self._end = 0
                 self._room_bytes = SMALL_READ_BYTES if end < LARGE_FRAME_BYTES else SCRATCH_BYTES
@@ -130,7 +129,7 @@ class FrameReader:
         return (body,)
 
     def rest(self) -> Iterator[memoryview] | None:
-        """Give what `received` has not given yet in memory of its own, where frames stay valid; None if that is all."""
+        """Return the frames that `received` has not yielded yet, copied to stay valid; None if there are none."""
         at, end = self._at, self._end
         if at == end:
             return None
@@ -140,7 +139,7 @@ class FrameReader:
         return self._cut(copy, len(copy))
 
     def grow(self) -> None:
-        """Make room for more of the frame that has come in part."""
+        """Replace the buffer of the incomplete frame by a larger one."""
         if self._body is None:
             return
         self.starved = False
@@ -149,7 +148,7 @@ class FrameReader:
         self._memory.take(len(self._body) - before)
 
     def discard(self) -> None:
-        """Give back all memory: nothing more will be read."""
+        """Release all memory; the connection is not read any more."""
         held_bytes = self._rest_bytes + (0 if self._body is None else len(self._body))
         self._body, self._rest_bytes = None, 0
         self._memory.forget(self)
@@ -179,10 +178,10 @@ class FrameReader:
             self._memory.give(rest_bytes)
 
     def _begin(self, size: int, start: memoryview) -> None:
-        """Give a frame that has come in part, as `start`, memory of its own."""
+        """Allocate a buffer for an incomplete frame, whose first bytes are `start`."""
         self._size, self._filled = size, len(start)
         self.starved = self._memory.full
-        # Always more than has arrived: an empty buffer for the next read would be an error.
+        # Larger than `start`, except when starved: the next read must not get an empty buffer.
         first_bytes = len(start) if self.starved else max(self._first_bytes, _GROWTH * len(start))
         self._body = self._copy_into(min(size, first_bytes), start)
         self._memory.take(len(self._body))
@@ -194,7 +193,7 @@ class FrameReader:
 
 
 def _other_protocol(start: memoryview) -> str:
-    """Return a remark if a connection begins as one of another protocol does."""
+    """Return a remark if the first 4 bytes look like TLS or HTTP, else ""."""
     first = bytes(start)
     if first.startswith(b"\x16\x03"):
         return " (this looks like a TLS handshake; does the client have security.protocol=SSL or SASL_SSL?)"

@@ -1,9 +1,9 @@
 """Headers of requests and responses.
 
-A request's header is api key (int16), api version (int16), correlation id (int32), client id (nullable
-string with a 16-bit length, in every version), and with flexible versions tagged fields. A response's is
-the correlation id, and with flexible versions tagged fields; but an ApiVersions response never has those,
-as its client may be too old to know the version that it was answered in (KIP-511).
+A request header has api key (int16), api version (int16), correlation id (int32), client id (nullable string with a
+16-bit length in every version), and in flexible versions tagged fields. A response header has the correlation id, and
+in flexible versions tagged fields, except for ApiVersions: its client may not know the version of the response
+(KIP-511).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from protocol.primitives import Buffer, skip_tagged_fields
 
 _FIXED = Struct(">hhih")
 _CORRELATION_ID = Struct(">i")
-_TAGGED_CORRELATION_ID = Struct(">ix")  # and no tagged fields
+_TAGGED_CORRELATION_ID = Struct(">ix")  # zero tagged fields
 _BY_NUMBER: dict[int, Api] = {int(key): api for key, api in APIS.items()}
 _RESPONSE_TAGGED_FROM: dict[int, int] = {
     key: 1 << 15 if key is ApiKey.API_VERSIONS else api.flexible_from for key, api in APIS.items()
@@ -26,7 +26,7 @@ _RESPONSE_TAGGED_FROM: dict[int, int] = {
 
 
 class RequestHeader(NamedTuple):
-    """Who asks for what, in which version of it."""
+    """The API, its version, the correlation id and the client id of a request."""
 
     api_key: ApiKey
     api_version: int
@@ -34,7 +34,7 @@ class RequestHeader(NamedTuple):
     client_id: str | None
 
 
-# What the class itself does, without a call of a Python function for each request.
+# As `RequestHeader(...)`, but without a Python call for each request.
 _request_header = partial(tuple.__new__, RequestHeader)
 
 
@@ -68,13 +68,13 @@ def encode_request_header(header: RequestHeader) -> bytes:
 
 
 def response_prefix(key: ApiKey, version: int, correlation_id: int) -> bytes:
-    """Return a response's header."""
+    """Return the bytes of a response header."""
     tagged = version >= _RESPONSE_TAGGED_FROM[key]
     return (_TAGGED_CORRELATION_ID if tagged else _CORRELATION_ID).pack(correlation_id)
 
 
 def decode_response_header(key: ApiKey, version: int, frame: Buffer) -> tuple[int, int]:
-    """Return a response's correlation id and the position of its body."""
+    """Return a response's correlation id and the position of its body; DecodeError if it is truncated."""
     try:
         (correlation_id,) = _CORRELATION_ID.unpack_from(frame)
         body_at = _CORRELATION_ID.size

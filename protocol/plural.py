@@ -1,4 +1,4 @@
-"""Counts in messages: "1 record", "2 records"."""
+"""Counts with nouns for messages: "1 record", "2 records"."""
 
 
 def count_of(number: int, noun: str) -> str:

@@ -1,8 +1,7 @@
-"""Scalars of the wire: lengths, uuids, and the pieces of which a response is written.
+"""Primitive types of the wire format: varints, uuids, and the parts of a response.
 
-Varints follow the protocol buffers encoding: seven bits a byte, lowest first. "Unsigned" ones carry lengths
-of flexible versions (KIP-482) and have at most five bytes; zig-zag ones of up to ten bytes carry the fields
-of records.
+Varints have seven bits a byte, lowest first, as in Protocol Buffers. Unsigned ones have at most five bytes and carry
+lengths of flexible versions (KIP-482); zigzag ones have at most ten and carry the fields of records.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ ZERO_UUID = bytes(16)
 
 
 class RecordsPart(Protocol):
-    """Stored bytes that are read only when they are sent, such as a slice of a segment file."""
+    """Stored bytes that are read when they are sent, such as a slice of a segment file."""
 
     @property
     def size_bytes(self) -> int:
-        """Return how many bytes this part puts on the wire."""
+        """Return the size of this part on the wire."""
         ...
 
     def read(self, offset: int, size: int, /) -> bytes:
@@ -41,12 +40,12 @@ RecordsValue: TypeAlias = bytes | bytearray | memoryview | RecordsPart | list[Re
 
 
 def part_size(part: Part) -> int:
-    """Return the bytes that `part` puts on the wire."""
+    """Return the size of `part` on the wire."""
     return len(part) if isinstance(part, (bytes, bytearray, memoryview)) else part.size_bytes
 
 
 def read_parts(parts: Iterable[Part]) -> bytes:
-    """Return all parts as one string of bytes; reads whatever lies in files."""
+    """Return all parts concatenated; parts in files are read."""
     return b"".join(
         part if isinstance(part, (bytes, bytearray, memoryview)) else part.read(0, part.size_bytes) for part in parts
     )
@@ -77,7 +76,7 @@ def put_uvarint(out: bytearray, value: int) -> None:
 
 
 def read_uvarint(buf: Buffer, at: int) -> tuple[int, int]:
-    """Return the unsigned varint at `at` and the position after it; IndexError if the buffer ends inside."""
+    """Return the unsigned varint at `at` and the position after it; IndexError if the buffer ends inside it."""
     value = shift = 0
     while True:
         byte = buf[at]
@@ -91,12 +90,12 @@ def read_uvarint(buf: Buffer, at: int) -> tuple[int, int]:
 
 
 def put_varint(out: bytearray, value: int) -> None:
-    """Append a zig-zag varint (a signed 64-bit value)."""
+    """Append a zigzag varint (a signed 64-bit value)."""
     put_uvarint(out, (value << 1) ^ (value >> 63))
 
 
 def read_varint(buf: Buffer, at: int) -> tuple[int, int]:
-    """Return the zig-zag varint at `at` and the position after it; IndexError if the buffer ends inside."""
+    """Return the zigzag varint at `at` and the position after it; IndexError if the buffer ends inside it."""
     value = shift = 0
     while True:
         byte = buf[at]
@@ -109,12 +108,12 @@ def read_varint(buf: Buffer, at: int) -> tuple[int, int]:
             raise DecodeError("a varint is longer than ten bytes")
 
 
-# How many tagged fields a section may have; Apache Kafka's largest has 11. Each costs time, so there is a limit.
+# The most tagged fields in one section; Kafka's largest message has 11. The limit bounds the decoding time.
 MAX_TAGGED_FIELDS = 64
 
 
 def skip_tagged_fields(buf: Buffer, at: int) -> int:
-    """Return the position after a section of tagged fields, none of which is known here."""
+    """Return the position after a section of tagged fields; all of them are ignored."""
     count = buf[at]
     at += 1
     if count > MAX_TAGGED_FIELDS:

@@ -1,9 +1,9 @@
-"""A plain Produce request and its answer: the commonest there is, read and answered without an object on the way.
+"""The most common form of Produce requests and responses, decoded and encoded without message objects.
 
-What `protocol.messages.produce` says of every version and shape, this says of one shape: versions 9 to 13, no
-transactional id, no tagged fields, one topic, a batch for each of some partitions, nothing refused. Of all else
-`read_plain_produce` says that it is something else, and the message's own decoder tells what. How the topic is named
-is kept as it came, the id or the name with its length: the answer says it in the same bytes.
+It covers versions 9 to 13, without transactional id and tagged fields, with one topic and one batch for each of up to
+126 partitions, and no errors. For any other request `read_plain_produce` returns None, and the generated decoder of
+`protocol.messages.produce` is used. The topic (id, or name with its length) is kept as bytes, which the response
+repeats.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from protocol.primitives import read_uvarint
 
 FIRST_VERSION = 9
 _TOPIC_IDS_FROM_VERSION = 13
-_LARGEST_BYTE = 127  # of a length; a larger one goes on in the next byte
+_LARGEST_BYTE = 127  # the largest varint of one byte
 
-_BEGINNING = Struct(">bhiBB")  # transactional id, acks, time-out, number of topics; the name's length
-_BEGINNING_BY_ID = Struct(">bhiB16sB")  # the same; id, number of partitions
-_TIMEOUT = Struct(">3xi")  # behind a null transactional id and acks
-_PARTITION = Struct(">iBBB")  # index, first bytes of the batch's length; there always are so many bytes
+_BEGINNING = Struct(">bhiBB")  # transactional id, acks, timeout, number of topics, length of the name
+_BEGINNING_BY_ID = Struct(">bhiB16sB")  # the same with topic id and number of partitions
+_TIMEOUT = Struct(">3xi")  # after a null transactional id and acks
+_PARTITION = Struct(">iBBB")  # index, first 3 bytes of the batch's length; a batch is longer than that
 _LENGTH_AT = 4
-_ONE = 2  # as lengths of lists are written: one more, so that 0 is null
-_NO_TAGS = bytes(2)  # of the topic and the request
+_ONE = 2  # one item: compact lengths are one more, 0 is null
+_NO_TAGS = bytes(2)  # for the topic and the request
 
-_HEAD = ">iixB"  # size, correlation id, no tags; number of topics
-# Index, no error, base offset, time of append, log start, an empty list of record errors, no message, no tags.
+_HEAD = ">iixB"  # size, correlation id, no tagged fields, number of topics
+# Index, no error, base offset, log append time, log start offset, no record errors, no message, no tagged fields.
 _APPENDED = "i2xqqqB2x"
 _FIELDS = 5
 _EMPTY = 1
-_END = "6x"  # no tags of the topic, no throttling, no tags of the response
+_END = "6x"  # no tagged fields of the topic, no throttling, no tagged fields of the response
 _SIZE_BYTES = 4
 
 Appended = tuple[int, int, int, int]
@@ -42,9 +42,9 @@ Appended = tuple[int, int, int, int]
 def read_plain_produce(
     frame: memoryview, at: int, version: int
 ) -> tuple[int, bytes, list[tuple[int, memoryview]]] | None:
-    """Return (acks, topic as on the wire, a batch for each partition) of the request whose body begins at `at`.
+    """Return (acks, topic as on the wire, [(partition, batch)]) of the request whose body begins at `at`.
 
-    None where it is of another shape, or damaged.
+    None if it has another form or is damaged.
     """
     try:
         if version >= _TOPIC_IDS_FROM_VERSION:
@@ -67,7 +67,7 @@ def read_plain_produce(
             at += _LENGTH_AT
             if length <= _LARGEST_BYTE:
                 at += 1
-            elif third <= _LARGEST_BYTE < second:  # 16 KB to 2 MB: most of all that comes
+            elif third <= _LARGEST_BYTE < second:  # 16 KiB to 2 MiB
                 length += (second - 1 << 7) + (third - 1 << 14)
                 at += 3
             else:
@@ -83,13 +83,13 @@ def read_plain_produce(
 
 
 def plain_timeout_ms(frame: memoryview, at: int) -> int:
-    """Return how long such a request, whose body begins at `at`, lets its client wait for the answer."""
+    """Return the timeout in ms of such a request, whose body begins at `at`."""
     timeout_ms: int = _TIMEOUT.unpack_from(frame, at)[0]
     return timeout_ms
 
 
 def plain_answer(correlation_id: int, topic: bytes, appended: Iterable[Appended]) -> bytes:
-    """Return the frame that says where the batches of such a request were appended."""
+    """Return the response frame with the offsets at which the batches of such a request were appended."""
     rows: list[int] = []
     for where in appended:
         rows += where

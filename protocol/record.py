@@ -1,4 +1,4 @@
-"""One record inside a batch: varints, key, value and headers, relative to the batch that holds it.
+"""One record of a batch: varints, key, value and headers (Kafka: `DefaultRecord`).
 
     varint  length of what follows
     int8    attributes, unused
@@ -8,7 +8,7 @@
     varint  value length, -1: null; value
     varint  header count; for each its key's length, key, value's length (-1: null), value
 
-Every integer is zigzag-encoded. Batches themselves, and their compression, live in `record_batch.py`.
+All varints are zigzag-encoded. `record_batch.py` has batches and their compression.
 """
 
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from protocol.primitives import put_varint, read_varint
 
 
 class Record(NamedTuple):
-    """One record; `timestamp` in ms, header keys as the bytes they were sent as."""
+    """One record; `timestamp` in ms, header keys as the bytes received."""
 
     offset: int
     timestamp: int
@@ -29,15 +29,15 @@ class Record(NamedTuple):
 
 
 def invalid(message: str) -> KafkaError:
-    """Return the error that refuses a client's records for good."""
+    """Return the INVALID_RECORD error, which is not retriable."""
     return KafkaError(ErrorCode.INVALID_RECORD, message)
 
 
 def decode_record(data: bytes, at: int, base_offset: int, base_timestamp: int) -> tuple[Record, int]:
-    """Return the record at `at` and where it ends.
+    """Return the record at `at` and the position after it.
 
-    IndexError where it runs out of bytes, DecodeError for an endless varint, KafkaError where its parts
-    disagree.
+    IndexError if the data ends inside it, DecodeError for an overlong varint, KafkaError if its lengths contradict each
+    other.
     """
     length, at = read_varint(data, at)
     end = at + length
@@ -80,7 +80,7 @@ def put_record(
     value: bytes | None,
     headers: tuple[tuple[bytes, bytes | None], ...],
 ) -> None:
-    """Append one record to `out`, its timestamp (ms) and offset relative to the batch."""
+    """Append one record to `out`; timestamp (ms) and offset are deltas to the batch's."""
     body = bytearray(1)
     put_varint(body, timestamp_delta)
     put_varint(body, offset_delta)

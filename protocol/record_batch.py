@@ -1,9 +1,9 @@
-"""Record batches, magic 2: the header that the broker checks and patches, and the records within.
+"""Record batches of magic 2: the header, checked and changed by the broker, and the records (`DefaultRecordBatch`).
 
     offset  size
-         0     8  base offset                patched by the leader
+         0     8  base offset                set by the leader
          8     4  batch length               bytes after this field
-        12     4  partition leader epoch     patched by the leader
+        12     4  partition leader epoch     set by the leader
         16     1  magic                      2
         17     4  CRC-32C                    of everything from the attributes on
         21     2  attributes                 bits 0-2 codec, 3 LogAppendTime, 4 transactional, 5 control,
@@ -15,20 +15,20 @@
         51     2  producer epoch
         53     4  base sequence
         57     4  record count
-        61        records, compressed as one
+        61        records, compressed together
 
-Neither patched field is under the CRC, so a batch goes from socket to disk and back as the bytes that
-arrived. The hot path is `check_batch` and `assign`, on a view and without a copy; records are decoded only
-where a rule demands it, and never to more than a bound. Sources: KIP-98 (the format), KIP-534 (delete
-horizon). One record's encoding lives in `record.py`, a look at all of a batch's without decoding them in
-`record_scan.py`, codecs in `compression.py`, and what a producer may append next in `storage/log/producer_state.py`.
+The CRC covers neither field that the leader sets, so a batch is stored and sent as the bytes that arrived. The hot path
+is `check_batch` and `place`, on a view and without a copy. Records are decoded only where a rule requires it, and never
+to more than a limit. Sources: KIP-98 (the format), KIP-534 (delete horizon). `record.py` encodes one record,
+`record_scan.py` reads parts of all records of a batch, `compression.py` has the codecs, and
+`storage/log/producer_state.py` checks sequences.
 """
 
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from functools import partial
 from struct import Struct
-from struct import error as StructError  # noqa: N812 - a class, whatever its name
+from struct import error as StructError  # noqa: N812 - `error` is a class
 from typing import NamedTuple, TypeAlias
 
 from protocol.checksum import crc32c
@@ -40,7 +40,7 @@ from protocol.record import Record, decode_record, invalid, put_record
 
 HEADER_BYTES = 61
 MAGIC = 2
-# No batch of a client makes the broker larger than this by itself.
+# The most that one batch may inflate to.
 MAX_INFLATED_BYTES = 48 * 1024 * 1024
 MAX_RECORDS = 1_000_000
 NO_PRODUCER_ID = -1
@@ -79,7 +79,7 @@ _CLIENT_BITS = _CODEC_BITS | TRANSACTIONAL_BIT
 
 
 class BatchHeader(NamedTuple):
-    """The 61 bytes in front of a batch's records; timestamps in ms."""
+    """The 61 bytes before a batch's records; timestamps in ms."""
 
     base_offset: int
     batch_length: int
@@ -97,12 +97,12 @@ class BatchHeader(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """The whole batch, header included."""
+        """The size of the batch, header included."""
         return _LENGTH_COVERS_FROM + self.batch_length
 
     @property
     def last_offset(self) -> int:
-        """The offset of the last record, which compaction may have removed since."""
+        """The offset of the last record; compaction may have removed that record."""
         return self.base_offset + self.last_offset_delta
 
     @property
@@ -112,52 +112,52 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        """The last record's sequence, wrapped after 2^31 - 1 to 0."""
+        """The last record's sequence; 0 follows 2^31 - 1."""
         if self.base_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
         return self.base_sequence + self.last_offset_delta & MAX_SEQUENCE
 
     @property
     def compression(self) -> Compression:
-        """The codec; ValueError for one that does not exist."""
+        """The codec; ValueError for an unknown one."""
         return Compression(self.attributes & _CODEC_BITS)
 
     @property
     def is_compressed(self) -> bool:
-        """Whether the records have to be unpacked, be it by a codec that does not exist."""
+        """Whether the records are compressed, even by an unknown codec."""
         return self.attributes & _CODEC_BITS != 0
 
     @property
     def log_append_time(self) -> bool:
-        """Whether every record's timestamp is the batch's largest one, set by the broker."""
+        """Whether the batch's largest timestamp, set by the broker, is the timestamp of all records."""
         return self.attributes & _LOG_APPEND_TIME_BIT != 0
 
     @property
     def is_transactional(self) -> bool:
-        """Whether a transaction decides if the records count."""
+        """Whether the records belong to a transaction."""
         return self.attributes & TRANSACTIONAL_BIT != 0
 
     @property
     def is_control(self) -> bool:
-        """Whether the records are marks of the broker, such as the end of a transaction."""
+        """Whether the records are control records, such as transaction markers."""
         return self.attributes & CONTROL_BIT != 0
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When tombstones and markers of this batch may go, once the first cleaning has fixed it."""
+        """When the batch's tombstones and markers may be removed; None before its first cleaning."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
 
 
 HeaderFields: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
-"""A header's fields in the order of `BatchHeader`, for who takes them apart by position: where each batch passes, a
-tuple is cheaper to make, and its parts several times as cheap to have."""
+"""A header's fields in the order of `BatchHeader`. On the hot path a plain tuple is cheaper to make, and reading its
+items by position several times as fast as by name."""
 
-# What `BatchHeader._make` does, without a call of a Python function for each batch.
+# As `BatchHeader._make`, but without a Python call for each batch.
 _batch_header = partial(tuple.__new__, BatchHeader)
 
 
 class ControlType(IntEnum):
-    """What a control record says, as its key's second half names it."""
+    """The type of a control record, from the second half of its key."""
 
     ABORT = 0
     COMMIT = 1
@@ -169,25 +169,25 @@ class ControlType(IntEnum):
 
 
 def read_header(buf: Buffer, at: int = 0) -> BatchHeader:
-    """Return the header that begins at `at`, unchecked; DecodeError if fewer than 61 bytes are left."""
+    """Return the header at `at`, unchecked; DecodeError if fewer than 61 bytes are left."""
     try:
         return _batch_header(_HEADER.unpack_from(buf, at))
     except StructError:
-        raise DecodeError(f"no batch header in {count_of(len(buf) - at, 'byte')}") from None
+        raise DecodeError(f"truncated batch header: {count_of(len(buf) - at, 'byte')}") from None
 
 
 def check_batch(records: memoryview) -> BatchHeader:
-    """Return the header of the one batch that a client sent for a partition, or raise why it is refused.
+    """Return the header of the one batch that a client sent for a partition, or raise KafkaError.
 
-    KafkaError with CORRUPT_MESSAGE where bytes were damaged on the way and sending again may help, with
-    UNSUPPORTED_COMPRESSION_TYPE for an unknown codec, and otherwise with INVALID_RECORD, as Apache Kafka
-    does. The producer's sequence, the timestamp's range and the size limit are the log's to check.
+    CORRUPT_MESSAGE, which is retriable, if the bytes were damaged in transit; UNSUPPORTED_COMPRESSION_TYPE for an
+    unknown codec; INVALID_TIMESTAMP for LogAppendTime; otherwise INVALID_RECORD, as in Kafka. The log checks the
+    sequence, the timestamps and the size limit.
     """
     size = len(records)
     if size < HEADER_BYTES:
         raise _not_a_batch(records)
     fields = _HEADER.unpack_from(records)
-    # By position, which is several times as fast as by name.
+    # Unpacked by position: several times as fast as by name.
     base_offset, length, _, magic, crc, attributes, last_delta, _, _, producer_id, _, sequence, count = fields
     if magic != MAGIC or length + _LENGTH_COVERS_FROM != size:
         raise _not_a_batch(records)
@@ -209,17 +209,17 @@ def check_batch(records: memoryview) -> BatchHeader:
 
 
 def _not_a_batch(records: memoryview) -> KafkaError:
-    """Say what is there instead of exactly one whole batch of magic 2."""
+    """Return the error for records that are not exactly one whole batch of magic 2."""
     if len(records) <= _MAGIC_AT:
-        return invalid("no record batch")
+        return invalid("not a record batch")
     length, magic = _LENGTH_AND_MAGIC.unpack_from(records)
     size = length + _LENGTH_COVERS_FROM
     if size > len(records):
-        return invalid(f"no whole record batch: it says {size} bytes and {len(records)} are there")
+        return invalid(f"truncated record batch: its length is {size} bytes and {len(records)} are present")
     if magic in (0, 1):
         return invalid(f"magic {magic}; only record batches with magic {MAGIC} are accepted")
     if magic != MAGIC or size < HEADER_BYTES:
-        return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"no record batch: magic {magic}, {size} bytes")
+        return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"not a record batch: magic {magic}, {size} bytes")
     return invalid(f"more than one record batch: the first has {size} of {len(records)} bytes")
 
 
@@ -232,25 +232,25 @@ def _refused_attributes(attributes: int) -> KafkaError:
 
 
 def assign(records: bytearray | memoryview, base_offset: int, leader_epoch: int) -> None:
-    """Give the batch at the start of `records` its place in the log, in place; the CRC stays valid."""
+    """Write base offset and leader epoch into the batch at the start of `records`; the CRC stays valid."""
     _INT64.pack_into(records, 0, base_offset)
     _INT32.pack_into(records, _LEADER_EPOCH_AT, leader_epoch)
 
 
 def place(records: bytearray | memoryview, header: BatchHeader, base_offset: int, leader_epoch: int) -> HeaderFields:
-    """Do what `assign` does with the batch of that header; return the fields that it has now, without reading them."""
+    """Do what `assign` does to the batch with this header; return its new header fields without reading them back."""
     length = header.batch_length
     _PLACE.pack_into(records, 0, base_offset, length, leader_epoch)
     return (base_offset, length, leader_epoch) + header[3:]  # noqa: RUF005 - half the cost of `*`
 
 
 def set_header(records: bytearray, header: BatchHeader) -> None:
-    """Let the batch at the start of `records` have this header, in place, the CRC in it included."""
+    """Overwrite the header of the batch at the start of `records`, including the CRC."""
     _HEADER.pack_into(records, 0, *header)
 
 
 def set_log_append_time(records: bytearray | memoryview, timestamp_ms: int) -> None:
-    """Make `timestamp_ms` the timestamp of all records of the one batch in `records`, with a new CRC."""
+    """Set the timestamp of all records of the one batch in `records`, and recompute its CRC."""
     (attributes,) = _INT16.unpack_from(records, _ATTRIBUTES_AT)
     _INT16.pack_into(records, _ATTRIBUTES_AT, attributes | _LOG_APPEND_TIME_BIT)
     _INT64.pack_into(records, _MAX_TIMESTAMP_AT, timestamp_ms)
@@ -258,20 +258,20 @@ def set_log_append_time(records: bytearray | memoryview, timestamp_ms: int) -> N
 
 
 def crc_matches(batch: Buffer, header: BatchHeader) -> bool:
-    """Tell whether the batch, which `batch` holds exactly, is undamaged."""
+    """Return whether the CRC matches; `batch` must be exactly that batch."""
     return header.crc == crc32c(memoryview(batch)[_ATTRIBUTES_AT:])
 
 
 def iter_batches(buf: Buffer) -> Iterator[tuple[int, BatchHeader]]:
-    """Yield (position, header) of each whole batch in `buf`; a partial one at the end is left out.
+    """Yield (position, header) of each whole batch in `buf`; a partial batch at the end is skipped.
 
-    DecodeError where the bytes cannot be a batch. CRCs are not checked.
+    DecodeError for bytes that cannot be a batch. CRCs are not checked.
     """
     at, end = 0, len(buf)
     while end - at >= HEADER_BYTES:
         header = read_header(buf, at)
         if header.magic != MAGIC or header.size_bytes < HEADER_BYTES:
-            raise DecodeError(f"no record batch at byte {at}: magic {header.magic}, {header.size_bytes} bytes")
+            raise DecodeError(f"invalid record batch at byte {at}: magic {header.magic}, {header.size_bytes} bytes")
         following = at + header.size_bytes
         if following > end:
             return
@@ -280,20 +280,19 @@ def iter_batches(buf: Buffer) -> Iterator[tuple[int, BatchHeader]]:
 
 
 def unpack(batch: Buffer, header: BatchHeader, max_bytes: int = MAX_INFLATED_BYTES) -> bytes:
-    """Return the records' bytes of the batch that begins `batch`, at most `max_bytes` of them; KafkaError."""
+    """Return the uncompressed records of the batch that begins `batch`; KafkaError if damaged or above `max_bytes`."""
     try:
         return decompress(header.compression, memoryview(batch)[HEADER_BYTES : header.size_bytes], max_bytes)
     except CompressionError as error:
-        raise invalid(f"records cannot be unpacked: {error}") from None
+        raise invalid(f"records cannot be decompressed: {error}") from None
     except ValueError as error:
         raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, str(error)) from None
 
 
 def iter_records(batch: Buffer, max_bytes: int = MAX_INFLATED_BYTES) -> Iterator[Record]:
-    """Yield the records of the one batch that begins `batch`, inflating at most `max_bytes`.
+    """Yield the records of the one batch that begins `batch`, inflated to at most `max_bytes`.
 
-    KafkaError with INVALID_RECORD where they are malformed, not as many as the header says, or larger than
-    that.
+    KafkaError with INVALID_RECORD if they are malformed, larger than that, or not as many as the header says.
     """
     header = read_header(batch)
     data = unpack(batch, header, max_bytes)
@@ -303,9 +302,9 @@ def iter_records(batch: Buffer, max_bytes: int = MAX_INFLATED_BYTES) -> Iterator
         try:
             record, at = decode_record(data, at, header.base_offset, header.base_timestamp)
         except (IndexError, DecodeError):
-            raise invalid(f"no whole record at byte {at}") from None
+            raise invalid(f"truncated record at byte {at}") from None
         if not (abs(record.offset) <= _MAX_INT64 and abs(record.timestamp) <= _MAX_INT64):
-            raise invalid(f"a record with offset {record.offset} and timestamp {record.timestamp}")
+            raise invalid(f"record out of range: offset {record.offset}, timestamp {record.timestamp}")
         yield record if append_time is None else record._replace(timestamp=append_time)
     if at != len(data):
         raise invalid(f"{count_of(len(data) - at, 'byte')} after the last of {count_of(header.record_count, 'record')}")
@@ -328,10 +327,10 @@ def build_batch(
     is_control: bool = False,
     is_transactional: bool = False,
 ) -> bytearray:
-    """Return a batch of `records`, each at the offset after the one before it.
+    """Return a batch of `records`, with consecutive offsets from `base_offset` on.
 
-    A (key, value) pair takes `timestamp_ms`; a `Record` brings its own timestamp and headers, and its offset
-    is not looked at. ValueError if there are none.
+    A (key, value) pair gets `timestamp_ms`; a `Record` has its own timestamp and headers, and its offset is ignored.
+    ValueError if there are no records.
     """
     payload = bytearray()
     count = 0
@@ -375,7 +374,7 @@ def build_batch(
 
 
 def empty_batch(base_offset: int, last_offset: int, leader_epoch: int) -> bytearray:
-    """Return a batch without records in the place of these offsets, as compaction leaves them too."""
+    """Return a batch without records that covers these offsets, as compaction may leave it."""
     batch = bytearray(HEADER_BYTES)
     length, delta = HEADER_BYTES - _LENGTH_COVERS_FROM, last_offset - base_offset
     producer = (NO_PRODUCER_ID, -1, NO_SEQUENCE)
@@ -388,9 +387,9 @@ def empty_batch(base_offset: int, last_offset: int, leader_epoch: int) -> bytear
 def repack(
     header: BatchHeader, records: Buffer, compression: Compression, level: int | None, max_timestamp: int
 ) -> bytearray:
-    """Return the batch that `header` begins, whose unpacked `records` are given, with another codec.
+    """Return the batch of `header` with these uncompressed `records`, compressed by another codec.
 
-    Nothing else of it changes, but that its largest timestamp is said to be `max_timestamp`.
+    Of the header, only length, codec, CRC and largest timestamp change.
     """
     batch = bytearray(HEADER_BYTES) + compress(compression, records, level)
     attributes = header.attributes & ~_CODEC_BITS | compression
@@ -402,27 +401,27 @@ def repack(
 
 
 def control_record_key(kind: ControlType) -> bytes:
-    """Return the key of a control record: its version, 0, and its type."""
+    """Return the key of a control record: version 0 and the type."""
     return _CONTROL_KEY.pack(0, kind)
 
 
 def control_type(key: bytes | None) -> ControlType | None:
-    """Return what a control record says by its key; None for a type of a later Kafka, to be skipped."""
+    """Return the type in a control record's key; None for a type unknown here, which is to be skipped."""
     if key is None or len(key) < _CONTROL_KEY.size:
-        raise invalid("a control record without a whole key")
+        raise invalid("truncated key of a control record")
     kind: int = _CONTROL_KEY.unpack_from(key)[1]
     return ControlType(kind) if kind in ControlType._value2member_map_ else None
 
 
 class EndTxnMarker(NamedTuple):
-    """What ends a transaction, and the epoch of the coordinator that said so."""
+    """The outcome of a transaction, and the epoch of the coordinator that wrote the marker."""
 
     committed: bool
     coordinator_epoch: int
 
 
 def end_txn_marker(batch: Buffer) -> EndTxnMarker | None:
-    """Return the marker in a control batch; None if it holds another kind, or compaction has emptied it."""
+    """Return the marker in a control batch; None for another type, or if compaction removed the record."""
     record = next(iter_records(batch), None)
     if record is None:
         return None
@@ -430,5 +429,5 @@ def end_txn_marker(batch: Buffer) -> EndTxnMarker | None:
     if kind is not ControlType.COMMIT and kind is not ControlType.ABORT:
         return None
     if record.value is None or len(record.value) < _END_TXN_VALUE.size:
-        raise invalid("a transaction marker without a whole value")
+        raise invalid("truncated value of a transaction marker")
     return EndTxnMarker(kind is ControlType.COMMIT, _END_TXN_VALUE.unpack_from(record.value)[1])

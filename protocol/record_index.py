@@ -1,7 +1,7 @@
-"""Where each record of a batch lies, when it was made, and which key it has: what compaction looks at.
+"""Reads position, timestamp, offset and key of every record in a batch, for the log cleaner.
 
-A record that stays is copied as it is, so nothing of it is decoded but the varints in front of its key. Whether the
-parts skipped are well formed is not looked at. A record's encoding is told in `record.py`.
+Records that are kept are copied as bytes, so only the varints before the key and its length are decoded. The skipped
+parts are not validated. `record.py` has a record's encoding.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,21 +12,21 @@ from protocol.plural import count_of
 from protocol.primitives import read_varint
 from protocol.record import invalid
 
-# Where it begins and ends, its time and offset relative to the batch's, its key, and whether it has a value.
+# Start, end, timestamp delta, offset delta, key, has a value.
 Span: TypeAlias = tuple[int, int, int, int, bytes | None, bool]
 
 
 def record_spans(data: bytes, count: int, wanted: Sequence[int] | None = None) -> Iterator[Span]:
-    """Yield a `Span` for each of the `count` records that fill `data`; else KafkaError INVALID_RECORD.
+    """Yield a `Span` for each of the `count` records that fill `data`; KafkaError INVALID_RECORD if they do not.
 
-    With `wanted`, only for those that have a number other than 0 there; of the others only the length is looked at.
+    With `wanted`, only for records whose item there is not 0; of the others only the length is read.
     """
     size = len(data)
     end = start = 0
     try:
         for number in range(count):
             start = end
-            # Most varints are short: a call for each would take longer than all the rest.
+            # Short varints are decoded inline: calls would take longer than everything else.
             value = data[start]
             if value < 128:
                 length, at = value >> 1 ^ -(value & 1), start + 1
@@ -65,9 +65,9 @@ def record_spans(data: bytes, count: int, wanted: Sequence[int] | None = None) -
                 at += length
             if at >= end:
                 raise IndexError
-            # Any negative length says that there is no value: the last bit of its first byte.
+            # A negative length means no value; zigzag sets the lowest bit of its first byte.
             yield start, end, timestamp, offset, key, not data[at] & 1
     except (IndexError, DecodeError):
-        raise invalid(f"no whole record at byte {start}") from None
+        raise invalid(f"truncated record at byte {start}") from None
     if end != size:
         raise invalid(f"{count_of(size - end, 'byte')} after the last of {count_of(count, 'record')}")

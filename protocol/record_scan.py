@@ -1,8 +1,7 @@
-"""What a rule asks of each record of a batch, read without decoding the rest of it.
+"""Reads offset, timestamp and the presence of a key of every record in a batch, without decoding the rest.
 
-A batch may hold a million records; decoding one with its key, value and headers takes several times as long as
-reading where it is, when it was made, and whether it has a key. Whether the parts skipped are well formed is not
-looked at. A record's encoding is told in `record.py`, a batch's in `record_batch.py`.
+A batch may hold a million records, and decoding key, value and headers takes several times as long. The skipped parts
+are not validated. `record.py` has a record's encoding, `record_batch.py` a batch's.
 """
 
 from collections.abc import Iterator
@@ -15,32 +14,32 @@ from protocol.record_batch import MAX_INFLATED_BYTES, BatchHeader, read_header, 
 
 _MAX_INT64 = 2**63 - 1
 
-# What is looked at record by record in a tenth of a second. Java's producer splits a batch that is too large.
+# Scanned in about 0.1 s. Java's producer splits a batch that is refused as too large.
 MAX_SCANNED_RECORDS = 100_000
 
 
 def check_scannable(header: BatchHeader) -> None:
-    """Raise MESSAGE_TOO_LARGE for a batch of more records than a broker can look at while others wait."""
+    """Raise MESSAGE_TOO_LARGE for a batch of more than `MAX_SCANNED_RECORDS`: scanning it would block the loop."""
     if header.record_count > MAX_SCANNED_RECORDS:
         raise KafkaError(
             ErrorCode.MESSAGE_TOO_LARGE,
-            f"{header.record_count} records in one batch: the topic's settings demand a look at each, which is done for"
-            f" {MAX_SCANNED_RECORDS} at most",
+            f"{header.record_count} records in one batch: the topic's settings require checking each, up to a limit of"
+            f" {MAX_SCANNED_RECORDS} records",
         )
 
 
 def scan_records(batch: Buffer, max_bytes: int = MAX_INFLATED_BYTES) -> Iterator[tuple[int, int, bool]]:
-    """Yield (offset, timestamp, whether it has a key) of each record of the one batch that begins `batch`.
+    """Yield (offset, timestamp, has a key) for each record of the one batch that begins `batch`.
 
-    With LogAppendTime the timestamp is the batch's. KafkaError with INVALID_RECORD where the records do not fill the
-    batch one by one, are not as many as the header says, or are larger than `max_bytes` when inflated.
+    With LogAppendTime the timestamp is the batch's. KafkaError with INVALID_RECORD if the records do not fill the batch
+    exactly, are not as many as the header says, or inflate to more than `max_bytes`.
     """
     header = read_header(batch)
     return scan_unpacked(header, unpack(batch, header, max_bytes))
 
 
 def scan_unpacked(header: BatchHeader, data: Buffer) -> Iterator[tuple[int, int, bool]]:
-    """Yield the same of records that are unpacked already, `data`."""
+    """Yield the same as `scan_records` for uncompressed records, `data`."""
     base_offset, base_timestamp = header.base_offset, header.base_timestamp
     append_time = header.max_timestamp if header.log_append_time else None
     size = len(data)
@@ -48,7 +47,7 @@ def scan_unpacked(header: BatchHeader, data: Buffer) -> Iterator[tuple[int, int,
     try:
         for _ in range(header.record_count):
             start = end
-            # Most varints are short: a call for each would take longer than all the rest.
+            # Varints of 1 to 3 bytes are decoded inline: calls would take longer than everything else.
             value = data[start]
             if value < 128:
                 length, at = value >> 1 ^ -(value & 1), start + 1
@@ -80,16 +79,16 @@ def scan_unpacked(header: BatchHeader, data: Buffer) -> Iterator[tuple[int, int,
                 offset, at = value >> 1 ^ -(value & 1), at + 3
             else:
                 offset, at = read_varint(data, at)
-            # Any negative length says that there is no key: the last bit of its first byte.
+            # A negative length means no key; zigzag sets the lowest bit of its first byte.
             keyed = not data[at] & 1
             if at >= end:
                 raise IndexError
             offset += base_offset
             timestamp += base_timestamp
             if not (-_MAX_INT64 <= offset <= _MAX_INT64 and -_MAX_INT64 <= timestamp <= _MAX_INT64):
-                raise invalid(f"a record with offset {offset} and timestamp {timestamp}")
+                raise invalid(f"record out of range: offset {offset}, timestamp {timestamp}")
             yield offset, timestamp if append_time is None else append_time, keyed
     except (IndexError, DecodeError):
-        raise invalid(f"no whole record at byte {start}") from None
+        raise invalid(f"truncated record at byte {start}") from None
     if end != size:
         raise invalid(f"{count_of(size - end, 'byte')} after the last of {count_of(header.record_count, 'record')}")

@@ -1,7 +1,7 @@
-"""Whether anything refers to an object of a list besides the list, by CPython's reference counts.
+"""Whether a list holds the only reference to an object, by CPython's reference counts.
 
-The counts are exact only in CPython with a global interpreter lock. A free-threaded build counts the references of
-other threads apart, and other interpreters count none: there, nothing is ever known to be alone (`EXACT`).
+The counts are exact only in CPython with the GIL. A free-threaded build counts the references of other threads
+separately, and other interpreters have no counts: there `EXACT` is false, and so is every result.
 """
 
 import sys
@@ -21,4 +21,4 @@ def _references(objects: Sequence[object], number: int) -> int:
     return _count(objects[number])
 
 
-_ALONE = _references([bytearray()], 0)  # how many references are counted differs from version to version
+_ALONE = _references([bytearray()], 0)  # the count of a single reference depends on the Python version

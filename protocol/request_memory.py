@@ -1,10 +1,10 @@
-"""How many bytes requests take that have not come whole, or cannot be handled yet: over all connections, and bounded.
+"""Limits the memory of requests that are incomplete or deferred, over all connections (Kafka: `MemoryPool`, KIP-72).
 
-Only memory of a frame's own counts (`protocol.framing`): whatever comes whole in one read is handled where it lies. At
-the limit, `queued.max.request.bytes`, frames that would need more than they have must wait, and reads are small, so
-that small requests go on. One frame is always let through, however large: requests that wait for it, or for one
-another, would otherwise wait for ever. Those that hold memory and do not send are for the owner of the connections
-to close.
+Only frames with memory of their own count (`protocol.framing`): a frame that arrives whole in one read is handled in
+place. At the limit, `queued.max.request.bytes`, frames that need more memory wait, and reads are small, so that small
+requests are still served. One waiting frame at a time may exceed the limit, however large it is: otherwise frames that
+hold memory and wait for more would wait for each other for ever. The owner of the connections closes those that hold
+memory and do not send.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ class MemoryUser(Protocol):
 
 
 class RequestMemory:
-    """The account that all readers of a broker share."""
+    """The memory shared by all readers of a broker."""
 
     __slots__ = ("_limit_bytes", "_waiting", "buffers", "full", "let_through", "used_bytes")
 
     def __init__(self, limit_bytes: int = UNLIMITED) -> None:
         self._limit_bytes = limit_bytes
         self.buffers = FrameBuffers()
-        """Where the readers take it from."""
+        """Where readers allocate it."""
         self.used_bytes = 0
         self.full = False
-        """Whether nobody may take more, save the one that is let through."""
+        """Whether only the reader that is let through may allocate more."""
         self.let_through: MemoryUser | None = None
         self._waiting: dict[MemoryUser, Callable[[], None]] = {}
 
     def take(self, size_bytes: int) -> None:
-        """Note that so much more is used."""
+        """Add `size_bytes` to the memory in use."""
         self.used_bytes += size_bytes
         self.full = self.used_bytes >= self._limit_bytes
 
     def give(self, size_bytes: int) -> None:
-        """Note that so much is free again, and let those go on that have waited longest."""
+        """Subtract `size_bytes` from the memory in use, and call waiting readers in order of arrival."""
         self.used_bytes -= size_bytes
         self.full = self.used_bytes >= self._limit_bytes
         if self.let_through is not None and not self.let_through.unfinished:
@@ -57,12 +57,12 @@ class RequestMemory:
             self._serve()
 
     def wait(self, reader: MemoryUser, on_room: Callable[[], None]) -> None:
-        """Have `on_room` called, once, when `reader` may take more: perhaps at once."""
+        """Call `on_room` once when `reader` may allocate more; possibly at once."""
         self._waiting[reader] = on_room
         self._serve()
 
     def forget(self, reader: MemoryUser) -> None:
-        """Let `reader` wait no more: its connection is gone."""
+        """Remove `reader` from those that wait: its connection is closed."""
         self._waiting.pop(reader, None)
 
     def _serve(self) -> None:

@@ -1,4 +1,4 @@
-"""The language in which messages are declared.
+"""Declarations of messages (Kafka: the JSON schemas of its message generator).
 
     @message(key=1, versions=(4, 18), flexible=12)
     class FetchResponse(Message):
@@ -10,10 +10,9 @@
             topic: String = wire("-12", default="", ignorable=True)
             ...
 
-A message reads top-down as the wire nests, all versions in one place. The decorators make classes with
-slots and a keyword-only `__init__`; that and the codecs are generated at first use (`compiler.py`), the
-latter for each version. Stored records are declared in the same way. How a field is written stands in
-`fields.py`.
+Classes nest as the wire format does, with all versions in one class. The decorators make classes with slots and a
+keyword-only `__init__`; that is generated at its first use, and the codecs at the first use of each version
+(`compiler.py`). Stored records are declared in the same way. `fields.py` describes how a field is declared.
 """
 
 from __future__ import annotations
@@ -72,7 +71,7 @@ _NEVER = 1 << 15
 
 
 class Struct:
-    """A value with named fields; equal to another of its kind with equal fields."""
+    """A value with named fields; equal to another of the same type with equal fields."""
 
     __slots__ = ()
     _names: ClassVar[tuple[str, ...]] = ()
@@ -96,20 +95,20 @@ class Struct:
 
 
 class Kept(Struct):
-    """A struct that keeps its bytes for each version that it was encoded in as an item of a list.
+    """A struct that caches its bytes for each version in which it was encoded as an item of a list.
 
-    For what is sent in many responses, as the topics of Metadata are. A field must not change after the first encoding.
+    For parts of many responses, such as the topics of Metadata. Its fields must not change after the first encoding.
     """
 
     __slots__ = ("encoded", "error_codes")
     KEEPS_BYTES: ClassVar[bool] = True
     encoded: dict[int, bytes]
     error_codes: tuple[int, ...]
-    """The errors in it, once they have been counted."""
+    """The error codes in it, cached when they are first counted."""
 
 
 class Message(Struct):
-    """A struct that travels on its own, as a request, a response or a stored record."""
+    """A request, a response or a stored record."""
 
     __slots__ = ()
     API_KEY: ClassVar[int | None] = None
@@ -123,8 +122,7 @@ class Message(Struct):
     def decode(cls, buf: Buffer, version: int, at: int = 0) -> Self:
         """Return the message that fills `buf` from `at` to its end; DecodeError for anything else.
 
-        Everything is copied out of `buf` but `Records`, which are views of it: keep `buf` unchanged while
-        they live.
+        All fields are copied except `Records`, which are views: `buf` must not change while they are alive.
         """
         try:
             decoder = cls._decoders.get(version) or cls._compile_decoder(version)
@@ -134,15 +132,15 @@ class Message(Struct):
         return decoded
 
     def encode(self, version: int) -> bytes:
-        """Return the message's bytes in `version`, reading records that lie in files.
+        """Return the message's bytes in `version`; records in files are read.
 
-        KafkaError (UNSUPPORTED_VERSION) if a field has a value that the version cannot carry.
+        KafkaError (UNSUPPORTED_VERSION) if the version cannot carry the value of a field.
         """
         parts = self.encode_parts(version)
         return bytes(parts[0]) if len(parts) == 1 and isinstance(parts[0], bytearray) else read_parts(parts)
 
     def encode_parts(self, version: int, prefix: bytes = b"") -> list[Part]:
-        """Return `prefix` and the message as pieces in order; slices of files are passed on unread."""
+        """Return `prefix` and the message as parts in order; slices of files are not read."""
         out = bytearray(prefix)
         cuts: list[tuple[int, RecordsPart | list[RecordsPart]]] = []
         encoder = self._encoders.get(version) or self._compile_encoder(version)
@@ -185,7 +183,7 @@ class Message(Struct):
 
 
 def maker(struct: type[T]) -> type[T]:
-    """Return what makes a `struct` as calling the class does, but faster; a function, for where it is called a lot."""
+    """Return a function that creates a `struct` as calling the class does, but faster; for hot paths."""
     return cast("type[T]", generate_maker(struct))
 
 
@@ -201,7 +199,7 @@ def message(
 ) -> Callable[[type[T]], type[T]]:
     """Declare a message: first and last version, first flexible one (KIP-482), key of the API or record.
 
-    With `trailing_bytes`, bytes after its end are passed over; everywhere else they are an error.
+    With `trailing_bytes`, bytes after its end are ignored; otherwise they are an error.
     """
 
     def declare(cls: type[T]) -> type[T]:
@@ -221,7 +219,7 @@ def message(
 
 
 def _declare(cls: type[T], attributes: dict[str, Any]) -> type[T]:
-    # Slots can only be given while a class is made, so the declared one is made anew.
+    # `__slots__` only works when a class is created, so the class is created again.
     namespace = {**vars(cls), **attributes}
     namespace.pop("__dict__", None)
     namespace.pop("__weakref__", None)

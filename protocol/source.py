@@ -1,6 +1,6 @@
-"""Python source that is being generated: one function, and the values that it names.
+"""Builds the source of one generated function, and the values that it refers to.
 
-The text of a finished function is given to `linecache`, so that a traceback shows its lines.
+The text of a finished function is put into `linecache`, so that tracebacks show its lines.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 
 class Source:
-    """The text of a function `name(parameters)`, titled for tracebacks."""
+    """The text of a function `name(parameters)`; `title` is its file name in tracebacks."""
 
     def __init__(self, title: str, name: str, parameters: str) -> None:
         self.globals: dict[str, Any] = {}
@@ -24,19 +24,19 @@ class Source:
         self._count = 0
 
     def line(self, text: str) -> None:
-        """Add a statement."""
+        """Append a statement."""
         self._lines.append("    " * self._depth + text)
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
-        """Add a compound statement; its body is what is added inside the `with`."""
+        """Append a compound statement; lines added inside the `with` are its body."""
         self.line(head)
         self._depth += 1
         yield
         self._depth -= 1
 
     def fresh(self, hint: str) -> str:
-        """Return the name of a new local variable."""
+        """Return an unused name for a local variable."""
         self._count += 1
         return f"{hint}{self._count}"
 
@@ -48,14 +48,14 @@ class Source:
         return name
 
     def packer(self, method: str, formats: str) -> str:
-        """Return a name for the `pack` or `unpack_from` of a struct, big-endian and without padding."""
+        """Return a name for the `pack` or `unpack_from` of a big-endian struct without padding."""
         name = f"{method}_{formats.replace('?', 'Z')}"
         if name not in self.globals:
             self.globals[name] = getattr(_Packer(f">{formats}"), method)
         return name
 
     def constant(self, value: object) -> str:
-        """Return an expression for a default: a literal where that reads well, else a name for it."""
+        """Return an expression for a default: a literal for simple values, otherwise a bound name."""
         if value is None or isinstance(value, (bool, int, float, str)) or value in (b"", []):
             return repr(value)
         hint = "ZERO_UUID" if isinstance(value, bytes) else f"DEFAULT_{type(value).__name__}"
@@ -66,9 +66,9 @@ class Source:
         return "\n".join(self._lines) + "\n"
 
     def function(self) -> Callable[..., Any]:
-        """Return the function."""
+        """Compile and return the function."""
         text = self.text()
         linecache.cache[self._filename] = (len(text), None, text.splitlines(keepends=True), self._filename)
-        exec(compile(text, self._filename, "exec"), self.globals)  # noqa: S102  (text of our own making)
+        exec(compile(text, self._filename, "exec"), self.globals)  # noqa: S102 (the text is generated here)
         function: Callable[..., Any] = self.globals[self._name]
         return function

@@ -1,1 +1,1 @@
-"""One file an API, each holding its request and its response in every version that Kafka 4.3 speaks."""
+"""One module for each API, with its request and response in every version that Kafka 4.3 supports."""

@@ -1,4 +1,4 @@
-"""AllocateProducerIds: a broker gets a block of producer ids to hand out (KIP-730)."""
+"""AllocateProducerIds: a broker requests a block of producer ids from the controller (KIP-730)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from protocol.schema import Int16, Int32, Int64, Message, message, wire
 
 @message(key=67, versions=(0, 0), flexible=0)
 class AllocateProducerIdsRequest(Message):
-    """The broker that asks."""
+    """The broker that requests the block."""
 
     broker_id: Int32
     broker_epoch: Int64 = wire(default=-1)

@@ -7,7 +7,7 @@ from protocol.schema import Bool, Float64, Int16, Int32, Message, String, messag
 
 @message(key=49, versions=(0, 1), flexible=1)
 class AlterClientQuotasRequest(Message):
-    """For each entity the quotas to set or remove; a null name is the default of its type."""
+    """The quotas to set or remove for each entity; a null name is the default of its type."""
 
     entries: list[Entry]
     validate_only: Bool
@@ -31,7 +31,7 @@ class AlterClientQuotasRequest(Message):
 
 @message(key=49, versions=(0, 1), flexible=1)
 class AlterClientQuotasResponse(Message):
-    """What became of each entity's quotas."""
+    """The result for each entity."""
 
     throttle_time_ms: Int32 = wire(default=0)
     entries: list[Entry]

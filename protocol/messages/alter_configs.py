@@ -1,4 +1,4 @@
-"""AlterConfigs: replace all settings of a resource; its successor is IncrementalAlterConfigs."""
+"""AlterConfigs: replace all settings of a resource; superseded by IncrementalAlterConfigs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from protocol.schema import Bool, Int8, Int16, Int32, Message, String, message, 
 
 @message(key=33, versions=(0, 2), flexible=2)
 class AlterConfigsRequest(Message):
-    """All dynamic settings that the resources shall have."""
+    """The resources, each with all of its dynamic settings."""
 
     resources: list[Resource]
     validate_only: Bool
@@ -26,7 +26,7 @@ class AlterConfigsRequest(Message):
 
 @message(key=33, versions=(0, 2), flexible=2)
 class AlterConfigsResponse(Message):
-    """What became of each resource."""
+    """The result for each resource."""
 
     throttle_time_ms: Int32 = wire(default=0)
     responses: list[Resource]

@@ -1,4 +1,4 @@
-"""AlterPartition: the leader of partitions asks the controller to change their ISRs (KIP-497).
+"""AlterPartition: the leader of partitions requests ISR changes from the controller (KIP-497).
 
 Version notes: 2 has topic ids instead of names, 3 the epoch of each broker in the ISR (KIP-903).
 """
@@ -10,7 +10,7 @@ from protocol.schema import ZERO_UUID, Int8, Int16, Int32, Int64, Message, Uuid,
 
 @message(key=56, versions=(2, 3), flexible=0)
 class AlterPartitionRequest(Message):
-    """The wanted ISRs, and the partition epochs that they were derived from."""
+    """The new ISRs, and the partition epochs that they are based on."""
 
     broker_id: Int32
     broker_epoch: Int64 = wire(default=-1)
@@ -38,7 +38,7 @@ class AlterPartitionRequest(Message):
 
 @message(key=56, versions=(2, 3), flexible=0)
 class AlterPartitionResponse(Message):
-    """The partitions as they are now."""
+    """The current state of each partition."""
 
     throttle_time_ms: Int32 = wire(default=0)
     error_code: Int16 = wire(default=0)

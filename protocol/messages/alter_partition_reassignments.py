@@ -1,6 +1,6 @@
-"""AlterPartitionReassignments: move partitions to other replicas, or stop moving them (KIP-455).
+"""AlterPartitionReassignments: move partitions to other replicas, or cancel a reassignment (KIP-455).
 
-Version notes: 1 can forbid that a partition gets more or fewer replicas (KIP-860).
+Version notes: 1 can forbid a change of the replication factor (KIP-860).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from protocol.schema import Bool, Int16, Int32, Message, String, message, struct
 
 @message(key=45, versions=(0, 1), flexible=0)
 class AlterPartitionReassignmentsRequest(Message):
-    """Partitions and the replicas they are to have; null for the replicas takes a reassignment back."""
+    """The partitions and their target replicas; null cancels a reassignment."""
 
     timeout_ms: Int32 = wire(default=60000)
     allow_replication_factor_change: Bool = wire("1+", default=True)
@@ -29,7 +29,7 @@ class AlterPartitionReassignmentsRequest(Message):
 
 @message(key=45, versions=(0, 1), flexible=0)
 class AlterPartitionReassignmentsResponse(Message):
-    """What became of each partition."""
+    """The result for each partition."""
 
     throttle_time_ms: Int32 = wire(default=0)
     allow_replication_factor_change: Bool = wire("1+", default=True, ignorable=True)

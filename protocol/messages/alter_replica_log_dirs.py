@@ -7,7 +7,7 @@ from protocol.schema import Int16, Int32, Message, String, message, struct, wire
 
 @message(key=34, versions=(1, 2), flexible=2)
 class AlterReplicaLogDirsRequest(Message):
-    """Which replicas are to be in which directory, each named by its absolute path."""
+    """The replicas to move to each directory, which is an absolute path."""
 
     dirs: list[Dir]
 
@@ -24,7 +24,7 @@ class AlterReplicaLogDirsRequest(Message):
 
 @message(key=34, versions=(1, 2), flexible=2)
 class AlterReplicaLogDirsResponse(Message):
-    """Whether each of the moves has begun, or has nothing to do."""
+    """The result for each move: it has started, or the replica is there already."""
 
     throttle_time_ms: Int32 = wire(default=0)
     results: list[Topic]

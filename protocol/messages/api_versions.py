@@ -1,8 +1,8 @@
-"""ApiVersions: which APIs in which versions, and the features.
+"""ApiVersions: the supported APIs with their versions, and the features.
 
-Version notes: 3 brought the client's software and the features (KIP-511, KIP-584); in 0 to 3 a supported
-feature whose lowest version is 0 is left out, as clients refuse it (KAFKA-17011). A request of an unknown
-version is answered in version 0 (KIP-511).
+Version notes: 3 added the client's software and the features (KIP-511, KIP-584); in 0 to 3 a supported feature whose
+lowest level is 0 is left out, since clients refuse it (KAFKA-17011). The response to a request of an unknown version
+has version 0 (KIP-511).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from protocol.schema import Bool, Int16, Int32, Int64, Message, String, message,
 
 @message(key=18, versions=(0, 4), flexible=3)
 class ApiVersionsRequest(Message):
-    """Who the client is."""
+    """The name and version of the client's software."""
 
     client_software_name: String = wire("3+", default="", ignorable=True)
     client_software_version: String = wire("3+", default="", ignorable=True)
@@ -20,7 +20,7 @@ class ApiVersionsRequest(Message):
 
 @message(key=18, versions=(0, 4), flexible=3)
 class ApiVersionsResponse(Message):
-    """What the broker speaks."""
+    """The APIs and features that the broker supports."""
 
     error_code: Int16 = wire(default=0)
     api_keys: list[ApiVersion]

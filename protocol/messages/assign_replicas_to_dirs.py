@@ -1,4 +1,4 @@
-"""AssignReplicasToDirs: a broker tells the controller in which directories its replicas lie (KIP-858)."""
+"""AssignReplicasToDirs: a broker reports the directories of its replicas to the controller (KIP-858)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class AssignReplicasToDirsRequest(Message):
 
 @message(key=73, versions=(0, 0), flexible=0)
 class AssignReplicasToDirsResponse(Message):
-    """What became of each assignment."""
+    """The result for each assignment."""
 
     throttle_time_ms: Int32 = wire(default=0)
     error_code: Int16 = wire(default=0)

@@ -1,6 +1,6 @@
-"""BeginQuorumEpoch: the elected leader of the metadata log makes itself known to the voters (KIP-595).
+"""BeginQuorumEpoch: the new leader of the metadata log announces itself to the voters (KIP-595).
 
-Version notes: 1 names directories and endpoints (KIP-853), and is the first flexible one.
+Version notes: 1 has directory ids and endpoints (KIP-853), and is the first flexible one.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from protocol.schema import ZERO_UUID, Int16, Int32, Message, String, UInt16, Uu
 
 @message(key=53, versions=(0, 1), flexible=1)
 class BeginQuorumEpochRequest(Message):
-    """The leader and its epoch; `voter` is whom it tells."""
+    """The leader and its epoch; `voter` is the receiver."""
 
     cluster_id: String | None = wire(default=None)
     voter_id: Int32 = wire("1+", default=-1, ignorable=True)
@@ -38,7 +38,7 @@ class BeginQuorumEpochRequest(Message):
 
 @message(key=53, versions=(0, 1), flexible=1)
 class BeginQuorumEpochResponse(Message):
-    """The leader and the epoch that the voter knows now (id -1 for no leader)."""
+    """The leader and the epoch that the voter knows (id -1: no leader)."""
 
     error_code: Int16 = wire(default=0)
     topics: list[Topic]

@@ -1,6 +1,6 @@
-"""BrokerHeartbeat: a broker says that it lives, how far it knows the metadata, and what it wants (KIP-631).
+"""BrokerHeartbeat: a broker reports that it is alive, its metadata offset, and requested state changes (KIP-631).
 
-Version notes: 1 names directories that failed (KIP-858), 2 those that are to get no new replicas (KIP-1066).
+Version notes: 1 added failed directories (KIP-858), 2 cordoned ones, which get no new replicas (KIP-1066).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from protocol.schema import Bool, Int16, Int32, Int64, Message, Uuid, message, w
 
 @message(key=63, versions=(0, 2), flexible=0)
 class BrokerHeartbeatRequest(Message):
-    """A broker's epoch, its offset in the metadata and its wishes; null for cordoned directories: not known yet."""
+    """A broker's epoch, metadata offset and requested state; null cordoned directories: not known yet."""
 
     broker_id: Int32
     broker_epoch: Int64 = wire(default=-1)
@@ -23,7 +23,7 @@ class BrokerHeartbeatRequest(Message):
 
 @message(key=63, versions=(0, 2), flexible=0)
 class BrokerHeartbeatResponse(Message):
-    """The state that the controller has the broker in."""
+    """The broker's state in the controller."""
 
     throttle_time_ms: Int32 = wire(default=0)
     error_code: Int16 = wire(default=0)

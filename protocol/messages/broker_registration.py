@@ -1,7 +1,7 @@
-"""BrokerRegistration: a broker that starts tells the controller what it is (KIP-631).
+"""BrokerRegistration: a broker registers with the controller when it starts (KIP-631).
 
-Version notes: 1 could say that a broker comes from ZooKeeper, which none does any more; 2 names the log directories
-(KIP-858), 3 the epoch before a clean shutdown (KIP-966); before 4, features whose lowest level is 0 are left out.
+Version notes: 1 has a flag for migration from ZooKeeper, which is obsolete; 2 added the log directories (KIP-858), 3
+the epoch before a clean shutdown (KIP-966); before 4, features whose lowest level is 0 are left out.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class BrokerRegistrationRequest(Message):
 
 @message(key=62, versions=(0, 4), flexible=0)
 class BrokerRegistrationResponse(Message):
-    """The epoch that this run of the broker has, -1 for none."""
+    """The broker epoch assigned by the controller; -1 for none."""
 
     throttle_time_ms: Int32 = wire(default=0)
     error_code: Int16 = wire(default=0)

@@ -1,4 +1,4 @@
-"""ControllerRegistration: a controller that starts tells the active one what it is (KIP-919)."""
+"""ControllerRegistration: a controller registers with the active controller when it starts (KIP-919)."""
 
 from __future__ import annotations
 

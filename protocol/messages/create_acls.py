@@ -1,6 +1,6 @@
-"""CreateAcls: new access rules (KIP-140).
+"""CreateAcls: add access control entries (KIP-140).
 
-Version notes: 1 brought prefixed patterns (KIP-290), 3 users as resources (KIP-373).
+Version notes: 1 added prefixed patterns (KIP-290), 3 users as resources (KIP-373).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from protocol.schema import Int8, Int16, Int32, Message, String, message, struct
 
 @message(key=30, versions=(1, 3), flexible=2)
 class CreateAclsRequest(Message):
-    """The rules to add."""
+    """The entries to add."""
 
     creations: list[Creation]
 
@@ -27,7 +27,7 @@ class CreateAclsRequest(Message):
 
 @message(key=30, versions=(1, 3), flexible=2)
 class CreateAclsResponse(Message):
-    """What became of each rule, in the request's order."""
+    """The result for each entry, in the request's order."""
 
     throttle_time_ms: Int32 = wire(default=0)
     results: list[Result]

@@ -1,6 +1,6 @@
-"""CreateDelegationToken: a token by which a client logs in for somebody (KIP-48).
+"""CreateDelegationToken: issue a token with which a client authenticates as its owner (KIP-48).
 
-Version notes: 3 brought tokens for others than the one who asks (KIP-373).
+Version notes: 3 added tokens for another owner than the requester (KIP-373).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from protocol.schema import Bytes, Int16, Int32, Int64, Message, String, message
 
 @message(key=38, versions=(1, 3), flexible=2)
 class CreateDelegationTokenRequest(Message):
-    """Whom the token is for, who may renew it, and how long it can live; -1 for the broker's limit."""
+    """The owner, the principals that may renew the token, and its maximum lifetime in ms; -1: the broker's limit."""
 
     owner_principal_type: String | None = wire("3+", default="")
     owner_principal_name: String | None = wire("3+", default="")
@@ -25,7 +25,7 @@ class CreateDelegationTokenRequest(Message):
 
 @message(key=38, versions=(1, 3), flexible=2)
 class CreateDelegationTokenResponse(Message):
-    """The token; times in ms, -1 where there is none."""
+    """The token; times in ms, -1 for none."""
 
     error_code: Int16 = wire(default=0)
     principal_type: String

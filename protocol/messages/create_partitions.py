@@ -1,4 +1,4 @@
-"""CreatePartitions: more partitions for existing topics (KIP-195)."""
+"""CreatePartitions: add partitions to existing topics (KIP-195)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from protocol.schema import Bool, Int16, Int32, Message, String, message, struct
 
 @message(key=37, versions=(0, 3), flexible=2)
 class CreatePartitionsRequest(Message):
-    """How many partitions the topics shall have in all."""
+    """The topics, each with its new total number of partitions."""
 
     topics: list[Topic]
     timeout_ms: Int32
@@ -26,7 +26,7 @@ class CreatePartitionsRequest(Message):
 
 @message(key=37, versions=(0, 3), flexible=2)
 class CreatePartitionsResponse(Message):
-    """What became of each topic."""
+    """The result for each topic."""
 
     throttle_time_ms: Int32 = wire(default=0)
     results: list[Result]

@@ -1,6 +1,6 @@
-"""CreateTopics: new topics.
+"""CreateTopics: create topics.
 
-Version notes: 4 lets partitions and replicas be left to the broker's defaults (KIP-464), 5 returns the
+Version notes: 4 allows the broker's default for the number of partitions and replicas (KIP-464), 5 returns the
 configuration (KIP-525), 7 the topic ids (KIP-516).
 """
 
@@ -11,7 +11,7 @@ from protocol.schema import ZERO_UUID, Bool, Int8, Int16, Int32, Message, String
 
 @message(key=19, versions=(2, 7), flexible=5)
 class CreateTopicsRequest(Message):
-    """Topics to create, by counts or by an assignment of replicas."""
+    """The topics to create, by the number of partitions and replicas or by a replica assignment."""
 
     topics: list[Topic]
     timeout_ms: Int32 = wire(default=60000)
@@ -38,7 +38,7 @@ class CreateTopicsRequest(Message):
 
 @message(key=19, versions=(2, 7), flexible=5)
 class CreateTopicsResponse(Message):
-    """What became of each topic."""
+    """The result for each topic."""
 
     throttle_time_ms: Int32 = wire(default=0)
     topics: list[Topic]

@@ -1,6 +1,6 @@
-"""DeleteAcls: the access rules that filters find go (KIP-140).
+"""DeleteAcls: delete the access control entries that match filters (KIP-140).
 
-Version notes: 1 brought prefixed patterns (KIP-290), 3 users as resources (KIP-373).
+Version notes: 1 added prefixed patterns (KIP-290), 3 users as resources (KIP-373).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class DeleteAclsRequest(Message):
 
 @message(key=31, versions=(1, 3), flexible=2)
 class DeleteAclsResponse(Message):
-    """What each filter deleted, in the request's order."""
+    """The entries that each filter deleted, in the request's order."""
 
     throttle_time_ms: Int32 = wire(default=0)
     filter_results: list[Result]

@@ -1,4 +1,4 @@
-"""DeleteGroups: groups go, with their offsets (KIP-229)."""
+"""DeleteGroups: delete groups with their offsets (KIP-229)."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from protocol.schema import Int16, Int32, Message, String, message, struct, wire
 
 @message(key=42, versions=(0, 2), flexible=2)
 class DeleteGroupsRequest(Message):
-    """Groups to delete."""
+    """The groups to delete."""
 
     groups_names: list[String]
 
 
 @message(key=42, versions=(0, 2), flexible=2)
 class DeleteGroupsResponse(Message):
-    """What became of each group."""
+    """The result for each group."""
 
     throttle_time_ms: Int32 = wire(default=0)
     results: list[Result]

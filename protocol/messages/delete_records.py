@@ -1,4 +1,4 @@
-"""DeleteRecords: the log start offset moves up (KIP-107)."""
+"""DeleteRecords: raise the log start offset of partitions (KIP-107)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from protocol.schema import Int16, Int32, Int64, Message, String, message, struc
 
 @message(key=21, versions=(0, 2), flexible=2)
 class DeleteRecordsRequest(Message):
-    """Partitions, and the offset before which records go; -1 is the high watermark."""
+    """The new log start offset of each partition; -1: its high watermark."""
 
     topics: list[Topic]
     timeout_ms: Int32
@@ -25,7 +25,7 @@ class DeleteRecordsRequest(Message):
 
 @message(key=21, versions=(0, 2), flexible=2)
 class DeleteRecordsResponse(Message):
-    """Where each partition starts now."""
+    """The log start offset of each partition."""
 
     throttle_time_ms: Int32 = wire(default=0)
     topics: list[Topic]

@@ -1,6 +1,6 @@
-"""DeleteTopics: topics go, with their records.
+"""DeleteTopics: delete topics with their records.
 
-Version notes: 5 brought error messages (KIP-599), 6 topic ids (KIP-516).
+Version notes: 5 added error messages (KIP-599), 6 topic ids (KIP-516).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from protocol.schema import ZERO_UUID, Int16, Int32, Message, String, Uuid, mess
 
 @message(key=20, versions=(1, 6), flexible=4)
 class DeleteTopicsRequest(Message):
-    """Topics to delete, by name or from version 6 on by id."""
+    """The topics to delete, by name or, from version 6 on, by id."""
 
     topics: list[Topic] = wire("6+", default=[])
     topic_names: list[String] = wire("-5", default=[], ignorable=True)
@@ -24,7 +24,7 @@ class DeleteTopicsRequest(Message):
 
 @message(key=20, versions=(1, 6), flexible=4)
 class DeleteTopicsResponse(Message):
-    """What became of each topic."""
+    """The result for each topic."""
 
     throttle_time_ms: Int32 = wire(default=0)
     responses: list[Topic]

@@ -1,6 +1,6 @@
-"""DescribeAcls: the access rules that a filter finds (KIP-140).
+"""DescribeAcls: list the access control entries that match a filter (KIP-140).
 
-Version notes: 1 brought prefixed patterns (KIP-290), 3 users as resources (KIP-373).
+Version notes: 1 added prefixed patterns (KIP-290), 3 users as resources (KIP-373).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class DescribeAclsRequest(Message):
 
 @message(key=29, versions=(1, 3), flexible=2)
 class DescribeAclsResponse(Message):
-    """The rules, by the resource they are about."""
+    """The entries, by resource."""
 
     throttle_time_ms: Int32 = wire(default=0)
     error_code: Int16 = wire(default=0)

@@ -1,4 +1,4 @@
-"""DescribeClientQuotas: the quotas of users, clients and addresses (KIP-546)."""
+"""DescribeClientQuotas: list the quotas of users, clients and addresses (KIP-546)."""
 
 from __future__ import annotations
 

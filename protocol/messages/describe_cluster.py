@@ -1,7 +1,6 @@
-"""DescribeCluster: the brokers or the controllers (KIP-700).
+"""DescribeCluster: list the brokers or the controllers (KIP-700).
 
-Version notes: 1 brought the type of endpoint (1 brokers, 2 controllers, KIP-919), 2 fenced brokers
-(KIP-1073).
+Version notes: 1 added the endpoint type (1 brokers, 2 controllers, KIP-919), 2 fenced brokers (KIP-1073).
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from protocol.schema import Bool, Int8, Int16, Int32, Message, String, message, 
 
 @message(key=60, versions=(0, 2), flexible=0)
 class DescribeClusterRequest(Message):
-    """What to describe."""
+    """The endpoint type, and what to include."""
 
     include_cluster_authorized_operations: Bool
     endpoint_type: Int8 = wire("1+", default=1)

@@ -1,6 +1,6 @@
-"""DescribeConfigs: settings, where they come from and what they mean.
+"""DescribeConfigs: list settings with their sources and documentation.
 
-Version notes: 1 brought sources and synonyms (KIP-226), 3 types and documentation (KIP-569).
+Version notes: 1 added sources and synonyms (KIP-226), 3 types and documentation (KIP-569).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from protocol.schema import Bool, Int8, Int16, Int32, Message, String, message, 
 
 @message(key=32, versions=(1, 4), flexible=4)
 class DescribeConfigsRequest(Message):
-    """Resources to describe, and which of their settings."""
+    """The resources, and the names of their settings to list."""
 
     resources: list[Resource]
     include_synonyms: Bool = wire(default=False)

@@ -1,6 +1,6 @@
-"""DescribeDelegationToken: the tokens of some or all owners (KIP-48).
+"""DescribeDelegationToken: list the tokens of some or all owners (KIP-48).
 
-Version notes: 3 tells who asked for each token (KIP-373).
+Version notes: 3 added the requester of each token (KIP-373).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from protocol.schema import Bytes, Int16, Int32, Int64, Message, String, message
 
 @message(key=41, versions=(1, 3), flexible=2)
 class DescribeDelegationTokenRequest(Message):
-    """Owners; null for all."""
+    """The owners; null: all."""
 
     owners: list[Owner] | None
 

@@ -1,7 +1,7 @@
-"""DescribeGroups: the state and the members of classic groups.
+"""DescribeGroups: describe the state and the members of classic groups.
 
-Version notes: 3 brought authorized operations (KIP-430), 4 static members (KIP-345), 6 an error for groups
-that do not exist, which are described as dead before (KIP-1043).
+Version notes: 3 added authorized operations (KIP-430), 4 static members (KIP-345), 6 an error for groups that do not
+exist; before, their state is Dead (KIP-1043).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from protocol.schema import Bool, Bytes, Int16, Int32, Message, String, message,
 
 @message(key=15, versions=(0, 6), flexible=5)
 class DescribeGroupsRequest(Message):
-    """Groups to describe."""
+    """The groups to describe."""
 
     groups: list[String]
     include_authorized_operations: Bool = wire("3+", default=False)
@@ -19,7 +19,7 @@ class DescribeGroupsRequest(Message):
 
 @message(key=15, versions=(0, 6), flexible=5)
 class DescribeGroupsResponse(Message):
-    """What the groups are doing, and with whom."""
+    """The state and the members of each group."""
 
     throttle_time_ms: Int32 = wire("1+", default=0, ignorable=True)
     groups: list[Group]

@@ -1,7 +1,7 @@
-"""DescribeLogDirs: the data directories of a broker, and how large the logs in them are (KIP-113).
+"""DescribeLogDirs: list the data directories of a broker, and the sizes of the logs in them (KIP-113).
 
-Version notes: 3 brought an error code for the whole, 4 the size of the volume and what is left of it (KIP-827), 5
-whether new partitions keep away from the directory.
+Version notes: 3 added an error code for the whole, 4 the total and usable bytes of the volume (KIP-827), 5 whether the
+directory is cordoned (KIP-1066).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from protocol.schema import Bool, Int16, Int32, Int64, Message, String, message,
 
 @message(key=35, versions=(1, 5), flexible=2)
 class DescribeLogDirsRequest(Message):
-    """Whose logs to describe; null is everybody's."""
+    """The partitions to describe; null: all."""
 
     topics: list[Topic] | None
 
@@ -23,7 +23,7 @@ class DescribeLogDirsRequest(Message):
 
 @message(key=35, versions=(1, 5), flexible=2)
 class DescribeLogDirsResponse(Message):
-    """The directories; sizes in bytes, -1 where they are not known."""
+    """The directories; sizes in bytes, -1 for unknown."""
 
     throttle_time_ms: Int32 = wire(default=0)
     error_code: Int16 = wire("3+", default=0, ignorable=True)

@@ -1,4 +1,4 @@
-"""DescribeProducers: who has been writing to a partition with a producer id (KIP-664)."""
+"""DescribeProducers: list the active idempotent producers of partitions (KIP-664)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from protocol.schema import Int16, Int32, Int64, Message, String, message, struc
 
 @message(key=61, versions=(0, 0), flexible=0)
 class DescribeProducersRequest(Message):
-    """Partitions to describe."""
+    """The partitions to describe."""
 
     topics: list[Topic]
 
@@ -19,7 +19,7 @@ class DescribeProducersRequest(Message):
 
 @message(key=61, versions=(0, 0), flexible=0)
 class DescribeProducersResponse(Message):
-    """The producers that each partition remembers."""
+    """The producer state of each partition."""
 
     throttle_time_ms: Int32 = wire(default=0)
     topics: list[Topic]

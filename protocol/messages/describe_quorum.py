@@ -1,6 +1,6 @@
-"""DescribeQuorum: who leads the metadata log, and how far everybody has copied it (KIP-595).
+"""DescribeQuorum: describe the leader, voters and observers of the metadata log, with their log end offsets (KIP-595).
 
-Version notes: 1 brought the times of the replicas' fetches (KIP-836), 2 directory ids, nodes and error messages
+Version notes: 1 added the times of the replicas' fetches (KIP-836), 2 directory ids, nodes and error messages
 (KIP-853).
 """
 
@@ -11,7 +11,7 @@ from protocol.schema import ZERO_UUID, Int16, Int32, Int64, Message, String, UIn
 
 @message(key=55, versions=(0, 2), flexible=0)
 class DescribeQuorumRequest(Message):
-    """Partitions of the metadata log; there is one."""
+    """The partitions of the metadata log; there is one."""
 
     topics: list[Topic]
 
@@ -38,7 +38,7 @@ class ReplicaState:
 
 @message(key=55, versions=(0, 2), flexible=0)
 class DescribeQuorumResponse(Message):
-    """The state of the quorum, as its leader knows it."""
+    """The state of the quorum, as the leader knows it."""
 
     error_code: Int16 = wire(default=0)
     error_message: String | None = wire("2+", default="", ignorable=True)

@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions: topics page by page, with eligible leaders (KIP-966)."""
+"""DescribeTopicPartitions: describe topics in pages, with eligible leader replicas (KIP-966)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from protocol.schema import Bool, Int16, Int32, Message, String, Uuid, message, 
 
 @message(key=75, versions=(0, 0), flexible=0)
 class DescribeTopicPartitionsRequest(Message):
-    """Topics to describe, and where the page before ended."""
+    """The topics to describe, and the cursor from the previous page."""
 
     topics: list[Topic]
     response_partition_limit: Int32 = wire(default=2000)
@@ -25,7 +25,7 @@ class DescribeTopicPartitionsRequest(Message):
 
 @message(key=75, versions=(0, 0), flexible=0)
 class DescribeTopicPartitionsResponse(Message):
-    """A page of partitions, and where the next one starts."""
+    """A page of partitions, and the cursor of the next one."""
 
     throttle_time_ms: Int32 = wire(default=0)
     topics: list[Topic]

@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials: which users can log in with SCRAM, and how (KIP-554)."""
+"""DescribeUserScramCredentials: list the users with SCRAM credentials, and their mechanisms (KIP-554)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from protocol.schema import Int8, Int16, Int32, Message, String, message, struct
 
 @message(key=50, versions=(0, 0), flexible=0)
 class DescribeUserScramCredentialsRequest(Message):
-    """Users; null or none for all."""
+    """The users; null or an empty list: all."""
 
     users: list[User] | None
 
@@ -18,7 +18,7 @@ class DescribeUserScramCredentialsRequest(Message):
 
 @message(key=50, versions=(0, 0), flexible=0)
 class DescribeUserScramCredentialsResponse(Message):
-    """The mechanisms of each user, without anything secret."""
+    """The mechanisms and iterations of each user, without salts and keys."""
 
     throttle_time_ms: Int32 = wire(default=0)
     error_code: Int16 = wire(default=0)

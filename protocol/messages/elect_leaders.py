@@ -1,6 +1,6 @@
-"""ElectLeaders: give partitions their preferred leader, or any at all (KIP-460).
+"""ElectLeaders: elect the preferred leader of partitions, or an unclean one (KIP-460).
 
-Version notes: 0 knows the preferred leader only, 1 brought the type of election and an error code for the whole.
+Version notes: 0 elects the preferred leader only; 1 added the type of election and an error code for the whole.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from protocol.schema import Int8, Int16, Int32, Message, String, message, struct
 
 @message(key=43, versions=(0, 2), flexible=2)
 class ElectLeadersRequest(Message):
-    """Partitions, null for all; the type is 0 for the preferred replica, 1 for any that lives (unclean)."""
+    """The partitions, null: all; type 0 elects the preferred replica, 1 any live one (unclean)."""
 
     election_type: Int8 = wire("1+")
     topic_partitions: list[Topic] | None
@@ -24,7 +24,7 @@ class ElectLeadersRequest(Message):
 
 @message(key=43, versions=(0, 2), flexible=2)
 class ElectLeadersResponse(Message):
-    """What became of each election."""
+    """The result of each election."""
 
     throttle_time_ms: Int32 = wire(default=0)
     error_code: Int16 = wire("1+", default=0)

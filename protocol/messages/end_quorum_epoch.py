@@ -1,6 +1,6 @@
-"""EndQuorumEpoch: the leader of the metadata log resigns, and says who had better follow it (KIP-595).
+"""EndQuorumEpoch: the leader of the metadata log resigns, and lists its preferred successors (KIP-595).
 
-Version notes: 1 names directories and endpoints (KIP-853), and is the first flexible one.
+Version notes: 1 has directory ids and endpoints (KIP-853), and is the first flexible one.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from protocol.schema import Int16, Int32, Message, String, UInt16, Uuid, message
 
 @message(key=54, versions=(0, 1), flexible=1)
 class EndQuorumEpochRequest(Message):
-    """The leader, its epoch and the voters in the order of how far they have copied its log, best first."""
+    """The leader, its epoch, and the voters by descending log end offset."""
 
     cluster_id: String | None = wire(default=None)
     topics: list[Topic]
@@ -43,7 +43,7 @@ class EndQuorumEpochRequest(Message):
 
 @message(key=54, versions=(0, 1), flexible=1)
 class EndQuorumEpochResponse(Message):
-    """The leader and the epoch that the voter knows now (id -1 for no leader)."""
+    """The leader and the epoch that the voter knows (id -1: no leader)."""
 
     error_code: Int16 = wire(default=0)
     topics: list[Topic]

@@ -1,4 +1,4 @@
-"""Envelope: a broker passes a client's request on to the controller (KIP-590)."""
+"""Envelope: a broker forwards a client's request to the controller (KIP-590)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class EnvelopeRequest(Message):
 
 @message(key=58, versions=(0, 0), flexible=0)
 class EnvelopeResponse(Message):
-    """The header and response for the client; the error is that of the envelope itself."""
+    """The header and response for the client; `error_code` is that of the envelope."""
 
     response_data: Bytes | None = wire(default=None)
     error_code: Int16 = wire(default=0)

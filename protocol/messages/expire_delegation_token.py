@@ -1,4 +1,4 @@
-"""ExpireDelegationToken: a delegation token ends sooner (KIP-48)."""
+"""ExpireDelegationToken: shorten the lifetime of a delegation token (KIP-48)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from protocol.schema import Bytes, Int16, Int32, Int64, Message, message, wire
 
 @message(key=40, versions=(1, 2), flexible=2)
 class ExpireDelegationTokenRequest(Message):
-    """The token, and the time from now on in ms."""
+    """The token, and the time from now until it expires, in ms."""
 
     hmac: Bytes
     expiry_time_period_ms: Int64
@@ -15,7 +15,7 @@ class ExpireDelegationTokenRequest(Message):
 
 @message(key=40, versions=(1, 2), flexible=2)
 class ExpireDelegationTokenResponse(Message):
-    """When the token expires now, in ms; -1 if it could not be changed."""
+    """The new expiration time in ms; -1 after an error."""
 
     error_code: Int16 = wire(default=0)
     expiry_timestamp_ms: Int64

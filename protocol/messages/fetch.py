@@ -1,9 +1,9 @@
 """Fetch: read record batches from partitions, as a consumer or as a replica.
 
-Version notes: 7 brought sessions (KIP-227), 9 the leader epoch that the client knows (KIP-320), 10 zstd
-(KIP-110), 11 reading from the nearest replica (KIP-392), 12 divergence by epoch (KIP-595), 13 topic ids
-instead of names (KIP-516), 15 a replica's epoch (KIP-903), 16 endpoints of leaders (KIP-951), 17 a
-replica's directory (KIP-853), 18 a replica's high watermark (KIP-1166).
+Version notes: 7 added sessions (KIP-227), 9 the leader epoch that the client knows (KIP-320), 10 zstd (KIP-110), 11
+fetching from the nearest replica (KIP-392), 12 diverging epochs (KIP-595), 13 topic ids instead of names (KIP-516), 15
+the replica's epoch (KIP-903), 16 the leaders' endpoints (KIP-951), 17 the replica's directory (KIP-853), 18 the
+replica's high watermark (KIP-1166).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from protocol.schema import (
 
 @message(key=1, versions=(4, 18), flexible=12)
 class FetchRequest(Message):
-    """From which offset of which partitions to read, how much, and how long to wait for it."""
+    """The partitions with their fetch offsets, size limits, and the maximum wait time in ms."""
 
     cluster_id: String | None = wire("12+", default=None, tag=0, ignorable=True)
     replica_id: Int32 = wire("-14", default=-1)
@@ -72,7 +72,7 @@ class FetchRequest(Message):
 
 @message(key=1, versions=(4, 18), flexible=12)
 class FetchResponse(Message):
-    """Record batches as they lie in the log, and how far each partition reaches."""
+    """Record batches as stored in the log, and each partition's high watermark and last stable offset."""
 
     throttle_time_ms: Int32 = wire(default=0)
     error_code: Int16 = wire("7+", default=0, ignorable=True)

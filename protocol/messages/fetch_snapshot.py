@@ -1,6 +1,6 @@
-"""FetchSnapshot: read a snapshot of the metadata log from its leader, piece by piece (KIP-630).
+"""FetchSnapshot: read a snapshot of the metadata log from its leader, in chunks (KIP-630).
 
-Version notes: 1 names the follower's directory and the leaders' endpoints (KIP-853).
+Version notes: 1 has the follower's directory id and the leaders' endpoints (KIP-853).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from protocol.schema import (
 
 @message(key=59, versions=(0, 1), flexible=0)
 class FetchSnapshotRequest(Message):
-    """Which snapshot to read, and from which byte of it."""
+    """The snapshot, and the position in bytes to read from."""
 
     cluster_id: String | None = wire(default=None, tag=0)
     replica_id: Int32 = wire(default=-1)
@@ -51,7 +51,7 @@ class FetchSnapshotRequest(Message):
 
 @message(key=59, versions=(0, 1), flexible=0)
 class FetchSnapshotResponse(Message):
-    """Bytes of the snapshot from `position` on, which may begin and end in the middle of a batch; its size in bytes."""
+    """Bytes of the snapshot from `position` on, which may begin and end inside a batch; its size in bytes."""
 
     throttle_time_ms: Int32 = wire(default=0)
     error_code: Int16 = wire(default=0)

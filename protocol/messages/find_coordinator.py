@@ -1,7 +1,7 @@
-"""FindCoordinator: the broker that coordinates a group or a transactional id.
+"""FindCoordinator: find the broker that coordinates a group or a transactional id.
 
-Version notes: 1 brought transactional ids (key type 1), 4 several keys at a time (KIP-699), 6 share groups
-(key type 2, KIP-932).
+Version notes: 1 added transactional ids (key type 1), 4 several keys in one request (KIP-699), 6 share groups (key type
+2, KIP-932).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from protocol.schema import Int8, Int16, Int32, Message, String, message, struct
 
 @message(key=10, versions=(0, 6), flexible=3)
 class FindCoordinatorRequest(Message):
-    """Keys, and of what type they are."""
+    """The keys and their type."""
 
     key: String = wire("-3", default="")
     key_type: Int8 = wire("1+", default=0)
@@ -20,7 +20,7 @@ class FindCoordinatorRequest(Message):
 
 @message(key=10, versions=(0, 6), flexible=3)
 class FindCoordinatorResponse(Message):
-    """The coordinator's address, for each key from version 4 on."""
+    """The address of the coordinator; from version 4 on for each key."""
 
     throttle_time_ms: Int32 = wire("1+", default=0, ignorable=True)
     error_code: Int16 = wire("-3", default=0)

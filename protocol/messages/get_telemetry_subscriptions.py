@@ -1,4 +1,4 @@
-"""GetTelemetrySubscriptions: which metrics a client shall push, and how often (KIP-714)."""
+"""GetTelemetrySubscriptions: get the metrics that a client should push, and the interval (KIP-714)."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from protocol.schema import ZERO_UUID, Bool, Int8, Int16, Int32, Message, String
 
 @message(key=71, versions=(0, 0), flexible=0)
 class GetTelemetrySubscriptionsRequest(Message):
-    """The id of the client's instance; zero where it has none yet."""
+    """The client instance id; zero to get one."""
 
     client_instance_id: Uuid
 
 
 @message(key=71, versions=(0, 0), flexible=0)
 class GetTelemetrySubscriptionsResponse(Message):
-    """What the instance is subscribed to: prefixes of metrics' names, none, or `*` for all."""
+    """The subscribed metrics, as prefixes of their names: none, or `*` for all."""
 
     throttle_time_ms: Int32 = wire(default=0)
     error_code: Int16 = wire(default=0)

@@ -1,6 +1,6 @@
-"""Heartbeat: a member of a classic group is alive.
+"""Heartbeat: a member of a classic group reports that it is alive.
 
-Version notes: 3 brought static members (KIP-345).
+Version notes: 3 added static members (KIP-345).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from protocol.schema import Int16, Int32, Message, String, message, wire
 
 @message(key=12, versions=(0, 4), flexible=4)
 class HeartbeatRequest(Message):
-    """Which member of which generation is alive."""
+    """The member and its generation."""
 
     group_id: String
     generation_id: Int32
@@ -20,7 +20,7 @@ class HeartbeatRequest(Message):
 
 @message(key=12, versions=(0, 4), flexible=4)
 class HeartbeatResponse(Message):
-    """Whether the member is still welcome, or has to join again."""
+    """An error code, such as REBALANCE_IN_PROGRESS if the member must join again."""
 
     throttle_time_ms: Int32 = wire("1+", default=0, ignorable=True)
     error_code: Int16 = wire(default=0)

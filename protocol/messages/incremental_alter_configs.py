@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs: change single settings of a resource (KIP-339)."""
+"""IncrementalAlterConfigs: change individual settings of resources (KIP-339)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class IncrementalAlterConfigsRequest(Message):
 
 @message(key=44, versions=(0, 1), flexible=1)
 class IncrementalAlterConfigsResponse(Message):
-    """What became of each resource."""
+    """The result for each resource."""
 
     throttle_time_ms: Int32 = wire(default=0)
     responses: list[Resource]

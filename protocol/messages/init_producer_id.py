@@ -1,7 +1,7 @@
-"""InitProducerId: an id and an epoch for an idempotent or transactional producer (KIP-98).
+"""InitProducerId: get an id and an epoch for an idempotent or transactional producer (KIP-98).
 
-Version notes: 3 lets a producer go on with the id that it has (KIP-360), 6, which Kafka 4.3 does not
-advertise, is for two-phase commit (KIP-939).
+Version notes: 3 lets a producer keep its id with a new epoch (KIP-360); 6, which Kafka 4.3 does not advertise, has
+two-phase commit (KIP-939).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from protocol.schema import Bool, Int16, Int32, Int64, Message, String, message,
 
 @message(key=22, versions=(0, 6), flexible=2)
 class InitProducerIdRequest(Message):
-    """A transactional id, or none for a producer that is only idempotent."""
+    """A transactional id; null for a producer that is only idempotent."""
 
     transactional_id: String | None
     transaction_timeout_ms: Int32

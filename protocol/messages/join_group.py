@@ -1,8 +1,8 @@
-"""JoinGroup: enter a classic group, and wait for its next generation.
+"""JoinGroup: join a classic group, and wait for its next generation.
 
-Version notes: 1 brought the rebalance time-out (before, the session time-out stands in), 4 the second join
-with the id that the first was answered (KIP-394), 5 static members (KIP-345), 7 the protocol type in
-answers (KIP-559), 8 the reason (KIP-800), 9 a leader that is told not to assign (KIP-814).
+Version notes: 1 added the rebalance timeout (before, the session timeout is used), 4 the second join with the member id
+from the first response (KIP-394), 5 static members (KIP-345), 7 the protocol type in responses (KIP-559), 8 the reason
+(KIP-800), 9 leaders that skip the assignment (KIP-814).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from protocol.schema import Bool, Bytes, Int16, Int32, Message, String, message,
 
 @message(key=11, versions=(0, 9), flexible=6)
 class JoinGroupRequest(Message):
-    """Who joins, and the assignors it supports with its metadata for each."""
+    """The member, and its supported assignors with metadata for each."""
 
     group_id: String
     session_timeout_ms: Int32
@@ -31,7 +31,7 @@ class JoinGroupRequest(Message):
 
 @message(key=11, versions=(0, 9), flexible=6)
 class JoinGroupResponse(Message):
-    """The new generation; its leader gets the members' metadata too."""
+    """The new generation; for its leader also the metadata of all members."""
 
     throttle_time_ms: Int32 = wire("2+", default=0, ignorable=True)
     error_code: Int16 = wire(default=0)

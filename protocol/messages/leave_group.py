@@ -1,6 +1,6 @@
-"""LeaveGroup: members go.
+"""LeaveGroup: remove members from a classic group.
 
-Version notes: 3 takes several members and static ones (KIP-345), 5 the reason (KIP-800).
+Version notes: 3 added several members in one request and static ones (KIP-345), 5 the reason (KIP-800).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from protocol.schema import Int16, Int32, Message, String, message, struct, wire
 
 @message(key=13, versions=(0, 5), flexible=4)
 class LeaveGroupRequest(Message):
-    """Who leaves."""
+    """The members that leave."""
 
     group_id: String
     member_id: String = wire("-2", default="")
@@ -25,7 +25,7 @@ class LeaveGroupRequest(Message):
 
 @message(key=13, versions=(0, 5), flexible=4)
 class LeaveGroupResponse(Message):
-    """What became of each leave."""
+    """The result for each member."""
 
     throttle_time_ms: Int32 = wire("1+", default=0, ignorable=True)
     error_code: Int16 = wire(default=0)

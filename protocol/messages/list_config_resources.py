@@ -1,6 +1,6 @@
-"""ListConfigResources: what there is that has settings (KIP-1000, KIP-1142).
+"""ListConfigResources: list the resources that have settings (KIP-1000, KIP-1142).
 
-Version notes: 0 knows client metrics subscriptions only; 1 brought the other kinds.
+Version notes: 0 lists client metrics subscriptions only; 1 added the other types.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from protocol.schema import Int8, Int16, Int32, Message, String, message, struct
 
 @message(key=74, versions=(0, 1), flexible=0)
 class ListConfigResourcesRequest(Message):
-    """Which kinds of resources are asked for; none stands for all of them."""
+    """The resource types to list; an empty list: all of them."""
 
     resource_types: list[Int8] = wire("1+")
 

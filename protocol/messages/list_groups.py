@@ -1,6 +1,6 @@
-"""ListGroups: the groups that this broker coordinates.
+"""ListGroups: list the groups that this broker coordinates.
 
-Version notes: 4 brought states, and a filter by them (KIP-518), 5 types (KIP-848).
+Version notes: 4 added states, and a filter by them (KIP-518), 5 types (KIP-848).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from protocol.schema import Int16, Int32, Message, String, message, struct, wire
 
 @message(key=16, versions=(0, 5), flexible=3)
 class ListGroupsRequest(Message):
-    """Which groups to list."""
+    """The states and types to list."""
 
     states_filter: list[String] = wire("4+", default=[])
     types_filter: list[String] = wire("5+", default=[])

@@ -1,8 +1,8 @@
-"""ListOffsets: offsets by timestamp, and the special ones by negative timestamps.
+"""ListOffsets: find offsets by timestamp; negative timestamps select special offsets.
 
-Version notes: 2 brought the isolation level, 4 leader epochs (KIP-320), 7 the largest timestamp (-3,
-KIP-734), 8 the earliest local offset (-4, KIP-405), 9 the last tiered one (-5, KIP-1005), 10 a time-out
-(KIP-1075), 11 the earliest that awaits its upload (-6, KIP-1023).
+Version notes: 2 added the isolation level, 4 leader epochs (KIP-320), 7 the largest timestamp (-3, KIP-734), 8 the
+earliest local offset (-4, KIP-405), 9 the last tiered one (-5, KIP-1005), 10 a timeout (KIP-1075), 11 the earliest
+offset pending upload (-6, KIP-1023).
 """
 
 from __future__ import annotations

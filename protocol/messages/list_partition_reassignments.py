@@ -1,4 +1,4 @@
-"""ListPartitionReassignments: which partitions are on their way to other replicas (KIP-455)."""
+"""ListPartitionReassignments: list the partitions that are being reassigned (KIP-455)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from protocol.schema import Int16, Int32, Message, String, message, struct, wire
 
 @message(key=46, versions=(0, 0), flexible=0)
 class ListPartitionReassignmentsRequest(Message):
-    """Partitions to look at; null for all."""
+    """The partitions to check; null: all."""
 
     timeout_ms: Int32 = wire(default=60000)
     topics: list[Topic] | None = wire(default=None)
@@ -20,7 +20,7 @@ class ListPartitionReassignmentsRequest(Message):
 
 @message(key=46, versions=(0, 0), flexible=0)
 class ListPartitionReassignmentsResponse(Message):
-    """Those that are being moved."""
+    """The partitions with a reassignment in progress."""
 
     throttle_time_ms: Int32 = wire(default=0)
     error_code: Int16 = wire(default=0)

@@ -1,13 +1,11 @@
-"""Metadata: the brokers, the topics, and who leads each partition.
+"""Metadata: get the brokers, the topics, and the leader of each partition.
 
-Version notes: in 0 an empty list asks for all topics, from 1 on null does; 4 brought the choice about
-automatic creation, 5 offline replicas, 7 leader epochs (KIP-320), 8 to 10 the cluster's authorized
-operations (later in DescribeCluster), 10 topic ids in answers, 12 in requests (KIP-516), 13 a top-level
-error (KIP-1102).
+Version notes: in 0 an empty list requests all topics, from 1 on null does; 4 added the choice of automatic topic
+creation, 5 offline replicas, 7 leader epochs (KIP-320), 8 to 10 the cluster's authorized operations (later in
+DescribeCluster), 10 topic ids in responses, 12 in requests (KIP-516), 13 a top-level error (KIP-1102).
 
-librdkafka asks for all topics with a fixed-width zero where flexible versions have one byte, so that three
-bytes follow the request's end. Kafka never looks at what follows a request; here that is allowed where it is
-known to happen.
+librdkafka requests all topics with a fixed-width zero where flexible versions have one byte, so that three bytes follow
+the request's end. Kafka ignores bytes after any request; here they are allowed only in this one.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from protocol.schema import ZERO_UUID, Bool, Int16, Int32, Kept, Message, String
 
 @message(key=3, versions=(0, 13), flexible=9, trailing_bytes=True)
 class MetadataRequest(Message):
-    """Topics to describe."""
+    """The topics to describe."""
 
     topics: list[Topic] | None = wire(nullable="1+")
     allow_auto_topic_creation: Bool = wire("4+", default=True)
@@ -32,7 +30,7 @@ class MetadataRequest(Message):
 
 @message(key=3, versions=(0, 13), flexible=9)
 class MetadataResponse(Message):
-    """The cluster as this broker knows it."""
+    """The cluster metadata in this broker's image."""
 
     throttle_time_ms: Int32 = wire("3+", default=0, ignorable=True)
     brokers: list[Broker]

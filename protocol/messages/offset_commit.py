@@ -1,7 +1,7 @@
-"""OffsetCommit: store how far a group has read.
+"""OffsetCommit: commit offsets of a group.
 
-Version notes: 2 to 4 carried a retention time, 6 the leader epoch (KIP-320), 7 static members (KIP-345), 9
-member epochs of the newer group protocol (KIP-848), 10 topic ids instead of names.
+Version notes: 2 to 4 have a retention time, 6 added the leader epoch (KIP-320), 7 static members (KIP-345), 9 member
+epochs of the consumer group protocol (KIP-848), 10 topic ids instead of names.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from protocol.schema import ZERO_UUID, Int16, Int32, Int64, Message, String, Uui
 
 @message(key=8, versions=(2, 10), flexible=8)
 class OffsetCommitRequest(Message):
-    """Offsets to store for a group, and which member of which generation asks."""
+    """The offsets to commit for a group; the member and its generation."""
 
     group_id: String
     generation_id_or_member_epoch: Int32 = wire(default=-1)
@@ -36,7 +36,7 @@ class OffsetCommitRequest(Message):
 
 @message(key=8, versions=(2, 10), flexible=8)
 class OffsetCommitResponse(Message):
-    """What became of each offset."""
+    """The result for each partition."""
 
     throttle_time_ms: Int32 = wire("3+", default=0, ignorable=True)
     topics: list[Topic]

@@ -1,4 +1,4 @@
-"""OffsetDelete: single offsets of a group go (KIP-496)."""
+"""OffsetDelete: delete committed offsets of a group (KIP-496)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from protocol.schema import Int16, Int32, Message, String, message, struct, wire
 
 @message(key=47, versions=(0, 0))
 class OffsetDeleteRequest(Message):
-    """Partitions whose committed offsets go."""
+    """The partitions whose committed offsets are deleted."""
 
     group_id: String
     topics: list[Topic]
@@ -24,7 +24,7 @@ class OffsetDeleteRequest(Message):
 
 @message(key=47, versions=(0, 0))
 class OffsetDeleteResponse(Message):
-    """What became of each offset."""
+    """The result for each partition."""
 
     error_code: Int16 = wire(default=0)
     throttle_time_ms: Int32 = wire(default=0)

@@ -1,8 +1,7 @@
-"""OffsetFetch: how far a group has read.
+"""OffsetFetch: get the committed offsets of a group.
 
-Version notes: from 2 on null asks for all topics, 7 can insist on offsets without pending transactions
-(KIP-447), 8 asks for several groups at a time (KIP-709), 9 carries member epochs (KIP-848), 10 topic ids
-instead of names.
+Version notes: from 2 on null requests all topics, 7 can require offsets without pending transactions (KIP-447), 8 added
+several groups in one request (KIP-709), 9 member epochs (KIP-848), 10 topic ids instead of names.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from protocol.schema import ZERO_UUID, Bool, Int16, Int32, Int64, Message, Strin
 
 @message(key=9, versions=(1, 10), flexible=6)
 class OffsetFetchRequest(Message):
-    """Partitions whose committed offsets are wanted."""
+    """The groups and their partitions."""
 
     group_id: String = wire("-7", default="")
     topics: list[Topic] | None = wire("-7", default=[], nullable="2+")
@@ -40,7 +39,7 @@ class OffsetFetchRequest(Message):
 
 @message(key=9, versions=(1, 10), flexible=6)
 class OffsetFetchResponse(Message):
-    """Committed offsets; -1 where there is none."""
+    """The committed offsets; -1 for none."""
 
     throttle_time_ms: Int32 = wire("3+", default=0, ignorable=True)
     topics: list[Topic] = wire("-7", default=[])

@@ -1,7 +1,6 @@
-"""OffsetForLeaderEpoch: where a leader epoch ends (KIP-101, KIP-279).
+"""OffsetForLeaderEpoch: get the end offset of a leader epoch (KIP-101, KIP-279).
 
-Version notes: 2 brought fencing by the leader epoch that the client knows (KIP-320), 3 the replica that
-asks.
+Version notes: 2 added fencing by the leader epoch that the client knows (KIP-320), 3 the id of a replica that sends it.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from protocol.schema import Int16, Int32, Int64, Message, String, message, struc
 
 @message(key=23, versions=(2, 4), flexible=4)
 class OffsetForLeaderEpochRequest(Message):
-    """Leader epochs whose end offsets are wanted."""
+    """The leader epoch to look up in each partition."""
 
     replica_id: Int32 = wire("3+", default=-2, ignorable=True)
     topics: list[Topic]
@@ -30,7 +29,7 @@ class OffsetForLeaderEpochRequest(Message):
 
 @message(key=23, versions=(2, 4), flexible=4)
 class OffsetForLeaderEpochResponse(Message):
-    """The largest epoch not above the one asked for, and its end offset."""
+    """The largest epoch not above the requested one, and its end offset."""
 
     throttle_time_ms: Int32 = wire(default=0)
     topics: list[Topic]

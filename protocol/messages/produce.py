@@ -1,9 +1,8 @@
 """Produce: append record batches to partitions.
 
-Version notes: 3 brought batches of magic 2 and the transactional id, 7 zstd (KIP-110), 8 the errors of
-single records (KIP-467), 10 hints to the current leader (KIP-951), 12 partitions that join a transaction by
-being produced to (KIP-890), 13 topic ids instead of names (KIP-516). ApiVersions advertises 0 to 13, see
-KAFKA-18659.
+Version notes: 3 added batches of magic 2 and the transactional id, 7 zstd (KIP-110), 8 errors of single records
+(KIP-467), 10 the current leader (KIP-951), 12 partitions that are added to a transaction by Produce (KIP-890), 13 topic
+ids instead of names (KIP-516). ApiVersions advertises 0 to 13, see KAFKA-18659.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from protocol.schema import (
 
 @message(key=0, versions=(3, 13), flexible=9)
 class ProduceRequest(Message):
-    """One batch for each partition, and how many replicas must have it before the answer."""
+    """One batch for each partition, and the required acknowledgements."""
 
     transactional_id: String | None = wire(default=None)
     acks: Int16
@@ -46,7 +45,7 @@ class ProduceRequest(Message):
 
 @message(key=0, versions=(3, 13), flexible=9)
 class ProduceResponse(Message):
-    """Where each batch was appended, or why not."""
+    """The base offset of each batch, or the error."""
 
     responses: list[Topic]
     throttle_time_ms: Int32 = wire(default=0)

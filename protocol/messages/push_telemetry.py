@@ -1,4 +1,4 @@
-"""PushTelemetry: a client's metrics, as OpenTelemetry's MetricsData v1 in protobuf (KIP-714)."""
+"""PushTelemetry: send a client's metrics, as OpenTelemetry MetricsData v1 in protobuf (KIP-714)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from protocol.schema import Bool, Bytes, Int8, Int16, Int32, Message, Uuid, mess
 
 @message(key=72, versions=(0, 0), flexible=0)
 class PushTelemetryRequest(Message):
-    """Metrics of one client instance; the last ones if it is terminating."""
+    """Metrics of one client instance; `terminating` marks its last ones."""
 
     client_instance_id: Uuid
     subscription_id: Int32
@@ -18,7 +18,7 @@ class PushTelemetryRequest(Message):
 
 @message(key=72, versions=(0, 0), flexible=0)
 class PushTelemetryResponse(Message):
-    """Whether they were taken."""
+    """The result."""
 
     throttle_time_ms: Int32 = wire(default=0)
     error_code: Int16 = wire(default=0)

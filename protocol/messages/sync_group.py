@@ -1,6 +1,6 @@
-"""SyncGroup: the leader hands in the assignment, every member gets its part.
+"""SyncGroup: the group leader sends the assignment, and every member receives its part.
 
-Version notes: 3 brought static members (KIP-345), 5 the protocol's type and name, to be checked (KIP-559).
+Version notes: 3 added static members (KIP-345), 5 the protocol's type and name, which are checked (KIP-559).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from protocol.schema import Bytes, Int16, Int32, Message, String, message, struc
 
 @message(key=14, versions=(0, 5), flexible=4)
 class SyncGroupRequest(Message):
-    """A member's request for its part; the leader's carries everybody's."""
+    """The member; from the leader, the assignments of all members."""
 
     group_id: String
     generation_id: Int32
@@ -28,7 +28,7 @@ class SyncGroupRequest(Message):
 
 @message(key=14, versions=(0, 5), flexible=4)
 class SyncGroupResponse(Message):
-    """The member's part of the assignment."""
+    """The member's assignment."""
 
     throttle_time_ms: Int32 = wire("1+", default=0, ignorable=True)
     error_code: Int16 = wire(default=0)

@@ -1,7 +1,7 @@
-"""UpdateFeatures: raise or lower the levels of features for the whole cluster (KIP-584, KIP-778).
+"""UpdateFeatures: raise or lower feature levels of the cluster (KIP-584, KIP-778).
 
-Version notes: 1 can merely validate, and has types of updates instead of a permission to downgrade; 2 answers for all
-updates together.
+Version notes: 1 added validation without an update, and update types instead of a downgrade flag; 2 has one result for
+all updates.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from protocol.schema import Bool, Int8, Int16, Int32, Message, String, message, 
 
 @message(key=57, versions=(0, 2), flexible=0)
 class UpdateFeaturesRequest(Message):
-    """The wanted levels; the type is 1 to upgrade, 2 for a safe and 3 for an unsafe downgrade."""
+    """The new levels; type 1 upgrades, 2 is a safe and 3 an unsafe downgrade."""
 
     timeout_ms: Int32 = wire(default=60000)
     feature_updates: list[Update]
@@ -27,7 +27,7 @@ class UpdateFeaturesRequest(Message):
 
 @message(key=57, versions=(0, 2), flexible=0)
 class UpdateFeaturesResponse(Message):
-    """What became of the updates."""
+    """The result of the updates."""
 
     throttle_time_ms: Int32 = wire(default=0)
     error_code: Int16 = wire(default=0)

@@ -1,6 +1,6 @@
-"""Vote: a candidate for the lead of the metadata log asks the voters (KIP-595).
+"""Vote: a candidate for leader of the metadata log requests votes (KIP-595).
 
-Version notes: 1 names the voters' directories and the leaders' endpoints (KIP-853), 2 can ask without a new epoch
+Version notes: 1 has the voters' directory ids and the leaders' endpoints (KIP-853), 2 pre-votes, which start no epoch
 (KIP-996).
 """
 
@@ -11,7 +11,7 @@ from protocol.schema import ZERO_UUID, Bool, Int16, Int32, Int64, Message, Strin
 
 @message(key=52, versions=(0, 2), flexible=0)
 class VoteRequest(Message):
-    """The candidate, its epoch and where its log ends; `voter` is whom it asks."""
+    """The candidate, its epoch, and its last epoch and log end offset; `voter` is the receiver."""
 
     cluster_id: String | None = wire(default=None)
     voter_id: Int32 = wire("1+", default=-1, ignorable=True)
@@ -36,7 +36,7 @@ class VoteRequest(Message):
 
 @message(key=52, versions=(0, 2), flexible=0)
 class VoteResponse(Message):
-    """Whether the vote is granted; and the leader, if the voter knows one (id -1 if not)."""
+    """Whether the vote is granted, and the leader that the voter knows (id -1: none)."""
 
     error_code: Int16 = wire(default=0)
     topics: list[Topic]

@@ -1,1 +1,1 @@
-"""One file a kind of record that is stored in logs: metadata, offsets, control records, snapshots."""
+"""Records that Kafka stores in logs, one module for each kind: metadata, offsets, transactions, control records."""

@@ -1,7 +1,7 @@
 """The consumer protocol: subscriptions and assignments of a classic group's members (KIP-429, KIP-792, KIP-881).
 
-Members exchange them inside JoinGroup and SyncGroup. The bytes start with the version that they are in (int16).
-The coordinator stores them in GroupMetadataValue as they came; `barnabas log dump` decodes them.
+Members exchange them in JoinGroup and SyncGroup; the first two bytes are the version (int16). The coordinator stores
+them unread in GroupMetadataValue; `barnabas log dump` decodes them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from protocol.primitives import Buffer
 from protocol.schema import Bytes, Int32, Message, String, message, struct, wire
 
 PROTOCOL_TYPE = "consumer"
-"""The protocol type of groups whose members exchange these."""
+"""The protocol type of groups that use this protocol."""
 
 V = TypeVar("V", bound=Message)
 _INT16 = Struct(">h")
@@ -22,7 +22,7 @@ _INT16 = Struct(">h")
 
 @message(versions=(0, 3))
 class ConsumerProtocolSubscription(Message):
-    """What a member wants to read, and what it owns since the last generation."""
+    """The topics that a member subscribes to, and the partitions that it owned in the last generation."""
 
     topics: list[String]
     user_data: Bytes | None = wire(default=None)
@@ -38,7 +38,7 @@ class ConsumerProtocolSubscription(Message):
 
 @message(versions=(0, 3))
 class ConsumerProtocolAssignment(Message):
-    """What a member is to read."""
+    """The partitions assigned to a member."""
 
     assigned_partitions: list[TopicPartition]
     user_data: Bytes | None = wire(default=None)

@@ -1,8 +1,8 @@
-"""Records inside control batches of the metadata log (KIP-595, KIP-630, KIP-853).
+"""Records in control batches of the metadata log (KIP-595, KIP-630, KIP-853).
 
-What kind a record is stands in its key (`record_batch.py`); its value starts with the version that it was
-written in. Of LeaderChangeMessage, Kafka 4.3 writes version 0 at kraft.version 0 and version 1 at
-kraft.version 1. Transaction markers have their place in `record_batch.py` too.
+A record's key has its type (`record_batch.py`); its value starts with the version that it was written in. Kafka 4.3
+writes LeaderChangeMessage in version 0 at kraft.version 0, and in version 1 at kraft.version 1. `record_batch.py` has
+the transaction markers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from protocol.schema import (
 
 @message(versions=(0, 1), flexible=0)
 class LeaderChangeMessage(Message):
-    """A new leader of the quorum, and who voted for it."""
+    """A new leader of the quorum, and the voters that elected it."""
 
     version: Int16
     leader_id: Int32
@@ -39,7 +39,7 @@ class LeaderChangeMessage(Message):
 
 @message(versions=(0, 0), flexible=0)
 class SnapshotHeaderRecord(Message):
-    """Opens a snapshot."""
+    """The first record of a snapshot."""
 
     version: Int16
     last_contained_log_timestamp: Int64
@@ -47,14 +47,14 @@ class SnapshotHeaderRecord(Message):
 
 @message(versions=(0, 0), flexible=0)
 class SnapshotFooterRecord(Message):
-    """Closes a snapshot."""
+    """The last record of a snapshot."""
 
     version: Int16
 
 
 @message(versions=(0, 0), flexible=0)
 class KRaftVersionRecord(Message):
-    """The quorum's feature level; 1 lets voters change (KIP-853)."""
+    """The level of `kraft.version`; 1 allows the voters to change (KIP-853)."""
 
     version: Int16
     kraft_version: Int16
@@ -62,7 +62,7 @@ class KRaftVersionRecord(Message):
 
 @message(versions=(0, 0), flexible=0)
 class VotersRecord(Message):
-    """The voters, where they are, and which levels they support."""
+    """The voters with their endpoints and supported levels of `kraft.version`."""
 
     version: Int16
     voters: list[Voter]

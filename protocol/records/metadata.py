@@ -1,8 +1,8 @@
 """Records of the metadata log and of its snapshots (KIP-500, KIP-631).
 
-A record's value is a frame: unsigned varints for the frame's version (1), the record's key and the record's
-version, then the record. Which version is written depends on metadata.version; at 4.3-IV0 it is the highest
-of each. Control records of that log are in `control.py`.
+A record's value is a frame: the frame's version (1), the record's key and the record's version as unsigned varints,
+then the record. Which version is written depends on metadata.version; at 4.3-IV0 it is the highest of each.
+`control.py` has the control records of that log.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from protocol.schema import (
 
 @message(key=0, versions=(0, 4), flexible=0)
 class RegisterBrokerRecord(Message):
-    """A broker registers, under a new epoch."""
+    """A broker registered, with a new epoch."""
 
     broker_id: Int32
     is_migrating_zk_broker: Bool = wire("2+", default=False)
@@ -59,7 +59,7 @@ class RegisterBrokerRecord(Message):
 
 @message(key=1, versions=(0, 0), flexible=0)
 class UnregisterBrokerRecord(Message):
-    """A broker is forgotten."""
+    """A broker was unregistered."""
 
     broker_id: Int32
     broker_epoch: Int64
@@ -67,7 +67,7 @@ class UnregisterBrokerRecord(Message):
 
 @message(key=2, versions=(0, 0), flexible=0)
 class TopicRecord(Message):
-    """A topic is created."""
+    """A topic was created."""
 
     name: String
     topic_id: Uuid
@@ -75,7 +75,7 @@ class TopicRecord(Message):
 
 @message(key=3, versions=(0, 2), flexible=0)
 class PartitionRecord(Message):
-    """A partition is created, or wholly replaced in a snapshot."""
+    """A partition was created; in a snapshot, its whole state."""
 
     partition_id: Int32 = wire(default=-1)
     topic_id: Uuid
@@ -94,7 +94,7 @@ class PartitionRecord(Message):
 
 @message(key=4, versions=(0, 0), flexible=0)
 class ConfigRecord(Message):
-    """A dynamic setting of a resource; null removes it."""
+    """A dynamic setting of a resource was set; null removes it."""
 
     resource_type: Int8
     resource_name: String
@@ -104,7 +104,7 @@ class ConfigRecord(Message):
 
 @message(key=5, versions=(0, 2), flexible=0)
 class PartitionChangeRecord(Message):
-    """What is not at its default changes in a partition."""
+    """A partition changed: the fields that are not at their defaults."""
 
     partition_id: Int32 = wire(default=-1)
     topic_id: Uuid
@@ -121,7 +121,7 @@ class PartitionChangeRecord(Message):
 
 @message(key=7, versions=(0, 0), flexible=0)
 class FenceBrokerRecord(Message):
-    """A broker may not lead any more."""
+    """A broker was fenced."""
 
     id: Int32
     epoch: Int64
@@ -129,7 +129,7 @@ class FenceBrokerRecord(Message):
 
 @message(key=8, versions=(0, 0), flexible=0)
 class UnfenceBrokerRecord(Message):
-    """A broker may lead."""
+    """A broker was unfenced."""
 
     id: Int32
     epoch: Int64
@@ -137,14 +137,14 @@ class UnfenceBrokerRecord(Message):
 
 @message(key=9, versions=(0, 0), flexible=0)
 class RemoveTopicRecord(Message):
-    """A topic is deleted."""
+    """A topic was deleted."""
 
     topic_id: Uuid
 
 
 @message(key=10, versions=(0, 0), flexible=0)
 class DelegationTokenRecord(Message):
-    """A delegation token is issued or renewed."""
+    """A delegation token was issued or renewed."""
 
     owner: String
     requester: String
@@ -157,7 +157,7 @@ class DelegationTokenRecord(Message):
 
 @message(key=11, versions=(0, 0), flexible=0)
 class UserScramCredentialRecord(Message):
-    """A user's SCRAM credential is set."""
+    """A user's SCRAM credential was set."""
 
     name: String
     mechanism: Int8
@@ -169,7 +169,7 @@ class UserScramCredentialRecord(Message):
 
 @message(key=12, versions=(0, 0), flexible=0)
 class FeatureLevelRecord(Message):
-    """A feature is finalized at a level; 0 removes it."""
+    """A feature was finalized at a level; 0 removes it."""
 
     name: String
     feature_level: Int16
@@ -177,7 +177,7 @@ class FeatureLevelRecord(Message):
 
 @message(key=14, versions=(0, 0), flexible=0)
 class ClientQuotaRecord(Message):
-    """A client quota is set or removed."""
+    """A client quota was set or removed."""
 
     entity: list[Entity]
     key: String
@@ -192,7 +192,7 @@ class ClientQuotaRecord(Message):
 
 @message(key=15, versions=(0, 0), flexible=0)
 class ProducerIdsRecord(Message):
-    """Producer ids below the next one are taken."""
+    """Producer ids below `next_producer_id` are allocated."""
 
     broker_id: Int32
     broker_epoch: Int64 = wire(default=-1)
@@ -201,7 +201,7 @@ class ProducerIdsRecord(Message):
 
 @message(key=17, versions=(0, 3), flexible=0)
 class BrokerRegistrationChangeRecord(Message):
-    """A registered broker is fenced, unfenced, shuts down, or changes its directories."""
+    """A registered broker was fenced, unfenced, began a controlled shutdown, or changed its directories."""
 
     broker_id: Int32
     broker_epoch: Int64
@@ -213,7 +213,7 @@ class BrokerRegistrationChangeRecord(Message):
 
 @message(key=18, versions=(0, 0), flexible=0)
 class AccessControlEntryRecord(Message):
-    """An access control entry is added."""
+    """An access control entry was added."""
 
     id: Uuid
     resource_type: Int8
@@ -227,26 +227,26 @@ class AccessControlEntryRecord(Message):
 
 @message(key=19, versions=(0, 0), flexible=0)
 class RemoveAccessControlEntryRecord(Message):
-    """An access control entry is removed."""
+    """An access control entry was removed."""
 
     id: Uuid
 
 
 @message(key=20, versions=(0, 0), flexible=0)
 class NoOpRecord(Message):
-    """Nothing changes; it keeps the log moving."""
+    """No change; written so that the high watermark advances (KIP-835)."""
 
 
 @message(key=21, versions=(0, 0), flexible=0)
 class ZkMigrationStateRecord(Message):
-    """How far a migration from ZooKeeper has come."""
+    """The state of a migration from ZooKeeper."""
 
     zk_migration_state: Int8
 
 
 @message(key=22, versions=(0, 0), flexible=0)
 class RemoveUserScramCredentialRecord(Message):
-    """A user's SCRAM credential is removed."""
+    """A user's SCRAM credential was removed."""
 
     name: String
     mechanism: Int8
@@ -254,33 +254,33 @@ class RemoveUserScramCredentialRecord(Message):
 
 @message(key=23, versions=(0, 0), flexible=0)
 class BeginTransactionRecord(Message):
-    """The records from here to the end of the transaction are applied together."""
+    """Begins a metadata transaction, whose records are applied together (KIP-868)."""
 
     name: String | None = wire(default=None, tag=0)
 
 
 @message(key=24, versions=(0, 0), flexible=0)
 class EndTransactionRecord(Message):
-    """A metadata transaction is to be applied."""
+    """Commits a metadata transaction."""
 
 
 @message(key=25, versions=(0, 0), flexible=0)
 class AbortTransactionRecord(Message):
-    """A metadata transaction is to be dropped."""
+    """Aborts a metadata transaction."""
 
     reason: String | None = wire(default=None, tag=0)
 
 
 @message(key=26, versions=(0, 0), flexible=0)
 class RemoveDelegationTokenRecord(Message):
-    """A delegation token is removed."""
+    """A delegation token was removed."""
 
     token_id: String
 
 
 @message(key=27, versions=(0, 0), flexible=0)
 class RegisterControllerRecord(Message):
-    """A controller registers."""
+    """A controller registered."""
 
     controller_id: Int32
     incarnation_id: Uuid
@@ -304,7 +304,7 @@ class RegisterControllerRecord(Message):
 
 @message(key=28, versions=(0, 0), flexible=0)
 class ClearElrRecord(Message):
-    """Eligible leader replicas are forgotten, of one topic or of all."""
+    """The eligible leader replicas of one topic, or of all, were cleared."""
 
     topic_name: String
 
@@ -318,7 +318,7 @@ _BY_KEY: dict[int, type[Message]] = {
 
 
 def encode_metadata_record(record: Message, version: int | None = None) -> bytes:
-    """Return the frame of a record, in its highest version if none is given."""
+    """Return the frame of a record, by default in its highest version."""
     if version is None:
         version = record.VERSIONS[1]
     frame = bytearray()
@@ -328,7 +328,7 @@ def encode_metadata_record(record: Message, version: int | None = None) -> bytes
 
 
 def decode_metadata_record(value: Buffer) -> Message:
-    """Return the record of a frame; DecodeError if it is damaged, or of a kind or version unknown here."""
+    """Return the record in a frame; DecodeError if it is damaged, or of an unknown kind or version."""
     try:
         frame_version, at = read_uvarint(value, 0)
         key, at = read_uvarint(value, at)

@@ -1,8 +1,8 @@
 """Records of `__consumer_offsets`: committed offsets, and the generations of classic groups.
 
-A key starts with the number of its kind (int16), a value with the version that it was written in (int16). A
-key without a value deletes what the key names. Members' subscriptions and assignments are opaque here. The
-newer group protocol's records (KIP-848) have kinds of their own, from 3 on.
+A key starts with its type (int16), a value with the version that it was written in (int16). A key with a null value is
+a tombstone. Subscriptions and assignments are opaque bytes here. The consumer group protocol (KIP-848) has record types
+from 3 on, which are not declared.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _INT16 = Struct(">h")
 
 @message(key=1, versions=(0, 0))
 class OffsetCommitKey(Message):
-    """Names a partition that a group reads."""
+    """A partition of a group."""
 
     group: String
     topic: String
@@ -29,7 +29,7 @@ class OffsetCommitKey(Message):
 
 @message(key=1, versions=(0, 4), flexible=4)
 class OffsetCommitValue(Message):
-    """How far the group has read."""
+    """The group's committed offset."""
 
     offset: Int64
     leader_epoch: Int32 = wire("3+", default=-1, ignorable=True)
@@ -41,14 +41,14 @@ class OffsetCommitValue(Message):
 
 @message(key=2, versions=(0, 0))
 class GroupMetadataKey(Message):
-    """Names a classic group."""
+    """A classic group."""
 
     group: String
 
 
 @message(key=2, versions=(0, 4), flexible=4)
 class GroupMetadataValue(Message):
-    """A generation of a classic group, with its members' parts."""
+    """A generation of a classic group, with its members."""
 
     protocol_type: String
     generation: Int32
@@ -82,7 +82,7 @@ def encode_key(key: OffsetCommitKey | GroupMetadataKey) -> bytes:
 
 
 def decode_key(data: Buffer) -> OffsetCommitKey | GroupMetadataKey | None:
-    """Return the key, or None if it is of a kind unknown here; DecodeError if it is damaged."""
+    """Return the key, or None for an unknown type; DecodeError if it is damaged."""
     kind = _KINDS.get(_leading_int16(data))
     return None if kind is None else kind.decode(data, 0, _INT16.size)
 
@@ -93,7 +93,7 @@ def encode_value(value: OffsetCommitValue | GroupMetadataValue, version: int) ->
 
 
 def decode_value(kind: type[V], data: Buffer) -> V:
-    """Return a value of the kind that its key implies; DecodeError if damaged or of an unknown version."""
+    """Return a value of the type that its key implies; DecodeError if damaged or of an unknown version."""
     return kind.decode(data, _leading_int16(data), _INT16.size)
 
 

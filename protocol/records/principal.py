@@ -1,6 +1,6 @@
-"""A principal as brokers tell it to controllers, inside of an Envelope (KIP-590): its fields, after their version.
+"""The principal in an Envelope, by which a broker forwards a request to the controller (KIP-590): version, then fields.
 
-Principals are written `type:name`, User:alice for example.
+In text, a principal is `type:name`, such as User:alice.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _VERSION_BYTES = 2
 
 @message(versions=(0, 0), flexible=0)
 class DefaultPrincipalData(Message):
-    """Who sent a request."""
+    """The principal that sent a request."""
 
     type: String
     name: String

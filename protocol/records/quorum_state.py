@@ -1,7 +1,7 @@
 """The file `quorum-state` beside the metadata log (KIP-595, KIP-853).
 
-It is one line of JSON with the fields of a version and `data_version`, the version itself: 0 at
-kraft.version 0, 1 at kraft.version 1.
+It is one line of JSON: the fields of a version, and the version itself as `data_version`: 0 at kraft.version 0, 1 at
+kraft.version 1.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _INT32, _INT64 = 2**31, 2**63
 
 
 class QuorumStateError(DecodeError):
-    """The file is damaged or of an unknown version; `field` says where."""
+    """The file is damaged or of an unknown version; `field` is the wrong field."""
 
     def __init__(self, field: str, problem: str) -> None:
         super().__init__(problem)
@@ -27,7 +27,7 @@ class QuorumStateError(DecodeError):
 
 @message(versions=(0, 1), flexible=0)
 class QuorumStateData(Message):
-    """What a voter must not forget: its epoch, and for whom it voted in it."""
+    """The durable election state of a node: its epoch, its vote and the leader in that epoch."""
 
     cluster_id: String = wire("0", default="")
     leader_id: Int32 = wire(default=-1)
@@ -67,16 +67,16 @@ def parse_quorum_state(text: str) -> QuorumStateData:
 
 
 def _from_json(field: Field, value: Any) -> Any:
-    """Return a field's value, if it is of the field's type."""
+    """Return a field's value; QuorumStateError if it is not of the field's type."""
     name = _json_name(field.name)
     if field.is_list:
         if not isinstance(value, list):
-            raise QuorumStateError(name, f"damaged quorum state: {value!r} is no {name}")
+            raise QuorumStateError(name, f"damaged quorum state: {value!r} is not a valid {name}")
         voters = (voter.get("voterId") if isinstance(voter, dict) else None for voter in value)
         return [QuorumStateData.Voter(voter_id=_number(name, voter, _INT32)) for voter in voters]
     if field.scalar == "String":
         if not isinstance(value, str):
-            raise QuorumStateError(name, f"damaged quorum state: {value!r} is no {name}")
+            raise QuorumStateError(name, f"damaged quorum state: {value!r} is not a valid {name}")
         return value
     if field.scalar == "Uuid":
         try:
@@ -87,9 +87,9 @@ def _from_json(field: Field, value: Any) -> Any:
 
 
 def _number(name: str, value: Any, bound: int) -> int:
-    """Return a number from -1, which stands for none, to below `bound`."""
+    """Return a number from -1 (none) to below `bound`; QuorumStateError for anything else."""
     if type(value) is not int or not -1 <= value < bound:
-        raise QuorumStateError(name, f"damaged quorum state: {value!r} is no {name}")
+        raise QuorumStateError(name, f"damaged quorum state: {value!r} is not a valid {name}")
     return value
 
 

@@ -1,7 +1,7 @@
-"""Records of `__transaction_state`: what each transactional id is in the middle of.
+"""Records of `__transaction_state`: the state of each transactional id.
 
-A key starts with the number of its kind (int16, 0), a value with the version that it was written in (int16). A key
-without a value says that the id has expired.
+A key starts with its type (int16, 0), a value with the version that it was written in (int16). A key with a null value
+is a tombstone: the id has expired.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ _INT16 = Struct(">h")
 
 @message(key=0, versions=(0, 0))
 class TransactionLogKey(Message):
-    """Names a transactional id."""
+    """A transactional id."""
 
     transactional_id: String
 
 
 @message(key=0, versions=(0, 1), flexible=1)
 class TransactionLogValue(Message):
-    """The state of its latest transaction."""
+    """The state of the id's latest transaction."""
 
     producer_id: Int64
     previous_producer_id: Int64 = wire("1+", default=-1, tag=0)
@@ -45,7 +45,7 @@ class TransactionLogValue(Message):
 
 
 def decode_transaction_key(data: Buffer) -> TransactionLogKey | None:
-    """Return the key, or None if it is of a kind unknown here; DecodeError if it is damaged."""
+    """Return the key, or None for an unknown type; DecodeError if it is damaged."""
     return TransactionLogKey.decode(data, 0, _INT16.size) if _leading_int16(data) == TransactionLogKey.API_KEY else None
 
 

@@ -51,7 +51,7 @@ class Swap:
             self._made.transaction_index.append(transaction)
 
     def complete(self, now_ms: Callable[[], int]) -> Search[bool]:
-        """Replace the old segments by the new one. Return False, without a change, if they are no longer in the log."""
+        """Replace the old segments by the new one. Return False if the swap is aborted, as when an old one is gone."""
         made, log, directory = self._made, self._log, self._log.directory
         made.seal()
         yield partial(_sync, self._disk, take_unsynced(self._disk, [made]), directory)

@@ -32,7 +32,7 @@ def finish_swaps(disk: Disk, directory: str) -> None:
     if swaps:
         # No replaced segment may reappear beside its replacement.
         disk.sync_dir(directory)
-    # The `.log` file first: once it is renamed, only indexes with a `.swap` file are the new segment's.
+    # The `.log` file first: while it is a `.swap` file, a restart deletes indexes at its base that are not.
     for name in sorted(swaps, key=lambda name: not name.endswith(LOG_SUFFIX + SWAP_SUFFIX)):
         disk.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP_SUFFIX)}")
 

@@ -15,7 +15,7 @@ def test_the_functions_of_a_message_are_printed(capsys: pytest.CaptureFixture[st
 def test_what_is_not_there_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("FetchReply", "StreamsGroupDescribeRequest"):
         assert main([name, "0"]) == 2
-        assert f"no message is called {name}" in capsys.readouterr().err
+        assert f"unknown message: {name}" in capsys.readouterr().err
     assert main(["FetchResponse", "99"]) == 2
     assert "versions 4 to 18" in capsys.readouterr().err
 

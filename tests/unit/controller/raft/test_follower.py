@@ -95,7 +95,7 @@ def test_damaged_batches_are_not_stored_but_what_is_before_them_is() -> None:
         (batch(3), "a batch at offset 3 where 1 comes next"),
         (batch(1, epoch=4), "the batch at offset 1 is of epoch 4"),
         (batch(1, epoch=0), "the batch at offset 1 is of epoch 0"),
-        (b"x" * 80, "no record batch at byte 0"),
+        (b"x" * 80, "invalid record batch at byte 0"),
     ],
 )
 def test_batches_that_cannot_follow_are_refused(data: bytes, problem: str) -> None:
