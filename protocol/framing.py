@@ -1,4 +1,4 @@
-"""Cuts the bytes of one connection into request frames: a signed 32-bit big-endian size, then that many bytes.
+"""Cuts the bytes of one connection into frames: a signed 32-bit big-endian size, then that many bytes.
 
 All readers of a broker receive into one shared *scratch* buffer, so that an idle connection takes almost no memory. A
 connection uses the first 64 KiB of it, and the whole buffer (1 MiB) only while its frames are large: one read must not

@@ -40,7 +40,7 @@ from protocol.record import Record, decode_record, invalid, put_record
 
 HEADER_BYTES = 61
 MAGIC = 2
-# The most that one batch may inflate to.
+# Limits of one batch of a client: bytes when decompressed, and records.
 MAX_INFLATED_BYTES = 48 * 1024 * 1024
 MAX_RECORDS = 1_000_000
 NO_PRODUCER_ID = -1
