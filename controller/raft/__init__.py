@@ -1,1 +1,1 @@
-"""Raft as KRaft has it (KIP-595), without I/O: events in, one Ready at a time out."""
+"""KRaft consensus (KIP-595) without I/O: events in, one Ready at a time out."""

@@ -1,15 +1,15 @@
-"""How a node that does not lead gets the leader's log: by Fetch, one after the other, or by a snapshot, piece by piece.
+"""The follower's side of replication: Fetch, snapshot downloads, and checks of fetched batches.
 
-    Fetch is answered with     and then
-    batches                    they are appended; their end is what the next Fetch asks for
-    a diverging epoch          the log is cut where it may part from the leader's (KIP-595), and compared again
-    a snapshot id              that snapshot is read, and the log begins anew behind it (KIP-630)
-    an error, or nothing       it is sent again after the back-off
+    response           effect
+    batches            appended; the next Fetch starts at their end
+    diverging epoch    the log is truncated to where it may diverge from the leader's (KIP-595), then compared again
+    snapshot id        the snapshot is downloaded with FetchSnapshot; the log restarts at its end (KIP-630)
+    error, or none     the request is retried after the backoff
 
-A node that knows of no leader sends its Fetch to any voter, which is refused with the leader's name.
+A node without a known leader sends Fetch to any voter; the error response names the leader.
 
-Batches come from another node: they are stored only if they are whole and undamaged, begin where the log ends, and are
-of no epoch before that of the record in front of them nor after the leader's.
+Fetched batches are appended only if they are complete, match their CRC-32C, start at the log's end, and have an epoch
+that is neither below that of the preceding record nor above the leader's.
 """
 
 from __future__ import annotations
@@ -26,19 +26,20 @@ if TYPE_CHECKING:
 
 
 class Download(NamedTuple):
-    """A snapshot that is being received, up to `position`."""
+    """A snapshot download; `position` bytes are received."""
 
     snapshot: SnapshotId
     position: int
 
 
 class Fetching:
-    """What a node is fetching, and from whom."""
+    """The fetch state of a node that does not lead: its leader, the outstanding request, and the snapshot download."""
 
     def __init__(self, leader_id: int, now_ms: int) -> None:
-        """Fetch from the leader, or from anybody if that is NOBODY."""
+        """Fetch from `leader_id`; NOBODY stands for any voter."""
         self.leader_id = leader_id
-        # Whether the leader itself was heard, and not taken for gone since; else another may stand for election.
+        # Set by a response or a BeginQuorumEpoch of the leader, cleared when it is suspected. While set, pre-votes of
+        # other nodes are refused.
         self.heard = False
         self.download: Download | None = None
         self._due_ms: int | None = now_ms
@@ -46,16 +47,16 @@ class Fetching:
 
     @property
     def due_ms(self) -> int | None:
-        """Return when to send the next request; None while one is under way."""
+        """Return when to send the next request; None while one is outstanding."""
         return self._due_ms
 
     def sent(self, request: Request) -> None:
-        """Take note of a request on its way."""
+        """Record `request` as outstanding."""
         self._sent = request
         self._due_ms = None
 
     def ended(self, request: Request, due_ms: int) -> bool:
-        """Take note of its end, and when to send the next; False if it is another's, of an earlier leader."""
+        """Record the end of `request` and schedule the next one; return False if it was sent for an earlier leader."""
         if self._sent is not request:
             return False
         self._sent = None
@@ -63,11 +64,11 @@ class Fetching:
         return True
 
     def again(self, due_ms: int) -> None:
-        """Put the next request off."""
+        """Schedule the next request."""
         self._due_ms = due_ms
 
     def received(self, position: int, data: Buffer, size: int) -> SnapshotPart | None:
-        """Take the next part of the snapshot; None if it is another part, or does not bring the end any nearer."""
+        """Advance the download and return the received part; None if it is empty or does not continue the download."""
         download = self.download
         if download is None or position != download.position or not len(data) or position + len(data) > size:
             return None
@@ -76,7 +77,7 @@ class Fetching:
 
 
 class Scanned(NamedTuple):
-    """The batches that can be appended: how many bytes, and (epoch, next offset) of each; and what is wrong behind."""
+    """The valid prefix of fetched data: its size, (epoch, next offset) of each batch, and the problem behind it."""
 
     size_bytes: int
     batches: tuple[tuple[int, int], ...]
@@ -84,14 +85,14 @@ class Scanned(NamedTuple):
 
 
 def scan(data: Buffer, log: RaftLog, leader_epoch: int) -> Scanned:
-    """Look through what a leader sent, as far as it continues `log`."""
+    """Check the batches that a leader sent, up to the first that does not continue `log`."""
     view = memoryview(data)
     next_offset, epoch, end = log.end_offset, log.end_epoch, 0
     batches: list[tuple[int, int]] = []
     try:
         for at, header in iter_batches(view):
             if header.base_offset != next_offset:
-                raise DecodeError(f"a batch at offset {header.base_offset} where {next_offset} comes next")
+                raise DecodeError(f"a batch at offset {header.base_offset} where {next_offset} is expected")
             if not epoch <= header.partition_leader_epoch <= leader_epoch:
                 raise DecodeError(f"the batch at offset {next_offset} is of epoch {header.partition_leader_epoch}")
             if not crc_matches(view[at : at + header.size_bytes], header):

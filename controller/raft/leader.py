@@ -1,12 +1,12 @@
-"""One epoch of a leader: it answers Fetch, counts how far everybody is, and sees whether it still has a quorum.
+"""Leader state of one epoch: follower progress, held Fetches, the high watermark, and the check for a quorum.
 
-A Fetch says where its sender's log ends, and so how much of the leader's it has stored; nothing else moves a voter's
-position. It is answered at once if there is something to tell: records, a high watermark that the follower does not
-know of, or that its log is another; else it is held until there is or its time is up.
+The offset of a Fetch is the end of its sender's log, so everything below it is stored there; nothing else moves a
+voter's position. A Fetch is answered at once if there are records, a high watermark that the follower does not know, or
+a diverging epoch or snapshot; else it is held until there is, or until its wait time has passed.
 
-The leader commits what a majority has stored, but by counting only what is of its own epoch; what is older is committed
-with it (Raft section 5.4.2). If it does not hear a majority fetch for 1.5 fetch time-outs, it leads no more: they may
-have another leader by then (Ongaro's thesis, section 6.2).
+The leader commits what a majority has stored, once that includes an entry of its own epoch; earlier entries are
+committed with it (Raft section 5.4.2). If no majority has fetched for 1.5 fetch timeouts, it resigns: the others may
+have a newer leader (Ongaro's thesis, section 6.2). Kafka: `LeaderState`.
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ if TYPE_CHECKING:
     from protocol.messages.fetch import FetchRequest
     from protocol.messages.fetch_snapshot import FetchSnapshotRequest
 
-# Who has no vote and did not fetch for so long is forgotten; so is who fetched longest ago, where there are too many.
+# An observer that has not fetched for this long is dropped; above `_MOST_OBSERVERS`, so is the one that fetched longest
+# ago.
 _OBSERVER_EXPIRES_MS = 300_000
 _MOST_OBSERVERS = 1000
 
-# However long a Fetch may be held, as far as its sender is concerned, who may have gone.
+# Upper limit of a Fetch's `max_wait_ms`: its sender may be gone.
 _MOST_WAIT_MS = 5000
 
 
 class HeldFetch(NamedTuple):
-    """A Fetch that found nothing new."""
+    """A Fetch that waits for records or a new high watermark."""
 
     token: object
     replica_id: int
@@ -45,7 +46,7 @@ class HeldFetch(NamedTuple):
 
 
 class Progress:
-    """How far a follower is."""
+    """Fetch progress of one follower (Kafka: `LeaderState.ReplicaState`)."""
 
     __slots__ = ("caught_up_ms", "directory_id", "end_offset", "fetched_ms", "leader_end_offset")
 
@@ -54,11 +55,14 @@ class Progress:
         self.end_offset = -1
         self.fetched_ms: int | None = None
         self.caught_up_ms: int | None = None
-        # Where the leader's log ended then.
+        # End of the leader's log at the last Fetch.
         self.leader_end_offset = -1
 
     def fetched(self, end_offset: int, leader_end_offset: int, now_ms: int) -> None:
-        """Take note of a Fetch at `end_offset`."""
+        """Record a Fetch at `end_offset`.
+
+        The follower was caught up at the last Fetch if it now has what the leader's log had then.
+        """
         if end_offset >= leader_end_offset:
             self.caught_up_ms = now_ms
         elif end_offset >= self.leader_end_offset and self.fetched_ms is not None:
@@ -69,10 +73,10 @@ class Progress:
 
 
 class Leadership:
-    """One epoch of a leader."""
+    """One epoch of leadership."""
 
     def __init__(self, node_id: int, voters: VoterSet, epoch: int, log: RaftLog, timing: Timing, now_ms: int) -> None:
-        """Begin the epoch at the end of `log`, all of which is stored."""
+        """Start the epoch at the end of `log`, all of which is stored."""
         self.epoch_start = log.end_offset
         self.begin_calls = Calls((voter_id for voter_id in voters.by_id if voter_id != node_id), now_ms)
         self._known = Known(node_id, epoch)
@@ -84,17 +88,20 @@ class Leadership:
         self._held: list[HeldFetch] = []
 
     def count_own(self, end_offset: int) -> None:
-        """Take note that this node has stored its log up to there."""
+        """Record that this node has stored its log up to `end_offset`."""
         self._stored = end_offset
 
     def commit(self, voters: VoterSet) -> bool:
-        """Commit what a majority has stored, once an entry of this epoch is among it; return whether that is more."""
+        """Advance the high watermark to what a majority has stored; return whether it moved.
+
+        It stays until an entry of this epoch is stored by a majority.
+        """
         offsets = {node_id: progress.end_offset for node_id, progress in self._progress.items()}
         committed = voters.majority_offset({**offsets, self._known.leader_id: self._stored})
         return committed > self.epoch_start and self._log.commit(committed)
 
     def quorum_until_ms(self, voters: VoterSet) -> int | None:
-        """Return until when this node may take itself for the leader; None if it is a majority by itself."""
+        """Return when leadership ends unless a majority fetches; None for a quorum of one."""
         others = [voter_id for voter_id in voters.by_id if voter_id != self._known.leader_id]
         needed = voters.majority - 1
         if not needed:
@@ -107,20 +114,20 @@ class Leadership:
         return self._began_ms if progress is None or progress.fetched_ms is None else progress.fetched_ms
 
     def has_heard(self, voter_id: int, since_ms: int) -> bool:
-        """Say whether that voter fetched since then."""
+        """Return whether the voter has fetched since `since_ms`."""
         progress = self._progress.get(voter_id)
         return progress is not None and progress.fetched_ms is not None and progress.fetched_ms >= since_ms
 
     def due_ms(self) -> int | None:
-        """Return when the next Fetch that is held has to be answered."""
+        """Return when the next held Fetch expires."""
         return min((held.due_ms for held in self._held), default=None)
 
     def fetch(self, token: object, request: FetchRequest, asked: Any, voters: VoterSet, now_ms: int) -> list[Answer]:
-        """Answer a Fetch, or hold it."""
+        """Answer a Fetch or hold it; return the answers to send."""
         log = self._log
         replica_id = request.replica_state.replica_id if request.replica_id < 0 else request.replica_id
         instead = log.compare(asked.fetch_offset, asked.last_fetched_epoch)
-        # A follower has one Fetch under way: the one before is given up.
+        # A follower has one outstanding Fetch: complete an earlier one without records.
         answers = [self._empty(held) for held in self._take_held(lambda held: held.replica_id == replica_id >= 0)]
         if replica_id >= 0:
             progress = self._progress_of(replica_id, asked.replica_directory_id, voters)
@@ -143,7 +150,7 @@ class Leadership:
     def fetch_snapshot(
         self, token: object, request: FetchSnapshotRequest, asked: Any, voters: VoterSet, now_ms: int
     ) -> Answer:
-        """Answer a FetchSnapshot."""
+        """Return the answer to a FetchSnapshot."""
         snapshot = SnapshotId(asked.snapshot_id.end_offset, asked.snapshot_id.epoch)
         if asked.position < 0:
             return Answer(token, snapshot_response(self._known, snapshot, error=ErrorCode.POSITION_OUT_OF_RANGE))
@@ -161,7 +168,7 @@ class Leadership:
         return progress
 
     def _make_room(self, voters: VoterSet) -> None:
-        """Forget an observer if there are too many: their ids are their own say."""
+        """Drop an observer if there are too many: observers' ids are not verified."""
         observers = [
             (progress.fetched_ms or 0, node_id) for node_id, progress in self._progress.items() if node_id not in voters
         ]
@@ -184,28 +191,28 @@ class Leadership:
         return taken
 
     def appended(self, from_offset: int) -> list[Answer]:
-        """Answer every Fetch that is held at the end of the log, which was `from_offset`."""
+        """Return answers to all held Fetches with the records from `from_offset` on, the previous end of the log."""
         held_at_end, self._held = self._held, []
         return [Answer(held.token, self._response(), LogRead(from_offset, held.max_bytes)) for held in held_at_end]
 
     def committed(self) -> list[Answer]:
-        """Answer those who want to know of a new high watermark."""
+        """Return answers to the held Fetches that do not know the high watermark."""
         return [
             self._empty(held) for held in self._take_held(lambda held: held.high_watermark < self._log.high_watermark)
         ]
 
     def expired(self, now_ms: int) -> list[Answer]:
-        """Answer those whose time is up."""
+        """Return answers to the held Fetches whose wait time has passed."""
         return [self._empty(held) for held in self._take_held(lambda held: held.due_ms <= now_ms)]
 
     def end(self) -> list[object]:
-        """Return the tokens of all that is held: their answer is that this node leads no more."""
+        """Return the tokens of all held Fetches, to be answered NOT_LEADER_OR_FOLLOWER."""
         tokens: list[object] = [held.token for held in self._held]
         self._held = []
         return tokens
 
     def successors(self, voters: VoterSet) -> list[int]:
-        """Return the other voters, those with most of the log first."""
+        """Return the other voters, longest log first."""
         others = [voter_id for voter_id in voters.by_id if voter_id != self._known.leader_id]
         return successors([(voter_id, self._end_offset(voter_id)) for voter_id in others])
 
@@ -214,14 +221,14 @@ class Leadership:
         return -1 if progress is None else progress.end_offset
 
     def voters(self, voters: VoterSet, now_ms: int) -> tuple[Replica, ...]:
-        """Return how far the voters are."""
+        """Return the replication state of the voters."""
         return tuple(
             self._own(voters) if voter_id == self._known.leader_id else self._replica(voter_id, now_ms)
             for voter_id in voters.by_id
         )
 
     def observers(self, voters: VoterSet, now_ms: int) -> tuple[Replica, ...]:
-        """Return how far those without a vote are; who fetched long ago is forgotten."""
+        """Return the replication state of the observers; drop those that have not fetched for 5 min."""
         expired = [
             node_id
             for node_id, progress in self._progress.items()

@@ -1,8 +1,8 @@
-"""What Raft knows of the log: where it begins and ends, which offsets are of which epoch, and what is committed.
+"""Raft's view of the log: its start and end, the start offset of each epoch, the snapshots and the high watermark.
 
-The log begins where a snapshot ends, and goes by that snapshot's epoch before its first record. Two logs that agree on
-the epoch of an offset agree on everything below it (log matching, Raft section 5.3); where a follower's parts from its
-leader's is found epoch by epoch (KIP-595). What is committed is never cut off.
+The log starts at the end of a snapshot; before its first record it has that snapshot's epoch. Two logs that agree on
+the epoch of an offset agree on everything below it (log matching, Raft section 5.3). Where a follower's log diverges
+from its leader's is found epoch by epoch (KIP-595). Committed records are never truncated.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Entry(NamedTuple):
 
 
 class SnapshotId(NamedTuple):
-    """The end of the log that a snapshot stands for, and the epoch of the record before it."""
+    """The end offset of a snapshot, and the epoch of the record before it (Kafka: `OffsetAndEpoch`)."""
 
     end_offset: int
     epoch: int
@@ -50,7 +50,7 @@ class EpochEnd(NamedTuple):
 
 
 class RaftLog:
-    """The log of one node, without its records."""
+    """The offsets and epochs of one node's log, without its records."""
 
     def __init__(
         self,
@@ -62,12 +62,12 @@ class RaftLog:
         oldest_snapshot: SnapshotId | None = None,
         newest_snapshot: SnapshotId | None = None,
     ) -> None:
-        """Begin with what is stored; `epochs` are (epoch, start offset), oldest first, as far as they are known."""
+        """Start from what is stored; `epochs` are (epoch, start offset), oldest first, as far as they are known."""
         self.end_offset = end_offset
         self.high_watermark = high_watermark
         self.newest_snapshot = newest_snapshot
         base_epoch, start_offset = (oldest_snapshot.epoch, oldest_snapshot.end_offset) if oldest_snapshot else (0, 0)
-        # The first is of the record before the log's first one; each ends where the next begins.
+        # The first epoch is that of the record before the log's start; each ends where the next starts.
         self._epochs = [base_epoch]
         self._starts = [start_offset]
         for epoch, start in (*epochs, (end_epoch, start_offset if not epochs else end_offset)):
@@ -84,29 +84,30 @@ class RaftLog:
 
     @property
     def end_epoch(self) -> int:
-        """Return the epoch of the last record, or of the snapshot that the empty log begins behind."""
+        """Return the epoch of the last record; of the snapshot before it if the log is empty."""
         return self._epochs[-1]
 
     @property
     def end(self) -> EpochEnd:
-        """Return the epoch and the offset with which the log ends."""
+        """Return the last epoch and the end offset."""
         return EpochEnd(self.end_epoch, self.end_offset)
 
     def may_be_led_by(self, end: EpochEnd) -> bool:
-        """Say whether a log with that end is at least as up to date as this one (Raft section 5.4.1)."""
+        """Return whether a log with that end is at least as up to date as this one (Raft section 5.4.1)."""
         return end >= self.end
 
     def end_of(self, epoch: int) -> EpochEnd | None:
-        """Return the newest epoch up to `epoch` and where it ends; None if that is behind a snapshot."""
+        """Return the largest epoch up to `epoch` and its end offset; None if it lies before the start of the log."""
         at = bisect_right(self._epochs, epoch)
         if not at:
             return None
         return EpochEnd(self._epochs[at - 1], self._starts[at] if at < len(self._starts) else self.end_offset)
 
     def compare(self, end_offset: int, end_epoch: int) -> EpochEnd | SnapshotId | None:
-        """Return None if a log with that end is the beginning of this one; else what its owner is told.
+        """Return None if a log with that end is a prefix of this one; else the diverging epoch or the snapshot to send.
 
-        That is where to look for the offset at which the logs part, or a snapshot to go on from.
+        A diverging epoch is where its owner continues the search for the common prefix; a snapshot is what it restarts
+        from.
         """
         snapshot = self.newest_snapshot
         if snapshot is not None and (end_offset < self.start_offset or (end_offset == 0 < snapshot.end_offset)):
@@ -119,16 +120,16 @@ class RaftLog:
         return None if end.epoch == end_epoch and end_offset <= end.end_offset else end
 
     def append(self, epoch: int, next_offset: int) -> None:
-        """Take note of records of `epoch` from the end on."""
+        """Extend the log to `next_offset` with records of `epoch`."""
         if epoch < self.end_epoch or next_offset <= self.end_offset:
             raise InvariantError(f"records of epoch {epoch} up to {next_offset} cannot follow {self!r}")
         self._begin_epoch(epoch, self.end_offset)
         self.end_offset = next_offset
 
     def truncate(self, leaders: EpochEnd) -> int:
-        """Cut off what is after `leaders`, an epoch and its end in the leader's log; return the end that is left.
+        """Truncate to the common prefix with the leader's `leaders`, an epoch and its end offset; return the new end.
 
-        InvariantError if that would take back what is committed.
+        InvariantError if that would remove committed records.
         """
         own = self.end_of(leaders.epoch)
         if own is None:
@@ -141,15 +142,15 @@ class RaftLog:
         return end_offset
 
     def cut(self, end_offset: int) -> None:
-        """Let the log end at `end_offset`; InvariantError if more is committed."""
+        """Truncate to `end_offset`; InvariantError if that would remove committed records."""
         if end_offset < self.high_watermark:
-            raise InvariantError(f"what is committed would be cut off at {end_offset}: {self!r}")
+            raise InvariantError(f"truncation to {end_offset} would remove committed records: {self!r}")
         kept = max(1, bisect_left(self._starts, end_offset, lo=1))
         del self._epochs[kept:], self._starts[kept:]
         self.end_offset = end_offset
 
     def commit(self, end_offset: int) -> bool:
-        """Take note that what is here below `end_offset` is committed; return whether that is news."""
+        """Advance the high watermark to `end_offset`, at most to the end of the log; return whether it moved."""
         end_offset = min(end_offset, self.end_offset)
         if end_offset <= self.high_watermark:
             return False
@@ -157,7 +158,7 @@ class RaftLog:
         return True
 
     def begin_behind(self, snapshot: SnapshotId) -> None:
-        """Take note that the log was replaced by a snapshot, and is empty; InvariantError if more was committed."""
+        """Replace the log by a snapshot and leave it empty; InvariantError if more than the snapshot is committed."""
         if snapshot.end_offset < self.high_watermark:
             raise InvariantError(f"the snapshot {snapshot.file_name} is older than {self!r}")
         self._epochs, self._starts = [snapshot.epoch], [snapshot.end_offset]
@@ -165,7 +166,7 @@ class RaftLog:
         self.newest_snapshot = snapshot
 
     def snapshotted(self, newest: SnapshotId, start_offset: int) -> None:
-        """Take note of a snapshot of this log, and that the log begins at `start_offset` now."""
+        """Record a snapshot of this log, and that the log now starts at `start_offset`."""
         self.newest_snapshot = newest
         before = max(0, bisect_left(self._starts, start_offset) - 1)
         del self._epochs[:before], self._starts[:before]

@@ -1,36 +1,36 @@
-"""What goes into a `RaftNode` and what comes out of it: events, and one Ready at a time.
+"""The interface of a `RaftNode`: the events that go in and the Ready that comes out.
 
-    node.step(event, now_ms)      tell what happened; by `node.due_ms` at the latest, that is a Tick
-    node.propose(records)         as the leader: append records
-    node.snapshotted(id, start)   there is a newer snapshot, and the log may begin later than it did
-    node.resign(now_ms)           lead no more, and stand for no election any more: before a clean stop
-    node.ready() -> Ready | None  what is to be done now
-    node.advance(ready)           all of it is done
+    node.step(event, now_ms)      process an event; a Tick by `node.due_ms` at the latest
+    node.propose(records)         leader: append records
+    node.snapshotted(id, start)   there is a newer snapshot; the log may start later
+    node.resign(now_ms)           before a controlled stop: give up leadership, start no more elections
+    node.ready() -> Ready | None  the next actions
+    node.advance(ready)           all of them are performed
 
-In, the driver's duties:
+Events that the driver passes in:
 
     Tick            when `due_ms` is reached; more often does no harm
-    Asked           another node sent a request; one Answer carries its token back, perhaps much later
-    Answered        exactly one for each Request: with its response, or None if the connection was lost or it took
-                    longer than `Timing.request_timeout_ms`
-    Disconnected    a node's connections are lost and did not come back within the grace that it is given
+    Asked           another node sent a request; exactly one Answer carries its token, possibly much later
+    Answered        exactly one for each Request: with its response, or None if the connection was lost or
+                    `Timing.request_timeout_ms` has passed
+    Disconnected    all connections of a node are lost and none came back within its grace
 
-Out, a Ready is performed in the order of this list, each step complete before the next one begins:
+The driver performs a Ready in this order, each step complete before the next one starts:
 
     quorum_state    replace the stored one, durably
-    truncate_to     cut the log's end off
-    snapshot_parts  write each at its position to the file of the snapshot that is being received
-    begin_behind    that file is whole: check it, make it durable and a snapshot like others, drop the whole log and
-                    begin it anew at the snapshot's end, and load the image from it
+    truncate_to     truncate the log
+    snapshot_parts  write each at its position to the file of the snapshot download
+    begin_behind    that file is complete: check it, make it durable and a regular snapshot, delete the whole log and
+                    restart it at the snapshot's end, and load the image from the snapshot
     entries         append them to the log, durably                  (a leader's own)
     received        append these batches to the log, durably         (a follower's; never together with entries)
     requests        send each to its node
-    answers         send each to who holds the token, with what it asks to read filled in
+    answers         send each to the holder of its token, with its `read` filled in
     high_watermark  apply every entry below it
 
-A Ready that is being performed does not keep events waiting: what follows from them goes into the next. Answers to
-Fetch, and they alone, may leave as soon as the entries are appended: a leader counts its own copy when it is synced,
-and its followers theirs.
+Events are processed while a Ready is performed; their effects go into the next one. Answers to Fetch, and no others,
+may leave as soon as the entries are appended: the leader counts its own copy once it is synced, and the followers'
+copies once they are synced there.
 
 Times are in ms of one monotonic clock, which no other node shares.
 """
@@ -59,44 +59,44 @@ NOBODY = -1
 
 
 class Role(Enum):
-    """What a node is in its current epoch."""
+    """The role of a node in its current epoch."""
 
     UNATTACHED = "unattached"
-    """Knows of no leader."""
+    """No leader is known."""
     PROSPECTIVE = "prospective"
-    """Asks whether it would be elected, in no new epoch yet (KIP-996)."""
+    """Requests pre-votes in the current epoch (KIP-996)."""
     CANDIDATE = "candidate"
     LEADER = "leader"
     FOLLOWER = "follower"
     OBSERVER = "observer"
-    """Follows without a vote."""
+    """Follows the leader without being a voter."""
     RESIGNED = "resigned"
-    """Led this epoch and does so no more."""
+    """Was the leader of this epoch."""
 
 
 class Timing(NamedTuple):
-    """How long a node waits for what."""
+    """Timeouts in ms, and sizes of requests in bytes."""
 
     election_timeout_ms: int = 1000
-    """How long a candidate waits for votes, up to twice as long at random (controller.quorum.election.timeout.ms)."""
+    """Election timeout, at random up to twice as long (controller.quorum.election.timeout.ms)."""
     fetch_timeout_ms: int = 2000
-    """How long a leader may be silent; 1.5 times that, its followers (controller.quorum.fetch.timeout.ms)."""
+    """Time without the leader, or 1.5 of it without a majority (controller.quorum.fetch.timeout.ms)."""
     election_backoff_max_ms: int = 1000
-    """How long who lost an election waits at most (controller.quorum.election.backoff.max.ms)."""
+    """Longest backoff after a lost election (controller.quorum.election.backoff.max.ms)."""
     request_timeout_ms: int = 2000
-    """How long an answer may take (controller.quorum.request.timeout.ms)."""
+    """Time in which a response must arrive (controller.quorum.request.timeout.ms)."""
     retry_backoff_ms: int = 20
-    """How long to wait before a request that failed is sent again (controller.quorum.retry.backoff.ms)."""
+    """Wait before a failed request is retried (controller.quorum.retry.backoff.ms)."""
     fetch_max_wait_ms: int = 500
-    """How long the leader may hold a Fetch that finds nothing new."""
+    """Time for which the leader may hold a Fetch."""
     fetch_max_bytes: int = 1 << 20
-    """How much a Fetch asks for (controller.quorum.fetch.max.bytes)."""
+    """Size that a Fetch requests (controller.quorum.fetch.max.bytes)."""
     fetch_snapshot_max_bytes: int = 1 << 20
-    """How much a FetchSnapshot asks for (controller.quorum.fetch.snapshot.max.bytes)."""
+    """Size that a FetchSnapshot requests (controller.quorum.fetch.snapshot.max.bytes)."""
 
 
 class QuorumState(NamedTuple):
-    """What a voter must never forget: its epoch, and whom it follows or voted for in it."""
+    """The durable election state of a voter: its epoch, and the leader or its vote in it (Kafka: `ElectionState`)."""
 
     epoch: int = 0
     leader_id: int = NOBODY
@@ -109,29 +109,29 @@ class Tick(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """Another node asks: Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch or FetchSnapshot."""
+    """A request of another node: Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch or FetchSnapshot."""
 
     token: object
-    """Comes back in the Answer; none of the node's business."""
+    """Returned in the Answer; opaque to the node."""
     request: RaftRequest
 
 
 class Request(NamedTuple):
-    """A request to another node; to be told apart from others by identity."""
+    """A request to another node; compared by identity."""
 
     to: int
     message: Message
 
 
 class Answered(NamedTuple):
-    """A Request came to its end: with a response, or with none."""
+    """The end of a Request: a response, or None."""
 
     request: Request
     response: Message | None
 
 
 class Disconnected(NamedTuple):
-    """A node is taken for gone."""
+    """A node has no connections left."""
 
     node_id: int
 
@@ -140,7 +140,7 @@ Event: TypeAlias = Tick | Asked | Answered | Disconnected
 
 
 class LogRead(NamedTuple):
-    """Whole batches of the log from `offset` on, up to its end: at least one, else no more than `max_bytes`.
+    """Whole batches of the log from `offset` on: at least one if there is one, else at most `max_bytes`.
 
     They go into the `records` of the response's only partition.
     """
@@ -152,8 +152,8 @@ class LogRead(NamedTuple):
 class SnapshotRead(NamedTuple):
     """Bytes of a snapshot's file, at most `max_bytes` from `position` on.
 
-    They go into `unaligned_records` of the response's only partition, and the file's size into `size`. Instead, its
-    error code is SNAPSHOT_NOT_FOUND if the file is gone, POSITION_OUT_OF_RANGE if it ends before `position`.
+    They go into `unaligned_records` of the response's only partition, and the file's size into `size`. If the file is
+    gone, the partition's error code is SNAPSHOT_NOT_FOUND instead; if it ends before `position`, POSITION_OUT_OF_RANGE.
     """
 
     snapshot: SnapshotId
@@ -162,7 +162,7 @@ class SnapshotRead(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The response to who asked; `read` is what is to be filled in first."""
+    """The response to the request with that token; the driver fills in `read` first."""
 
     token: object
     response: Message
@@ -170,7 +170,7 @@ class Answer(NamedTuple):
 
 
 class SnapshotPart(NamedTuple):
-    """Bytes of a snapshot that is being received; at position 0 a new file begins."""
+    """Bytes of a snapshot download; position 0 starts a new file."""
 
     snapshot: SnapshotId
     position: int
@@ -178,17 +178,17 @@ class SnapshotPart(NamedTuple):
 
 
 class Received(NamedTuple):
-    """Whole batches, undamaged and one behind the other, that begin where the log ends."""
+    """Whole, checked and consecutive batches that start at the end of the log."""
 
     base_offset: int
     next_offset: int
     epoch: int
-    """Of the leader; no batch is of a later one."""
+    """The leader's epoch; no batch has a later one."""
     batches: Buffer
 
 
 class Ready(NamedTuple):
-    """What is to be done, see the module's documentation; None or nothing where there is nothing to do."""
+    """The actions to perform, in the order that the module's docstring defines; None or empty where there is none."""
 
     quorum_state: QuorumState | None
     entries: tuple[Entry, ...]
@@ -200,23 +200,23 @@ class Ready(NamedTuple):
     requests: tuple[Request, ...] = ()
     answers: tuple[Answer, ...] = ()
     warnings: tuple[str, ...] = ()
-    """What an operator should be told: something is wrong that the node cannot mend."""
+    """Problems that the node cannot solve, to be logged for the operator."""
 
 
 class Replica(NamedTuple):
-    """How far somebody has copied the leader's log; ages in ms, None where nothing is known yet."""
+    """How far a node has replicated the leader's log; ages in ms, None if unknown."""
 
     node_id: int
     directory_id: bytes
     end_offset: int
     last_fetch_age_ms: int | None
-    """Since it fetched."""
+    """Since its last Fetch."""
     caught_up_age_ms: int | None
-    """Since it had all that the leader had."""
+    """Since it last had all of the leader's log."""
 
 
 class Quorum(NamedTuple):
-    """What the leader knows of its quorum; it is among the voters."""
+    """The leader's view of its quorum; the leader is one of the voters."""
 
     leader_id: int
     epoch: int

@@ -1,37 +1,38 @@
-"""The quorum's consensus: one node's part of Raft, as KRaft tells it (KIP-595), in the shape of etcd's.
+"""The Raft node: one node's part of KRaft consensus as a state machine without I/O (Kafka: `KafkaRaftClient`).
 
-The node does nothing itself. It is told what happened, and `ready` gives what is to be done: `messages.py` says
-who does what in which order. Once that is done, `advance` tells the node so; only then does what follows from it hold:
-a vote counts once it is stored, an entry once it is synced. One Ready is out at a time, and what happens meanwhile goes
-into the next.
+The design is that of etcd's raft library. The driver passes events to `step`; `ready` returns the actions to perform,
+in the order defined in `messages.py`; `advance` reports them done. Effects count only then: a vote once it is stored,
+an entry once it is synced. At most one Ready is outstanding; the effects of events in the meantime go into the next
+one.
 
-    role         event                                        becomes
-    unattached   its time is up                               prospective
-    follower     its leader is silent, gone, or resigned      prospective; the best successor of one that resigned:
-                                                              candidate
-    prospective  a majority would vote for it                 candidate
-                 refused, or time is up                       follower of the leader it had, or unattached for a while
-    candidate    begins with the next epoch, votes for itself
-                 a majority voted                             leader: begins its epoch with a LeaderChange entry
-                 refused, or time is up                       prospective, after a while
-    leader       no majority fetches, or a clean stop         resigned: tells who had better stand for election
-    resigned     its time is up                               prospective
-    observer     its leader is silent, gone, or resigned      unattached
-    any          hears of a later epoch                       follower of its leader; unattached if it is not told
-                 who leads
-                 a request or an answer names the leader of   its follower (observer, if it has no vote)
-                 this epoch
+    role         event                                        next role
+    unattached   election timeout                             prospective
+    follower     fetch timeout, leader disconnected           prospective
+                 its leader resigned                          candidate if it is the preferred successor, else
+                                                              prospective after a delay
+    prospective  a majority grants its pre-vote               candidate
+                 refused, or election timeout                 follower of its last leader, or unattached without one;
+                                                              prospective again after the backoff
+    candidate    on entry                                     (starts the next epoch and votes for itself)
+                 a majority votes for it                      leader: starts its epoch with a LeaderChange entry
+                 refused, or election timeout                 prospective, if refused after the backoff
+    leader       no majority fetches, or controlled stop      resigned: sends EndQuorumEpoch with preferred successors
+    resigned     election timeout                             prospective
+    observer     fetch timeout, leader disconnected or        unattached
+                 resigned
+    any          a later epoch                                follower of its leader; unattached if that is unknown
+                 a message with the leader of this epoch      follower (observer if this node is no voter)
 
-The only voter of its quorum is a majority by itself: it stands for election at once, and goes through these steps
-without anybody else's messages.
+The only voter of a quorum is a majority by itself: it becomes a candidate at once and goes through the same steps
+without messages.
 
-A leader commits what a majority of the voters has stored, provided that its own epoch's first entry is among it (Raft
-section 5.4.2): until then, it serves nothing.
+A leader commits what a majority of the voters has stored, once the first entry of its own epoch is among it (Raft
+section 5.4.2); until then it serves nothing.
 
-What entries contain is none of Raft's business but for its own control records. How they become bytes is in
-`batches.py`; files and connections are the driver's. `election.py` has the rules of elections, `leader.py`
-what a leader knows of its followers, `follower.py` what a follower does to become like it, `log.py` what is
-known of the log.
+Raft interprets only its own control records. Encoding of entries is in `controller/batches.py`; files and connections
+belong to the driver. `roles.py` has the role transitions, `request_handling.py` the requests of other nodes,
+`election.py` the rules of elections, `leader.py` a leader's view of its followers, `follower.py` fetching, `log.py` the
+log's epochs and offsets.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ __all__ = ["NOBODY", "Entry", "Quorum", "QuorumState", "RaftNode", "Ready", "Rol
 
 
 class RaftNode(Answering):
-    """One node of the quorum: a voter, or an observer."""
+    """One node of the quorum: a voter or an observer."""
 
     def __init__(
         self,
@@ -98,12 +99,12 @@ class RaftNode(Answering):
         random: Random | None = None,
         now_ms: int = 0,
     ) -> None:
-        """Begin with what is stored: the log ends at `end_offset`, with an entry of `end_epoch`.
+        """Start from the stored state: the log ends at `end_offset`, its last entry has `end_epoch`.
 
-        Everything below `high_watermark`, the end of the newest snapshot, is known to be committed. `epochs` are the
-        log's (epoch, start offset), oldest first; the log begins where `oldest_snapshot` ends, at 0 without one. Unless
-        the voters are `voters_in_log`, the first leader writes them there. Without `random`, nodes that wait for each
-        other do so for equally long: only a quorum of one can do without.
+        Entries below `high_watermark`, the end of the newest snapshot, are known to be committed. `epochs` are the
+        log's (epoch, start offset), oldest first; the log starts at the end of `oldest_snapshot`, at 0 without one. If
+        `voters_in_log` is False, the first leader writes the voters to the log. `random` gives timeouts their jitter;
+        only a quorum of one can do without it.
         """
         log = RaftLog(
             end_offset,
@@ -129,31 +130,31 @@ class RaftNode(Answering):
 
     @property
     def is_stranger(self) -> bool:
-        """Say whether most voters, when they answered last, were of another cluster: nobody leads this node then."""
+        """Return whether most voters last answered INCONSISTENT_CLUSTER_ID; this node then has no leader."""
         return self.voters.has_majority(self._strangers)
 
     @property
     def kraft_version(self) -> int:
-        """Return the level of the feature by which the voters can change."""
+        """Return the level of `kraft.version`: from 1 on the voters can change."""
         return self._kraft_version
 
     @property
     def epoch_start(self) -> int | None:
-        """Return the offset of the first entry of the epoch that this node leads; None if it leads none."""
+        """Return the offset of the first entry of the epoch that this node leads; None if it does not lead."""
         return None if self._leadership is None else self._leadership.epoch_start
 
     @property
     def end_offset(self) -> int:
-        """Return the offset that the next record gets."""
+        """Return the offset of the next record."""
         return self._log.end_offset
 
     @property
     def high_watermark(self) -> int:
-        """Return the offset below which everything is committed, as far as this node knows."""
+        """Return the high watermark that this node knows."""
         return self._log.high_watermark
 
     def quorum(self, now_ms: int | None = None) -> Quorum:
-        """Return what this leader knows; KafkaError NOT_LEADER_OR_FOLLOWER if it is none."""
+        """Return the state of the quorum; KafkaError NOT_LEADER_OR_FOLLOWER if this node does not lead."""
         leadership = self._leadership
         if leadership is None:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"node {self.node_id} does not lead the quorum")
@@ -167,7 +168,7 @@ class RaftNode(Answering):
         )
 
     def campaign(self, now_ms: int | None = None) -> None:
-        """Stand for election at once, in a new epoch; without asking first whether that helps."""
+        """Become a candidate in a new epoch at once, without pre-votes."""
         self._now_ms = self._now_ms if now_ms is None else now_ms
         if not self.is_voter:
             raise InvariantError(f"node {self.node_id} is not one of the voters {sorted(self.voters.by_id)}")
@@ -175,7 +176,7 @@ class RaftNode(Answering):
         self._send_due()
 
     def resign(self, now_ms: int) -> None:
-        """Lead no more and stand for no election any more; voters are told who had better do."""
+        """Give up leadership and start no more elections; the voters receive the preferred successors."""
         self._now_ms = now_ms
         self._stopping = True
         if self._leadership is not None:
@@ -186,7 +187,7 @@ class RaftNode(Answering):
             self._deadline_ms = None
 
     def propose(self, records: Sequence[Message]) -> Entry:
-        """Append records to the log of the leader; they hold once the high watermark has passed them.
+        """Append records to the leader's log; they are committed once the high watermark has passed them.
 
         KafkaError NOT_CONTROLLER if this node does not lead.
         """
@@ -195,10 +196,10 @@ class RaftNode(Answering):
         return self._append(records)
 
     def withdraw(self, entries: Sequence[Entry]) -> bool:
-        """Take back proposals that could not be stored, the last that `ready` gave; False if that cannot be.
+        """Remove entries that could not be stored, the newest of the last Ready; return False if they must stay.
 
-        Only the voter of a quorum of one can, others may have stored what their leader has not; and an epoch's first
-        entry is never taken back.
+        Only the sole voter of a quorum can remove entries: elsewhere followers may have stored what the leader has not.
+        The first entry of an epoch always stays.
         """
         first, last = entries[0], entries[-1]
         newest = not self._outbox.entries and last.next_offset == self._log.end_offset
@@ -210,15 +211,15 @@ class RaftNode(Answering):
         return True
 
     def snapshotted(self, newest: SnapshotId, start_offset: int) -> None:
-        """Take note of a snapshot that was taken of what is committed, and of where the log begins now."""
+        """Record a snapshot of the committed log, and the new start of the log."""
         self._log.snapshotted(newest, start_offset)
 
     def ready(self) -> Ready | None:
-        """Return what is to be done; None if there is nothing."""
+        """Return the next actions to perform; None if there are none."""
         return self._outbox.take(self._log.high_watermark)
 
     def advance(self, ready: Ready, now_ms: int | None = None) -> None:
-        """Take note that everything in `ready` is done: its state and its entries are durable."""
+        """Record that everything in `ready` is performed: its state and its entries are durable."""
         self._now_ms = self._now_ms if now_ms is None else now_ms
         state = ready.quorum_state
         if state is not None and self.role is Role.CANDIDATE and state.epoch == self.epoch:
@@ -226,13 +227,13 @@ class RaftNode(Answering):
         if ready.entries and self._leadership is not None:
             end_offset = ready.entries[-1].next_offset
             if end_offset > self._log.end_offset:
-                raise InvariantError(f"stored up to {end_offset}, and the log is {self._log!r}")
+                raise InvariantError(f"stored up to offset {end_offset}, beyond the end of {self._log!r}")
             self._leadership.count_own(end_offset)
             self._commit()
         self._send_due()
 
     def step(self, event: Event, now_ms: int) -> None:
-        """Take note of an event; InvariantError if it cannot have happened in a quorum that is sound."""
+        """Process an event; InvariantError if a correct quorum cannot produce it."""
         self._now_ms = now_ms
         if isinstance(event, Asked):
             self._asked(event.token, event.request)
@@ -247,9 +248,9 @@ class RaftNode(Answering):
         if told is not None and told.error == ErrorCode.INCONSISTENT_CLUSTER_ID:
             self._strangers.add(request.to)
             self._warn(
-                "Node %s is not in cluster %s, in which this one is: start all nodes with"
-                " the same controller.quorum.voters, of which the id of a new cluster is made, or the same"
-                " barnabas.cluster.id; meta.properties has the id of what is stored",
+                "Node %s is not in this node's cluster %s: start all nodes with"
+                " the same controller.quorum.voters, from which the id of a new cluster is derived, or the same"
+                " barnabas.cluster.id; the stored id is in meta.properties",
                 request.to,
                 self._me.cluster_id,
             )
@@ -265,7 +266,7 @@ class RaftNode(Answering):
             self._learn(told)
 
     def _learn(self, told: Told | None) -> None:
-        """Follow the leader of this or a later epoch; nobody leads epoch 0."""
+        """Follow the leader that a response reports for this or a later epoch; epoch 0 has no leader."""
         if told is None or not told.epoch:
             return
         known = self.quorum_state.leader_id
@@ -305,7 +306,7 @@ class RaftNode(Answering):
         counts = leadership is not None and leadership.begin_calls.ended(request)
         self._learn(told)
         if leadership is not None and counts:
-            # Who comes back asks by itself who leads, so there is no hurry.
+            # No hurry: a voter that comes back discovers the leader by its own Fetch.
             wait_ms = self.timing.fetch_timeout_ms // (8 if told is None else 2)
             leadership.begin_calls.again(request.to, self._now_ms + wait_ms)
 
@@ -329,14 +330,16 @@ class RaftNode(Answering):
                 fetching.again(self._now_ms)
 
     def _read(self, fetching: Fetching, request: Request, answered: Any) -> bool:
-        """Take what the leader gave; False if it is nothing to go on with at once."""
+        """Process a successful response; return False if the next request is to wait for the backoff."""
         if isinstance(request.message, FetchSnapshotRequest):
             return self._read_snapshot(fetching, answered)
         snapshot = SnapshotId(answered.snapshot_id.end_offset, answered.snapshot_id.epoch)
         if snapshot.end_offset >= 0:
             if snapshot.end_offset < self._log.high_watermark:
                 self._warn(
-                    "The leader offers a snapshot up to %s, and this node has %r", snapshot.end_offset, self._log
+                    "The leader's snapshot ends at offset %s, below the high watermark: %r",
+                    snapshot.end_offset,
+                    self._log,
                 )
                 return False
             fetching.download = Download(snapshot, 0)
@@ -356,7 +359,7 @@ class RaftNode(Answering):
             batches = data[: scanned.size_bytes]
             self._outbox.received = Received(base_offset, self._log.end_offset, self.epoch, batches)
         if scanned.problem:
-            self._warn("The leader %s of the quorum sent %s", self.leader_id, scanned.problem)
+            self._warn("Batches from the quorum's leader %s refused: %s", self.leader_id, scanned.problem)
             return False
         self._log.commit(answered.high_watermark)
         return True

@@ -1,4 +1,4 @@
-"""What a Raft node wants to be done, gathered until it is asked for."""
+"""The pending Ready: actions collected until the driver takes them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 class Outbox:
-    """The next Ready in the making."""
+    """The Ready under construction."""
 
     def __init__(self, high_watermark: int) -> None:
-        """Begin with everything below `high_watermark` applied."""
+        """Start empty; the entries below `high_watermark` are applied."""
         self._announced = high_watermark
         self.quorum_state: QuorumState | None = None
         self._clear()
@@ -32,7 +32,7 @@ class Outbox:
         self.warnings: list[str] = []
 
     def take(self, high_watermark: int) -> Ready | None:
-        """Return all of it and begin anew; None if there is nothing to do."""
+        """Return the collected Ready and start an empty one; None if there is nothing to do."""
         if high_watermark <= self._announced and self._is_empty:
             return None
         ready = Ready(

@@ -1,15 +1,14 @@
-"""What a Raft node answers the others, and what it becomes by what they ask.
+"""Requests of other nodes: the response, and the change of role that follows.
 
-    request           from                    does here
-    Vote              a prospective, or a     a later epoch begins; the vote is given, or would be
-                      candidate
-    BeginQuorumEpoch  a new leader            this node follows it
-    EndQuorumEpoch    one that leads no more  the best successor stands for election, others soon may
-    Fetch             followers               counts what they have; answered with what comes next
-    FetchSnapshot     followers               answered with the next bytes
+    request           sender                  effect
+    Vote              prospective, candidate  starts a later epoch; the vote or pre-vote is granted or refused
+    BeginQuorumEpoch  new leader              this node follows it
+    EndQuorumEpoch    resigned leader         the preferred successor becomes a candidate at once, the others later
+    Fetch             followers               advances their positions; returns what comes next
+    FetchSnapshot     followers               returns the next bytes
 
-Requests of earlier epochs are fenced, those of another cluster refused, and so is who would be elected or lead without
-being a voter here, unless the voters can change.
+Requests of earlier epochs are fenced and those of another cluster refused. A candidate or leader that is no voter here
+is refused too, unless the voters can change (kraft.version 1).
 """
 
 from __future__ import annotations
@@ -32,15 +31,13 @@ from protocol.schema import Message
 
 
 class Answering(Member):
-    """A node that others ask."""
+    """A node that answers the others' requests."""
 
     def _asked(self, token: object, request: RaftRequest) -> None:
         asked = asked_partition(request)
         ours = self._me.cluster_id
         if request.cluster_id is not None and ours is not None and request.cluster_id != ours:
-            self._warn(
-                "Another node takes this one for a part of cluster %s, and it is in %s", request.cluster_id, ours
-            )
+            self._warn("Refused a request for cluster %s: this node is in cluster %s", request.cluster_id, ours)
             response = refusal(request, ErrorCode.INCONSISTENT_CLUSTER_ID)
         elif asked is None:
             response = refusal(request, ErrorCode.INVALID_REQUEST)
@@ -59,7 +56,7 @@ class Answering(Member):
         candidate_id, epoch = asked.replica_id, asked.replica_epoch
         error = self._not_for_us(request, asked) or self._no_voter(candidate_id) or self._no_voter(self.node_id)
         if candidate_id == self.node_id:
-            self._warn("Another node says that it is node %s, as this one does", candidate_id)
+            self._warn("Another node has this node's id %s", candidate_id)
             error = ErrorCode.INCONSISTENT_VOTER_SET
         if epoch < self.epoch:
             error = error or ErrorCode.FENCED_LEADER_EPOCH
@@ -96,7 +93,7 @@ class Answering(Member):
             self._follow(epoch, leader_id)
             place = successors.index(self.node_id) if self.node_id in successors else len(successors)
             if place == 0 and self.is_voter and not self._stopping:
-                # The leader itself says that it is gone, so nobody need be asked first.
+                # The leader itself has resigned, so no pre-votes are needed.
                 self._stand()
             else:
                 self._suspect(self._now_ms + place * self.timing.election_backoff_max_ms // 2)
@@ -130,20 +127,20 @@ class Answering(Member):
         return None
 
     def _no_voter(self, node_id: int) -> ErrorCode | None:
-        """Refuse who has no vote here. Voters that change may be news to this node: they are not refused."""
+        """Return INCONSISTENT_VOTER_SET for a node that is no voter; None if voters can change: it may be a new one."""
         if node_id in self.voters or self._kraft_version > 0:
             return None
-        self._warn("Nodes disagree on who votes: %s is not among %s here", node_id, sorted(self.voters.by_id))
+        self._warn("Nodes have different voters: %s is not among this node's %s", node_id, sorted(self.voters.by_id))
         return ErrorCode.INCONSISTENT_VOTER_SET
 
     def _no_leader(self, leader_id: int, epoch: int) -> ErrorCode | None:
-        """Refuse whom this node cannot follow in that epoch."""
+        """Return the error for a leader that this node cannot follow in that epoch; None if it can."""
         if epoch < self.epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
         if leader_id == self.node_id or (
             epoch == self.epoch and self.quorum_state.leader_id not in (NOBODY, leader_id)
         ):
             known = self.quorum_state
-            self._warn("Node %s says that it led epoch %s, in which this one knows %s", leader_id, epoch, known)
+            self._warn("Node %s claims to be the leader of epoch %s, which contradicts %s", leader_id, epoch, known)
             return ErrorCode.INVALID_REQUEST
         return self._no_voter(leader_id)

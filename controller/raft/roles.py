@@ -1,17 +1,17 @@
-"""What a Raft node is in its epoch, how it becomes something else, and what it does when time passes.
+"""Roles of a Raft node: its state in each role, the transitions, and the actions on timeouts.
 
-The table of `node.py` says when. A node enters a role with nothing left of the one before: no votes, no followers, no
-Fetch under way that it would still heed. What it must never forget is in `quorum_state`, and changes with the epoch,
-with a vote, and with the leader that it learns of.
+The table of `node.py` has the transitions. On entering a role, a node drops the state of the previous one: votes,
+followers, and the outstanding Fetch. `quorum_state` survives restarts; it changes with the epoch, with a vote, and when
+the leader becomes known (Kafka: `QuorumState`, `EpochState`).
 
-    role         waits for                                                 and meanwhile
-    unattached   an election time-out, at random up to twice as long       asks any voter who leads
-    prospective  the same                                                  asks for votes, in no new epoch
-    candidate    the same                                                  asks for votes
-    leader       1.5 fetch time-outs without a majority                    tells voters that do not fetch
-    follower     a fetch time-out; less if its leader may be gone          fetches
-    observer     a fetch time-out                                          fetches
-    resigned     as unattached                                             does nothing
+    role         deadline                                           until then
+    unattached   election timeout, at random up to twice as long    sends Fetch to any voter to find the leader
+    prospective  the same                                           requests pre-votes
+    candidate    the same                                           requests votes
+    leader       1.5 fetch timeouts without a majority's Fetch      sends BeginQuorumEpoch to voters that do not fetch
+    follower     fetch timeout; less if the leader is suspected     fetches
+    observer     fetch timeout                                      fetches
+    resigned     as unattached                                      is idle
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from protocol.schema import Message
 if TYPE_CHECKING:
     from random import Random
 
-# A first election, and one for which a leader was reported gone, need not wait for anybody to be patient with.
+# Use a tenth of the election timeout at start-up and after a reported leader loss.
 _SOON_PART = 10
 
 _MOST_OF_A_KIND = 10
@@ -99,19 +99,19 @@ class Member:
 
     @property
     def is_voter(self) -> bool:
-        """Say whether this node has a vote."""
+        """Return whether this node is a voter."""
         return self.node_id in self.voters
 
     @property
     def leader_id(self) -> int:
-        """Return who leads, as far as this node knows; NOBODY if it does not."""
+        """Return the leader as this node knows it, or NOBODY."""
         if self.role is Role.LEADER:
             return self.node_id
         return self._fetching.leader_id if self._fetching is not None else NOBODY
 
     @property
     def due_ms(self) -> int | None:
-        """Return when the next Tick is due; None if nothing will happen by itself."""
+        """Return when the next Tick is due; None if only other events can cause actions."""
         times = [self._deadline_ms]
         if self._ballot is not None:
             times.append(self._ballot.calls.due_ms)
@@ -149,7 +149,7 @@ class Member:
             self._outbox.quorum_state = state
 
     def _enter(self, role: Role, deadline_ms: int | None) -> None:
-        """Leave the present role with all that belongs to it."""
+        """Drop the state of the present role and enter `role`; held Fetches are answered NOT_LEADER_OR_FOLLOWER."""
         self.role = role
         stays_quiet = self._stopping or not self.is_voter
         self._deadline_ms = None if stays_quiet and role is not Role.OBSERVER else deadline_ms
@@ -161,7 +161,7 @@ class Member:
             self._outbox.answers += [Answer(token, refused) for token in tokens]
 
     def _unattach(self, state: QuorumState, deadline_ms: int) -> None:
-        """Know of no leader."""
+        """Enter UNATTACHED: no leader is known."""
         self._enter(Role.UNATTACHED, deadline_ms)
         self._set_state(state)
         self._fetching = self._discovery()
@@ -176,7 +176,7 @@ class Member:
         self._fetching = Fetching(leader_id, self._now_ms)
 
     def _heard_of_leader(self) -> None:
-        """Give the leader its time anew."""
+        """Restart the fetch timeout: the leader is live."""
         if self._fetching is not None and self._fetching.leader_id != NOBODY:
             self._fetching.heard = True
             self._losses = 0
@@ -184,7 +184,7 @@ class Member:
                 self._deadline_ms = self._now_ms + self.timing.fetch_timeout_ms
 
     def _suspect(self, deadline_ms: int | None = None) -> None:
-        """Take the leader for gone, unless it answers before that; an observer looks for another at once."""
+        """Suspect the leader: a follower shortens its fetch timeout, an observer looks for another leader at once."""
         if self.role is Role.OBSERVER:
             self._unattach(self.quorum_state, self._now_ms)
         elif self.role is Role.FOLLOWER and self._fetching is not None:
@@ -193,19 +193,19 @@ class Member:
                 self._deadline_ms = min(self._deadline_ms, self._soon_ms() if deadline_ms is None else deadline_ms)
 
     def _prospect(self) -> None:
-        """Ask whether this node would be elected."""
+        """Request pre-votes."""
         self._enter(Role.PROSPECTIVE, self._election_ms())
         self._ballot = Ballot(self.voters, self.node_id, self._now_ms)
         self._ballot.granted.add(self.node_id)
         self._count_votes()
 
     def _stand(self) -> None:
-        """Stand for election in the next epoch; the vote for itself counts once it is stored."""
+        """Become a candidate in the next epoch; the vote for itself counts once it is stored."""
         self._enter(Role.CANDIDATE, self._election_ms())
         self._ballot = Ballot(self.voters, self.node_id, self._now_ms)
         self._set_state(
             QuorumState(
-                # The log may know of a later epoch than a quorum state that was lost.
+                # If the quorum state was lost, the log may have a later epoch.
                 max(self.epoch, self._log.end_epoch) + 1,
                 voted_id=self.node_id,
                 voted_directory_id=self.voters.by_id[self.node_id].directory_id,
@@ -228,7 +228,7 @@ class Member:
                 self._deadline_ms = min(self._deadline_ms, self._backoff_ms())
 
     def _give_up(self) -> None:
-        """Go back to the leader that there was, or wait for one."""
+        """Return to the last known leader, or wait for one; the next pre-votes follow after the backoff."""
         leader_id = self.quorum_state.leader_id
         if leader_id in self.voters and leader_id != self.node_id:
             self._follow(self.epoch, leader_id)
@@ -255,7 +255,7 @@ class Member:
         )
 
     def _append(self, records: Sequence[Message]) -> Entry:
-        """Append to the leader's log, and tell those who wait for it."""
+        """Append to the leader's log and answer the held Fetches."""
         entry = Entry(self._log.end_offset, self.epoch, tuple(records))
         self._log.append(entry.epoch, entry.next_offset)
         self._outbox.entries.append(entry)
@@ -264,7 +264,7 @@ class Member:
         return entry
 
     def _resign(self) -> None:
-        """Lead no more, and tell the voters who had better stand for election."""
+        """Give up leadership and send EndQuorumEpoch with the preferred successors."""
         if self._leadership is None:
             return
         successors = [self.voters.by_id[voter_id] for voter_id in self._leadership.successors(self.voters)]
@@ -273,7 +273,7 @@ class Member:
             self._outbox.requests.append(Request(voter.voter_id, end_request(self._me, self.epoch, successors)))
 
     def _pass_time(self) -> None:
-        """Do what is due, whatever happened."""
+        """Perform what is due at the current time."""
         if self._deadline_ms is not None and self._now_ms >= self._deadline_ms:
             if self.role is Role.PROSPECTIVE:
                 self._give_up()
@@ -321,7 +321,7 @@ class Member:
         return others[self._jitter(len(others))]
 
     def _tell_voters(self, leadership: Leadership) -> None:
-        """Tell voters of this leader that do not fetch from it."""
+        """Send BeginQuorumEpoch to the voters that have not fetched for half a fetch timeout."""
         interval_ms = self.timing.fetch_timeout_ms // 2
         for voter_id in leadership.begin_calls.due(self._now_ms):
             if leadership.has_heard(voter_id, self._now_ms - interval_ms):
@@ -337,7 +337,7 @@ class Member:
             self._outbox.answers += self._leadership.committed()
 
     def _warn(self, kind: str, *about: object) -> None:
-        """Say something once; of a kind no more than an operator would read, as others may make up what it is about."""
+        """Log a warning once; at most ten of a kind, as other nodes can cause any number of different ones."""
         said, warning = self._warned[kind], kind % about
         if warning not in said and len(said) < _MOST_OF_A_KIND:
             said.add(warning)

@@ -1,7 +1,8 @@
-"""Who votes in the quorum, and what a majority of them makes certain (Raft section 5, KIP-853).
+"""The voters of the quorum, and what a majority of them has stored (Raft section 5, KIP-853; Kafka: `VoterSet`).
 
-Voters are known by id and, where the quorum can change, by the id of their log directory: a voter that lost its disk is
-another voter. With `kraft.version` 0 the voters are those of `controller.quorum.voters`, without directories.
+A voter is identified by its id and, where the voters can change, by the id of its log directory: a voter that lost its
+disk is a different voter. With `kraft.version` 0 the voters are those of `controller.quorum.voters`, without
+directories.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ KRAFT_VERSIONS = (0, 1)
 
 
 class Voter(NamedTuple):
-    """One voter and where its controller listens: listener name to (host, port)."""
+    """One voter and its controller listeners, each as (listener name, host, port)."""
 
     voter_id: int
     directory_id: bytes = NO_DIRECTORY
@@ -41,20 +42,20 @@ class VoterSet:
 
     @property
     def majority(self) -> int:
-        """Return how many voters are more than half."""
+        """Return the size of the smallest majority."""
         return len(self.by_id) // 2 + 1
 
     def has_majority(self, ids: Collection[int]) -> bool:
-        """Say whether the voters among `ids` are more than half of all."""
+        """Return whether a majority of the voters is among `ids`."""
         return len(self.by_id.keys() & set(ids)) >= self.majority
 
     def majority_offset(self, end_offsets: Mapping[int, int]) -> int:
-        """Return the largest offset that a majority has the log up to; voters not in `end_offsets` have nothing."""
+        """Return the largest offset up to which a majority has the log; voters not in `end_offsets` count as 0."""
         reached = sorted((end_offsets.get(voter_id, 0) for voter_id in self.by_id), reverse=True)
         return reached[self.majority - 1]
 
     def to_record(self) -> VotersRecord:
-        """Return the voters as they are kept in control records."""
+        """Return the voters as a control record."""
         low, high = KRAFT_VERSIONS
         return VotersRecord(
             version=0,
@@ -76,7 +77,7 @@ class VoterSet:
 
     @classmethod
     def from_record(cls, record: VotersRecord) -> VoterSet:
-        """Return the voters that a control record names."""
+        """Return the voters of a control record."""
         return cls(
             [
                 Voter(

@@ -1,6 +1,6 @@
-"""Raft's requests and responses as Kafka nests them: each is about one partition, that of the metadata log.
+"""Conversion between Raft's values and Kafka's requests and responses, each about the metadata log's one partition.
 
-Every response names the leader and the epoch that its sender knows; `told_by` reads that from any of them.
+Every response carries the leader and the epoch that its sender knows; `told_by` reads them from any of them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _RAFT_RESPONSES = (VoteResponse, BeginQuorumEpochResponse, EndQuorumEpochRespons
 
 
 class Self(NamedTuple):
-    """Who sends: the node, its log directory and the cluster that it takes itself for a part of."""
+    """The sending node: its id, its log directory, and its cluster id, None if unknown."""
 
     node_id: int
     directory_id: bytes
@@ -38,24 +38,24 @@ class Self(NamedTuple):
 
 
 class Known(NamedTuple):
-    """The leader, NOBODY if there is none, and the epoch that a node knows."""
+    """The leader, or NOBODY, and the epoch that a node knows (Kafka: `LeaderAndEpoch`)."""
 
     leader_id: int
     epoch: int
 
 
 class Told(NamedTuple):
-    """What a response says first of all."""
+    """Error, leader and epoch of a response."""
 
     error: int
     leader_id: int
     epoch: int
     partition: Any
-    """What it says besides; None if it says nothing."""
+    """The rest of the response; None if the error is that of the whole request."""
 
 
 def vote_request(me: Self, to: Voter, epoch: int, end: EpochEnd, *, pre_vote: bool) -> VoteRequest:
-    """Ask for a vote in `epoch`; or, before there is one, whether it would be given."""
+    """Return the Vote request for `epoch`, or for a pre-vote in the current epoch."""
     partition = VoteRequest.Topic.Partition(
         partition_index=0,
         replica_epoch=epoch,
@@ -73,7 +73,7 @@ def vote_request(me: Self, to: Voter, epoch: int, end: EpochEnd, *, pre_vote: bo
 def begin_request(
     me: Self, to: Voter, epoch: int, endpoints: Sequence[tuple[str, str, int]]
 ) -> BeginQuorumEpochRequest:
-    """Tell a voter that this node leads."""
+    """Return the BeginQuorumEpoch request that announces this node as the leader."""
     partition = BeginQuorumEpochRequest.Topic.Partition(
         partition_index=0, voter_directory_id=to.directory_id, leader_id=me.node_id, leader_epoch=epoch
     )
@@ -88,7 +88,7 @@ def begin_request(
 
 
 def end_request(me: Self, epoch: int, successors: Sequence[Voter]) -> EndQuorumEpochRequest:
-    """Tell a voter that this node leads no more, and who had better stand for election, best first."""
+    """Return the EndQuorumEpoch request of a leader that resigns, with the preferred successors, best first."""
     asked = EndQuorumEpochRequest.Topic.Partition
     partition = asked(
         partition_index=0,
@@ -105,7 +105,7 @@ def end_request(me: Self, epoch: int, successors: Sequence[Voter]) -> EndQuorumE
 
 
 def fetch_request(me: Self, epoch: int, end: EpochEnd, high_watermark: int, timing: Timing) -> FetchRequest:
-    """Ask for what follows the end of this node's log."""
+    """Return the Fetch request for what follows the end of this node's log."""
     partition = FetchRequest.Topic.Partition(
         partition=0,
         current_leader_epoch=epoch,
@@ -128,7 +128,7 @@ def fetch_request(me: Self, epoch: int, end: EpochEnd, high_watermark: int, timi
 
 
 def snapshot_request(me: Self, epoch: int, snapshot: SnapshotId, position: int, timing: Timing) -> FetchSnapshotRequest:
-    """Ask for the bytes of a snapshot from `position` on."""
+    """Return the FetchSnapshot request for the bytes from `position` on."""
     asked = FetchSnapshotRequest.Topic.Partition
     partition = asked(
         partition=0,
@@ -146,7 +146,7 @@ def snapshot_request(me: Self, epoch: int, snapshot: SnapshotId, position: int, 
 
 
 def asked_partition(request: RaftRequest) -> Any:
-    """Return what a request says of the metadata log; None if it is not about that alone."""
+    """Return the request's partition of the metadata log; None if the request is not about that partition alone."""
     if len(request.topics) != 1 or len(request.topics[0].partitions) != 1:
         return None
     topic: Any = request.topics[0]
@@ -160,7 +160,7 @@ def asked_partition(request: RaftRequest) -> Any:
 
 
 def refusal(request: RaftRequest, error: ErrorCode) -> Message:
-    """Return the response that refuses a whole request."""
+    """Return the response with an error for the whole request."""
     if isinstance(request, FetchRequest):
         return FetchResponse(error_code=error, responses=[])
     if isinstance(request, FetchSnapshotRequest):
@@ -173,7 +173,7 @@ def refusal(request: RaftRequest, error: ErrorCode) -> Message:
 
 
 def error_response(request: RaftRequest, error: ErrorCode, known: Known) -> Message:
-    """Return the response to a request of which nothing was done, or with `error` NONE to one that only tells."""
+    """Return the response with an error of the partition; NONE for a successful BeginQuorumEpoch or EndQuorumEpoch."""
     if isinstance(request, FetchRequest):
         return fetch_response(known, error=error)
     if isinstance(request, FetchSnapshotRequest):
@@ -190,7 +190,7 @@ def error_response(request: RaftRequest, error: ErrorCode, known: Known) -> Mess
 
 
 def vote_response(known: Known, *, granted: bool, error: ErrorCode = ErrorCode.NONE) -> VoteResponse:
-    """Answer a Vote."""
+    """Return the response to a Vote."""
     partition = VoteResponse.Topic.Partition(
         partition_index=0,
         error_code=error,
@@ -209,7 +209,7 @@ def fetch_response(
     log_start_offset: int = -1,
     instead: EpochEnd | SnapshotId | None = None,
 ) -> FetchResponse:
-    """Answer a Fetch, without records so far; `instead` of any, where the logs may part, or what to go on from."""
+    """Return the response to a Fetch, still without records; `instead` is the diverging epoch or the snapshot."""
     answered = FetchResponse.Topic.Partition
     partition = answered(
         partition_index=0,
@@ -232,7 +232,7 @@ def fetch_response(
 def snapshot_response(
     known: Known, snapshot: SnapshotId, *, position: int = 0, error: ErrorCode = ErrorCode.NONE
 ) -> FetchSnapshotResponse:
-    """Answer a FetchSnapshot, without the bytes and the size so far."""
+    """Return the response to a FetchSnapshot, still without bytes and size."""
     answered = FetchSnapshotResponse.Topic.Partition
     partition = answered(
         index=0,
@@ -247,9 +247,9 @@ def snapshot_response(
 
 
 def told_by(response: Message) -> Told:
-    """Return what a response says of leader and epoch; InvariantError if it is none of Raft's."""
+    """Return error, leader and epoch of a response; InvariantError if it is no response of Raft."""
     if not isinstance(response, _RAFT_RESPONSES):
-        raise InvariantError(f"{type(response).__name__} is no answer to anything that was asked")
+        raise InvariantError(f"{type(response).__name__} is not a Raft response")
     topics: Any = response.responses if isinstance(response, FetchResponse) else response.topics
     if response.error_code or len(topics) != 1 or len(topics[0].partitions) != 1:
         return Told(response.error_code or ErrorCode.UNKNOWN_SERVER_ERROR, NOBODY, NO_EPOCH, None)

@@ -70,7 +70,7 @@ def test_a_broker_of_another_cluster_is_told_so(make: Callable[..., WholeCluster
     why = refused(cluster, Host(cluster.world, "b4", settings, []))
     assert f"the data directory belongs to the cluster {OTHER}" in why
     assert cluster.schedule.now - began < 5
-    assert f"Node 1 is not in cluster {OTHER}, in which this one is: " in said()
+    assert f"Node 1 is not in this node's cluster {OTHER}: " in said()
 
 
 def test_an_advertised_address_that_nobody_reaches_is_named_by_who_tries_and_keeps_nobody_in_sync_there(
@@ -105,7 +105,7 @@ def test_a_controller_of_another_cluster_at_a_voters_address_has_no_part_in_the_
     cluster.start(1, 2, 3)
     assert cluster.active in (1, 2)
     cluster.let_pass(5)
-    assert f"takes this one for a part of cluster {OTHER}" in said()
+    assert f"Refused a request for cluster {OTHER}" in said()
     assert cluster.broker(3).controller.applied_offset == -1
     assert cluster.broker(3).controller.leader_id == -1
 

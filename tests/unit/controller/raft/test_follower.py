@@ -85,14 +85,14 @@ def test_damaged_batches_are_not_stored_but_what_is_before_them_is() -> None:
     at.answered(at.the_fetch(), records(bytes(damaged)))
     assert at.node.end_offset == 2
     assert at.warnings == [
-        "The leader 2 of the quorum sent the batch at offset 2 does not match its CRC-32C",
+        "Batches from the quorum's leader 2 refused: the batch at offset 2 does not match its CRC-32C",
     ]
 
 
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
-        (batch(3), "a batch at offset 3 where 1 comes next"),
+        (batch(3), "a batch at offset 3 where 1 is expected"),
         (batch(1, epoch=4), "the batch at offset 1 is of epoch 4"),
         (batch(1, epoch=0), "the batch at offset 1 is of epoch 0"),
         (b"x" * 80, "invalid record batch at byte 0"),
@@ -138,7 +138,7 @@ def test_an_older_snapshot_than_what_is_committed_is_not_taken() -> None:
     at = LoneVoter(1, 1, 1, high_watermark=3).follow(2, 3)
     at.answered(at.the_fetch(), fetch_response(LEADER, instead=SnapshotId(2, 1)))
     assert not at.sent(FetchSnapshotRequest)
-    assert "offers a snapshot up to 2" in at.warnings[0]
+    assert "snapshot ends at offset 2" in at.warnings[0]
 
 
 @pytest.mark.parametrize(("position", "data", "size"), [(1, b"b", 9), (0, b"", 9), (0, b"abc", 2)])

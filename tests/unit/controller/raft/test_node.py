@@ -52,8 +52,8 @@ def test_a_node_is_a_stranger_while_most_voters_say_that_they_are_of_another_clu
     assert not answered(1, ErrorCode.NONE)
     warnings = present(node.ready()).warnings
     assert [warning.partition(":")[0] for warning in warnings] == [
-        "Node 1 is not in cluster c, in which this one is",
-        "Node 3 is not in cluster c, in which this one is",
+        "Node 1 is not in this node's cluster c",
+        "Node 3 is not in this node's cluster c",
     ]
     assert "the same controller.quorum.voters" in warnings[0]
 

@@ -24,7 +24,7 @@ def test_another_cluster_is_refused_and_told_of_once(request_: Any) -> None:
     for _ in range(2):
         (answer,) = at.asked(request_)
         assert told_by(answer.response).error == ErrorCode.INCONSISTENT_CLUSTER_ID
-    assert at.warnings == ["Another node takes this one for a part of cluster other, and it is in c"]
+    assert at.warnings == ["Refused a request for cluster other: this node is in cluster c"]
     assert at.node.epoch == 1
 
 
@@ -67,7 +67,7 @@ def test_a_request_for_a_disk_that_this_node_had_before_is_refused() -> None:
 def test_who_has_no_vote_here_neither_stands_nor_leads(request_: Any) -> None:
     at = LoneVoter(1)
     assert only(at.asked(request_)).error_code == ErrorCode.INCONSISTENT_VOTER_SET
-    assert at.warnings == ["Nodes disagree on who votes: 7 is not among [1, 2, 3] here"]
+    assert at.warnings == ["Nodes have different voters: 7 is not among this node's [1, 2, 3]"]
     assert at.node.epoch == 1
 
 
@@ -78,14 +78,14 @@ def test_a_node_without_a_vote_gives_none() -> None:
 def test_a_second_node_of_the_same_id_is_found_out() -> None:
     at = LoneVoter(1)
     assert only(at.asked(vote(1, 3))).error_code == ErrorCode.INCONSISTENT_VOTER_SET
-    assert at.warnings == ["Another node says that it is node 1, as this one does"]
+    assert at.warnings == ["Another node has this node's id 1"]
 
 
 def test_an_epoch_has_one_leader() -> None:
     at = LoneVoter(1).follow(2, 3)
     assert only(at.asked(begin(3, 3))).error_code == ErrorCode.INVALID_REQUEST
     assert at.node.leader_id == 2
-    assert "says that it led epoch 3" in at.warnings[0]
+    assert "claims to be the leader of epoch 3" in at.warnings[0]
 
 
 def test_an_answer_says_who_leads() -> None:
