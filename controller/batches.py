@@ -1,7 +1,7 @@
-"""Entries of the metadata log, and the contents of its snapshots, as record batches.
+"""Entries of the metadata log and contents of snapshots, encoded as record batches.
 
-A batch holds either control records, Raft's own, or metadata records in their frames; the former have their kind in the
-key, the latter no key at all. An entry is one batch, so that it is written whole or, after a crash, cut off whole.
+A batch holds either Raft's control records, whose key has their type, or metadata records in their frames, without
+keys. An entry is one batch, so it is either written completely or, after a crash, truncated completely.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from protocol.records.control import (
 from protocol.records.metadata import decode_metadata_record, encode_metadata_record
 from protocol.schema import Message
 
-# What one batch of the metadata log holds at most; of one request, what one decision may.
+# Most records in one batch of the metadata log, and thus in the result of one command.
 MAX_RECORDS_PER_BATCH = 10_000
 
 _CONTROL_RECORDS: dict[ControlType, type[Message]] = {
@@ -45,12 +45,12 @@ _CONTROL_TYPES = {record: kind for kind, record in _CONTROL_RECORDS.items()}
 
 
 def is_control(record: Message) -> bool:
-    """Say whether a record is Raft's own."""
+    """Return whether a record is a control record."""
     return type(record) in _CONTROL_TYPES
 
 
 def encode_entry(entry: Entry, now_ms: int) -> bytearray:
-    """Return an entry's batch; its records are all control records or none."""
+    """Return the batch of an entry; its records must be all control records or all metadata records."""
     if is_control(entry.records[0]):
         return build_batch(
             [(control_record_key(_CONTROL_TYPES[type(record)]), record.encode(0)) for record in entry.records],
@@ -68,16 +68,16 @@ def encode_entry(entry: Entry, now_ms: int) -> bytearray:
 
 
 def decode_entries(data: Buffer) -> Iterator[Entry]:
-    """Yield the entries in whole batches; DecodeError or KafkaError if a record cannot be understood.
+    """Yield the entries in whole batches; DecodeError or KafkaError if a record cannot be decoded.
 
-    DecodeError too if a batch is damaged, or not where the one before ends: nobody else has read it yet.
+    DecodeError also if a batch is damaged or does not start where the previous one ends: the data is unchecked input.
     """
     for header, records in _decode_batches(data):
         yield Entry(header.base_offset, header.partition_leader_epoch, tuple(records))
 
 
 def decode_records(data: Buffer) -> Iterator[Message]:
-    """Yield the records in whole batches, each decoded when it is asked for; errors as `decode_entries`."""
+    """Yield the records in whole batches, each decoded on demand; errors as `decode_entries`."""
     for _, records in _decode_batches(data):
         yield from records
 
@@ -113,7 +113,7 @@ def _control_records(batch: memoryview) -> Iterator[Message]:
 
 
 def in_batches(records: Iterable[Message], base_offset: int, epoch: int, per_batch: int) -> Iterator[Entry]:
-    """Yield metadata records as entries of at most `per_batch` records, one behind the other."""
+    """Yield metadata records as consecutive entries of at most `per_batch` records."""
     pending: list[Message] = []
     for record in records:
         pending.append(record)

@@ -1,31 +1,31 @@
-"""Which brokers live, as the active controller sees it: sessions, broken connections, and who may stop.
+"""Sessions of brokers on the active controller: which are live, which to fence, which may stop.
 
-A broker lives as long as it says so: each heartbeat is good for `broker.session.timeout.ms`. Beyond Apache Kafka, one
-whose connections all broke has `barnabas.broker.disconnect.grace.ms` to come back; what has crashed is known to be gone
-much sooner then, and what hangs or is cut off without a sign after the session. Who is due is to be fenced
-(`commands.brokers.fence_brokers`), and told again after the grace if that does not come to pass.
+A heartbeat extends its broker's session to `broker.session.timeout.ms` from now. Beyond Apache Kafka, a broker whose
+connections are all lost has `barnabas.broker.disconnect.grace.ms` to reconnect: a crash is detected within the grace, a
+hang or a silent network partition within the session timeout. Expired brokers are to be fenced
+(`commands.brokers.fence_brokers`); a broker that is not fenced is returned again after the grace.
 
-    a heartbeat            the session lasts until now + session timeout
-    the last connection    the session lasts until now + grace, if it would last longer
-      breaks
-    its process has ended  the session lasts until now, unless it has a connection again
-    a new registration     a new session; heartbeats and connections of the one before count no more
-    a broker is fenced     the session is over, so that its next run can register at once, until it is heard again;
-                           Apache Kafka waits for the end of the session
-    a new active           everybody gets a new session: it cannot know when the others were heard; except who it
-      controller             knows to be unreachable, from the quorum's own connections
-    another claims the     such a session lasts until now + grace, unless its broker was heard since: whoever lives
-      broker's id and        turns to a new controller at once, so this one was killed with the controller before; and
-      listeners              nobody else could listen there while it lived
+    event                     session
+    heartbeat                 ends at now + session timeout
+    last connection lost      ends at now + grace, if that is earlier
+    process exited            ends now, unless the broker has a connection again
+    new registration          a new session; heartbeats and connections of the old registration no longer count
+    broker fenced             over until its next heartbeat, so that its next incarnation can register at once;
+                              Apache Kafka waits for the session's end
+    new active controller     a new session for each broker: earlier heartbeats are unknown; brokers known to be
+                              unreachable by the quorum's own connections get the grace
+    another process claims    a session from the change of controller ends at now + grace, unless there was a
+      id and listeners        heartbeat since: a live broker sends one to a new controller at once, and nothing else
+                              could listen there, so the old process was killed together with the old controller
 
-Time in which the controller itself stood still counts for nobody: if it is told anything much later than somebody was
-due (`_STALL_MS`), everybody gets back what passed since it was told something last, as heartbeats may lie unread.
+A stalled controller must not fence brokers: when called more than `_STALL_MS` after a session's end, it extends all
+sessions by the time since the previous call, as heartbeats may be unread.
 
-A broker in controlled shutdown may stop when every active broker has heard that its leaderships moved (KIP-841): when
-each has the metadata up to the image that began the shutdown.
+A broker in controlled shutdown may stop once every active broker has applied the image that began the shutdown, and so
+knows the new leaders (KIP-841).
 
-Told committed images (`apply`), it holds what is in no image and dies with the leadership of the quorum. Times are
-milliseconds of a clock that never goes back.
+The state follows committed images (`apply`), is in none of them, and lasts as long as this node leads the quorum. Times
+are in ms of a monotonic clock. Kafka: `BrokerHeartbeatManager`.
 """
 
 from __future__ import annotations
@@ -34,14 +34,15 @@ from collections.abc import Collection, Hashable, Mapping
 
 from controller.image import BrokerImage, Endpoint, MetadataImage
 
-# A timer that is late by more does not come from a busy loop.
+# A timer later than this means a stalled process, not a busy loop.
 _STALL_MS = 300
 
 
 class _Session:
-    """What is known of one registration; `over` from when it is to be fenced, or is, until it is heard again.
+    """The session of one registration.
 
-    It is `presumed` if it is as old as the leadership of this controller, which has not heard it yet.
+    `over`: the broker is expired or fenced and has sent no heartbeat since. `presumed`: the session began with this
+    controller's leadership, which has received no heartbeat of the broker yet.
     """
 
     __slots__ = ("broker", "connections", "ends_ms", "metadata_offset", "over", "presumed", "shutdown_offset")
@@ -57,7 +58,7 @@ class _Session:
 
 
 class Liveness:
-    """The sessions of all registered brokers. Those of fenced ones end without anything to be done."""
+    """The sessions of all registered brokers. Sessions of fenced brokers end without effect."""
 
     def __init__(self, session_timeout_ms: int, disconnect_grace_ms: int) -> None:
         self._timeout_ms = session_timeout_ms
@@ -66,7 +67,7 @@ class Liveness:
         self._awake_ms = 0
 
     def lead(self, image: MetadataImage, now_ms: int) -> None:
-        """Begin anew, with all that is committed: this node has become the active controller."""
+        """Start new sessions for all brokers of `image`: this node has become the active controller."""
         self._sessions.clear()
         self._awake_ms = now_ms
         self.apply(image, now_ms)
@@ -93,10 +94,10 @@ class Liveness:
     def heard_from(
         self, broker_id: int, broker_epoch: int, metadata_offset: int, connection: Hashable, now_ms: int
     ) -> None:
-        """Note a heartbeat, before it is decided on: the broker has applied the metadata up to `metadata_offset`.
+        """Record a heartbeat before its command is decided; its broker has applied the metadata up to `metadata_offset`.
 
-        `connection` is a key of the open connection that it came through; None for the broker of this very process,
-        and for whatever else cannot break.
+        `connection` is a key of the open connection that carried it; None for the broker of this process, and for
+        anything else that cannot disconnect.
         """
         self._wake(now_ms)
         session = self._sessions.get(broker_id)
@@ -109,10 +110,7 @@ class Liveness:
             session.connections.add(connection)
 
     def connection_lost(self, connection: Hashable, now_ms: int) -> list[BrokerImage]:
-        """Note that a connection broke, which may be one of a broker; nobody is heard through it any more.
-
-        Return the brokers that have no connection left by that.
-        """
+        """Record that a connection is closed; return the brokers that have none left as a result."""
         self._wake(now_ms)
         alone = []
         for broker_id, session in self._sessions.items():
@@ -124,27 +122,27 @@ class Liveness:
         return alone
 
     def unreachable(self, broker_id: int, since_ms: int) -> None:
-        """Give a broker that has no connection here the grace from `since_ms` on: its node cannot be reached either."""
+        """Limit the session of a broker without a connection here to `since_ms` + grace: its node is unreachable."""
         session = self._sessions.get(broker_id)
         if session is not None and not session.connections:
             session.ends_ms = min(session.ends_ms, since_ms + self._grace_ms)
 
     def ended(self, broker_id: int, broker_epoch: int, now_ms: int) -> None:
-        """Give a registration no grace whose process has ended, unless it was heard since it lost its connections."""
+        """End the session of a registration whose process has exited, unless the broker has a connection again."""
         session = self._sessions.get(broker_id)
         if session is not None and session.broker.epoch == broker_epoch:
             self.unreachable(broker_id, now_ms - self._grace_ms)
 
     def claimed(self, broker_id: int, endpoints: Mapping[str, Endpoint], now_ms: int) -> None:
-        """Note that a process at `endpoints` wants to be this broker; it may once who has the id is not `alive`."""
+        """Record that a process at `endpoints` registers as this broker; it can once that is not `alive`."""
         session = self._sessions.get(broker_id)
         if session is not None and session.presumed and session.broker.endpoints == endpoints:
             self.unreachable(broker_id, now_ms)
 
     def alive(self, now_ms: int) -> Collection[int]:
-        """Return the brokers whose session lasts: nobody else can register with such an id.
+        """Return the brokers whose session lasts: no other process can register with such an id.
 
-        Those that are fenced are among them from the first heartbeat on: they start, and so does nobody in their place.
+        A fenced broker is among them from its first heartbeat on: it is starting.
         """
         return {
             broker_id for broker_id, session in self._sessions.items() if not session.over and now_ms <= session.ends_ms
@@ -152,15 +150,15 @@ class Liveness:
 
     @property
     def due_ms(self) -> int | None:
-        """Return when to look who is `expired`; None while nobody can be."""
+        """Return the earliest end of an unfenced broker's session; None if there is none."""
         return min((one.ends_ms for one in self._sessions.values() if not one.broker.fenced), default=None)
 
     def over(self) -> set[int]:
-        """Return the brokers that `expired` has returned, or that are fenced, and that sent no heartbeat since then."""
+        """Return the brokers that are fenced or were returned by `expired`, and have sent no heartbeat since."""
         return {broker_id for broker_id, session in self._sessions.items() if session.over}
 
     def expired(self, now_ms: int) -> dict[int, int]:
-        """Return who is to be fenced now, with their epochs; whoever still is not is told again after the grace."""
+        """Return the brokers to fence now, with their epochs; each again after the grace while it is unfenced."""
         self._wake(now_ms)
         gone = {}
         for broker_id, session in self._sessions.items():
@@ -171,14 +169,14 @@ class Liveness:
         return gone
 
     def may_stop(self, broker_id: int) -> bool:
-        """Say whether all active brokers know what moved away from this one, which is in controlled shutdown."""
+        """Return whether all active brokers have applied the image that began this broker's controlled shutdown."""
         session = self._sessions.get(broker_id)
         if session is None or session.shutdown_offset is None:
             return False
         return self.all_know(session.shutdown_offset)
 
     def all_know(self, offset: int, but: int | None = None) -> bool:
-        """Say whether all active brokers have applied the metadata up to `offset`; `but` is asked in no case."""
+        """Return whether all active brokers, except `but`, have applied the metadata up to `offset`."""
         return all(
             session.metadata_offset >= offset
             for broker_id, session in self._sessions.items()
@@ -186,7 +184,7 @@ class Liveness:
         )
 
     def _wake(self, now_ms: int) -> None:
-        """Give back the time in which nobody looked who is due."""
+        """Extend all sessions by the time since the last call, if one ended more than `_STALL_MS` ago."""
         due_ms = self.due_ms
         if due_ms is not None and now_ms - due_ms > _STALL_MS:
             for session in self._sessions.values():

@@ -1,18 +1,19 @@
-"""What brokers that come and go mean for partitions: the changes that follow, each with its election if it needs one.
+"""Partition changes when brokers are fenced, unfenced, shut down or registered, or lose directories.
 
-A command that fences, unfences, stops or registers a broker adds these changes to its own record, in Apache Kafka's
-order: before the record that takes a broker away, so that a part of them does no harm, and after the one that brings it
-back. Every function is told the image without that record, and what the controller was started with, for what topics
-and dynamic configurations leave open.
+The command that changes the broker's registration adds these changes to its own record in Apache Kafka's order: before
+the record that removes a broker, so that a part of them does no harm, and after the one that brings it back. Each
+function takes the image without that record, and the controller's static settings for what topics and dynamic configs
+leave unset. Kafka: `ReplicationControlManager.handleBrokerFenced` and its siblings.
 
-    fenced, unregistered, registered      out of every ISR, and others lead what it led
-    again after a clean stop
-    in controlled shutdown                the same
-    registered again after any other end  out of the ELRs too: what it had, it may not have any more
-    unfenced                              leads what nobody leads, if it has every committed record
-    without a directory                   as if fenced, for the partitions in that directory
+    event                                 change
+    fenced, unregistered, registered      removed from every ISR; other replicas become leaders
+    again after a clean shutdown
+    controlled shutdown                   the same
+    registered after an unclean shutdown  removed from ELRs too: it may have lost records
+    unfenced                              leads partitions without a leader, if it has every committed record
+    directory failed                      as if fenced, for the partitions in that directory
 
-They look at every partition that there is, which for ten thousand takes a few milliseconds; such events are rare.
+Each function scans all partitions: a few milliseconds for ten thousand. These events are rare.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from protocol.schema import Message
 def on_brokers_fenced(
     image: MetadataImage, broker_ids: Collection[int], settings: StaticSettings = DEFAULT_SETTINGS
 ) -> list[Message]:
-    """Take brokers out of ISRs and leadership: they are fenced, unregistered, or come back after a clean stop."""
+    """Remove brokers from ISRs and leadership: fenced, unregistered, or registered again after a clean shutdown."""
     gone = frozenset(broker_ids)
     elector = Elector(image, settings, leaving=gone)
     return _leave(elector, gone, lambda partition: not gone.isdisjoint(partition.isr))
@@ -37,16 +38,16 @@ def on_brokers_fenced(
 def on_controlled_shutdown(
     image: MetadataImage, broker_id: int, settings: StaticSettings = DEFAULT_SETTINGS
 ) -> list[Message]:
-    """Take a broker out of ISRs and leadership: it wants to stop, and may once it leads nothing (`leads_any`)."""
+    """Remove a broker from ISRs and leadership; it may stop once it leads nothing (`leads_any`)."""
     return on_brokers_fenced(image, (broker_id,), settings)
 
 
 def on_unclean_restart(
     image: MetadataImage, broker_id: int, settings: StaticSettings = DEFAULT_SETTINGS
 ) -> list[Message]:
-    """Take a broker out of ISRs, ELRs and leadership: it registers again, and may have lost what it had not synced.
+    """Remove a broker from ISRs, ELRs and leadership: it registers again and may have lost unsynced records.
 
-    Where no ELR is kept, the last replica in sync stays so even then: nobody has more than it.
+    Without ELR the last replica in sync stays in the ISR even then: no replica has more.
     """
     elector = Elector(image, settings, unclean=(broker_id,))
     if not elector.tracks_eligible:
@@ -61,7 +62,7 @@ def on_unclean_restart(
 def on_broker_unfenced(
     image: MetadataImage, broker_id: int, settings: StaticSettings = DEFAULT_SETTINGS
 ) -> list[Message]:
-    """Elect leaders where there are none, now that a broker lives that the image still has fenced."""
+    """Elect leaders for partitions without one, counting a broker that is still fenced in the image as live."""
     return _leave(Elector(image, settings, joining=(broker_id,)), (), lambda partition: partition.leader == NO_LEADER)
 
 
@@ -71,7 +72,7 @@ def on_directory_failure(
     directories: Collection[bytes],
     settings: StaticSettings = DEFAULT_SETTINGS,
 ) -> list[Message]:
-    """Take a broker out of ISRs and leadership of the partitions that it has in these directories, by id."""
+    """Remove a broker from ISR and leadership of the partitions in these directories, given by id."""
 
     def concerned(partition: PartitionImage) -> bool:
         replicas = partition.replicas
@@ -81,7 +82,7 @@ def on_directory_failure(
 
 
 def leads_any(image: MetadataImage, broker_id: int) -> bool:
-    """Say whether a broker leads a partition; in controlled shutdown, it stays until it does not."""
+    """Return whether a broker leads a partition; in controlled shutdown it stays until it does not."""
     return any(partition.leader == broker_id for _, partition in partitions(image))
 
 
@@ -93,7 +94,7 @@ def partitions(image: MetadataImage) -> Iterator[tuple[TopicImage, PartitionImag
 
 
 def _leave(elector: Elector, gone: Collection[int], concerned: Callable[[PartitionImage], bool]) -> list[Message]:
-    """Return the changes of all partitions that are concerned, with these brokers out of their ISRs."""
+    """Return the changes of the concerned partitions, with the brokers in `gone` removed from their ISRs."""
     changes: list[Message] = []
     for topic, partition in partitions(elector.image):
         if concerned(partition):

@@ -1,10 +1,9 @@
-"""What the metadata log says, as values that never change.
+"""The metadata image: the state of the cluster after one batch of the metadata log, as immutable values.
 
-A `MetadataImage` is the state after one batch of the log. The next batch gives a new image (`image_builder.py`) and
-leaves the old one as it was, so whoever holds an image reads a consistent state for as long as he likes.
+The next batch yields a new image (`image_builder.py`) and leaves the old one unchanged, so a reader that holds an image
+sees a consistent state for any length of time. Kafka: `MetadataImage`.
 
-Ids are Kafka's: topic ids and directory ids are uuids of 16 bytes. How an image is written as records, for a snapshot,
-is `snapshot.py`'s business.
+Topic ids and directory ids are Kafka's, uuids of 16 bytes. `snapshot.py` writes an image as records.
 """
 
 from __future__ import annotations
@@ -17,12 +16,14 @@ from typing import Any, NamedTuple, TypeAlias
 
 NO_LEADER = -1
 
-# A directory id that says: this replica has not been placed in a directory yet (KIP-858).
+# The directory of a replica is not known (KIP-858). By value this is Kafka's `DirectoryId.MIGRATING`, for records
+# without
+# directories; Kafka's UNASSIGNED is 1, LOST is 2.
 UNASSIGNED_DIRECTORY = bytes(16)
 
 
 class ResourceType(IntEnum):
-    """What a configuration belongs to."""
+    """The type of a resource that has configurations (Kafka: `ConfigResource.Type`)."""
 
     TOPIC = 2
     BROKER = 4
@@ -32,7 +33,7 @@ class ResourceType(IntEnum):
 
 
 class Endpoint(NamedTuple):
-    """An address of a broker; `security_protocol` is Kafka's number, 0 for PLAINTEXT."""
+    """A listener's address; `security_protocol` is Kafka's number, 0 for PLAINTEXT."""
 
     host: str
     port: int
@@ -40,7 +41,7 @@ class Endpoint(NamedTuple):
 
 
 class BrokerImage(NamedTuple):
-    """A registered broker. A fenced one is known but neither leads nor is told to clients."""
+    """A registered broker (Kafka: `BrokerRegistration`); a fenced one neither leads nor is sent to clients."""
 
     broker_id: int
     epoch: int
@@ -55,12 +56,12 @@ class BrokerImage(NamedTuple):
 
     @property
     def active(self) -> bool:
-        """Say whether the broker can be given leadership and be in sync."""
+        """Return whether the broker can lead and be in sync."""
         return not self.fenced and not self.in_controlled_shutdown
 
     @property
     def open_directories(self) -> tuple[bytes, ...]:
-        """The directories that take new replicas: all but those that are cordoned (KIP-1066)."""
+        """The directories that take new replicas: all that are not cordoned (KIP-1066)."""
         cordoned = self.cordoned_directories
         if not cordoned:
             return self.directories
@@ -68,7 +69,7 @@ class BrokerImage(NamedTuple):
 
 
 class ControllerImage(NamedTuple):
-    """A registered controller: where it is reached, and which levels of features it knows."""
+    """A registered controller: its endpoints and the levels of features that it supports."""
 
     controller_id: int
     incarnation_id: bytes
@@ -77,7 +78,7 @@ class ControllerImage(NamedTuple):
 
 
 class PartitionImage(NamedTuple):
-    """A partition's replicas and leader. `directories` names, replica by replica, where each lies."""
+    """A partition's replicas and leader (Kafka: `PartitionRegistration`); `directories` has one id for each replica."""
 
     partition: int
     replicas: tuple[int, ...]
@@ -94,7 +95,7 @@ class PartitionImage(NamedTuple):
 
 
 class TopicImage(NamedTuple):
-    """A topic and its partitions, by index."""
+    """A topic and its partitions by index."""
 
     name: str
     topic_id: bytes
@@ -103,22 +104,22 @@ class TopicImage(NamedTuple):
 
 NO_CONFIGS: Mapping[str, str] = MappingProxyType({})
 
-# Whom a quota is for: (entity type, name) in the order of the types; no name stands for the type's default (KIP-546).
+# The entity of a quota: (entity type, name), sorted by type; None as name is the type's default (KIP-546).
 QuotaEntity: TypeAlias = tuple[tuple[str, str | None], ...]
 NO_QUOTAS: Mapping[str, float] = MappingProxyType({})
 
 
 def quota_entity(parts: Iterable[tuple[str, str | None]]) -> QuotaEntity:
-    """Return whom a quota is for, from its (entity type, name) in any order."""
+    """Return the entity of a quota from its (entity type, name) in any order."""
     return tuple(sorted(parts, key=itemgetter(0)))
 
 
 class MetadataImage:
     """The cluster's metadata up to and including the record at `offset`, written in `epoch`.
 
-    `memo` holds what readers derive from this image and want to keep for as long as it is the newest one.
-    `lasting_memo` is shared with the images that are built on this one: its readers check that what they derived from
-    is unchanged, by identity, and bound what they keep.
+    `memo` is a cache for values that readers derive from this image, kept while it is the newest. `lasting_memo` is
+    shared with the images built on this one: its users check by identity that their input is unchanged, and bound what
+    they keep.
     """
 
     __slots__ = (
@@ -168,20 +169,20 @@ class MetadataImage:
         self.lasting_memo: dict[Any, Any] = {} if lasting_memo is None else lasting_memo
 
     def is_active(self, broker_id: int) -> bool:
-        """Say whether there is such a broker, and it can be given leadership and be in sync."""
+        """Return whether the broker is registered, and can lead and be in sync."""
         broker = self.brokers.get(broker_id)
         return broker is not None and broker.active
 
     def topic(self, name: str) -> TopicImage | None:
-        """Return the topic of that name."""
+        """Return the topic of that name, or None."""
         return self._topics.get(name)
 
     def topic_by_id(self, topic_id: bytes) -> TopicImage | None:
-        """Return the topic of that id."""
+        """Return the topic of that id, or None."""
         return self._topics_by_id.get(topic_id)
 
     def topics(self) -> Collection[TopicImage]:
-        """Return all topics, in the order of their creation."""
+        """Return all topics in order of creation."""
         return self._topics.values()
 
     def topics_by_name(self) -> Mapping[str, TopicImage]:
@@ -193,14 +194,14 @@ class MetadataImage:
         return self._topics_by_id
 
     def configs(self, resource_type: int, name: str) -> Mapping[str, str]:
-        """Return the configurations set for one resource; for BROKER, the empty name stands for all brokers."""
+        """Return the configs set for one resource; for BROKER, the empty name stands for all brokers."""
         return self._configs.get((resource_type, name), NO_CONFIGS)
 
     def configured(self) -> Mapping[tuple[int, str], Mapping[str, str]]:
-        """Return all configurations that are set, by (resource type, resource name)."""
+        """Return all configs that are set, by (resource type, resource name)."""
         return self._configs
 
     def partition(self, topic: str, partition: int) -> PartitionImage | None:
-        """Return one partition."""
+        """Return a partition, or None."""
         found = self._topics.get(topic)
         return None if found is None else found.partitions.get(partition)

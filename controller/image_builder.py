@@ -1,8 +1,8 @@
-"""Applying the metadata log's records to an image.
+"""Application of the metadata log's records to an image (Kafka: `MetadataDelta.replay`).
 
-A builder copies what a batch touches, and that once: the topics' dictionary if a topic changes, one topic's partitions
-if one of those does. Ten thousand partitions of one topic that change in one batch cost one copy of ten thousand
-references. The records are those of Kafka's metadata module, and mean what they mean there.
+A builder copies each collection that a batch changes once: the dictionary of topics if a topic changes, the partitions
+of a topic if one of them changes. Changes of ten thousand partitions of one topic in one batch cost one copy of ten
+thousand references. The records are those of Kafka's metadata module, with Kafka's meaning.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ from protocol.records.metadata import (
     UnregisterBrokerRecord,
 )
 
-# PartitionChangeRecord.leader when the leader stays.
+# PartitionChangeRecord.leader if the leader does not change (Kafka: `LeaderConstants.NO_LEADER_CHANGE`).
 LEADER_UNCHANGED = -2
 
 
 def apply_records(image: MetadataImage, records: Iterable[object], *, offset: int, epoch: int) -> MetadataImage:
-    """Return the image after `records`, of which the last lies at `offset` in the metadata log."""
+    """Return the image after `records`; the last of them is at `offset` in the metadata log."""
     builder = ImageBuilder(image)
     for record in records:
         builder.replay(record)
@@ -60,7 +60,7 @@ def apply_records(image: MetadataImage, records: Iterable[object], *, offset: in
 
 
 class ImageBuilder:
-    """Changes on top of an image; `build` gives the image with all of them."""
+    """Changes to an image; `build` returns the image with all of them."""
 
     def __init__(self, base: MetadataImage) -> None:
         self._base = base
@@ -68,7 +68,7 @@ class ImageBuilder:
         self._controllers: dict[int, ControllerImage] | None = None
         self._topics: dict[str, TopicImage] | None = None
         self._topics_by_id: dict[bytes, TopicImage] | None = None
-        # The partitions that are this builder's own copy already, by topic id.
+        # Partitions already copied by this builder, by topic id.
         self._own_partitions: dict[bytes, dict[int, PartitionImage]] = {}
         self._configs: dict[tuple[int, str], Mapping[str, str]] | None = None
         self._client_quotas: dict[QuotaEntity, Mapping[str, float]] | None = None
@@ -76,14 +76,14 @@ class ImageBuilder:
         self._next_producer_id = base.next_producer_id
 
     def replay(self, record: object) -> None:
-        """Apply one record; InvariantError if it cannot follow what came before it, or is of an unknown kind."""
+        """Apply one record; InvariantError if it cannot follow the previous ones or its type is unknown."""
         handler = _REPLAY.get(type(record))
         if handler is None:
-            raise InvariantError(f"the metadata log holds a {type(record).__name__}, which this broker cannot apply")
+            raise InvariantError(f"the metadata log has a {type(record).__name__}, which this version cannot apply")
         handler(self, record)
 
     def build(self, *, offset: int, epoch: int) -> MetadataImage:
-        """Return the image after everything replayed; the builder must not be used any more."""
+        """Return the image after all replayed records; the builder must not be used afterwards."""
         base = self._base
         return MetadataImage(
             cluster_id=base.cluster_id,
@@ -164,7 +164,7 @@ class ImageBuilder:
             leader=record.leader,
             leader_epoch=record.leader_epoch,
             partition_epoch=record.partition_epoch,
-            # Records from before KIP-858 name no directories.
+            # Records written before KIP-858 have no directories.
             directories=tuple(record.directories) or (UNASSIGNED_DIRECTORY,) * len(record.replicas),
             removing_replicas=tuple(record.removing_replicas),
             adding_replicas=tuple(record.adding_replicas),
@@ -177,7 +177,7 @@ class ImageBuilder:
         partitions = self._partitions_of(record.topic_id)
         old = partitions.get(record.partition_id)
         if old is None:
-            raise InvariantError(f"the metadata log changes partition {record.partition_id} of a topic without it")
+            raise InvariantError(f"the metadata log changes partition {record.partition_id}, which does not exist")
         changes: dict[str, Any] = {"partition_epoch": old.partition_epoch + 1}
         if record.leader != LEADER_UNCHANGED:
             changes["leader"] = record.leader
@@ -246,7 +246,7 @@ class ImageBuilder:
         self._next_producer_id = record.next_producer_id
 
     def _ignore(self, record: object) -> None:
-        """Skip a record that changes nothing here."""
+        """Skip a record without effect on the image."""
 
     def _current_topics(self) -> Mapping[str, TopicImage]:
         return self._base.topics_by_name() if self._topics is None else self._topics
@@ -305,7 +305,7 @@ class ImageBuilder:
         return partitions
 
 
-# The fields of a PartitionChangeRecord that are null where nothing changes.
+# Fields of a PartitionChangeRecord that are null if unchanged.
 _CHANGEABLE = (
     "isr",
     "replicas",
@@ -332,7 +332,7 @@ _REPLAY: dict[type, Callable[[ImageBuilder, Any], None]] = {
     ClientQuotaRecord: ImageBuilder._set_quota,
     FeatureLevelRecord: ImageBuilder._set_feature,
     ProducerIdsRecord: ImageBuilder._set_producer_ids,
-    # What is held back until a transaction ends is `metadata_transaction`'s.
+    # `metadata_transaction` holds the records of a transaction until it ends.
     BeginTransactionRecord: ImageBuilder._ignore,
     EndTransactionRecord: ImageBuilder._ignore,
     AbortTransactionRecord: ImageBuilder._ignore,

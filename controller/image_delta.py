@@ -1,7 +1,7 @@
-"""What lies between two images, told as records.
+"""The difference between two images, as records (Kafka: `MetadataDelta`).
 
-A node that had fallen behind goes on from a snapshot, and never sees the records that were in between. Whoever acts on
-records is told of these instead: they undo what is gone, and then say all that there is, be it new or not.
+A node that fell behind continues from a snapshot and never reads the records in between. Subscribers to records get
+these instead: first records that remove what is gone, then records for everything in the new image.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from protocol.schema import Message
 
 
 def difference(before: MetadataImage, after: MetadataImage) -> Iterator[Message]:
-    """Yield records that make `after` of `before`, but for features and controllers, which do not go."""
+    """Yield records that turn `before` into `after`; features and controllers are never removed."""
     for topic in before.topics():
         if after.topic_by_id(topic.topic_id) is None:
             yield RemoveTopicRecord(topic_id=topic.topic_id)

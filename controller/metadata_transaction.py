@@ -1,13 +1,13 @@
-"""Metadata transactions: records that are applied together or not at all, though they span batches (KIP-868).
+"""Metadata transactions: records of several batches that are applied together or not at all (KIP-868).
 
-    BeginTransactionRecord    records are held from here on
+    BeginTransactionRecord    the records that follow are held
     EndTransactionRecord      the held records are applied, in order
-    AbortTransactionRecord    they are dropped
+    AbortTransactionRecord    the held records are dropped
 
-Kafka's first controller writes the bootstrap records of a cluster in such a transaction. This broker writes a
-transaction within one batch only, so it leaves none open; a log of Apache Kafka may end in one whose controller died. A
-new active controller aborts it before it writes anything else. No snapshot is taken while one is open: the image lacks
-its records, though they lie before the image's offset.
+Kafka's first controller writes a cluster's bootstrap records in a transaction. This broker writes transactions within
+one batch only, so it never leaves one open; a log of Apache Kafka may end with an open one if its controller failed. A
+new active controller aborts that before it writes anything else. No snapshot is taken while a transaction is open: the
+image would lack its records although their offsets are below the image's.
 
 Kafka: `MetadataBatchLoader`.
 """
@@ -24,7 +24,7 @@ _KINDS: frozenset[type[Message]] = frozenset((AbortTransactionRecord, BeginTrans
 
 
 class MetadataTransaction:
-    """The transaction of a metadata log that is open at one offset, if any."""
+    """The open transaction of a metadata log, if any."""
 
     __slots__ = ("_held",)
 
@@ -33,11 +33,11 @@ class MetadataTransaction:
 
     @property
     def is_open(self) -> bool:
-        """Return whether records are held."""
+        """Return whether a transaction is open."""
         return self._held is not None
 
     def take(self, records: tuple[Message, ...]) -> tuple[Message, ...]:
-        """Return what may be applied after the next `records` of the log; InvariantError if they cannot be next."""
+        """Return the records to apply after the log's next `records`; InvariantError if markers are out of order."""
         if self._held is None and _KINDS.isdisjoint(map(type, records)):
             return records
         return tuple(self._follow(records))

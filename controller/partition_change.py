@@ -1,18 +1,19 @@
-"""What becomes of one partition: who leads it, who is in sync, and who else has every committed record (KIP-966).
+"""Changes of one partition: its leader, ISR and ELR (KIP-966; Kafka: `PartitionChangeBuilder`).
 
-    ISR   the replicas in sync. Nothing is committed that one of them lacks, so each may lead.
-    ELR   the replicas that left the ISR since it fell below min.insync.replicas. Nothing is committed while it is that
-          small, so they still have everything, and may lead once the ISR is empty. Kept only where the feature
-          eligible.leader.replicas.version is on; without it the last replicas in sync stay in the ISR, alive or not.
-    last known leader   who led when the partition lost its leader; the field is named for what it was meant to hold,
-          the last known ELR. With ISR and ELR empty it is elected again once it lives, as the one that has most.
+    ISR   the replicas in sync. A record is committed only when all of them have it, so each may lead.
+    ELR   the eligible leader replicas: those that left the ISR since it fell below min.insync.replicas. Nothing is
+          committed while the ISR is that small, so they have every committed record, and may lead once the ISR is
+          empty. Kept only with the feature eligible.leader.replicas.version; without it the last replicas in sync stay
+          in the ISR, live or not.
+    last known leader   the leader when the partition lost its leader; stored in `last_known_elr`, a field meant for the
+          last known ELR. With ISR and ELR empty it is elected again once it is live, as the replica with most records.
 
-Whoever is elected from outside both has perhaps lost records: it is the whole ISR then, and recovering until it says
-otherwise. The leader epoch grows when the leader changes, even to nobody, and when a replica is taken away, whose
-fetches must count no more; a shrinking ISR alone does not raise it. The partition epoch grows with every change.
+A leader elected from outside ISR and ELR may lack committed records: it becomes the whole ISR and is RECOVERING until
+it reports RECOVERED. The leader epoch is bumped when the leader changes, also to none, and when a replica is removed,
+to fence its fetches; not when the ISR only shrinks. The partition epoch is bumped by every change.
 
-Which partitions an event concerns is the business of `elections.py`. Moving replicas is completed here, when the ISR
-has all that it waits for, and begun in `commands/reassignments.py`.
+`elections.py` finds the partitions that an event concerns. A reassignment begins in `commands/reassignments.py` and is
+completed here, once the ISR has all target replicas.
 """
 
 from __future__ import annotations
@@ -30,28 +31,28 @@ from protocol.records.metadata import PartitionChangeRecord
 
 ELR_VERSION = "eligible.leader.replicas.version"
 
-# Leader recovery states: a leader from outside the ISR is recovering until it says that it has finished.
+# Leader recovery states: after an unclean election a leader is RECOVERING until it reports RECOVERED.
 RECOVERED, RECOVERING = 0, 1
 
-# A directory id that says: this replica was in a directory that has failed, nobody knows which (KIP-858).
+# The replica was in a failed directory of unknown id (KIP-858; Kafka: `DirectoryId.LOST`).
 LOST_DIRECTORY = (2).to_bytes(16, "big")
-# Ids below are those of directories not chosen yet, or from before directories had ids: nothing speaks against them.
+# Kafka's `DirectoryId.MIGRATING` and `UNASSIGNED`: the directory is not known, and counts as working.
 _UNKNOWN_DIRECTORIES = frozenset({bytes(16), (1).to_bytes(16, "big")})
 
 MIN_ISR, UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
 
 
 class Election(Enum):
-    """How to elect."""
+    """The kind of an election."""
 
-    ONLINE = "whoever leads leads on; else one that has every committed record"
-    PREFERRED = "the first replica if it can, else as ONLINE"
-    UNCLEAN = "as ONLINE, and if nobody has every committed record, anybody that lives"
-    FORCED = "as UNCLEAN, and if no replica is where it was, one that begins anew; only at somebody's word"
+    ONLINE = "the current leader if it can lead, else a replica with every committed record"
+    PREFERRED = "the first replica if it can lead, else as ONLINE"
+    UNCLEAN = "as ONLINE, else any live replica"
+    FORCED = "as UNCLEAN, else a replica whose broker is live though its directory failed; only on request"
 
 
 class DefaultSettings:
-    """The settings of somebody who set nothing."""
+    """Settings of which none is set."""
 
     node_id = -1
     explicit: Mapping[str, str] = {}
@@ -65,29 +66,29 @@ DEFAULT_SETTINGS = DefaultSettings()
 
 
 def tracks_eligible(image: MetadataImage) -> bool:
-    """Say whether the ELR is kept (KIP-966)."""
+    """Return whether the ELR is enabled (KIP-966)."""
     return image.features.get(ELR_VERSION, 0) > 0
 
 
 def has_directory(broker: BrokerImage, directory: bytes) -> bool:
-    """Say whether a directory of a broker works, for all that is known; `directory` is the id of one."""
+    """Return whether a broker's directory, given by id, works as far as is known."""
     if directory in broker.directories or directory in _UNKNOWN_DIRECTORIES:
         return True
     return directory != LOST_DIRECTORY and not broker.directories
 
 
 class _Rules(NamedTuple):
-    """What a topic's configuration says of elections."""
+    """A topic's configs about elections."""
 
     min_isr: int
     unclean: bool
 
 
 class Elector:
-    """Decides on partitions of an image, while some brokers come or go by other records of the same command.
+    """Decides on changes of an image's partitions, while other records of the same command change brokers.
 
-    `joining` can lead although the image has them fenced, `leaving` cannot although it has them active. `unclean` are
-    those that may have lost records they had when they were last seen: they are not eligible either.
+    `joining` brokers can lead although the image has them fenced; `leaving` ones cannot although it has them active.
+    `unclean` ones may have lost records since they were last live: they are removed from ELRs too.
     """
 
     def __init__(
@@ -114,16 +115,16 @@ class Elector:
         self._default_rules: _Rules | None = None
 
     def lives(self, replica: int, directory: bytes) -> bool:
-        """Say whether a replica can lead for what is known of its broker and of the directory that it is in."""
+        """Return whether a replica's broker is live and the directory works."""
         broker = self._living.get(replica)
         return broker is not None and has_directory(broker, directory)
 
     def broker_lives(self, replica: int) -> bool:
-        """Say whether a replica can lead for what is known of its broker, wherever it may be there."""
+        """Return whether a replica's broker is live; its directory may have failed."""
         return replica in self._living
 
     def unclean_enabled(self, topic: TopicImage) -> bool:
-        """Say whether records may be lost so that the topic's partitions have leaders."""
+        """Return whether the topic allows unclean elections, which may lose records."""
         return self._rules(topic).unclean
 
     def change(
@@ -136,10 +137,10 @@ class Elector:
         recovery_state: int | None = None,
         directories: Mapping[int, bytes] | None = None,
     ) -> PartitionChangeRecord | None:
-        """Return what leads to these replicas in sync, this recovery state and these directories; None if nothing.
+        """Return the change to this ISR, recovery state and directories, with the election that follows; None if none.
 
-        What is not given stays as it is, as far as elections let it. `directories` are by replica. The `election` is
-        that of the topic's configuration unless given.
+        An argument that is None leaves its part as it is, unless the election changes it. `directories` are by replica.
+        The default `election` is UNCLEAN if the topic allows that, else ONLINE.
         """
         rules = self._rules(topic)
         if election is None:
@@ -152,7 +153,7 @@ class Elector:
         return target.record(topic.topic_id, recovery_state)
 
     def without_unclean(self, replicas: Collection[int]) -> Collection[int]:
-        """Return those of the replicas that have not lost anything."""
+        """Return the replicas that are not `unclean`."""
         return [replica for replica in replicas if replica not in self._unclean] if self._unclean else replicas
 
     def _rules(self, topic: TopicImage) -> _Rules:
@@ -171,7 +172,7 @@ class Elector:
 
 
 class _Target:
-    """What a partition is to become: first the replicas, then who is eligible, then the leader."""
+    """The target state of a partition, determined in order: replicas, eligible leaders, leader."""
 
     def __init__(self, elector: Elector, partition: PartitionImage, election: Election, min_isr: int) -> None:
         self.elector = elector
@@ -198,7 +199,7 @@ class _Target:
             change.leader = leader
             if leader in self.eligible:
                 self.isr, self.eligible = (leader,), tuple(one for one in self.eligible if one != leader)
-                # Alone it may be enough to commit what the others, who all went at once, will not have.
+                # With min.insync.replicas = 1 the new leader alone commits records that the other ELR members lack.
                 if len(self.isr) >= self.min_isr:
                     self.eligible = ()
         elif not set(old.replicas) <= set(self.replicas):
@@ -221,7 +222,7 @@ class _Target:
         return None if _changes_nothing(change) else change
 
     def _complete_move(self) -> None:
-        """End a move of replicas if all that are to stay are in sync."""
+        """Complete a reassignment if all remaining replicas are in sync."""
         if not self.moving:
             return
         removing = self.partition.removing_replicas
@@ -231,7 +232,7 @@ class _Target:
             self.isr, self.replicas, self.moving = isr, replicas, False
 
     def _keep_eligible(self) -> None:
-        """Note who leaves an ISR that is too small to commit anything."""
+        """Add replicas that leave the ISR to the ELR while the ISR is below min.insync.replicas; else clear it."""
         if len(self.isr) >= self.min_isr:
             self.eligible = ()
             return
@@ -239,11 +240,11 @@ class _Target:
         self.eligible = tuple(sorted(self.elector.without_unclean(before - set(self.isr))))
 
     def _leave_out_dead(self) -> None:
-        """Let the ISR be those who live, if any do: without an ELR, all who went at once have stayed in it."""
+        """Remove dead replicas from the ISR, unless all are: without ELR, replicas that fail together stay in it."""
         self.isr = tuple(replica for replica in self.isr if self._lives(replica)) or self.isr
 
     def _elect(self) -> tuple[int, bool]:
-        """Return who leads, NO_LEADER if nobody can, and whether it may lack committed records."""
+        """Return the leader, or NO_LEADER, and whether it may lack committed records."""
         current, preferred = self.partition.leader, self.replicas[0]
         if self.election is Election.PREFERRED and self._may_lead(preferred):
             return preferred, False
@@ -266,7 +267,7 @@ class _Target:
         return NO_LEADER, False
 
     def _may_lead(self, replica: int) -> bool:
-        """Say whether a replica has every committed record, and lives."""
+        """Return whether a replica has every committed record and is live."""
         return replica in (self.isr or self.eligible) and self._lives(replica)
 
     def _lives(self, replica: int) -> bool:
@@ -274,14 +275,14 @@ class _Target:
         return home is not None and self.elector.lives(replica, home)
 
     def _last_known_leader(self) -> int:
-        """Return the last known leader if nobody is better and it lives; else NO_LEADER."""
+        """Return the last known leader if it is live and ISR and ELR are empty; else NO_LEADER."""
         known = self.partition.last_known_elr
         if not self.elector.tracks_eligible or self.isr or self.eligible or len(known) != 1:
             return NO_LEADER
         return known[0] if self._lives(known[0]) else NO_LEADER
 
     def _remember_leader(self, change: PartitionChangeRecord) -> None:
-        """Note who led last when nobody does any more; forget it once somebody does."""
+        """Store the last leader when the partition loses its leader; clear it once there is a leader."""
         old = self.partition
         if change.leader == NO_LEADER and old.leader != NO_LEADER and not old.last_known_elr:
             change.last_known_elr = [old.leader]
@@ -289,7 +290,7 @@ class _Target:
             change.last_known_elr = []
 
     def _assign(self, change: PartitionChangeRecord) -> None:
-        """Note which replicas there are now, and where they lie."""
+        """Add the changed replicas and directories to `change`."""
         old = self.partition
         if self.replicas != old.replicas:
             change.replicas = list(self.replicas)

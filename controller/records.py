@@ -1,4 +1,4 @@
-"""Brokers, controllers and partitions as the records that make them: for commands, and for snapshots to say again."""
+"""Conversion of brokers, controllers and partitions to the records that register them, for commands and snapshots."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ class _Feature(Protocol):
 
 
 def endpoints_of(listeners: Iterable[_Listener]) -> dict[str, Endpoint]:
-    """Return the endpoints that a record or a request has, by their listeners' names."""
+    """Return the endpoints in a record or request, by listener name."""
     return {point.name: Endpoint(point.host, point.port, point.security_protocol) for point in listeners}
 
 
 def features_of(features: Iterable[_Feature]) -> dict[str, tuple[int, int]]:
-    """Return the lowest and the highest level of each feature in a record or a request."""
+    """Return the lowest and highest supported level of each feature in a record or request."""
     return {one.name: (one.min_supported_version, one.max_supported_version) for one in features}
 
 
 def broker_record(broker: BrokerImage) -> RegisterBrokerRecord:
-    """Return the registration of a broker as it is."""
+    """Return the registration record of a broker."""
     cordoned = broker.cordoned_directories
     return RegisterBrokerRecord(
         broker_id=broker.broker_id,
@@ -65,7 +65,7 @@ def broker_record(broker: BrokerImage) -> RegisterBrokerRecord:
 
 
 def controller_record(controller: ControllerImage) -> RegisterControllerRecord:
-    """Return the registration of a controller; none moves from ZooKeeper any more."""
+    """Return the registration record of a controller; migration from ZooKeeper is not supported."""
     return RegisterControllerRecord(
         controller_id=controller.controller_id,
         incarnation_id=controller.incarnation_id,
@@ -84,7 +84,7 @@ def controller_record(controller: ControllerImage) -> RegisterControllerRecord:
 
 
 def partition_record(topic_id: bytes, partition: PartitionImage) -> PartitionRecord:
-    """Return a partition as it is."""
+    """Return the record of a partition."""
     return PartitionRecord(
         partition_id=partition.partition,
         topic_id=topic_id,
@@ -97,7 +97,7 @@ def partition_record(topic_id: bytes, partition: PartitionImage) -> PartitionRec
         leader_epoch=partition.leader_epoch,
         partition_epoch=partition.partition_epoch,
         directories=list(partition.directories),
-        # Kafka leaves these out where they are empty.
+        # Null if empty, as in Kafka.
         eligible_leader_replicas=list(partition.eligible_leader_replicas) or None,
         last_known_elr=list(partition.last_known_elr) or None,
     )

@@ -1,13 +1,13 @@
-"""Which brokers get the replicas of new partitions, and which replica leads.
+"""Placement of the replicas of new partitions, and choice of their leader (Kafka: `StripedReplicaPlacer`).
 
-Replicas of one partition lie on different brokers. What else is wanted, most of all first, as in Apache Kafka:
+Replicas of one partition are on different brokers. In order of priority, as in Apache Kafka:
 
-- They are spread over the racks (KIP-36): none has two more than another that could take them. Brokers without a rack
-  count as one of their own.
-- In a rack, brokers that are fenced come last. None of them is the first replica, which is to lead.
-- Leaders and followers are spread over the brokers: the first replica moves on by one broker from partition to
-  partition, in an order that changes racks, and how far the second is from the first changes each time the first has
-  gone round, so that no broker inherits all of another's partitions.
+- Replicas are spread over racks (KIP-36): no rack gets two more than another that has room. Brokers without a rack
+  form one rack.
+- Within a rack, fenced brokers come last. No fenced broker is the first replica, the preferred leader.
+- Leaders and followers are spread over brokers: the first replica advances by one broker from partition to partition,
+  in an order that alternates racks. The distance from first to second replica changes after each round, so that the
+  partitions led by one broker have their followers on many.
 
 The leader is the first replica, in the order of assignment, that is in sync and whose broker is active.
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class UsableBroker(NamedTuple):
-    """A broker that replicas may be placed on."""
+    """A broker that replicas can be placed on."""
 
     broker_id: int
     rack: str | None
@@ -36,7 +36,7 @@ class UsableBroker(NamedTuple):
 
 
 def usable_brokers(brokers: Iterable[BrokerImage]) -> list[UsableBroker]:
-    """Return the brokers that take new replicas: not those that are shutting down, or have every directory cordoned."""
+    """Return the brokers that take new replicas: not shutting down, and not with all directories cordoned."""
     return [
         UsableBroker(broker.broker_id, broker.rack, broker.fenced)
         for broker in brokers
@@ -54,7 +54,7 @@ def place_replicas(
 ) -> list[tuple[int, ...]]:
     """Return the replicas of `partitions` new partitions, numbered from `first_partition` on.
 
-    KafkaError INVALID_REPLICATION_FACTOR if there are too few brokers, or none that could lead.
+    KafkaError INVALID_REPLICATION_FACTOR if there are fewer brokers than replicas, or all are fenced.
     """
     if all(broker.fenced for broker in brokers):
         raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, "All brokers are currently fenced.")
@@ -81,19 +81,19 @@ def place_replicas(
 
 
 def _alternate_racks(brokers: Iterable[UsableBroker]) -> list[UsableBroker]:
-    """Return the brokers in an order in which neighbours are of different racks, as far as that goes."""
+    """Return the brokers in an order in which adjacent ones are in different racks, as far as possible."""
     ranked = [(rank, broker.rack or "", broker) for rank, broker in _ranked(sorted(brokers, key=itemgetter(0)))]
     return [broker for _, _, broker in sorted(ranked)]
 
 
 def _spread_over_racks(candidates: Sequence[UsableBroker]) -> tuple[int, ...]:
-    """Return the candidates with the first of each rack before all others, then the second of each, and so on."""
+    """Return the ids with the first candidate of each rack before the second of each, and so on."""
     ranked = sorted(_ranked(candidates), key=itemgetter(0))
     return tuple(broker.broker_id for _, broker in ranked)
 
 
 def _ranked(brokers: Iterable[UsableBroker]) -> Iterator[tuple[int, UsableBroker]]:
-    """Yield the brokers, each with how many of its rack came before it."""
+    """Yield the brokers, each with the number of earlier ones in its rack."""
     passed: Counter[str | None] = Counter()
     for broker in brokers:
         yield passed[broker.rack], broker
@@ -101,7 +101,7 @@ def _ranked(brokers: Iterable[UsableBroker]) -> Iterator[tuple[int, UsableBroker
 
 
 def _turned(brokers: list[UsableBroker], turn: int) -> list[UsableBroker]:
-    """Return the brokers from the `turn`-th on, and round."""
+    """Return the brokers rotated to start at index `turn`."""
     begin = turn % len(brokers) if brokers else 0
     return brokers[begin:] + brokers[:begin]
 
@@ -109,7 +109,7 @@ def _turned(brokers: list[UsableBroker], turn: int) -> list[UsableBroker]:
 def choose_leader(
     replicas: Iterable[int], isr: Collection[int], active: Callable[[int], bool], *, unclean: bool = False
 ) -> int:
-    """Return who leads a partition: a replica in sync; if `unclean`, any active one rather than none; or NO_LEADER."""
+    """Return the first live replica in sync; with `unclean`, else the first live one; NO_LEADER if there is none."""
     living = [replica for replica in replicas if active(replica)]
     in_sync = [replica for replica in living if replica in isr]
     if in_sync:

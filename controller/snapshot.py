@@ -1,10 +1,10 @@
-"""A metadata image as records, and as the bytes of a checkpoint file (KIP-630).
+"""Snapshots: a metadata image as records, and as the bytes of a checkpoint file (KIP-630).
 
-A snapshot is a log of its own: a header that says when its last record was written, the quorum's version and voters,
-the records that make the image out of nothing, and a footer, without which the file is not whole. It stands for the log
-below its end offset, is named for that and the epoch there, and has its own offsets from 0 on.
+A snapshot is a log of its own: a header with the timestamp of the last contained record, the kraft.version and the
+voters, the records that build the image, and a footer, without which the file is incomplete. It replaces the log below
+its end offset and is named after that offset and its epoch; its own offsets start at 0.
 
-`bootstrap.checkpoint` has the same form. It holds the first records of a new cluster.
+`bootstrap.checkpoint` has the same format; it holds the first records of a new cluster.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from protocol.schema import Message
 from storage.steps import Search, finish
 
 RECORDS_A_STEP = 50
-"""How many records are decoded, or applied, in about a millisecond."""
+"""Records decoded, or applied, in about a millisecond."""
 
 _RECORDS_PER_BATCH = 250
 _FILE_NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
 
 def parse_snapshot_name(name: str) -> SnapshotId | None:
-    """Return the snapshot that a file of this name holds; None for other files."""
+    """Return the id of the snapshot in a file of this name; None for other files."""
     found = _FILE_NAME.fullmatch(name)
     return SnapshotId(int(found[1]), int(found[2])) if found else None
 
@@ -66,9 +66,9 @@ def encode_snapshot(
     last_timestamp_ms: int,
     voters: VoterSet | None = None,
 ) -> Iterator[bytearray]:
-    """Yield the batches of a checkpoint file; with `voters`, those of a quorum at kraft.version 1.
+    """Yield the batches of a checkpoint file; `voters` are those of a quorum at kraft.version 1, else None.
 
-    Each step encodes one batch, some milliseconds' work, so that others can run in between.
+    Each step encodes one batch, which takes a few milliseconds, so that other work can run in between.
     """
     opening: list[Message] = [SnapshotHeaderRecord(version=0, last_contained_log_timestamp=last_timestamp_ms)]
     if voters is not None:
@@ -82,12 +82,12 @@ def encode_snapshot(
 
 
 def decode_snapshot(data: Buffer) -> Snapshot:
-    """Return what a checkpoint file holds; DecodeError if it is not whole."""
+    """Return the contents of a checkpoint file; DecodeError if it is incomplete."""
     return finish(decode_snapshot_in_steps(data))
 
 
 def decode_snapshot_in_steps(data: Buffer) -> Search[Snapshot]:
-    """Return what a checkpoint file holds, in steps; DecodeError if it is not whole."""
+    """Decode a checkpoint file in steps and return its contents; DecodeError if it is incomplete."""
     kraft_version, voters = 0, None
     first: Message | None = None
     last: Message | None = None
@@ -110,9 +110,9 @@ def decode_snapshot_in_steps(data: Buffer) -> Search[Snapshot]:
 
 
 def image_records(image: MetadataImage) -> Iterator[Message]:
-    """Yield the records that make `image` out of nothing, in Kafka's order.
+    """Yield the records that build `image`, in Kafka's order.
 
-    First comes metadata.version, which says how to read the rest.
+    metadata.version comes first: it defines how to read the rest.
     """
     for name in sorted(image.features, key=lambda name: (name != METADATA_VERSION, name)):
         yield FeatureLevelRecord(name=name, feature_level=image.features[name])

@@ -1,7 +1,7 @@
-"""What a topic may be called, and which topics are the brokers' own.
+"""Rules for topic names, and the names of internal topics.
 
-Names become names of directories and of metrics: they are limited to 249 characters of a small alphabet, and because
-metrics write `.` as `_`, two topics whose names differ only in those cannot both exist.
+Names become parts of directory and metric names: they have at most 249 characters of a small alphabet, and two topics
+whose names differ only in `.` and `_` cannot coexist, because metrics write `.` as `_`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def check_topic_name(name: str) -> None:
-    """Raise KafkaError INVALID_TOPIC_EXCEPTION, saying why, if no topic can be called `name`."""
+    """Raise KafkaError INVALID_TOPIC_EXCEPTION with the reason if `name` is not valid."""
     if not name:
         problem = "the empty string is not allowed"
     elif name in (".", ".."):
@@ -45,15 +45,14 @@ def check_topic_name(name: str) -> None:
 
 
 def plain_form(name: str) -> str:
-    """Return what metrics make of a name: no two topics may have it in common."""
+    """Return the form of a name in metrics, which no two topics may share."""
     return name.replace(".", "_")
 
 
 def colliding_topic(name: str, image: MetadataImage) -> str | None:
-    """Return the topic that differs from `name` only in where it has `.` and where `_`.
+    """Return the topic whose name differs from `name` only in `.` and `_`; None if there is none.
 
-    Where there are few ways to write the name, each is looked up; for other names all topics are indexed, once for an
-    image.
+    With few separators each variant is looked up; else all topics are indexed, once per image.
     """
     parts = re.split("[._]", name)
     if len(parts) == 1:

@@ -80,7 +80,10 @@ class Timing(NamedTuple):
     election_timeout_ms: int = 1000
     """Election timeout, at random up to twice as long (controller.quorum.election.timeout.ms)."""
     fetch_timeout_ms: int = 2000
-    """Time without the leader, or 1.5 of it without a majority (controller.quorum.fetch.timeout.ms)."""
+    """Fetch timeout (controller.quorum.fetch.timeout.ms).
+
+    A follower suspects its leader after this time; a leader without a majority resigns after 1.5 times this.
+    """
     election_backoff_max_ms: int = 1000
     """Longest backoff after a lost election (controller.quorum.election.backoff.max.ms)."""
     request_timeout_ms: int = 2000
