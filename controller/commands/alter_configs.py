@@ -1,10 +1,9 @@
-"""Configurations of topics, brokers, groups and client metrics subscriptions are altered (KIP-226, KIP-339).
+"""Changes of the configs of topics, brokers, groups and client metrics subscriptions (KIP-226, KIP-339).
 
-AlterConfigs gives the whole set that a resource shall have: whatever it does not name is removed.
-IncrementalAlterConfigs sets, removes, appends to and subtracts from single ones. Both are operations on the resource's
-settings, from which the records follow, and both take a resource as a whole or not at all. One that a request names
-twice is refused each time. What each kind of resource may have is the business of the modules `*_configs` beside this;
-`election_configs` adds what follows for partitions.
+AlterConfigs replaces all configs of a resource: those not in the request are removed. IncrementalAlterConfigs sets,
+removes, appends to or subtracts from single ones. Each resource is changed completely or not at all; one that a request
+names twice is refused each time. The modules `*_configs` check what each resource type can have; `election_configs`
+adds the partition changes that follow. Kafka: `ConfigurationControlManager`.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from protocol.records.metadata import ConfigRecord
 
 
 class Operation(IntEnum):
-    """What IncrementalAlterConfigs does to one configuration."""
+    """An operation of IncrementalAlterConfigs (Kafka: `AlterConfigOp.OpType`)."""
 
     SET = 0
     DELETE = 1
@@ -57,7 +56,7 @@ class _Resource(NamedTuple):
 
 
 class _SettingsOf:
-    """What a broker was started with, which is taken to be what this one was."""
+    """Static settings of another broker, assumed to be the same as this one's."""
 
     def __init__(self, own: StaticSettings, node_id: int) -> None:
         self.explicit = own.explicit
@@ -71,7 +70,7 @@ class _SettingsOf:
 def alter_configs(
     image: MetadataImage, request: AlterConfigsRequest, settings: StaticSettings
 ) -> Decision[AlterConfigsResponse]:
-    """Give resources exactly the settings in the request; where it only asks to validate, no records."""
+    """Replace the configs of resources by those in the request; no records if it only validates."""
     records: list[ConfigRecord] = []
     response = AlterConfigsResponse(responses=[])
     times = Counter((asked.resource_type, asked.resource_name) for asked in request.resources)
@@ -94,7 +93,7 @@ def alter_configs(
 def incremental_alter_configs(
     image: MetadataImage, request: IncrementalAlterConfigsRequest, settings: StaticSettings
 ) -> Decision[IncrementalAlterConfigsResponse]:
-    """Perform the operations in the request; where it only asks to validate, no records."""
+    """Perform the operations in the request; no records if it only validates."""
     records: list[ConfigRecord] = []
     response = IncrementalAlterConfigsResponse(responses=[])
     times = Counter((asked.resource_type, asked.resource_name) for asked in request.resources)
@@ -120,7 +119,7 @@ def _check_times(times: int) -> None:
 
 
 def check_changes(changes: Sequence[Any]) -> None:
-    """Raise KafkaError INVALID_REQUEST unless each configuration is named once, with a value to set."""
+    """Raise KafkaError INVALID_REQUEST if a config is named twice, or is to be set to null."""
     if any(times > 1 for times in Counter(change.name for change in changes).values()):
         raise _invalid_request("Error due to duplicate config keys")
     nulls = [
@@ -140,7 +139,7 @@ def _alter(
     *,
     base: Mapping[str, str],
 ) -> list[ConfigRecord]:
-    """Return the records that bring a resource's settings to `base` with the changes made to it."""
+    """Return the records that change a resource's configs to `base` with `changes` applied."""
     if resource.type == ResourceType.BROKER:
         _check_broker(image, resource.name)
     new = dict(base)
@@ -166,7 +165,7 @@ def _invalid_request(message: str) -> KafkaError:
 
 
 def _check_broker(image: MetadataImage, name: str) -> None:
-    """Raise KafkaError unless there is such a broker; the empty name stands for all."""
+    """Raise KafkaError unless the broker is registered; the empty name stands for all brokers."""
     if name and not name.removeprefix("-").isdecimal():
         raise _invalid_request(f"Node id must be an integer, but it is: {name}")
     if name and int(name) not in image.brokers:
@@ -193,7 +192,7 @@ def _perform(change: _Change, configs: dict[str, str], resource_type: int) -> No
 
 
 def _list_default(name: str, operation: Operation, resource_type: int) -> str:
-    """Return what a list begins with; KafkaError INVALID_CONFIG if `name` is none."""
+    """Return the default of a LIST config; KafkaError INVALID_CONFIG if `name` is none."""
     definition = None
     if resource_type == ResourceType.TOPIC:
         definition = TOPIC_CONFIGS.get(name)
@@ -218,7 +217,7 @@ def _check_broker_configs(
     given: Mapping[str, str],
     records: Sequence[ConfigRecord],
 ) -> None:
-    """Raise KafkaError unless a broker can have what is `given`, beside all that it has after `records`."""
+    """Raise KafkaError unless the new values are valid beside the broker's other configs after `records`."""
     altered = apply_records(image, records, offset=image.offset, epoch=image.epoch)
     if name:
         settings = _SettingsOf(settings, int(name))
@@ -229,7 +228,7 @@ def _check_broker_configs(
 
 
 def _check_configs(image: MetadataImage, settings: StaticSettings, resource: _Resource, new: Mapping[str, str]) -> None:
-    """Raise KafkaError unless the resource can have the settings `new`."""
+    """Raise KafkaError unless the resource can have the configs `new`."""
     name = resource.name
     if resource.type == ResourceType.TOPIC:
         if not name:

@@ -1,11 +1,11 @@
-"""The leaders of partitions change who is in sync (KIP-497, KIP-841, KIP-903).
+"""ISR changes by partition leaders (KIP-497, KIP-841, KIP-903; Kafka: `ReplicationControlManager.alterPartition`).
 
-A leader tells the ISR that it wants with the epochs of leadership and partition that it knows. The change holds if they
-are the newest, and every broker in the new ISR is active and, where its epoch is told, has not registered again since.
-Epochs that are newer than the controller's come from a later controller, so this one is none any more.
+A leader sends the new ISR with the leader epoch and partition epoch that it knows. The change is made if both are
+current and every broker in the new ISR is active and, if the request has its epoch, has not registered again since.
+Epochs above the controller's come from a newer controller, so this one answers NOT_CONTROLLER.
 
-The answer holds the partition as it is then. A change that completes a reassignment can take leadership from the leader
-that asked for it; the change holds, and the answer is NEW_LEADER_ELECTED.
+The response has the partition after the change. A change that completes a reassignment can remove the requesting
+leader; it is made, and the response is NEW_LEADER_ELECTED.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _ANY_EPOCH = -1
 def alter_partition(
     image: MetadataImage, request: AlterPartitionRequest, settings: StaticSettings = DEFAULT_SETTINGS
 ) -> Decision[AlterPartitionResponse]:
-    """Change ISRs as their leader asks, each partition by itself.
+    """Change the ISRs of a leader's partitions, each on its own.
 
-    Nothing changes if the broker has registered again since, or is not known: the response is STALE_BROKER_EPOCH.
+    STALE_BROKER_EPOCH for the whole request if the broker is not registered in that epoch.
     """
     broker = image.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
@@ -68,7 +68,7 @@ def _alter(
     wanted: _Wanted,
     changes: dict[tuple[bytes, int], PartitionChangeRecord],
 ) -> ErrorCode:
-    """Add the change of one partition to `changes`, if it is to change; return what the answer says of it."""
+    """Add the change of one partition to `changes`, if there is one; return the partition's error code."""
     topic = elector.image.topic_by_id(topic_id)
     if topic is None:
         return ErrorCode.UNKNOWN_TOPIC_ID
@@ -76,7 +76,7 @@ def _alter(
     if partition is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if (topic_id, wanted.partition_index) in changes:
-        # Named twice: the first change has raised the partition epoch.
+        # Named twice: the first change has bumped the partition epoch.
         return ErrorCode.INVALID_UPDATE_VERSION
     code = _check(elector.image, broker_id, partition, wanted)
     if code is not ErrorCode.NONE:
@@ -91,7 +91,7 @@ def _alter(
 
 
 def _check(image: MetadataImage, broker_id: int, partition: PartitionImage, wanted: _Wanted) -> ErrorCode:
-    """Return what is wrong with a change that the broker wants; NONE if nothing is."""
+    """Return the error of a requested change; NONE if it is valid."""
     if wanted.leader_epoch > partition.leader_epoch or wanted.partition_epoch > partition.partition_epoch:
         return ErrorCode.NOT_CONTROLLER
     if wanted.leader_epoch < partition.leader_epoch:
@@ -113,27 +113,30 @@ def _check(image: MetadataImage, broker_id: int, partition: PartitionImage, want
 
 
 def _new_isr(wanted: _Wanted) -> Sequence[tuple[int, int]]:
-    """Return the new ISR and the epochs of its brokers, which version 2 does not tell."""
+    """Return the new ISR with the brokers' epochs, which version 2 does not have."""
     if wanted.new_isr_with_epochs:
         return [(state.broker_id, state.broker_epoch) for state in wanted.new_isr_with_epochs]
     return [(replica, _ANY_EPOCH) for replica in wanted.new_isr]
 
 
 def _can_recover(before: int, after: int, in_sync: int) -> bool:
-    """Say whether a leader may be in the state `after`: a recovering one is alone in sync, and recovers once."""
+    """Return whether the recovery state can change so: RECOVERING stays only with the leader alone in the ISR.
+
+    A RECOVERED leader never returns to RECOVERING.
+    """
     if after == RECOVERING:
         return before == RECOVERING and in_sync == 1
     return after == RECOVERED
 
 
 def _is_eligible(image: MetadataImage, replica: int, epoch: int) -> bool:
-    """Say whether a broker is active, and the one that the leader has seen fetching."""
+    """Return whether a broker is active, in the registration that the leader knows."""
     broker = image.brokers.get(replica)
     return broker is not None and broker.active and epoch in (_ANY_EPOCH, broker.epoch)
 
 
 def _answer(after: MetadataImage, topic_id: bytes, index: int, code: ErrorCode) -> _Answer:
-    """Return the answer for one partition: what it is after the changes, or an error."""
+    """Return the response for one partition: its state after the changes, or an error."""
     if code is not ErrorCode.NONE:
         return _Answer(partition_index=index, error_code=code, leader_id=0, leader_epoch=0, isr=[], partition_epoch=0)
     partition = after.topics_by_id()[topic_id].partitions[index]

@@ -1,7 +1,8 @@
-"""A broker tells in which of its directories replicas lie (KIP-858).
+"""Assignment of a broker's replicas to its directories (KIP-858).
 
-Nobody else knows better, so what it says holds. A replica in a directory that the broker is not registered with, one
-that has failed, leaves the ISR, and another leads in its place; one in a directory that works can lead again.
+The controller accepts what the broker reports. A replica in a directory that is not in the broker's registration,
+because it has failed, leaves the ISR, and another replica becomes leader; a replica in a working directory can lead
+again.
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ _Directory = AssignReplicasToDirsResponse.Directory
 def assign_replicas_to_dirs(
     image: MetadataImage, request: AssignReplicasToDirsRequest, settings: StaticSettings = DEFAULT_SETTINGS
 ) -> Decision[AssignReplicasToDirsResponse]:
-    """Note where the replicas of a broker lie.
+    """Store the directories of a broker's replicas.
 
-    Nothing changes if the broker has registered again since, or is not known: the response is STALE_BROKER_EPOCH.
+    STALE_BROKER_EPOCH for the whole request if the broker is not registered in that epoch.
     """
     broker = image.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
         return Decision((), AssignReplicasToDirsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH, directories=[]))
     elector = Elector(image, settings)
-    # A replica that is named twice lies where the last says.
+    # Of a replica that is named twice, the last directory counts.
     changes: dict[tuple[bytes, int], PartitionChangeRecord | None] = {}
     answers = []
     for directory in request.directories:
@@ -54,7 +55,7 @@ def _assign(
     index: int,
     changes: dict[tuple[bytes, int], PartitionChangeRecord | None],
 ) -> ErrorCode:
-    """Put the change of one partition into `changes`, None if nothing does; return what the answer says of it."""
+    """Put the change of one partition into `changes`, None if there is none; return the partition's error code."""
     topic = elector.image.topic_by_id(topic_id)
     if topic is None:
         return ErrorCode.UNKNOWN_TOPIC_ID

@@ -1,4 +1,4 @@
-"""Replicas assigned by hand, and the record of a new partition."""
+"""Checks of manual replica assignments, directories of new replicas, and the record of a new partition."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def check_assignment(image: MetadataImage, replicas: Sequence[int], factor: int)
 
 
 def new_partition(image: MetadataImage, topic_id: bytes, partition: int, replicas: Sequence[int]) -> PartitionRecord:
-    """Return the record of a new partition: in sync are the replicas on active brokers, and one of them leads.
+    """Return the record of a new partition: its ISR is the replicas on active brokers, and its leader one of them.
 
     KafkaError INVALID_REPLICA_ASSIGNMENT if none of the brokers is active.
     """
@@ -54,11 +54,10 @@ def new_partition(image: MetadataImage, topic_id: bytes, partition: int, replica
 
 
 def choose_directory(broker: BrokerImage, topic_id: bytes, partition: int) -> bytes:
-    """Return one of a broker's directories: partitions of a topic go round them, from a random one on.
+    """Return a directory of the broker: a topic's partitions take them in turn, from a random one on.
 
-    One that is cordoned is taken only where all are: whoever assigns replicas by hand can mean such a broker.
-
-    Apache Kafka lets a broker with several choose, and be asked to say so later (KIP-858).
+    A cordoned directory is used only if all are: a manual assignment can name such a broker. In Apache Kafka a broker
+    with several directories chooses itself and reports its choice later (KIP-858).
     """
     directories = broker.open_directories or broker.directories
     if not directories:

@@ -1,8 +1,8 @@
-"""The first records of a new cluster: the feature levels it starts with, and what they demand.
+"""The first records of a new cluster: its feature levels, and the configs that these require.
 
-The levels are written to `bootstrap.checkpoint` when a data directory is made, and from there to the metadata log by
-the first leader. A feature at level 0 needs no record. Where eligible leader replicas are kept, the first leader adds
-its own min.insync.replicas, on which all brokers have to agree then (KIP-966).
+Formatting a data directory writes the levels to `bootstrap.checkpoint`; the first leader appends them to the metadata
+log. A feature at level 0 needs no record. If eligible leader replicas are enabled, the first leader adds its own
+min.insync.replicas, which must then be the same on all brokers (KIP-966). Kafka: `ActivationRecordsGenerator`.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ METADATA_VERSION = "metadata.version"
 
 
 def bootstrap_records() -> tuple[FeatureLevelRecord, ...]:
-    """Return the features of a new cluster, metadata.version first: it says how to read all others."""
+    """Return the feature levels of a new cluster, metadata.version first: it defines how to read the others."""
     levels = {name: feature.default_level for name, feature in FEATURES.items() if name != KRAFT_VERSION}
     names = sorted((name for name, level in levels.items() if level > 0), key=lambda name: name != METADATA_VERSION)
     return tuple(FeatureLevelRecord(name=name, feature_level=levels[name]) for name in names)
 
 
 def bootstrap(image: MetadataImage, records: tuple[Message, ...], settings: StaticSettings) -> Decision[None]:
-    """Begin a cluster with the `records` of its bootstrap checkpoint, unless it has begun."""
+    """Return the bootstrap checkpoint's `records` in a transaction; none if the cluster has a metadata.version."""
     if METADATA_VERSION in image.features:
         return Decision((), None)
     begun = apply_records(image, records, offset=image.offset, epoch=image.epoch)

@@ -1,8 +1,8 @@
-"""Brokers become available, and leave: fenced and unfenced, forgotten, with fewer directories than before.
+"""Changes of a registered broker: fenced, unfenced, unregistered, directories failed or cordoned.
 
-A fenced broker is known, but leads nothing and is in sync for nothing. What becomes of the partitions is decided in
-`controller.elections`, by the controller's `settings` where nothing else is set. How brokers join is the business of
-`registration.py`, how they say what they want that of `heartbeats.py`.
+A fenced broker is registered, but leads nothing and is in no ISR. The partition changes come from
+`controller.elections`, with the controller's static `settings` for configs that are not set. `registration.py`
+registers brokers, `heartbeats.py` processes their heartbeats.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.records.metadata import BrokerRegistrationChangeRecord, UnregisterBrokerRecord
 from protocol.schema import Message
 
-# What BrokerRegistrationChangeRecord.fenced says.
+# Values of BrokerRegistrationChangeRecord.fenced.
 _UNFENCED, _FENCED = -1, 1
 
 
 def fence_brokers(image: MetadataImage, epochs: Mapping[int, int], settings: StaticSettings) -> Decision[None]:
-    """Fence brokers, each if it is active in this epoch still: they have not been heard (`controller.liveness`)."""
+    """Fence each broker that is unfenced and still in its epoch: its session expired (`broker_heartbeat_manager`)."""
     brokers = [image.brokers[broker_id] for broker_id in epochs if broker_id in image.brokers]
     gone = [broker for broker in brokers if not broker.fenced and broker.epoch == epochs[broker.broker_id]]
     return Decision(tuple(fencing_records(image, gone, settings)), None)
 
 
 def fencing_records(image: MetadataImage, brokers: Collection[BrokerImage], settings: StaticSettings) -> list[Message]:
-    """Return the records that fence `brokers`, which are not; they all leave together."""
+    """Return the records that fence `brokers`, which are unfenced, as one change."""
     if not brokers:
         return []
     changes = on_brokers_fenced(image, [broker.broker_id for broker in brokers], settings)
@@ -43,9 +43,9 @@ def fencing_records(image: MetadataImage, brokers: Collection[BrokerImage], sett
 def unfence_broker(
     image: MetadataImage, broker_id: int, broker_epoch: int, settings: StaticSettings = DEFAULT_SETTINGS
 ) -> Decision[None]:
-    """Let a broker serve, and lead what nobody else can.
+    """Unfence a broker, and let it lead partitions that have no leader.
 
-    KafkaError STALE_BROKER_EPOCH if it has registered again since, BROKER_ID_NOT_REGISTERED if it is not known.
+    KafkaError STALE_BROKER_EPOCH if it has registered again since, BROKER_ID_NOT_REGISTERED if it is not registered.
     """
     broker = registered(image, broker_id, broker_epoch)
     if not broker.fenced:
@@ -57,7 +57,7 @@ def unfence_broker(
 def cordon_directories(
     image: MetadataImage, broker_id: int, broker_epoch: int, directories: tuple[bytes, ...]
 ) -> Decision[None]:
-    """Place no new replicas in these directories of a broker, and again in its others (KIP-1066).
+    """Set the broker's cordoned directories, which get no new replicas (KIP-1066).
 
     Errors as `unfence_broker`.
     """
@@ -77,10 +77,10 @@ def lose_directories(
     directories: Collection[bytes],
     settings: StaticSettings = DEFAULT_SETTINGS,
 ) -> Decision[None]:
-    """Do without these directories of a broker, which have failed, until it registers again.
+    """Remove failed directories from a broker's registration, until it registers again.
 
-    It leaves the ISRs of the partitions in them, and gets no new replicas there. Where no directory would be left, they
-    stay registered: it will be fenced. Errors as `unfence_broker`.
+    The broker leaves the ISRs of the partitions in them, and gets no new replicas there. If no directory would be left
+    they stay registered: the broker will be fenced. Errors as `unfence_broker`.
     """
     broker = registered(image, broker_id, broker_epoch)
     failed = [directory for directory in broker.directories if directory in directories]
@@ -96,9 +96,9 @@ def lose_directories(
 def unregister_broker(
     image: MetadataImage, broker_id: int, settings: StaticSettings = DEFAULT_SETTINGS
 ) -> Decision[None]:
-    """Forget a broker until it registers again; what it led is led by others, or by nobody.
+    """Unregister a broker; other replicas lead what it led, if any can.
 
-    KafkaError BROKER_ID_NOT_REGISTERED if it is not known.
+    KafkaError BROKER_ID_NOT_REGISTERED if it is not registered.
     """
     broker = image.brokers.get(broker_id)
     if broker is None:
@@ -108,7 +108,7 @@ def unregister_broker(
 
 
 def registered(image: MetadataImage, broker_id: int, broker_epoch: int) -> BrokerImage:
-    """Return a broker in its newest registration; errors as `unfence_broker`."""
+    """Return a broker in its current registration; errors as `unfence_broker`."""
     broker = image.brokers.get(broker_id)
     if broker is None:
         raise _unknown(broker_id)

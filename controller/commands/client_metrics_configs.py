@@ -1,4 +1,4 @@
-"""Checks of what shall be set for a client metrics subscription (KIP-714)."""
+"""Checks of the configs of a client metrics subscription (KIP-714)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from protocol.errors import ErrorCode, KafkaError
 
 
 def check_client_metrics_configs(configs: Mapping[str, str], subscription: str) -> None:
-    """Raise KafkaError unless a subscription can have these settings; with the first of them it begins to exist."""
+    """Raise KafkaError unless a subscription can have these configs; it exists once it has one."""
     if not subscription:
         raise _invalid_request("Subscription name can't be empty")
     unknown = [name for name in configs if name not in CLIENT_METRICS_CONFIGS]

@@ -1,8 +1,8 @@
-"""Quotas of users, clients and addresses are set and removed while the cluster runs (KIP-546).
+"""Changes of quotas of users, client ids and addresses (KIP-546; Kafka: `ClientQuotaControlManager`).
 
-An entity is a user, a client id, both together, or an address; each by its name or as the default of its type. What it
-names is taken as a whole or refused as a whole, and an entity that a request names twice is refused. A quota is a
-positive number. Who resolves the names of hosts is the caller, since that takes time.
+An entity is a user, a client id, both together, or an address, each by name or as the default of its type. Its changes
+are made completely or not at all; an entity that a request names twice is refused. A quota is a positive number. The
+caller resolves host names, as that takes time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from protocol.records.metadata import ClientQuotaRecord
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 ENTITY_TYPES = (USER, CLIENT_ID, IP)
 
-# The largest value of each quota, which is a whole number; infinity where it may be a fraction.
+# The largest value of each quota. Those with a finite limit are whole numbers.
 _RATES = {
     "producer_byte_rate": float((1 << 63) - 1),
     "consumer_byte_rate": float((1 << 63) - 1),
@@ -35,7 +35,7 @@ _Op = AlterClientQuotasRequest.Entry.Op
 def alter_client_quotas(
     image: MetadataImage, request: AlterClientQuotasRequest, unknown_hosts: Collection[str] = ()
 ) -> Decision[AlterClientQuotasResponse]:
-    """Set and remove quotas; an `ip` among `unknown_hosts` is refused. Where it only asks to validate, no records."""
+    """Set and remove quotas, refusing an `ip` among `unknown_hosts`; no records if the request only validates."""
     records: list[ClientQuotaRecord] = []
     answers: dict[QuotaEntity, AlterClientQuotasResponse.Entry] = {}
     entities = [
@@ -81,7 +81,7 @@ def _check_entity(entity: QuotaEntity, unknown_hosts: Collection[str]) -> None:
 
 
 def _alter(image: MetadataImage, entity: QuotaEntity, ops: list[_Op]) -> list[ClientQuotaRecord]:
-    """Return the records of what changes."""
+    """Return the records of the changed quotas."""
     limits = _IP_RATES if entity[0][0] == IP else _RATES
     current = image.client_quotas.get(entity, NO_QUOTAS)
     parts = [ClientQuotaRecord.Entity(entity_type=kind, entity_name=name) for kind, name in entity]

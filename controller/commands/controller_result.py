@@ -1,4 +1,4 @@
-"""What a command decides."""
+"""The result of a command (Kafka: `ControllerResult`)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ R = TypeVar("R")
 
 
 class Decision(NamedTuple, Generic[R]):
-    """Records to append to the metadata log, all or none, and what to answer once they are committed."""
+    """Records to append to the metadata log, all or none, and the response to send once they are committed."""
 
     records: tuple[Message, ...]
     response: R
 
 
-# A command that only waits for the image to decide on. The first record it gives will lie at `image.offset + 1`.
+# A command with its request bound, to be run on an image. Its first record gets the offset `image.offset + 1`.
 Command: TypeAlias = Callable[[MetadataImage], Decision[R]]

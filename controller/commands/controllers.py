@@ -1,4 +1,4 @@
-"""Controllers say what they are when they start (KIP-919), for tools, and for whoever raises the level of a feature."""
+"""Registration of controllers (KIP-919), for tools and for changes of feature levels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from protocol.messages.controller_registration import ControllerRegistrationRequ
 def register_controller(
     image: MetadataImage, request: ControllerRegistrationRequest
 ) -> Decision[ControllerRegistrationResponse]:
-    """Note how a controller is reached and which features it knows."""
+    """Store a controller's endpoints and supported features."""
     controller = ControllerImage(
         request.controller_id, request.incarnation_id, endpoints_of(request.listeners), features_of(request.features)
     )

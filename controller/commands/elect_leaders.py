@@ -1,10 +1,10 @@
-"""Leaders elected at somebody's request (KIP-183, KIP-460).
+"""Leader elections on request (KIP-183, KIP-460).
 
-    preferred   the first replica leads, if it has every committed record and lives
-    unclean     whoever lives leads what nobody leads, if possible one that has every committed record; else what only
-                the others had is lost
+    preferred   the first replica becomes leader, if it has every committed record and is live
+    unclean     a partition without a leader gets one: a live replica with every committed record if there is one, else
+                any live replica, which loses the records that only the others have
 
-What else follows from an election is told in `controller.partition_change`.
+The effects of an election are in `controller.partition_change`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _Result = ElectLeadersResponse.Topic.Partition
 
 
 class ElectionType(IntEnum):
-    """How to elect; the numbers are those of ElectLeaders."""
+    """The type of an election, with the numbers of ElectLeaders."""
 
     PREFERRED = 0
     UNCLEAN = 1
@@ -45,9 +45,9 @@ _UNAVAILABLE = {
 def elect_leaders(
     image: MetadataImage, request: ElectLeadersRequest, settings: StaticSettings = DEFAULT_SETTINGS
 ) -> Decision[ElectLeadersResponse]:
-    """Elect leaders of the partitions asked for; of all, naming only those that needed it, if none are named.
+    """Elect leaders of the requested partitions; with none named, of all, returning only those that needed an election.
 
-    KafkaError INVALID_REQUEST for an unknown type of election, POLICY_VIOLATION if too many partitions need one.
+    KafkaError INVALID_REQUEST for an unknown election type, POLICY_VIOLATION if too many partitions need an election.
     """
     if request.election_type not in set(ElectionType):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}")
@@ -88,7 +88,7 @@ def _elect(
         partition = topic.partitions.get(index)
         if partition is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}")
-        # A partition that is named twice is elected once, with the same answer.
+        # A partition that is named twice gets one election, and the same result twice.
         changes[name, index] = _change(elector, topic, partition, election)
     except KafkaError as error:
         return _Result(partition_id=index, error_code=error.code, error_message=error.message)
@@ -98,7 +98,7 @@ def _elect(
 def _change(
     elector: Elector, topic: TopicImage, partition: PartitionImage, election: ElectionType
 ) -> PartitionChangeRecord:
-    """Return the record that elects; KafkaError if there is nothing to do, or nobody to elect."""
+    """Return the record of an election; KafkaError if none is needed or no replica can lead."""
     preferred = partition.replicas[0]
     led = partition.leader == preferred if election is ElectionType.PREFERRED else partition.leader != NO_LEADER
     if led:

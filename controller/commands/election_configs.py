@@ -1,10 +1,10 @@
-"""Configurations that elections depend on, and what follows when they change.
+"""Configs that elections depend on, and the changes that follow when they change.
 
-    min.insync.replicas              who is eligible was found with the old number, and is forgotten (KIP-966)
-    unclean.leader.election.enable   where it allows it now, partitions without a leader get one at once
+    min.insync.replicas              the ELR was built with the old value and is cleared (KIP-966)
+    unclean.leader.election.enable   once enabled, partitions without a leader get one at once
 
-While the feature eligible.leader.replicas.version is on, all brokers must agree on min.insync.replicas: it is set for
-all of them when the feature is raised, and cannot be removed there or be another for one of them.
+While eligible.leader.replicas.version is enabled, min.insync.replicas must be the same on all brokers: it is set for
+all of them when the feature is enabled, and cannot be removed there or set for a single broker.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from protocol.schema import Message
 
 
 def check_min_isr(image: MetadataImage, broker: str, named: Collection[str], new: Mapping[str, str]) -> None:
-    """Raise KafkaError INVALID_CONFIG if brokers would not agree on min.insync.replicas, and have to.
+    """Raise KafkaError INVALID_CONFIG for a min.insync.replicas that brokers must not have while ELR is enabled.
 
-    A request sets or removes those that are `named`, also such as are not set, of one broker or of all, the empty name;
-    `new` is what is set then.
+    `named` are the configs that a request sets or removes, also those that are not set; `new` is what is set
+    afterwards; `broker` is empty for all brokers.
     """
     if MIN_ISR not in named or not tracks_eligible(image):
         return
@@ -38,11 +38,11 @@ def check_min_isr(image: MetadataImage, broker: str, named: Collection[str], new
 
 
 def consequences(image: MetadataImage, records: Sequence[ConfigRecord], settings: StaticSettings) -> list[Message]:
-    """Return what follows from changes of configurations, to be written after them."""
+    """Return the records that follow from config changes, to be written after them."""
     follows: list[Message] = []
     if tracks_eligible(image):
         follows += (
-            # Without a name, it is for all topics.
+            # The empty name stands for all topics.
             ClearElrRecord(topic_name=record.resource_name if record.resource_type == ResourceType.TOPIC else "")
             for record in records
             if record.name == MIN_ISR
@@ -54,7 +54,7 @@ def consequences(image: MetadataImage, records: Sequence[ConfigRecord], settings
 
 
 def agreement_records(image: MetadataImage, settings: StaticSettings) -> list[ConfigRecord]:
-    """Return what has all brokers agree on min.insync.replicas, to be written when the feature is raised."""
+    """Return the records that make min.insync.replicas the same on all brokers, for when ELR is enabled."""
     records = []
     if MIN_ISR not in image.configs(ResourceType.BROKER, ""):
         records.append(_broker_config("", str(settings[MIN_ISR])))

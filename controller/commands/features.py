@@ -1,10 +1,10 @@
-"""Levels of features are raised and lowered for the whole cluster (KIP-584, KIP-778).
+"""Changes of the cluster's feature levels (KIP-584, KIP-778; Kafka: `FeatureControlManager`).
 
-All updates of a request hold, or none. A level can be had if every broker supports it. It goes up with the type of an
-upgrade and down with that of a downgrade; to keep it is always possible.
+All updates of a request are made, or none. Every broker must support the new level. Raising it takes an upgrade,
+lowering it one of the downgrade types; keeping it is always possible.
 
-The level of `kraft.version` is not in the image but in control records of the metadata log; it can be kept, and not
-changed yet. Nor can `metadata.version`: there is one level of it that this version of the broker can write.
+The level of `kraft.version` is in control records of the metadata log, not in the image; it can be kept but not changed
+yet. `metadata.version` cannot change either: this version of the broker writes only one level of it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from protocol.schema import Message
 
 
 class UpgradeType(IntEnum):
-    """Which way a level may go; the numbers are those of UpdateFeatures."""
+    """The allowed direction of a change, with the numbers of UpdateFeatures."""
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2
@@ -38,12 +38,12 @@ def update_features(
     kraft_version: int,
     settings: StaticSettings = DEFAULT_SETTINGS,
 ) -> Decision[UpdateFeaturesResponse]:
-    """Set the levels of features; where the request only asks to validate, without records.
+    """Set feature levels; no records if the request only validates.
 
-    KafkaError INVALID_UPDATE_VERSION with the first that cannot be had: then none is set.
+    KafkaError INVALID_UPDATE_VERSION for the first level that is not possible; then none is set.
     """
     levels = {**image.features, KRAFT_VERSION: kraft_version}
-    # A feature that is named twice is updated as the last says.
+    # Of a feature that is named twice, the last update counts.
     updates = {update.feature: update for update in request.feature_updates}
     for update in updates.values():
         why = _why_not(image, update, levels.get(update.feature, 0))

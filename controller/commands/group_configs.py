@@ -1,4 +1,4 @@
-"""Checks of what shall be set for a group."""
+"""Checks of the configs of a group."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from protocol.errors import ErrorCode, KafkaError
 
 
 def check_group_configs(image: MetadataImage, settings: StaticSettings, configs: Mapping[str, str], group: str) -> None:
-    """Raise KafkaError unless a group can have these settings; it need not exist."""
+    """Raise KafkaError unless a group can have these configs; it need not exist."""
     if not group:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
     try:

@@ -1,16 +1,16 @@
-"""A broker says that it lives and what it wants, and hears in which state it is (KIP-631, KIP-841).
+"""Broker heartbeats: state transitions and the response (KIP-631, KIP-841; Kafka: `BrokerControlState`).
 
-    state          wants                  becomes        if
-    fenced         to stop                stopped
-                   not to be fenced       active         it has the metadata up to its own registration
-    active         to be fenced           fenced
-                   that, and to stop      stopped
-                   to stop                shutting down  it leads a partition
+    state          request                next state     condition
+    fenced         shut down              stopped
+                   do not fence           active         its metadata includes its own registration
+    active         fence                  fenced
+                   fence and shut down    stopped
+                   shut down              shutting down  it leads a partition
                                           stopped        it leads none
-    shutting down  anything               stopped        it leads none, and all active brokers know that
+    shutting down  any                    stopped        it leads none, and all active brokers know that
 
-What is in no row stays as it is. One that is shutting down leads nothing new, and what it led is led by others; stopped
-is to be fenced, with leave to go. The same heartbeat tells of directories that failed or are cordoned.
+In all other cases the state stays. A broker that is shutting down gets no new leaderships, and its partitions get other
+leaders. A stopped one is fenced and may exit. The heartbeat also reports failed and cordoned directories.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHea
 from protocol.records.metadata import BrokerRegistrationChangeRecord
 from protocol.schema import Message
 
-# What BrokerRegistrationChangeRecord.in_controlled_shutdown says.
+# Value of BrokerRegistrationChangeRecord.in_controlled_shutdown.
 _SHUTTING_DOWN = 1
 
 
@@ -47,10 +47,10 @@ class _State(Enum):
 def broker_heartbeat(
     image: MetadataImage, request: BrokerHeartbeatRequest, settings: StaticSettings, *, may_stop: bool = False
 ) -> Decision[BrokerHeartbeatResponse]:
-    """Bring a broker to the state that follows from its own and from what it wants.
+    """Change a broker to the next state, and return that state.
 
-    `may_stop` says that all active brokers know what has moved away from it (`Liveness.may_stop`). KafkaError
-    STALE_BROKER_EPOCH if it has registered again since, BROKER_ID_NOT_REGISTERED if it is not known.
+    `may_stop`: all active brokers know that its leaderships moved (`Liveness.may_stop`). KafkaError STALE_BROKER_EPOCH
+    if it has registered again since, BROKER_ID_NOT_REGISTERED if it is not registered.
     """
     broker_id, broker_epoch = request.broker_id, request.broker_epoch
     registered(image, broker_id, broker_epoch)
@@ -58,7 +58,7 @@ def broker_heartbeat(
     if request.cordoned_log_dirs is not None:
         records += cordon_directories(image, broker_id, broker_epoch, tuple(request.cordoned_log_dirs)).records
     if records:
-        # Who leads is decided on what is left.
+        # Elections below need the image without the failed directories.
         image = apply_records(image, records, offset=image.offset + len(records), epoch=image.epoch)
     broker = image.brokers[broker_id]
     state = _next_state(image, broker, request, may_stop)
@@ -88,7 +88,7 @@ def _next_state(image: MetadataImage, broker: BrokerImage, request: BrokerHeartb
 
 
 def _transition(image: MetadataImage, broker: BrokerImage, state: _State, settings: StaticSettings) -> list[Message]:
-    """Return the records that bring a broker to `state`; none if it is there."""
+    """Return the records that bring a broker to `state`; none if it is in it."""
     if state is _State.ACTIVE:
         return list(unfence_broker(image, broker.broker_id, broker.epoch, settings).records)
     if state is _State.SHUTTING_DOWN:

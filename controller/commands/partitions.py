@@ -1,4 +1,4 @@
-"""Partitions are added to topics (KIP-195): with replicas placed like those of a new topic, or assigned by hand."""
+"""More partitions for topics (KIP-195), with replicas placed like those of a new topic or assigned manually."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def create_partitions(
     image: MetadataImage, request: CreatePartitionsRequest, random: Random
 ) -> Decision[CreatePartitionsResponse]:
-    """Bring topics to the numbers of partitions asked for; where the request only asks to validate, no records."""
+    """Increase topics to the requested numbers of partitions; no records if the request only validates."""
     times = Counter(topic.name for topic in request.topics)
     records: list[PartitionRecord] = []
     answers: dict[str, CreatePartitionsResponse.Result] = {}

@@ -1,11 +1,11 @@
-"""Elections that are due although nobody asks for them.
+"""Leader elections at intervals.
 
-    balancing   leadership goes back to the preferred replicas, every `leader.imbalance.check.interval.seconds`
-    unclean     topics that allow it get leaders that may have lost records, every `unclean.leader.election.interval.ms`
+    balancing   preferred replicas become leaders again, every `leader.imbalance.check.interval.seconds`
+    unclean     topics that allow it get leaders that may lack records, every `unclean.leader.election.interval.ms`
                 and as soon as they allow it
 
-Each time, at most so many that others are served in between. The response says whether more may be due: then the caller
-asks again at once instead of after the interval.
+Each run makes a limited number of elections, so that other requests are served in between. The response is whether more
+may be due; the caller then repeats the run at once instead of after the interval.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ MAX_ELECTIONS = 1_000
 def balance_leaders(
     image: MetadataImage, settings: StaticSettings = DEFAULT_SETTINGS, limit: int = MAX_ELECTIONS
 ) -> Decision[bool]:
-    """Elect preferred replicas that do not lead but could, `limit` at most.
+    """Elect preferred replicas that can lead but do not, at most `limit`.
 
-    The response is whether more may be due. The caller asks only where auto.leader.rebalance.enable is set.
+    The response is whether more may be due. The caller checks auto.leader.rebalance.enable.
     """
     elector = Elector(image, settings)
     return _first(
@@ -44,7 +44,7 @@ def balance_leaders(
 def elect_unclean_leaders(
     image: MetadataImage, settings: StaticSettings = DEFAULT_SETTINGS, limit: int = MAX_ELECTIONS
 ) -> Decision[bool]:
-    """Elect leaders where there are none and topics have unclean.leader.election.enable, `limit` at most.
+    """Elect leaders for partitions without one whose topics enable unclean elections, at most `limit`.
 
     The response is whether more may be due.
     """

@@ -1,12 +1,11 @@
-"""Partitions move to other replicas (KIP-455).
+"""Partition reassignments (KIP-455; Kafka: `ReplicationControlManager.alterPartitionReassignments`).
 
-A reassignment begins with the union of the old and the new replicas, the new ones first, and names those to be added
-and those to be removed. It is complete once every replica of the target is in sync: then those to be removed leave, and
-leadership with them. A target whose replicas are all in sync, a mere change of order too, is complete at once. To
-cancel is to go back to the replicas before.
+A reassignment starts with the union of new and old replicas, the new ones first, and with lists of those to add and
+those to remove. It completes once every target replica is in sync; the replicas to remove then leave, and lose
+leadership. A target whose replicas are all in sync, such as a change of order, completes at once. Cancelling returns to
+the previous replicas.
 
-Whoever lets the ISR grow has to complete what that completes; there is nobody else to follow a leader in a cluster of
-one broker.
+`partition_change` completes a reassignment when the ISR grows.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ _Answer = AlterPartitionReassignmentsResponse.Topic.Partition
 def alter_reassignments(
     image: MetadataImage, request: AlterPartitionReassignmentsRequest, settings: StaticSettings
 ) -> Decision[AlterPartitionReassignmentsResponse]:
-    """Begin, complete or cancel the reassignments of a request, each partition by itself."""
-    # A partition that is named twice becomes what the last says.
+    """Start, complete or cancel the reassignments of a request, each partition on its own."""
+    # Of a partition that is named twice, the last target counts.
     changes: dict[tuple[bytes, int], PartitionChangeRecord | None] = {}
     response = AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change, error_message=None, responses=[]
@@ -66,7 +65,7 @@ def alter_reassignments(
 def list_reassignments(
     image: MetadataImage, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
-    """Return the reassignments under way, of the partitions asked for or of all; the others are left out."""
+    """Return the ongoing reassignments, of the requested partitions or of all."""
     asked = {topic.name: topic.partition_indexes for topic in request.topics or ()}
     topics = []
     for topic in image.topics():
@@ -105,14 +104,14 @@ def _check_factor(partition: PartitionImage, target: Sequence[int]) -> None:
     if len(target) != factor:
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"The replication factor is changed from {factor} to {len(target)}",
+            f"The replication factor would change from {factor} to {len(target)}",
         )
 
 
 def _reassign(
     image: MetadataImage, topic_id: bytes, partition: PartitionImage, target: Sequence[int]
 ) -> PartitionChangeRecord | None:
-    """Return the change towards `target`; None if there is nothing to change."""
+    """Return the change towards `target`; None if there is none."""
     adding = sorted(set(target) - set(partition.replicas))
     removing = sorted(set(partition.replicas) - set(target))
     remaining = [replica for replica in partition.isr if replica not in removing]
@@ -150,7 +149,7 @@ def _changed(
     adding: Sequence[int],
     removing: Sequence[int],
 ) -> PartitionChangeRecord | None:
-    """Return what leads from `partition` to these replicas, with a leader among them; None if it is like that."""
+    """Return the change from `partition` to these replicas, with a leader among them; None if there is none."""
     known = dict(zip(partition.replicas, partition.directories, strict=True))
     directories = [
         known.get(replica) or choose_directory(image.brokers[replica], topic_id, partition.partition)
@@ -158,7 +157,7 @@ def _changed(
     ]
     keeps_leader = partition.leader in isr and image.is_active(partition.leader)
     leader = partition.leader if keeps_leader else choose_leader(replicas, isr, image.is_active)
-    # Whoever has lost a replica has to hear of a new epoch, so that its fetches count no more.
+    # Removing a replica bumps the leader epoch, to fence its fetches.
     new_epoch = leader != partition.leader or not set(partition.replicas) <= set(replicas)
 
     def differing(value: Sequence[int], before: Sequence[int]) -> list[int] | None:

@@ -1,13 +1,13 @@
-"""Brokers say what they are when they start (KIP-631, KIP-858, KIP-966).
+"""Registration of brokers at their start (KIP-631, KIP-858, KIP-966; Kafka: `ClusterControlManager.registerBroker`).
 
-A broker registers at each start with a new incarnation id, fenced: it is known, but leads nothing. The epoch of a
-registration is the offset of its record, so that a later one is always larger. To say the same again, as after an
-answer that was lost, amends the registration and leaves epoch and state.
+A broker registers at each start with a new incarnation id and is fenced: registered, but leading nothing. The broker
+epoch is the offset of the registration's record, so a later one is always larger. Registering the same incarnation
+again, as after a lost response, updates the registration and keeps epoch and state.
 
-A new incarnation ends the one before: it is in sync for nothing. If it names the epoch that its last run had when it
-stopped in order (`.kafka_cleanshutdown`), it has all that it wrote, and stays eligible where it was; else it may have
-lost what was not synced, and is not (KIP-966). To name the epoch is also to say that the run before is over, whose
-session may last still, as after a stop of the whole cluster; Apache Kafka waits for the end of the session.
+A new incarnation ends the previous one: it leaves all ISRs. If it names the epoch of its previous run, stored at a
+clean shutdown (`.kafka_cleanshutdown`), it has every record that it wrote and stays in the ELRs; else it may have lost
+unsynced records and leaves them too (KIP-966). Naming the epoch also proves that the previous run has ended although
+its session may last, as after a stop of the whole cluster; Apache Kafka waits for the session's end.
 """
 
 from __future__ import annotations
@@ -26,20 +26,19 @@ from protocol.messages.broker_registration import BrokerRegistrationRequest, Bro
 
 SUPPORTED_FEATURES = {name: (feature.min_level, feature.max_level) for name, feature in FEATURES.items()}
 
-# Directory ids below say something other than where a replica lies (KIP-858).
+# Lower directory ids are reserved (KIP-858).
 _FIRST_DIRECTORY = (100).to_bytes(16, "big")
 
 
 def register_broker(
     image: MetadataImage, request: BrokerRegistrationRequest, settings: StaticSettings, *, alive: Collection[int] = ()
 ) -> Decision[BrokerRegistrationResponse]:
-    """Register a broker, fenced, or amend its registration; the response has its epoch.
+    """Register a broker as fenced, or update its registration; the response has its epoch.
 
     `alive` are the brokers whose session lasts (`Liveness.alive`). KafkaError INCONSISTENT_CLUSTER_ID for a broker of
-    another cluster; DUPLICATE_BROKER_REGISTRATION while another incarnation is alive that this one is not known to
-    follow; BROKER_ID_NOT_REGISTERED for one
-    that comes from ZooKeeper; INVALID_REGISTRATION for directories that cannot be its own, and without
-    metadata.version; UNSUPPORTED_VERSION if it does not know a feature at the level that the cluster has.
+    another cluster; DUPLICATE_BROKER_REGISTRATION while another incarnation is alive whose epoch the request does not
+    name; BROKER_ID_NOT_REGISTERED for a migrating ZooKeeper broker; INVALID_REGISTRATION for invalid directories, or
+    without metadata.version; UNSUPPORTED_VERSION if it does not support the cluster's level of a feature.
     """
     if request.cluster_id != image.cluster_id:
         raise KafkaError(
@@ -52,10 +51,10 @@ def register_broker(
     if existing is not None and not (amends or follows) and broker_id in alive:
         raise KafkaError(
             ErrorCode.DUPLICATE_BROKER_REGISTRATION,
-            f"another broker {broker_id} is alive; one that has just stopped will not be for long",
+            f"another broker {broker_id} is alive; if it has just stopped, its session expires soon",
         )
     if request.is_migrating_zk_broker:
-        raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, "brokers do not come from ZooKeeper any more")
+        raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, "migration from ZooKeeper is not supported")
     _check_directories(image, request)
     _check_features(image, request)
     if existing is not None and amends:
@@ -84,7 +83,7 @@ def register_broker(
 
 
 def _said(request: BrokerRegistrationRequest, broker: BrokerImage) -> BrokerImage:
-    """Return `broker` with what the request says of it."""
+    """Return `broker` with the values of the request."""
     return broker._replace(
         endpoints=endpoints_of(request.listeners),
         features=features_of(request.features),
@@ -98,9 +97,9 @@ def _check_directories(image: MetadataImage, request: BrokerRegistrationRequest)
     if not directories:
         raise _invalid("no directories")
     if min(directories) < _FIRST_DIRECTORY:
-        raise _invalid("a reserved id as a directory's")
+        raise _invalid("a reserved directory id")
     if len(set(directories)) < len(directories):
-        raise _invalid("one directory id twice")
+        raise _invalid("a duplicate directory id")
     for other in image.brokers.values():
         if other.broker_id != request.broker_id and not set(directories).isdisjoint(other.directories):
             raise _invalid(f"a directory of broker {other.broker_id}")
@@ -119,7 +118,7 @@ def _check_features(image: MetadataImage, request: BrokerRegistrationRequest) ->
 def _check_feature(image: MetadataImage, broker_id: int, name: str, supported: tuple[int, int]) -> None:
     low, high = supported
     level = image.features.get(name, 0)
-    # A cluster without a metadata.version has not begun; it will, with one that its first leader knows.
+    # A cluster without metadata.version is not bootstrapped yet; its first leader will set a level that it supports.
     begun = level > 0 or name != METADATA_VERSION
     if begun and not low <= level <= high:
         raise KafkaError(
@@ -129,4 +128,4 @@ def _check_feature(image: MetadataImage, broker_id: int, name: str, supported: t
 
 
 def _invalid(problem: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_REGISTRATION, f"the broker registers with {problem}")
+    return KafkaError(ErrorCode.INVALID_REGISTRATION, f"invalid registration: {problem}")

@@ -1,4 +1,4 @@
-"""Checks of a topic's own settings."""
+"""Checks of a topic's own configs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from protocol.errors import ErrorCode, KafkaError
 def check_topic_configs(
     image: MetadataImage, settings: StaticSettings, configs: Mapping[str, str | None]
 ) -> dict[str, str]:
-    """Return the settings that a topic can have; KafkaError INVALID_CONFIG names the first that it cannot."""
+    """Return the checked configs of a topic; KafkaError INVALID_CONFIG for the first that is invalid."""
     checked: dict[str, str] = {}
     try:
         for name, text in configs.items():
@@ -32,7 +32,7 @@ def check_topic_configs(
 
 
 def _check_together(image: MetadataImage, settings: StaticSettings, configs: Mapping[str, str]) -> None:
-    """Raise ConfigError for settings that are sound alone but not together, or that ask for what is not there."""
+    """Raise ConfigError for configs that are valid alone but not together, or that need tiered storage."""
     shortest, longest = (
         effective_topic_value(image, settings, configs, name)
         for name in ("min.compaction.lag.ms", "max.compaction.lag.ms")

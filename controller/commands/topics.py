@@ -1,7 +1,7 @@
-"""Topics are created and deleted (KIP-4, KIP-464, KIP-516, KIP-525).
+"""Creation and deletion of topics (KIP-4, KIP-464, KIP-516, KIP-525; Kafka: `ReplicationControlManager`).
 
-Each topic of a request is decided on its own, with the error that concerns it; those before it count as created. A
-request for more partitions than one batch of the metadata log should hold is refused as a whole.
+Each topic of a request is decided on its own, with its own error; those before it count as created. A request for more
+partitions than one batch of the metadata log should hold is refused as a whole.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _DEFAULT = -1
 def create_topics(
     image: MetadataImage, request: CreateTopicsRequest, settings: StaticSettings, random: Random
 ) -> Decision[CreateTopicsResponse]:
-    """Create topics with their partitions, leaders and settings; no records where the request only validates."""
+    """Create topics with their partitions, leaders and configs; no records if the request only validates."""
     times = Counter(topic.name for topic in request.topics)
     records: list[Message] = []
     answers: dict[str, CreateTopicsResponse.Topic] = {}
@@ -66,7 +66,7 @@ def create_topics(
 
 
 def _count_partitions(topics: Sequence[CreateTopicsRequest.Topic], settings: StaticSettings) -> int:
-    # Numbers below -1 are refused later; they must not make room for others here.
+    # Numbers below -1 are refused later; they must not reduce the sum.
     return sum(
         len(topic.assignments)
         or (settings["num.partitions"] if topic.num_partitions == _DEFAULT else max(topic.num_partitions, 0))
@@ -75,7 +75,7 @@ def _count_partitions(topics: Sequence[CreateTopicsRequest.Topic], settings: Sta
 
 
 def _check_new_name(name: str, image: MetadataImage, created: Mapping[str, str]) -> None:
-    """Raise KafkaError if no topic can be called so, beside those there are and those `created`, by plain form."""
+    """Raise KafkaError if the name is invalid, exists, or collides with a topic or one of `created`, by plain form."""
     if name == CLUSTER_METADATA:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
     check_topic_name(name)
@@ -94,7 +94,7 @@ def _create_topic(
     topic_id = new_topic_id(image, random)
     records: list[Message] = [
         TopicRecord(name=topic.name, topic_id=topic_id),
-        # Settings come before the partitions that they are for.
+        # Configs come before the partitions that they apply to.
         *(
             ConfigRecord(resource_type=ResourceType.TOPIC, resource_name=topic.name, name=name, value=value)
             for name, value in configs.items()
@@ -113,12 +113,12 @@ def _create_topic(
 
 
 def new_topic_id(image: MetadataImage, random: Random) -> bytes:
-    """Return an id that no topic has: a random (version 4) uuid whose text does not begin with a dash."""
+    """Return an unused topic id: a random (version 4) uuid whose text does not start with a dash."""
     while True:
         value = bytearray(random.randbytes(16))
         value[6] = value[6] & 0x0F | 0x40
         value[8] = value[8] & 0x3F | 0x80
-        # A leading 111110 would be a dash in base64, and so an option to command lines.
+        # A leading 111110 is a dash in base64, which command lines take for an option.
         if value[0] >> 2 != 0b111110 and image.topic_by_id(bytes(value)) is None:
             return bytes(value)
 
@@ -126,7 +126,7 @@ def new_topic_id(image: MetadataImage, random: Random) -> bytes:
 def _assignments(
     image: MetadataImage, topic: CreateTopicsRequest.Topic, settings: StaticSettings, random: Random
 ) -> Sequence[Sequence[int]]:
-    """Return the replicas of each partition: as assigned by hand, or as placed by counts."""
+    """Return the replicas of each partition, assigned manually or placed."""
     if topic.assignments:
         return _manual_assignments(image, topic)
     partitions, factor = topic.num_partitions, topic.replication_factor
@@ -175,7 +175,7 @@ def _manual_assignments(image: MetadataImage, topic: CreateTopicsRequest.Topic) 
 def _describe(
     image: MetadataImage, settings: StaticSettings, overrides: dict[str, str]
 ) -> list[CreateTopicsResponse.Topic.Config]:
-    """Return the settings that the topic begins with, where they come from, and nothing secret (KIP-525)."""
+    """Return the effective configs of the new topic with their sources (KIP-525); no topic config is sensitive."""
     described = []
     for name, definition in sorted(TOPIC_CONFIGS.items()):
         if definition.internal:
@@ -196,7 +196,7 @@ def _describe(
 def delete_topics(
     image: MetadataImage, request: DeleteTopicsRequest, settings: StaticSettings
 ) -> Decision[DeleteTopicsResponse]:
-    """Delete topics, named or from version 6 on by id; with `delete.topic.enable=false`, none."""
+    """Delete topics by name or, from version 6 on, by id; none with `delete.topic.enable=false`."""
     asked = [(topic.name, topic.topic_id) for topic in request.topics]
     asked += [(name, ZERO_UUID) for name in request.topic_names]
     times = Counter(asked)
@@ -213,7 +213,7 @@ def delete_topics(
             topic = _topic_to_delete(image, name, topic_id)
             answer.name, answer.topic_id = topic.name, topic.topic_id
             if name is None and (topic.name, ZERO_UUID) in times:
-                # The answer to its name says so.
+                # The result under its name has the error.
                 del answers[key]
                 continue
             if name is not None and (None, topic.topic_id) in times:
