@@ -1,15 +1,13 @@
-"""Every configuration that the broker knows, and how the layers that may set it combine.
+"""Configurations: every config that the broker knows, and how the layers that can set it combine.
 
-definition      names, types, parsing, checks; rows: many definitions as a table
-topic           the topics' configurations and what each falls back to
-broker          all of a broker's: broker_server, _log, _cleaner (acted on), reserved (accepted, in several modules)
-group           those of single groups; client_metrics: of client metrics subscriptions
-listener_names  settings of single listeners
-conflicts       what cannot be set beside each other
-alterations     what may be altered for brokers while they run
-effective       the value that counts, and where it comes from
-described       all of it as DescribeConfigs tells it
-log_config      a topic's configurations as storage's LogConfig
+definition      names, types, parsing, validators config_table    many definitions as a table topic           topic
+configs, and the broker configs that each falls back to broker          all broker configs: broker_server, _cluster,
+_log, _cleaner (with effect), unsupported (accepted
+                without effect, in several modules)
+group           group configs client_metrics  configs of client metrics subscriptions listener_names  settings of single
+listeners conflicts       combinations that are not valid alterations     changes that are valid for running brokers
+effective       the effective value and its source described       all configs as DescribeConfigs returns them
+log_config      a topic's configs as storage's LogConfig
 """
 
 from controller.configs.broker import BROKER_CONFIGS

@@ -1,4 +1,4 @@
-"""What may be altered for one broker, or for all of them, while they run (KIP-226)."""
+"""Checks of dynamic config changes, for one broker or for all (KIP-226; Kafka: `DynamicBrokerConfig`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from controller.configs.effective import StaticSettings, effective_broker_config
 from controller.configs.listener_names import listeners_own, without_listener
 from controller.image import MetadataImage
 
-# Altered for single listeners only: stores of keys and what they say.
+# Can only be altered for single listeners: key stores and trust stores.
 _OF_LISTENERS = {
     "ssl.key.password",
     "ssl.keystore.certificate.chain",
@@ -25,10 +25,10 @@ _OF_LISTENERS = {
     "ssl.truststore.type",
 }
 
-# What a listener may have of its own for all brokers; everything else of a listener is one broker's.
+# Listener settings that can be altered for all brokers; all others only for one broker.
 _OF_ALL_BROKERS_LISTENERS = {"max.connections", "max.connection.creation.rate", "num.network.threads"}
 
-# Not to be changed by more than half or double at once.
+# One change can at most halve or double these thread counts.
 _POOLS = (
     "log.cleaner.threads",
     "background.threads",
@@ -44,14 +44,14 @@ def check_alterations(
 ) -> None:
     """Raise ConfigError unless each value can be set, for one broker or (the empty name) for all.
 
-    `altered` is what `image` would become. Names without a definition are stored as they come: they may belong to a
-    plug-in, or to a later version.
+    `altered` is `image` after the change. Unknown names are accepted: they may belong to a plug-in or to a later
+    version.
     """
     _check_places(values, broker)
     for name, text in values.items():
         definition = BROKER_CONFIGS.get(without_listener(name))
         if definition is not None and parse_value(definition, text) == 0 and definition.name == "max.connections":
-            raise ConfigError("Invalid max.connections 0")  # nobody could ever connect again to say otherwise
+            raise ConfigError("Invalid max.connections 0")  # no client could connect to change it back
     check_conflicts(lambda name: effective_broker_config(altered, settings, name))
     for name in _POOLS:
         before, after = (effective_broker_config(known, settings, name) for known in (image, altered))

@@ -1,7 +1,7 @@
-"""Every configuration of a broker, by name.
+"""All broker configs by name.
 
-Those that this broker acts on are defined in the modules imported here, by subject. `reserved` lists the rest of
-Kafka's: they are accepted and shown, so that existing properties files and tools work, and have no effect.
+The modules imported here define, by subject, those with an effect. `unsupported` has the rest of Kafka's: accepted and
+shown without effect, so that existing properties files and tools work.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The configurations of what nodes of a cluster do with each other: the quorum, registrations, replication, elections.
+"""Broker configs of the quorum, registration, replication and elections.
 
-Columns as `controller.configs.rows` has them.
+`controller.configs.config_table` explains the columns.
 """
 
 from __future__ import annotations
@@ -10,62 +10,62 @@ from controller.configs.config_table import table
 _PUBLIC = table(
     """
     auto.leader.rebalance.enable BOOLEAN true read-only
-        Whether leadership goes back to the preferred replicas by itself.
+        Whether preferred replicas become leaders again automatically.
     barnabas.broker.disconnect.grace.ms INT 300 read-only 0..
-        How long a node that lost its connections may take to come back; one that refuses a new one is gone at once.
+        Time in which a node without connections can reconnect; none if it refuses a new connection.
     broker.heartbeat.interval.ms INT 2000 read-only
-        How often a broker sends the controller a heartbeat.
+        Interval of a broker's heartbeats to the controller.
     broker.session.timeout.ms INT 9000 read-only
-        After how long without a heartbeat the controller takes a broker for gone.
+        Time without a heartbeat after which the controller fences a broker.
     controlled.shutdown.enable BOOLEAN true read-only
-        Whether a broker hands its leadership over before it stops.
+        Whether a broker moves its leaderships to other brokers before it stops.
     controller.quorum.election.backoff.max.ms INT 1000 read-only 0..
-        The longest wait before another election after one without result.
+        Maximum wait before the next election, after one without a winner.
     controller.quorum.election.timeout.ms INT 1000 read-only 0..
-        How long a voter waits for the votes of the others.
+        Time for which a candidate waits for votes.
     controller.quorum.fetch.max.bytes INT 1048576 read-only 1..
-        The most bytes that one fetch of the metadata log asks for.
+        Maximum bytes that one fetch of the metadata log requests.
     controller.quorum.fetch.snapshot.max.bytes INT 1048576 read-only 1..
-        The most bytes that one fetch of a metadata snapshot asks for.
+        Maximum bytes that one fetch of a metadata snapshot requests.
     controller.quorum.fetch.timeout.ms INT 2000 read-only 0..
-        After how long without its leader a voter wants to be elected, and without a majority the leader resigns.
+        Time without contact after which a voter starts an election, and a leader without a majority resigns.
     controller.quorum.request.timeout.ms INT 2000 read-only 0..
-        How long a request between voters may take.
+        Timeout of requests between voters.
     controller.quorum.retry.backoff.ms INT 20 read-only 0..
-        The wait before a failed request between voters is tried again.
+        Wait before a failed request between voters is retried.
     controller.socket.timeout.ms INT 30000 read-only
-        How long a request of a broker to the controller may take.
+        Timeout of a broker's requests to the controller.
     initial.broker.registration.timeout.ms INT 60000 read-only
-        How long a broker tries to register when it starts.
+        Time for which a broker tries to register at its start.
     leader.imbalance.check.interval.seconds LONG 300 read-only 1..
-        How often it is looked whether leaders are the preferred replicas.
+        Interval of the check whether leaders are the preferred replicas.
     replica.fetch.backoff.ms INT 1000 read-only 0..
-        The wait before a failed fetch of a replica is tried again.
+        Wait before a failed replica fetch is retried.
     replica.fetch.max.bytes INT 1048576 read-only 0..
-        How many bytes of one partition a fetch of a replica asks for; the first batch is always whole.
+        Maximum bytes of one partition in a replica fetch; the first batch is always complete.
     replica.fetch.min.bytes INT 1 read-only
-        The bytes that a fetch of a replica waits for.
+        Minimum bytes that a replica fetch waits for.
     replica.fetch.response.max.bytes INT 10485760 read-only 0..
-        How many bytes one fetch of replicas asks for in all.
+        Maximum bytes of one replica fetch in total.
     replica.fetch.wait.max.ms INT 500 read-only
-        How long a fetch of replicas waits for records.
+        Maximum time that a replica fetch waits for records.
     replica.lag.time.max.ms LONG 30000 read-only
-        After how long behind the leader a replica is no longer in sync.
+        Time behind the leader after which a replica leaves the ISR.
     replica.socket.timeout.ms INT 30000 read-only
-        How long a request between brokers may take.
+        Timeout of requests between brokers.
     request.timeout.ms INT 30000 read-only
-        How long the broker waits for answers to its own requests.
+        Timeout of the broker's own requests.
     security.inter.broker.protocol STRING PLAINTEXT read-only PLAINTEXT|SSL|SASL_PLAINTEXT|SASL_SSL
-        The security protocol between brokers, where inter.broker.listener.name does not name a listener.
+        The security protocol between brokers, if inter.broker.listener.name is not set.
     socket.connection.setup.timeout.ms LONG 10000 read-only
-        The time that a connection to another broker may take to begin.
+        Timeout for connecting to another broker.
     """
 )
 
 _INTERNAL = table(
     """
     unclean.leader.election.interval.ms LONG 300000 read-only 1..
-        How often partitions without a leader are given one that is not in sync, where that is allowed.
+        Interval of unclean elections, for partitions without a leader whose topics allow them.
     """,
     internal=True,
 )

@@ -1,4 +1,4 @@
-"""Configurations of client metrics subscriptions (KIP-714): which metrics which clients push, and how often."""
+"""Configs of client metrics subscriptions (KIP-714): which clients push which metrics, and how often."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ CLIENT_METRICS_CONFIGS: dict[str, ConfigDef] = {
     for definition in table(
         """
         interval.ms INT 300000 cluster-wide
-            How often the clients push their metrics, from 100 to 3600000 milliseconds.
+            Interval at which clients push their metrics, from 100 to 3600000 milliseconds.
         match LIST '' cluster-wide
-            Which clients are meant, as property=pattern pairs that all have to fit; every client if empty.
+            The clients, as property=pattern pairs that must all match; every client if empty.
         metrics LIST '' cluster-wide
-            What the names of the metrics begin with; * stands for all of them.
+            Prefixes of the names of the metrics to push; * stands for all metrics.
         """
     )
 }
@@ -35,7 +35,7 @@ MATCHED = (
 
 
 def parse_match(pairs: Iterable[str]) -> dict[str, re.Pattern[str]]:
-    """Return the patterns of a subscription's `match`, by what they are about; ConfigError if one is none."""
+    """Return the patterns of a subscription's `match`, by client property; ConfigError if a pair is invalid."""
     patterns = {}
     for pair in pairs:
         try:

@@ -1,12 +1,12 @@
-"""Definitions written as a table: two lines each, in a text.
+"""Config definitions written as a table, two lines each.
 
     group.max.size INT 2147483647 read-only 1..
-        The most members that one group may have.
+        Maximum number of members of a group.
 
-The first has the name, the type, the default (`null`: none; `''`: the empty text), where it may be altered while the
-broker runs, and, if not every value of its type will do, which: `1..` from 1 on, `1..10` up to 10, `a|b` one of these
-texts, `A|B~` in capital or small letters, `a,b` a list of some of these, `some` any list but the empty one, `named` any
-text but the empty one. The second line documents it.
+The first line has the name, type, default (`null`: none; `''`: the empty text), update mode and, unless every value of
+the type is valid, the valid ones: `1..` from 1 on, `1..10` up to 10, `a|b` one of these texts, `A|B~` the same in any
+case, `a,b` a list of some of these, `some` any non-empty list, `named` any non-empty text. The second line is the
+documentation.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from controller.configs.definition import (
 
 
 def table(text: str, *, without_effect: str = "", internal: bool = False) -> tuple[ConfigDef, ...]:
-    """Return the definitions in `text`; `without_effect` says why this broker does not act on them."""
+    """Return the definitions in `text`; `without_effect` is the reason why this broker ignores them."""
     lines = [line.strip() for line in text.strip().splitlines()]
     return tuple(
         _definition(row, documentation)._replace(without_effect=without_effect, internal=internal)

@@ -1,7 +1,7 @@
-"""Settings of a broker that are sound alone, and not beside each other.
+"""Checks of combinations of broker settings that are valid alone but not together.
 
-Looked for when a broker starts, and before its settings are altered. The rules, and their words, are those of Apache
-Kafka's KafkaConfig.
+They run when a broker starts, and before its settings are altered. Rules and messages are those of Apache Kafka's
+`KafkaConfig`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _CLEANER_BYTES = 1 << 20
 
 
 def check_conflicts(value: Callable[[str], Any]) -> None:
-    """Raise ConfigConflictError if a broker cannot have these settings, of which `value` returns each by its name."""
+    """Raise ConfigConflictError if a broker cannot have these settings; `value` returns each by name."""
     roll_ms, jitter_ms = value("log.roll.ms"), value("log.roll.jitter.ms")
     if roll_ms is not None and roll_ms < 1:
         raise ConfigConflictError("log.roll.ms", "log.roll.ms must be greater than or equal to 1")
@@ -37,7 +37,7 @@ def check_conflicts(value: Callable[[str], Any]) -> None:
 
 
 def _check_retention(value: Callable[[str], Any]) -> None:
-    """Refuse to keep records for no time at all; less than that is for ever."""
+    """Refuse a retention of 0; a negative one is unlimited."""
     names = ("log.retention.ms", "log.retention.minutes", "log.retention.hours")
     name = next(name for name in names if value(name) is not None)
     if value(name) == 0:

@@ -1,8 +1,8 @@
-"""What a configuration is: its name, type, default, check and documentation, and how its text becomes a value.
+"""Config definitions: name, type, default, validator and documentation, and parsing of values.
 
-Values live as text (in `server.properties`, in ConfigRecords and on the wire) and are parsed where they are used, by
-the rules of Kafka's ConfigDef: numbers may have blanks around them, booleans any case, lists are split at commas.
-The messages of `ConfigError` are what tools print, and are worded as Kafka's users know them.
+Values are stored as text (in `server.properties`, in ConfigRecords and on the wire) and are parsed where they are used,
+by the rules of Kafka's `ConfigDef`: blanks around numbers, booleans in any case, lists split at commas. The messages of
+`ConfigError` are printed by tools, and are worded as Kafka's.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 
 class Complaint(NamedTuple):
-    """What is wrong with a value: the part that is, or None where the problem is all that there is to say."""
+    """A problem with a value: the part concerned, or None for a problem that is a complete sentence."""
 
     part: str | None
     problem: str
@@ -24,12 +24,12 @@ class Complaint(NamedTuple):
 EMPTY_ITEM = Complaint(None, "values must not be empty.")
 
 
-# What is wrong with a parsed value, or None. `{name}` in a problem stands for the configuration's name.
+# Returns the problem with a parsed value, or None. `{name}` in a problem stands for the config's name.
 Validator: TypeAlias = Callable[[Any], "str | Complaint | None"]
 
 
 class ConfigType(IntEnum):
-    """The type of a configuration; the numbers are those of DescribeConfigs."""
+    """The type of a config, with the numbers of DescribeConfigs (Kafka: `ConfigDef.Type`)."""
 
     BOOLEAN = 1
     STRING = 2
@@ -43,7 +43,7 @@ class ConfigType(IntEnum):
 
 
 class UpdateMode(Enum):
-    """Where a broker's configuration can be altered while it runs (KIP-226)."""
+    """How a broker config can be altered while the broker runs (KIP-226)."""
 
     READ_ONLY = "read-only"
     PER_BROKER = "per-broker"
@@ -51,11 +51,11 @@ class UpdateMode(Enum):
 
 
 class ConfigError(ValueError):
-    """A configuration whose value is not what its definition asks for."""
+    """A config value that its definition does not allow."""
 
 
 class ConfigConflictError(ConfigError):
-    """A configuration, `name`, whose value is sound alone and not beside others."""
+    """The value of the config `name` is valid alone but not together with others."""
 
     def __init__(self, name: str, problem: str) -> None:
         super().__init__(problem)
@@ -63,10 +63,10 @@ class ConfigConflictError(ConfigError):
 
 
 class ConfigDef(NamedTuple):
-    """The definition of one configuration. `default` is text, as a properties file would have it.
+    """The definition of one config. `default` is text, as in a properties file.
 
-    `without_effect` says why this broker does not act on it, and is empty where it does. An `internal` one is shown
-    only where it is set.
+    `without_effect` is the reason why this broker ignores the config, empty if it does not. An `internal` one is shown
+    only if it is set.
     """
 
     name: str
@@ -80,12 +80,12 @@ class ConfigDef(NamedTuple):
 
     @property
     def effective(self) -> bool:
-        """Say whether this broker acts on it."""
+        """Return whether this broker acts on the config."""
         return not self.without_effect
 
     @property
     def told(self) -> str:
-        """Return the documentation that clients are told, which says it where there is no effect."""
+        """Return the documentation for clients, with the reason if the config has no effect."""
         return (
             f"{self.documentation} Without effect here: {self.without_effect}."
             if self.without_effect
@@ -94,14 +94,14 @@ class ConfigDef(NamedTuple):
 
     @property
     def sensitive(self) -> bool:
-        """Say whether the value is a secret that no response may contain."""
+        """Return whether the value is a secret, which no response may contain."""
         return self.type is ConfigType.PASSWORD
 
 
 def parse_value(definition: ConfigDef, text: str | None) -> Any:
-    """Return the value that `text` stands for: int, float, bool, str, a tuple of str, or None where there is none.
+    """Return the value of `text`: int, float, bool, str, a tuple of str, or None for no value.
 
-    Raises ConfigError naming the configuration, the value and what is wrong with it.
+    Raise ConfigError with the config's name, the value and the problem.
     """
     if text is None:
         return None
@@ -130,7 +130,7 @@ def _sentence(name: str, value: Any, complaint: str | Complaint) -> str:
 
 
 def plain_text(value: Any) -> str | None:
-    """Return the text of a value, as Kafka writes it."""
+    """Return the text of a value, formatted as by Kafka."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -141,7 +141,7 @@ def plain_text(value: Any) -> str | None:
 
 
 def _plain_float(value: float) -> str:
-    """Return a number as Java writes it, 1.0E7 for ten millions."""
+    """Return the text of a number, formatted as by Java: 1.0E7 for ten million."""
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return repr(value)
     if not isfinite(value):
@@ -155,7 +155,7 @@ def _plain_float(value: float) -> str:
 
 
 def split_list(text: str) -> tuple[str, ...]:
-    """Return the items of a LIST's text; an empty text has none."""
+    """Return the items of a LIST's text; none for an empty text."""
     text = text.strip()
     return tuple(item.strip() for item in text.split(",")) if text else ()
 
@@ -171,7 +171,7 @@ def _integer(type_name: str, bits: int) -> Callable[[str], int]:
     low, high = -(1 << bits - 1), (1 << bits - 1) - 1
 
     def parse(text: str) -> int:
-        # int() alone would also take underscores and other scripts' digits, which Kafka does not.
+        # int() alone would also accept underscores and non-ASCII digits, which Kafka refuses.
         digits = text[1:] if text[:1] in ("-", "+") else text
         if not (digits.isascii() and digits.isdigit() and low <= int(text) <= high):
             raise ValueError(f"Not a number of type {type_name}")
@@ -182,7 +182,7 @@ def _integer(type_name: str, bits: int) -> Callable[[str], int]:
 
 def _double(text: str) -> float:
     try:
-        return float(text.replace("_", "?"))  # which float() alone would take
+        return float(text.replace("_", "?"))  # float() alone would accept underscores
     except ValueError:
         raise ValueError("Not a number of type DOUBLE") from None
 
@@ -201,12 +201,12 @@ _PARSERS: dict[ConfigType, Callable[[str], Any]] = {
 
 
 def at_least(low: float) -> Validator:
-    """Accept numbers from `low` on."""
+    """Accept numbers of at least `low`."""
     return lambda value: None if value >= low else f"Value must be at least {low}"
 
 
 def between(low: float, high: float) -> Validator:
-    """Accept numbers from `low` to `high`, both included."""
+    """Accept numbers from `low` to `high`, inclusive."""
 
     def check(value: float) -> str | None:
         if value < low:
@@ -217,29 +217,29 @@ def between(low: float, high: float) -> Validator:
 
 
 def between_or(low: int, high: int, extra: int) -> Validator:
-    """Accept numbers from `low` to `high`, both included, and the one value `extra` beside them."""
+    """Accept numbers from `low` to `high`, inclusive, and `extra`."""
     problem = f"Value must be between {low} and {high} or equal to {extra}"
     return lambda value: None if value == extra or low <= value <= high else problem
 
 
 def named(value: str) -> str | None:
-    """Accept any text but the empty one."""
+    """Accept any non-empty text."""
     return None if value else "String must be non-empty"
 
 
 def one_of(*choices: str) -> Validator:
-    """Accept one of the given strings."""
+    """Accept one of `choices`."""
     return lambda value: None if value in choices else f"String must be one of: {', '.join(choices)}"
 
 
 def one_of_any_case(*choices: str) -> Validator:
-    """Accept one of the given strings, in capital or small letters."""
+    """Accept one of `choices`, which are upper case, in any case."""
     problem = f"String must be one of (case insensitive): {', '.join(choices)}"
     return lambda value: None if value.upper() in choices else problem
 
 
 def subset_of(*choices: str) -> Validator:
-    """Accept a list of some of the given strings."""
+    """Accept a list of some of `choices`."""
     problem = f"String must be one of: {', '.join(choices)}"
 
     def check(value: tuple[str, ...]) -> Complaint | None:
@@ -250,7 +250,7 @@ def subset_of(*choices: str) -> Validator:
 
 
 def some_of(*choices: str) -> Validator:
-    """Accept a list of at least one of the given strings; of any strings if none are given."""
+    """Accept a non-empty list of `choices`; of any strings without choices."""
     valid = f"[{', '.join(choices)}]" if choices else "any non-empty value"
     empty = Complaint(None, f"must not be empty. Valid values include: {valid}")
     check = subset_of(*choices) if choices else lambda _: None
@@ -258,7 +258,7 @@ def some_of(*choices: str) -> Validator:
 
 
 def throttled_replicas(value: tuple[str, ...]) -> str | None:
-    """Accept `*`, or a list of partition:broker pairs."""
+    """Accept `*` or a list of partition:broker pairs."""
     if value in ((), ("*",)):
         return None
     pairs = [item.split(":") for item in value]
@@ -272,7 +272,7 @@ _HOST_AND_NUMBER = re.compile(r"\[?[0-9A-Za-z%._:-]+\]?\s*:\s*[0-9]+")
 
 
 def connections_per_host(value: str) -> str | None:
-    """Accept host:number pairs; the host may be an IPv6 address, in brackets or not."""
+    """Accept host:number pairs; the host can be an IPv6 address, with or without brackets."""
     pairs = filter(None, map(str.strip, value.split(",")))
     if all(map(_HOST_AND_NUMBER.fullmatch, pairs)):
         return None

@@ -1,10 +1,10 @@
-"""Configurations as DescribeConfigs tells them: the value that counts, where it is set, type and documentation.
+"""Configs as DescribeConfigs returns them: effective value, source, synonyms, type and documentation.
 
-A secret's value is never told, and what nobody here has a definition of might be one. A broker's configuration is
-read-only where it cannot be altered while the broker runs; internal ones are told only where they are set.
+Secret values are never returned, nor those of unknown configs, which might be secret. A broker config is read-only if
+it cannot be altered while the broker runs; internal ones are returned only if they are set.
 
-The source is that of the first place in the list of places. As in Kafka that list belongs to one name: a topic's
-retention.ms that comes from the broker's log.retention.hours is told with the right value, and as a default.
+The source is that of the first synonym. As in Kafka the synonyms belong to one name: a topic's retention.ms that comes
+from the broker's log.retention.hours has the right value, but DEFAULT as its source.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ Described = DescribeConfigsResponse.Result.Config
 
 _UNKNOWN_TYPE = 0
 
-# Configurations of brokers that stand for each other: one that is altered hides the others of the file.
+# Broker configs that are alternatives of each other: altering one overrides the others of the properties file.
 _FAMILIES = [names for names in BROKER_SYNONYMS.values() if len(names) > 1]
-_FLUSH = "log.flush.interval.ms"  # which has a substitute but is none
+_FLUSH = "log.flush.interval.ms"  # has a fallback, but is none itself
 
 
 def describe_topic(
     image: MetadataImage, settings: StaticSettings, topic: str, names: Collection[str] | None = None
 ) -> Iterator[Described]:
-    """Yield the configurations of a topic, those of `names` if given."""
+    """Yield the configs of a topic, or those in `names`."""
     overrides = image.configs(ResourceType.TOPIC, topic)
     for name, definition in TOPIC_CONFIGS.items():
         if (names is None or name in names) and (not definition.internal or name in overrides):
@@ -56,7 +56,7 @@ def describe_topic(
 def describe_broker(
     image: MetadataImage, settings: StaticSettings, names: Collection[str] | None = None
 ) -> Iterator[Described]:
-    """Yield the configurations of the broker itself, those of `names` if given."""
+    """Yield this broker's configs, or those in `names`."""
     altered = [name for of in (str(settings.node_id), "") for name in image.configs(ResourceType.BROKER, of)]
     for name in dict.fromkeys([*BROKER_CONFIGS, *sorted([*settings.explicit, *altered])]):
         if names is not None and name not in names:
@@ -73,7 +73,7 @@ def describe_broker(
 
 
 def describe_all_brokers(image: MetadataImage, names: Collection[str] | None = None) -> Iterator[Described]:
-    """Yield what is altered for all brokers, those of `names` if given."""
+    """Yield the configs altered for all brokers, or those in `names`."""
     source = ConfigSource.DYNAMIC_DEFAULT_BROKER
     for name, text in sorted(image.configs(ResourceType.BROKER, "").items()):
         if (names is None or name in names) and can_be_altered(name, source):
@@ -85,7 +85,7 @@ def describe_all_brokers(image: MetadataImage, names: Collection[str] | None = N
 def describe_group(
     image: MetadataImage, settings: StaticSettings, group: str, names: Collection[str] | None = None
 ) -> Iterator[Described]:
-    """Yield the configurations of a group, those of `names` if given."""
+    """Yield the configs of a group, or those in `names`."""
     overrides = image.configs(ResourceType.GROUP, group)
     for name, definition in GROUP_CONFIGS.items():
         if names is None or name in names:
@@ -101,7 +101,7 @@ def describe_group(
 def describe_client_metrics(
     image: MetadataImage, subscription: str, names: Collection[str] | None = None
 ) -> Iterator[Described]:
-    """Yield the configurations of a client metrics subscription, those of `names` if given."""
+    """Yield the configs of a client metrics subscription, or those in `names`."""
     overrides = image.configs(ResourceType.CLIENT_METRICS, subscription)
     for name, definition in CLIENT_METRICS_CONFIGS.items():
         if names is None or name in names:
@@ -122,7 +122,7 @@ def _broker_places(image: MetadataImage, settings: StaticSettings, name: str) ->
 
 
 def _is_hidden(image: MetadataImage, settings: StaticSettings, name: str, found: ConfigValue | None) -> bool:
-    """Say whether the value of the file does not count any more, since one that stands for it was altered."""
+    """Return whether an alternative that was altered overrides the value of the properties file."""
     if found is None or found.source is not ConfigSource.STATIC_BROKER:
         return False
     relatives = (relative for names in _FAMILIES if name in names for relative in names)
@@ -131,12 +131,12 @@ def _is_hidden(image: MetadataImage, settings: StaticSettings, name: str, found:
 
 
 def _is_fixed(definition: ConfigDef | None) -> bool:
-    """Say whether DescribeConfigs calls it read-only: also a listener's own, and what is unknown, as in Kafka."""
+    """Return whether DescribeConfigs calls a config read-only; as in Kafka, listener settings and unknown ones are."""
     return definition is None or definition.update_mode is UpdateMode.READ_ONLY
 
 
 def _plain(definition: ConfigDef, text: str | None) -> str | None:
-    """Return a text as its value is written plainly: `TRUE` is true, `+5` is 5."""
+    """Return a text in the canonical form of its value: `TRUE` as true, `+5` as 5."""
     try:
         return plain_text(parse_value(definition, text))
     except ConfigError:

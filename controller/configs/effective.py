@@ -1,11 +1,11 @@
-"""The value of a configuration that counts, and every place that sets it.
+"""The effective value of a config, and every place that sets it.
 
-A topic's own value comes first; then those of the broker's configurations that it falls back to, each as altered for
-this broker, as altered for all brokers, and as in the properties file; then the default (KIP-226). A broker's
-configuration goes through the same places without the first, a group's likewise.
+A topic's own value comes first; then those of the broker configs that it falls back to, each as altered for this
+broker, as altered for all brokers, and as in the properties file; then the default (KIP-226). A broker config has the
+same places without the first; a group config has them all.
 
-What was stored for a broker and cannot be altered there does not count, nor does a stored text that this version cannot
-read: another version, or Apache Kafka itself, may have allowed it. The next place counts then.
+A stored broker config that cannot be altered is ignored, and so is a stored text that this version cannot parse:
+another version, or Apache Kafka, may have allowed it. The next place then applies.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from controller.image import NO_CONFIGS, MetadataImage, ResourceType
 
 
 class StaticSettings(Protocol):
-    """What a broker was started with."""
+    """The settings that a broker was started with."""
 
     @property
     def node_id(self) -> int:
@@ -34,16 +34,16 @@ class StaticSettings(Protocol):
 
     @property
     def explicit(self) -> Mapping[str, str]:
-        """Return the text of what was set, in the properties file or on the command line; no defaults."""
+        """Return the texts set in the properties file or on the command line, without defaults."""
         ...
 
     def __getitem__(self, name: str, /) -> Any:
-        """Return the checked value of a setting, its default if it was not set."""
+        """Return the checked value of a setting, or its default."""
         ...
 
 
 class ConfigSource(IntEnum):
-    """Where a value was set; the numbers are those of DescribeConfigs."""
+    """The source of a value, with the numbers of DescribeConfigs."""
 
     TOPIC = 1
     DYNAMIC_BROKER = 2
@@ -56,7 +56,7 @@ class ConfigSource(IntEnum):
 
 
 class ConfigValue(NamedTuple):
-    """One place that sets a configuration: the name it is set under there, and the text."""
+    """One place that sets a config: the name used there, and the text."""
 
     name: str
     text: str
@@ -64,16 +64,16 @@ class ConfigValue(NamedTuple):
 
 
 def broker_config_values(image: MetadataImage, settings: StaticSettings, name: str) -> Iterator[ConfigValue]:
-    """Yield every place that sets the broker's configuration `name`, the one that counts first."""
+    """Yield every place that sets the broker config `name`, the effective one first."""
     return _values(_layers(image, settings), [name])
 
 
 def broker_config_places(
     image: MetadataImage, settings: StaticSettings, name: str, synonyms: Iterable[str]
 ) -> Iterator[ConfigValue]:
-    """Yield every place that sets `name` or one of its `synonyms`, as DescribeConfigs tells them.
+    """Yield every place that sets `name` or one of its `synonyms`, as DescribeConfigs returns them.
 
-    Layer by layer, from the first on that sets `name` itself: what goes before belongs to another name.
+    They are ordered by layer and start with the first place of `name` itself: earlier ones belong to other names.
     """
     return dropwhile(lambda place: place.name != name, _values(_layers(image, settings), synonyms))
 
@@ -100,9 +100,9 @@ def _values(layers: Iterable[tuple[Mapping[str, str], ConfigSource]], names: Ite
 
 
 def can_be_altered(name: str, source: ConfigSource) -> bool:
-    """Say whether a broker's configuration may be altered, for one broker or for all of them, by `source`.
+    """Return whether a broker config can be altered at `source`: for one broker, or for all.
 
-    Those without a definition may: they belong to a plug-in, or to a later version.
+    Unknown configs can be: they belong to a plug-in or to a later version.
     """
     definition = BROKER_CONFIGS.get(without_listener(name))
     if definition is None:
@@ -115,9 +115,9 @@ def can_be_altered(name: str, source: ConfigSource) -> bool:
 def topic_config_values(
     image: MetadataImage, settings: StaticSettings, overrides: Mapping[str, str], name: str
 ) -> Iterator[ConfigValue]:
-    """Yield every place that sets `name` for a topic whose own settings are `overrides`, the one that counts first.
+    """Yield every place that sets `name` for a topic with the configs `overrides`, the effective one first.
 
-    Texts are as they were set: those of brokers' configurations may be in other units (`effective_text`).
+    The texts are as they were set: those of broker configs can be in other units (`effective_text`).
     """
     own = overrides.get(name)
     if own is not None:
@@ -130,28 +130,28 @@ def topic_config_values(
 
 
 def effective_text(value: ConfigValue | None) -> str | None:
-    """Return the text that the first of a topic configuration's places stands for, in the topic's unit."""
+    """Return the text of a topic config's first place, converted to the topic config's unit."""
     if value is None:
         return None
     unit = SYNONYM_UNITS.get(value.name)
     if unit is not None:
         with suppress(ConfigError):
-            # Every negative time means "no limit", which is -1 in milliseconds.
+            # Any negative time means no limit, which is -1 in milliseconds.
             return str(max(parse_value(BROKER_CONFIGS[value.name], value.text) * unit, -1))
     return value.text
 
 
 def effective_broker_config(image: MetadataImage, settings: StaticSettings, name: str) -> Any:
-    """Return the value of a broker's configuration, alterations while it runs included."""
+    """Return the value of a broker config, including dynamic changes."""
     return _first_sound(BROKER_CONFIGS[name], (place.text for place in broker_config_values(image, settings, name)))
 
 
 def effective_topic_config(
     image: MetadataImage, settings: StaticSettings, topic: str, overrides: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """Return the value of every configuration of a topic.
+    """Return the values of all configs of a topic.
 
-    `overrides` are its own settings, taken from the image unless given (for a topic about to be created).
+    `overrides` are its own configs, by default those in the image; a topic that is being created has none there yet.
     """
     if overrides is None:
         overrides = image.configs(ResourceType.TOPIC, topic)
@@ -163,7 +163,7 @@ def effective_topic_config(
 
 
 def _without_overrides(image: MetadataImage, settings: StaticSettings) -> Mapping[str, Any]:
-    """Return the values for a topic without settings of its own; they change only with those of brokers."""
+    """Return the values for a topic without configs of its own, cached until a broker config changes."""
     sources = (
         settings,
         image.configs(ResourceType.BROKER, str(settings.node_id)),
@@ -180,7 +180,7 @@ def _without_overrides(image: MetadataImage, settings: StaticSettings) -> Mappin
 def effective_topic_value(
     image: MetadataImage, settings: StaticSettings, overrides: Mapping[str, str], name: str
 ) -> Any:
-    """Return the value of one configuration of a topic whose own settings are `overrides`."""
+    """Return the value of one config of a topic with the configs `overrides`."""
     places = topic_config_values(image, settings, overrides, name)
     return _first_sound(TOPIC_CONFIGS[name], map(effective_text, places))
 

@@ -1,8 +1,8 @@
-"""Configurations of single groups (KIP-848, KIP-932, KIP-1071), and the limits that the brokers' set them.
+"""Group configs (KIP-848, KIP-932, KIP-1071), and the limits that broker configs set for them.
 
-Each begins with the protocol that it belongs to. What a group does not set it has from the broker, where the name
-begins with `group.`, as in `group.consumer.session.timeout.ms`; three exist for groups alone. They are kept and told
-now; they have their effect with the protocols, which are not there yet.
+Each name starts with the protocol that it belongs to. A config that a group does not set falls back to the broker's,
+whose name has the prefix `group.`, as in `group.consumer.session.timeout.ms`; three exist for groups only. They are
+stored and returned, but have no effect until these protocols are supported.
 """
 
 from __future__ import annotations
@@ -18,41 +18,41 @@ from controller.configs.definition import ConfigConflictError, ConfigDef
 _DEFINITIONS = table(
     """
     consumer.assignment.interval.ms INT 1000 cluster-wide 0..
-        The shortest time between two assignments of the group.
+        Minimum interval between two assignments of the group.
     consumer.heartbeat.interval.ms INT 5000 cluster-wide 1..
-        How often the members of the group are to send a heartbeat.
+        Interval of the heartbeats of the group's members.
     consumer.session.timeout.ms INT 45000 cluster-wide 1..
-        After how long without a heartbeat a member of the group is taken for gone.
+        Time without a heartbeat after which a member is removed from the group.
     share.assignment.interval.ms INT 1000 cluster-wide 0..
-        The shortest time between two assignments of the share group.
+        Minimum interval between two assignments of the share group.
     share.auto.offset.reset STRING latest cluster-wide
-        Where the share group begins: `earliest`, `latest`, or `by_duration:` with a time before now, in ISO 8601.
+        The start of the share group: `earliest`, `latest`, or `by_duration:` with a time before now in ISO 8601.
     share.delivery.count.limit INT 5 cluster-wide 2..
-        How often a record is delivered to the share group before it is given up.
+        Maximum number of deliveries of a record to the share group.
     share.heartbeat.interval.ms INT 5000 cluster-wide 1..
-        How often the members of the share group are to send a heartbeat.
+        Interval of the heartbeats of the share group's members.
     share.isolation.level STRING read_uncommitted cluster-wide read_committed|read_uncommitted
         Whether the share group gets records of open and aborted transactions.
     share.partition.max.record.locks INT 2000 cluster-wide 100..
-        How many records of a partition may be out for delivery to the share group at once.
+        Maximum number of records of a partition that the share group can have acquired at once.
     share.record.lock.duration.ms INT 30000 cluster-wide 1000..
-        How long a member may keep a record before another gets it.
+        Time for which a member holds a record before it is available to others again.
     share.renew.acknowledge.enable BOOLEAN true cluster-wide
-        Whether a member may ask for more time with a record.
+        Whether a member can extend its hold on a record.
     share.session.timeout.ms INT 45000 cluster-wide 1..
-        After how long without a heartbeat a member of the share group is taken for gone.
+        Time without a heartbeat after which a member is removed from the share group.
     streams.assignment.interval.ms INT 1000 cluster-wide 0..
-        The shortest time between two assignments of the streams group.
+        Minimum interval between two assignments of the streams group.
     streams.heartbeat.interval.ms INT 5000 cluster-wide 1..
-        How often the members of the streams group are to send a heartbeat.
+        Interval of the heartbeats of the streams group's members.
     streams.initial.rebalance.delay.ms INT 3000 cluster-wide 0..
-        How long the streams group, when it is empty, waits for more members before its first assignment.
+        Time that an empty streams group waits for more members before its first assignment.
     streams.num.standby.replicas INT 0 cluster-wide 0..
-        How many further members keep a copy of each task's state.
+        Number of standby copies of each task's state.
     streams.session.timeout.ms INT 45000 cluster-wide 1..
-        After how long without a heartbeat a member of the streams group is taken for gone.
+        Time without a heartbeat after which a member is removed from the streams group.
     """,
-    without_effect="the consumer, share and streams group protocols are not there yet",
+    without_effect="the consumer, share and streams group protocols are not supported yet",
 )
 
 _DURATION = re.compile(
@@ -74,10 +74,10 @@ GROUP_CONFIGS: dict[str, ConfigDef] = {
     for one in _DEFINITIONS
 }
 
-# What the broker has under another name, with `group.` in front.
+# Prefix of the broker configs that group configs fall back to.
 _PREFIX = "group."
 
-# What lies between the broker's `group.PROTOCOL.min.` and `group.PROTOCOL.max.` of the same name.
+# Configs with the limits `group.PROTOCOL.min.NAME` and `group.PROTOCOL.max.NAME` of the broker.
 _ALL_HAVE = ("heartbeat.interval.ms", "session.timeout.ms", "assignment.interval.ms")
 _BOUNDED = {
     "consumer": _ALL_HAVE,
@@ -87,15 +87,15 @@ _BOUNDED = {
 
 
 def broker_synonym(name: str) -> str | None:
-    """Return the broker's configuration that a group's falls back to."""
+    """Return the broker config that a group config falls back to, or None."""
     found = _PREFIX + name
     return found if found in BROKER_CONFIGS else None
 
 
 def check_within_limits(value: Callable[[str], Any], limit: Callable[[str], Any], prefix: str = "") -> None:
-    """Raise ConfigConflictError unless a group's values are within the broker's limits, and its session above a beat.
+    """Raise ConfigConflictError unless values are within the broker's limits and sessions exceed heartbeat intervals.
 
-    With the prefix `group.` it is the broker's own values, the defaults of all groups, that are checked.
+    With the prefix `group.` the broker's own values, the defaults of all groups, are checked.
     """
     for protocol, names in _BOUNDED.items():
         for name in names:

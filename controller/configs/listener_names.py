@@ -1,6 +1,6 @@
-"""Settings of single listeners: `listener.name.external.max.connections` is the `max.connections` of EXTERNAL.
+"""Names of listener settings: `listener.name.external.max.connections` is the `max.connections` of EXTERNAL.
 
-Kafka's form, with the listener's name in small letters (KIP-103). Some settings of SASL have a mechanism between the
+The form is Kafka's, with the listener's name in lower case (KIP-103). Some SASL settings have a mechanism between the
 two: `listener.name.external.scram-sha-256.sasl.jaas.config`.
 """
 
@@ -17,17 +17,17 @@ _OF_MECHANISMS = (
 
 
 def listener_prefix(listener: str) -> str:
-    """Return what the names of a listener's own settings begin with."""
+    """Return the prefix of a listener's own settings."""
     return f"{_PREFIX}{listener.lower()}."
 
 
 def listeners_own(name: str) -> bool:
-    """Say whether a setting is of a single listener."""
+    """Return whether a setting belongs to a single listener."""
     return name.startswith(_PREFIX)
 
 
 def without_listener(name: str) -> str:
-    """Return the setting that is behind a listener's own; `name` itself where it is no listener's."""
+    """Return the setting's name without listener and mechanism; `name` itself if it has no listener."""
     if not listeners_own(name):
         return name
     _, _, rest = name.removeprefix(_PREFIX).partition(".")

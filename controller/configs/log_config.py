@@ -1,4 +1,4 @@
-"""A topic's configurations as storage wants them."""
+"""A topic's configs as storage's LogConfig."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from storage.log.config import LogConfig
 
 
 def log_config(values: Mapping[str, Any]) -> LogConfig:
-    """Return what the configurations of a topic (`effective_topic_config`) mean for its logs."""
-    # A record that is not to wait longer for compaction must not wait longer in the active segment.
+    """Return the LogConfig for the configs of a topic (`effective_topic_config`)."""
+    # The active segment is not cleaned: it must roll before max.compaction.lag.ms has passed.
     compacted = "compact" in values["cleanup.policy"]
     return LogConfig(
         barnabas_fsync=values["barnabas.fsync"],
@@ -44,7 +44,7 @@ def log_config(values: Mapping[str, Any]) -> LogConfig:
 
 
 def topic_log_config(image: MetadataImage, settings: StaticSettings, topic: str) -> LogConfig:
-    """Return the configuration of a topic's logs; of all topics without settings of their own it is the same."""
+    """Return the configuration of a topic's logs; all topics without configs of their own share one."""
     if image.configs(ResourceType.TOPIC, topic):
         return log_config(effective_topic_config(image, settings, topic))
     key = (topic_log_config, settings.node_id)

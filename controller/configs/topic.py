@@ -1,7 +1,7 @@
-"""Every configuration of a topic, and the brokers' configurations that it falls back to.
+"""All topic configs, and the broker configs that they fall back to.
 
-Kafka 4.3's names, types and defaults. Configurations of tiered storage and throttling are listed because tools write
-and read them; `without_effect` says why this broker stores and shows them but does not act on them.
+Names, types and defaults are those of Kafka 4.3. Configs of tiered storage and throttling are listed because tools
+write and read them; `without_effect` is the reason why this broker stores and shows them but ignores them.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _MAX_LONG = str((1 << 63) - 1)
 _BOOLEAN, _STRING, _INT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT
 _LONG, _DOUBLE, _LIST = ConfigType.LONG, ConfigType.DOUBLE, ConfigType.LIST
 
-_THROTTLES = "nobody is throttled yet"
-_TIERED = "tiered storage is not there yet"
-PREALLOCATION = "files grow as they are written, which costs no more"
+_THROTTLES = "replication is not throttled yet"
+_TIERED = "tiered storage is not supported yet"
+PREALLOCATION = "files grow as they are written, at no extra cost"
 
 COMPRESSION_TYPES = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
@@ -35,16 +35,16 @@ _DEFINITIONS = (
         "barnabas.fsync",
         _STRING,
         "flush",
-        "When records count as written: with `always`, once they are synced to disk, so that a write with acks=all is"
-        " answered and can be read only then; many of them share one sync. `flush` leaves syncing to flush.messages and"
-        " flush.ms, as Apache Kafka does, and waits for none.",
+        "When records count as written. `always`: once they are synced to disk; a write with acks=all is acknowledged"
+        " and becomes readable only then, and many writes share one sync. `flush`: at once; syncing is left to"
+        " flush.messages and flush.ms, as in Apache Kafka.",
         one_of(*FSYNC),
     ),
     ConfigDef(
         "cleanup.policy",
         _LIST,
         "delete",
-        "What becomes of old segments: `delete` removes those beyond the retention limits, `compact` keeps the last"
+        "The policy for old segments: `delete` removes those beyond the retention limits, `compact` keeps the last"
         " record of each key, and both together do both. An empty list keeps everything.",
         subset_of(*CLEANUP_POLICIES),
     ),
@@ -52,14 +52,14 @@ _DEFINITIONS = (
         "compression.gzip.level",
         _INT,
         "-1",
-        "The level used where compression.type makes the broker write gzip.",
+        "The level used if compression.type makes the broker write gzip.",
         between_or(1, 9, -1),
     ),
     ConfigDef(
         "compression.lz4.level",
         _INT,
         "9",
-        "The level used where compression.type makes the broker write lz4.",
+        "The level used if compression.type makes the broker write lz4.",
         between(1, 17),
     ),
     ConfigDef(
@@ -74,21 +74,21 @@ _DEFINITIONS = (
         "compression.zstd.level",
         _INT,
         "3",
-        "The level used where compression.type makes the broker write zstd.",
+        "The level used if compression.type makes the broker write zstd.",
         between(-131072, 22),
     ),
     ConfigDef(
         "delete.retention.ms",
         _LONG,
         "86400000",
-        "How long a compacted topic keeps tombstones, so that a reader starting at the beginning still sees them.",
+        "Time for which a compacted topic keeps tombstones, so that a reader from the beginning still sees them.",
         at_least(0),
     ),
     ConfigDef(
         "file.delete.delay.ms",
         _LONG,
         "60000",
-        "How long the files of a deleted segment or partition stay on disk under their `.deleted` names.",
+        "Time for which the files of a deleted segment or partition stay on disk under their `.deleted` names.",
         at_least(0),
     ),
     ConfigDef(
@@ -96,8 +96,8 @@ _DEFINITIONS = (
         _LONG,
         _MAX_LONG,
         "The number of records after which the log is synced to disk. By default the operating system decides, and"
-        " replication protects against its loss. The broker does nothing else during such a sync: where each record is"
-        " to be synced, `barnabas.fsync=always` lets many share one, and goes on meanwhile.",
+        " replication protects against loss. The broker is blocked during such a sync: to sync each record,"
+        " `barnabas.fsync=always` lets many share one sync and does not block.",
         at_least(1),
     ),
     ConfigDef(
@@ -119,7 +119,7 @@ _DEFINITIONS = (
         "index.interval.bytes",
         _INT,
         "4096",
-        "The bytes of log between two entries of the offset index. Less makes look-ups shorter and indexes larger.",
+        "Bytes of log between two entries of the offset index. Less makes lookups faster and indexes larger.",
         at_least(0),
     ),
     ConfigDef(
@@ -150,28 +150,28 @@ _DEFINITIONS = (
         "max.compaction.lag.ms",
         _LONG,
         _MAX_LONG,
-        "The longest time that a record of a compacted topic waits for compaction.",
+        "Maximum time that a record of a compacted topic stays uncleaned.",
         at_least(1),
     ),
     ConfigDef(
         "max.message.bytes",
         _INT,
         "1048588",
-        "The largest record batch that is accepted, in bytes as it arrives, that is after compression.",
+        "Maximum size of a record batch in bytes, after compression.",
         at_least(0),
     ),
     ConfigDef(
         "message.timestamp.after.max.ms",
         _LONG,
         "3600000",
-        "How far a record's timestamp may lie ahead of the broker's clock. Not looked at with LogAppendTime.",
+        "Maximum time that a record's timestamp can be ahead of the broker's clock. Ignored with LogAppendTime.",
         at_least(0),
     ),
     ConfigDef(
         "message.timestamp.before.max.ms",
         _LONG,
         _MAX_LONG,
-        "How far a record's timestamp may lie behind the broker's clock. Not looked at with LogAppendTime.",
+        "Maximum time that a record's timestamp can be behind the broker's clock. Ignored with LogAppendTime.",
         at_least(0),
     ),
     ConfigDef(
@@ -185,21 +185,21 @@ _DEFINITIONS = (
         "min.cleanable.dirty.ratio",
         _DOUBLE,
         "0.5",
-        "The part of a compacted log that must be uncompacted before the compactor takes it up.",
+        "Ratio of dirty to total bytes above which a compacted log is cleaned.",
         between(0, 1),
     ),
     ConfigDef(
         "min.compaction.lag.ms",
         _LONG,
         "0",
-        "The shortest time that a record stays uncompacted.",
+        "Minimum time that a record of a compacted topic stays uncleaned.",
         at_least(0),
     ),
     ConfigDef(
         "min.insync.replicas",
         _INT,
         "1",
-        "How many replicas, the leader among them, must be in sync for a write with acks=all to be accepted.",
+        "Minimum size of the ISR, including the leader, for a write with acks=all to be accepted.",
         at_least(1),
     ),
     ConfigDef(
@@ -234,54 +234,54 @@ _DEFINITIONS = (
         "retention.bytes",
         _LONG,
         "-1",
-        "The size of a partition beyond which its oldest segments go under the `delete` policy; -1 sets no limit.",
+        "Size of a partition above which the `delete` policy removes its oldest segments; -1 sets no limit.",
     ),
     ConfigDef(
         "retention.ms",
         _LONG,
         "604800000",
-        "The age beyond which segments go under the `delete` policy, by their largest timestamp; -1 sets no limit.",
+        "Age, by their largest timestamp, above which the `delete` policy removes segments; -1 sets no limit.",
         at_least(-1),
     ),
     ConfigDef(
         "segment.bytes",
         _INT,
         "1073741824",
-        "The size at which a new segment file is begun. Retention and compaction work on whole segments.",
+        "The size at which segments roll. Retention and compaction work on whole segments.",
         at_least(1048576),
     ),
     ConfigDef(
         "segment.index.bytes",
         _INT,
         "10485760",
-        "The largest size of a segment's index; a full index begins a new segment.",
+        "Maximum size of a segment's index; a full index rolls the segment.",
         at_least(4),
     ),
     ConfigDef(
         "segment.jitter.ms",
         _LONG,
         "0",
-        "A random time of at most this length is taken off segment.ms, so that segments do not all roll at once.",
+        "Maximum random time subtracted from segment.ms, so that segments do not all roll at once.",
         at_least(0),
     ),
     ConfigDef(
         "segment.ms",
         _LONG,
         "604800000",
-        "The time after which a new segment is begun even if the old one is not full.",
+        "The age at which a segment rolls even if it is not full.",
         at_least(1),
     ),
     ConfigDef(
         "unclean.leader.election.enable",
         _BOOLEAN,
         "false",
-        "Whether a replica that is not in sync may lead when no other can, although records may be lost.",
+        "Whether a replica outside the ISR can become leader if no other can, at the risk of losing records.",
     ),
     ConfigDef(
         "internal.segment.bytes",
         _INT,
         None,
-        "Takes the place of segment.bytes without its lower limit, for tests.",
+        "Replaces segment.bytes, without its lower limit, in tests.",
         at_least(1),
         internal=True,
     ),
@@ -290,7 +290,7 @@ _DEFINITIONS = (
 TOPIC_CONFIGS: dict[str, ConfigDef] = {definition.name: definition for definition in _DEFINITIONS}
 
 
-# The brokers' configurations that a topic's falls back to: the first that is set anywhere counts.
+# Broker configs that a topic config falls back to; the first that is set anywhere applies.
 BROKER_SYNONYMS: dict[str, tuple[str, ...]] = {
     "barnabas.fsync": ("barnabas.fsync",),
     "cleanup.policy": ("log.cleanup.policy",),
@@ -325,7 +325,7 @@ BROKER_SYNONYMS: dict[str, tuple[str, ...]] = {
 
 BEHIND_TOPICS = frozenset(name for names in BROKER_SYNONYMS.values() for name in names)
 
-# Those of them that are times without a limit where negative, with what one unit is in the topic's.
+# Those of them that are times, unlimited if negative, with the factor to milliseconds.
 SYNONYM_UNITS = {
     "log.retention.ms": 1,
     "log.retention.hours": 3_600_000,

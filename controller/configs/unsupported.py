@@ -1,8 +1,8 @@
-"""Kafka's configurations that this broker accepts and shows, and on which it does not act.
+"""Kafka's configs that this broker accepts and shows without effect.
 
-A properties file written for Apache Kafka must not be refused, and tools list what Kafka lists; so each is known with
-its type, default and check, under the reason why it has no effect. One that gets an effect moves to the module of its
-subject. Here are those that belong to Kafka's own machinery; the larger subjects have modules of their own.
+Properties files written for Apache Kafka must work, and tools list what Kafka lists; so each config is defined with its
+type, default and validator, under the reason why it has no effect. One that gets an effect moves to the module of its
+subject. This module has those of Kafka's own machinery; larger subjects have modules of their own.
 """
 
 from __future__ import annotations
@@ -21,41 +21,41 @@ from controller.configs.unsupported_security import SECURITY_CONFIGS
 _IDLE_QUORUM_CONFIGS = table(
     """
     metadata.max.idle.interval.ms INT 500 read-only 0..
-        How often the leader of an idle metadata log writes to it, so that everybody sees that it leads.
+        Interval at which the leader of an idle metadata log writes to it, to show that it leads.
     """,
-    without_effect="the metadata log of a single voter is not written to when there is nothing to say",
+    without_effect="an idle metadata log is not written to",
 )
 
 _THREAD_CONFIGS = table(
     """
     background.threads INT 10 cluster-wide 1..
-        The threads for what is done from time to time.
+        Number of threads for background tasks.
     delete.records.purgatory.purge.interval.requests INT 1 read-only
-        After how many finished DeleteRecords the list of the waiting is cleared of them.
+        Number of completed DeleteRecords after which they are purged from the purgatory.
     fetch.purgatory.purge.interval.requests INT 1000 read-only
-        After how many finished fetches the list of the waiting is cleared of them.
+        Number of completed fetches after which they are purged from the purgatory.
     group.coordinator.append.linger.ms INT -1 read-only -1..
-        How long the group coordinator gathers records for one batch; as long as it has others to do if -1.
+        Time that the group coordinator collects records for one batch; -1: while it has other work.
     group.coordinator.background.threads INT 2 read-only 1..
-        The threads that resolve the patterns to which groups subscribe.
+        Number of threads that resolve the patterns of subscriptions.
     group.coordinator.cached.buffer.max.bytes INT 1048588 cluster-wide 524288..
-        The size up to which the group coordinator keeps its buffers.
+        Maximum size of buffers that the group coordinator keeps.
     group.coordinator.threads INT 4 read-only 1..
-        The threads of the group coordinator.
+        Number of threads of the group coordinator.
     log.cleaner.threads INT 1 cluster-wide 0..
-        The threads of the compactor.
+        Number of cleaner threads.
     num.io.threads INT 8 cluster-wide 1..
-        The threads that handle requests.
+        Number of threads that handle requests.
     num.network.threads INT 3 cluster-wide 1..
-        The threads of each listener that read requests and write responses.
+        Number of threads of each listener that read requests and write responses.
     num.recovery.threads.per.data.dir INT 2 cluster-wide 1..
-        The threads of each data directory that recover logs at the start and sync them at the stop.
+        Number of threads of each data directory that recover logs at the start and flush them at the stop.
     num.replica.alter.log.dirs.threads INT null read-only
-        The threads that move replicas between directories.
+        Number of threads that move replicas between directories.
     producer.purgatory.purge.interval.requests INT 1000 read-only
-        After how many finished produces the list of the waiting is cleared of them.
+        Number of completed produce requests after which they are purged from the purgatory.
     queued.max.requests INT 500 read-only 1..
-        How many requests may wait for a thread before no more are read.
+        Maximum number of requests that wait for a thread.
     """,
     without_effect="this broker is one event loop and has no such threads, queues or buffers",
 )
@@ -63,31 +63,31 @@ _THREAD_CONFIGS = table(
 _SOCKET_CONFIGS = table(
     """
     max.connection.creation.rate INT 2147483647 cluster-wide 0..
-        How many connections a second the broker accepts.
+        Maximum number of new connections per second.
     """,
-    without_effect="connections are accepted as fast as they come",
+    without_effect="the rate of new connections is not limited",
 )
 
 _JAVA_CONFIGS = table(
     """
     alter.config.policy.class.name CLASS null read-only
-        The class that may refuse changes of settings.
+        The class that can refuse config changes.
     config.providers LIST '' cluster-wide
-        Names of classes that fill in ${...} in settings.
+        Names of the classes that resolve ${...} in settings.
     create.topic.policy.class.name CLASS null read-only
-        The class that may refuse new topics.
+        The class that can refuse new topics.
     kafka.metrics.polling.interval.secs INT 10 read-only 1..
-        How often the older reporters of metrics report.
+        Interval of the reports of kafka.metrics.reporters.
     kafka.metrics.reporters LIST '' read-only
-        The classes of the older reporters of metrics.
+        The reporters of Yammer metrics.
     metric.reporters LIST org.apache.kafka.common.metrics.JmxReporter cluster-wide
         The classes that report metrics.
     metrics.num.samples INT 2 read-only 1..
-        The samples over which a metric is measured.
+        Number of samples of a metric.
     metrics.recording.level STRING INFO read-only
-        How detailed the metrics are.
+        The level of detail of the metrics.
     metrics.sample.window.ms LONG 30000 read-only 1..
-        The length of one of these samples.
+        Length of a metric's sample.
     """,
     without_effect="it names Java classes, or belongs to them",
 )
@@ -97,47 +97,47 @@ _OTHER_CONFIGS = table(
     group.coordinator.rebalance.protocols LIST classic,consumer,streams read-only consumer,classic,share,streams
         The group protocols that the broker offers, where the cluster's features allow them.
     """,
-    without_effect="classic groups are always there, and the other protocols are not there yet",
+    without_effect="the classic protocol is always enabled, and the others are not supported yet",
 )
 
 _INTERNAL_CONFIGS = table(
     """
     controller.performance.always.log.threshold.ms LONG 2000 read-only 0..
-        From how long on each step of the controller is logged.
+        Duration from which on each event of the controller is logged.
     controller.performance.sample.period.ms LONG 60000 read-only 100..
-        How often it is logged how long the controller's steps take.
+        Interval at which the durations of the controller's events are logged.
     group.consumer.regex.refresh.interval.ms INT 600000 read-only 10000..
-        How often it is looked which topics fit the patterns of consumer groups.
+        Interval at which the topics that match consumer groups' patterns are resolved again.
     group.share.initialize.retry.interval.ms INT 30000 read-only 1..
-        The wait before the state of a share group is tried to be made again.
+        Wait before the initialization of a share group's state is retried.
     group.share.persister.class.name STRING org.apache.kafka.server.share.persister.DefaultStatePersister read-only
         The class that stores the state of share groups.
     internal.metadata.delete.delay.millis LONG 60000 read-only
-        How long the files of deleted segments of the metadata log stay.
+        Time for which the files of deleted segments of the metadata log stay.
     internal.metadata.log.segment.bytes INT null read-only
-        Takes the place of metadata.log.segment.bytes without its lower limit.
+        Replaces metadata.log.segment.bytes, without its lower limit.
     internal.metadata.max.batch.size.in.bytes INT 8388608 read-only
-        The largest batch of the metadata log.
+        Maximum size of a batch of the metadata log.
     remote.log.index.file.cache.ttl.ms LONG 900000 read-only -1..
-        How long copies of unused indexes of tiered storage are kept.
+        Time for which unused cached indexes of tiered storage are kept.
     remote.log.manager.task.retry.backoff.max.ms LONG 30000 read-only 1..
-        The longest wait before failed work on tiered storage is tried again.
+        Maximum wait before a failed task of tiered storage is retried.
     remote.log.manager.task.retry.backoff.ms LONG 500 read-only 1..
-        The first wait before failed work on tiered storage is tried again.
+        First wait before a failed task of tiered storage is retried.
     remote.log.manager.task.retry.jitter DOUBLE 0.2 read-only 0..0.5
-        The part of that wait that is left to chance.
+        Random fraction of that wait.
     server.max.startup.time.ms LONG 9223372036854775807 read-only 0..
-        How long a start may take.
+        Maximum time that a start can take.
     share.coordinator.cold.partition.snapshot.interval.ms INT 300000 read-only 1..
-        How often the state of idle share groups is stored wholly.
+        Interval of the snapshots of idle share partitions.
     share.coordinator.state.topic.prune.interval.ms INT 300000 read-only 1..
-        How often the topic of share groups is cleared of what nobody needs.
+        Interval at which unneeded records of __share_group_state are deleted.
     unstable.api.versions.enable BOOLEAN false read-only
-        Whether versions of APIs are offered that are not released.
+        Whether unreleased versions of APIs are enabled.
     unstable.feature.versions.enable BOOLEAN false read-only
-        Whether levels of features are offered that are not released.
+        Whether unreleased levels of features are enabled.
     """,
-    without_effect="it is there for Apache Kafka's own tests",
+    without_effect="it is internal to Apache Kafka",
     internal=True,
 )
 

@@ -1,6 +1,6 @@
-"""The configurations of what a cluster of several brokers does, accepted without effect; all but one are Kafka's.
+"""Configs of clusters of several brokers, accepted without effect; all but one are Kafka's.
 
-Columns as `controller.configs.rows` has them; `reserved` says what becomes of them.
+`controller.configs.config_table` explains the columns, `unsupported` the purpose.
 """
 
 from __future__ import annotations
@@ -10,27 +10,27 @@ from controller.configs.config_table import table
 CLUSTER_CONFIGS = table(
     """
     controller.quorum.append.linger.ms INT 25 read-only 0..
-        How long the leader of the metadata log gathers records before it writes them.
+        Time that the leader of the metadata log collects records before it writes them.
     log.dir.failure.timeout.ms LONG 30000 read-only 1..
-        How long a broker goes on that cannot tell the controller of a failed directory.
+        Time after which a broker stops if it cannot report a failed directory to the controller.
     num.replica.fetchers INT 1 cluster-wide 1..
-        The connections to each other broker from which replicas are fetched.
+        Number of connections to each other broker for replica fetches.
     replica.selector.class STRING null read-only
-        The class that chooses from which replica a consumer reads.
+        The class that selects the replica from which a consumer reads.
     replica.socket.receive.buffer.bytes INT 65536 read-only
-        The receive buffer of connections between brokers.
+        Size of the receive buffer of connections between brokers.
     socket.connection.setup.timeout.max.ms LONG 30000 read-only
-        The longest time that a connection to another broker may take to begin, after several failures.
+        Maximum timeout for connecting to another broker, after several failures.
     """,
-    without_effect="this is not built yet, and a cluster does without",
+    without_effect="this is not supported yet",
 )
 
 DYNAMIC_QUORUM_CONFIGS = table(
     """
     controller.quorum.auto.join.enable BOOLEAN false read-only
-        Whether a controller makes itself a voter of a quorum that it is not in.
+        Whether a controller joins a quorum as a voter by itself.
     controller.quorum.bootstrap.servers LIST '' read-only
-        Where the quorum is asked for who leads it, as host:port.
+        Addresses to discover the quorum's leader, as host:port.
     """,
     without_effect="voters do not change yet: controller.quorum.voters names them",
 )
@@ -38,96 +38,96 @@ DYNAMIC_QUORUM_CONFIGS = table(
 THROTTLE_CONFIGS = table(
     """
     alter.log.dirs.replication.quota.window.num INT 11 read-only 1..
-        The samples over which the rate of moves between directories is measured.
+        Number of samples for the rate of moves between directories.
     alter.log.dirs.replication.quota.window.size.seconds INT 1 read-only 1..
-        The length of one of these samples.
+        Length of one of these samples.
     client.quota.callback.class CLASS null read-only
-        The class that says which quota a client has.
+        The class that determines a client's quotas.
     controller.quota.window.num INT 11 read-only 1..
-        The samples over which the rate of changes to topics is measured.
+        Number of samples for the rate of controller mutations.
     controller.quota.window.size.seconds INT 1 read-only 1..
-        The length of one of these samples.
+        Length of one of these samples.
     quota.window.num INT 11 read-only 1..
-        The samples over which a client's use is measured.
+        Number of samples for a client's quotas.
     quota.window.size.seconds INT 1 read-only 1..
-        The length of one of these samples.
+        Length of one of these samples.
     replication.quota.window.num INT 11 read-only 1..
-        The samples over which the rate of replication is measured.
+        Number of samples for the rate of replication.
     replication.quota.window.size.seconds INT 1 read-only 1..
-        The length of one of these samples.
+        Length of one of these samples.
     """,
-    without_effect="nobody is throttled yet",
+    without_effect="quotas are not enforced yet",
 )
 
 REPLICATION_RATE_CONFIGS = table(
     """
     follower.replication.throttled.rate LONG null cluster-wide 0..
-        The bytes a second that throttled replicas are fetched with, on the followers' side.
+        Maximum rate of throttled replicas on the followers' side, in bytes per second.
     leader.replication.throttled.rate LONG null cluster-wide 0..
-        The bytes a second that throttled replicas are fetched with, on the leaders' side.
+        Maximum rate of throttled replicas on the leaders' side, in bytes per second.
     """,
-    without_effect="nobody is throttled yet",
-    internal=True,  # as in Kafka, where they are no settings of the file
+    without_effect="replication is not throttled yet",
+    internal=True,  # as in Kafka, where a properties file cannot set them
 )
 
 TIERED_CONFIGS = table(
     """
     follower.fetch.last.tiered.offset.enable BOOLEAN false cluster-wide
-        Whether an empty follower begins behind what is in tiered storage already.
+        Whether an empty follower starts after the records in tiered storage.
     log.local.retention.bytes LONG -2 cluster-wide -2..
         The local.retention.bytes of topics that set none.
     log.local.retention.ms LONG -2 cluster-wide -2..
         The local.retention.ms of topics that set none.
     remote.fetch.max.wait.ms INT 500 cluster-wide 1..
-        How long a fetch waits for records from tiered storage.
+        Maximum time that a fetch waits for tiered storage.
     remote.list.offsets.request.timeout.ms LONG 30000 cluster-wide 1..
-        How long a search for a timestamp waits for tiered storage.
+        Maximum time that ListOffsets waits for tiered storage.
     remote.log.index.file.cache.total.size.bytes LONG 1073741824 cluster-wide 1..
-        The space for copies of the indexes of segments in tiered storage.
+        Maximum size of cached indexes of tiered storage.
     remote.log.manager.copier.thread.pool.size INT 10 cluster-wide 1..
-        The threads that upload segments.
+        Number of threads that upload segments.
     remote.log.manager.copy.max.bytes.per.second LONG 9223372036854775807 cluster-wide 1..
-        The bytes a second that are uploaded.
+        Maximum rate of uploads, in bytes per second.
     remote.log.manager.copy.quota.window.num INT 11 read-only 1..
-        The samples over which the rate of uploads is measured.
+        Number of samples for the rate of uploads.
     remote.log.manager.copy.quota.window.size.seconds INT 1 read-only 1..
-        The length of one of these samples.
+        Length of one of these samples.
     remote.log.manager.expiration.thread.pool.size INT 10 cluster-wide 1..
-        The threads that delete segments from tiered storage.
+        Number of threads that delete segments from tiered storage.
     remote.log.manager.fetch.max.bytes.per.second LONG 9223372036854775807 cluster-wide 1..
-        The bytes a second that are read from tiered storage.
+        Maximum rate of reads from tiered storage, in bytes per second.
     remote.log.manager.fetch.quota.window.num INT 11 read-only 1..
-        The samples over which the rate of reads is measured.
+        Number of samples for the rate of reads.
     remote.log.manager.fetch.quota.window.size.seconds INT 1 read-only 1..
-        The length of one of these samples.
+        Length of one of these samples.
     remote.log.manager.follower.thread.pool.size INT 2 cluster-wide 1..
-        The threads that do what followers have to do for tiered storage.
+        Number of threads for followers' tasks of tiered storage.
     remote.log.manager.task.interval.ms LONG 30000 read-only 1..
-        How often it is looked for segments to upload and to delete.
+        Interval of the check for segments to upload and to delete.
     remote.log.manager.thread.pool.size INT 2 read-only 1..
-        The threads that schedule the work on tiered storage.
+        Number of threads that schedule the tasks of tiered storage.
     remote.log.metadata.custom.metadata.max.bytes INT 128 read-only 0..
-        The most bytes that a storage plug-in may keep about a segment.
+        Maximum size of a storage plug-in's metadata about a segment.
     remote.log.metadata.manager.class.name STRING org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager read-only named
-        The class that remembers what is in tiered storage.
+        The class that manages the metadata of tiered storage.
     remote.log.metadata.manager.class.path STRING null read-only
-        Where that class is.
+        The path of that class.
     remote.log.metadata.manager.impl.prefix STRING rlmm.config. read-only named
-        What the names of that class's own settings begin with.
+        Prefix of that class's settings.
     remote.log.metadata.manager.listener.name STRING null read-only named
-        The listener by which that class reaches the brokers.
+        The listener through which that class connects to brokers.
     remote.log.reader.max.pending.tasks INT 100 read-only 1..
-        How many reads from tiered storage may wait.
+        Maximum number of pending reads from tiered storage.
     remote.log.reader.threads INT 10 cluster-wide 1..
-        The threads that read from tiered storage.
+        Number of threads that read from tiered storage.
     remote.log.storage.manager.class.name STRING null read-only named
-        The class that stores segments elsewhere.
+        The class that stores segments in tiered storage.
     remote.log.storage.manager.class.path STRING null read-only
-        Where that class is.
+        The path of that class.
     remote.log.storage.manager.impl.prefix STRING rsm.config. read-only named
-        What the names of that class's own settings begin with.
+        Prefix of that class's settings.
     remote.log.storage.system.enable BOOLEAN false read-only
-        Whether the broker has tiered storage.
+        Whether tiered storage is enabled.
     """,  # noqa: E501
-    without_effect="tiered storage is not there yet",
+    without_effect="tiered storage is not supported yet",
 )

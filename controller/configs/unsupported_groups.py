@@ -1,6 +1,6 @@
-"""Kafka's configurations of transactions and of the newer group protocols, accepted without effect.
+"""Kafka's configs of transactions and of the newer group protocols, accepted without effect.
 
-Columns as `controller.configs.rows` has them; `reserved` says what becomes of them.
+`controller.configs.config_table` explains the columns, `unsupported` the purpose.
 """
 
 from __future__ import annotations
@@ -10,153 +10,153 @@ from controller.configs.config_table import table
 TRANSACTION_CONFIGS = table(
     """
     add.partitions.to.txn.retry.backoff.max.ms INT 100 read-only 0..
-        The longest wait between two attempts at adding a partition to a transaction that is still being ended.
+        Maximum wait before a partition is added again to a transaction that is still completing.
     add.partitions.to.txn.retry.backoff.ms INT 20 read-only 1..
-        The first wait between two attempts at adding a partition to a transaction that is still being ended.
+        First wait before a partition is added again to a transaction that is still completing.
     transaction.abort.timed.out.transaction.cleanup.interval.ms INT 10000 read-only 1..
-        How often transactions that have timed out are aborted.
+        Interval at which timed-out transactions are aborted.
     transaction.max.timeout.ms INT 900000 read-only 1..
-        The longest time-out that a producer may ask for its transactions.
+        Maximum transaction timeout that a producer can request.
     transaction.partition.verification.enable BOOLEAN true cluster-wide
-        Whether a partition asks the coordinator about a transaction before it takes its first records.
+        Whether a partition verifies a transaction with the coordinator before it accepts its first records.
     transaction.remove.expired.transaction.cleanup.interval.ms INT 3600000 read-only 1..
-        How often transactional ids that have expired are removed.
+        Interval at which expired transactional ids are removed.
     transaction.state.log.load.buffer.size INT 5242880 read-only 1..
-        How many bytes are read at a time when the state of transactions is loaded.
+        Bytes per read when the state of transactions is loaded.
     transaction.state.log.min.isr INT 2 read-only 1..
-        The min.insync.replicas of the topic of transactions.
+        The min.insync.replicas of __transaction_state.
     transaction.state.log.num.partitions INT 50 read-only 1..
-        The partitions of the topic of transactions; not to be changed once it exists.
+        Number of partitions of __transaction_state; must not change once the topic exists.
     transaction.state.log.replication.factor SHORT 3 read-only 1..
-        The replicas of the topic of transactions.
+        Replication factor of __transaction_state.
     transaction.state.log.segment.bytes INT 104857600 read-only 1..
-        The segment.bytes of the topic of transactions.
+        The segment.bytes of __transaction_state.
     transaction.two.phase.commit.enable BOOLEAN false read-only
-        Whether producers may keep prepared transactions open for as long as they like.
+        Whether producers can keep prepared transactions open without a timeout.
     transactional.id.expiration.ms INT 604800000 read-only 1..
-        How long a transactional id without transactions is remembered.
+        Time for which a transactional id without transactions is kept.
     """,
-    without_effect="transactions are not there yet",
+    without_effect="transactions are not supported yet",
 )
 
 NEW_GROUP_CONFIGS = table(
     """
     group.consumer.assignment.interval.ms INT 1000 cluster-wide 0..
-        The shortest time between two assignments of a consumer group.
+        Minimum interval between two assignments of a consumer group.
     group.consumer.assignors LIST uniform,range read-only some
-        How the broker assigns partitions in consumer groups; the first is for groups that do not say.
+        The server-side assignors of consumer groups; the first is the default.
     group.consumer.heartbeat.interval.ms INT 5000 read-only 1..
-        How often members of consumer groups are to send a heartbeat.
+        Interval of the heartbeats of consumer group members.
     group.consumer.max.assignment.interval.ms INT 15000 read-only 0..
-        The largest consumer.assignment.interval.ms that a group may have.
+        Maximum consumer.assignment.interval.ms of a group.
     group.consumer.max.heartbeat.interval.ms INT 15000 read-only 1..
-        The largest consumer.heartbeat.interval.ms that a group may have.
+        Maximum consumer.heartbeat.interval.ms of a group.
     group.consumer.max.session.timeout.ms INT 60000 read-only 1..
-        The largest consumer.session.timeout.ms that a group may have.
+        Maximum consumer.session.timeout.ms of a group.
     group.consumer.max.size INT 2147483647 read-only 1..
-        The most members that one consumer group may have.
+        Maximum number of members of a consumer group.
     group.consumer.migration.policy STRING bidirectional read-only DISABLED|DOWNGRADE|UPGRADE|BIDIRECTIONAL~
-        Which way groups may change between the classic and the consumer protocol while they have members.
+        The direction in which groups with members can change between the classic and the consumer protocol.
     group.consumer.min.assignment.interval.ms INT 0 read-only 0..
-        The smallest consumer.assignment.interval.ms that a group may have.
+        Minimum consumer.assignment.interval.ms of a group.
     group.consumer.min.heartbeat.interval.ms INT 5000 read-only 1..
-        The smallest consumer.heartbeat.interval.ms that a group may have.
+        Minimum consumer.heartbeat.interval.ms of a group.
     group.consumer.min.session.timeout.ms INT 45000 read-only 1..
-        The smallest consumer.session.timeout.ms that a group may have.
+        Minimum consumer.session.timeout.ms of a group.
     group.consumer.session.timeout.ms INT 45000 read-only 1..
-        After how long without a heartbeat a member of a consumer group is taken for gone.
+        Time without a heartbeat after which a member is removed from a consumer group.
     group.share.assignment.interval.ms INT 1000 cluster-wide 0..
-        The shortest time between two assignments of a share group.
+        Minimum interval between two assignments of a share group.
     group.share.assignors LIST simple read-only some
-        How the broker assigns partitions in share groups.
+        The server-side assignors of share groups.
     group.share.delivery.count.limit INT 5 read-only 2..10
-        How often a record is delivered to a share group before it is given up.
+        Maximum number of deliveries of a record to a share group.
     group.share.heartbeat.interval.ms INT 5000 read-only 1..
-        How often members of share groups are to send a heartbeat.
+        Interval of the heartbeats of share group members.
     group.share.max.assignment.interval.ms INT 15000 read-only 0..
-        The largest share.assignment.interval.ms that a group may have.
+        Maximum share.assignment.interval.ms of a group.
     group.share.max.delivery.count.limit INT 10 read-only 5..25
-        The largest share.delivery.count.limit that a group may have.
+        Maximum share.delivery.count.limit of a group.
     group.share.max.heartbeat.interval.ms INT 15000 read-only 1..
-        The largest share.heartbeat.interval.ms that a group may have.
+        Maximum share.heartbeat.interval.ms of a group.
     group.share.max.partition.max.record.locks INT 4000 read-only 2000..10000
-        The largest share.partition.max.record.locks that a group may have.
+        Maximum share.partition.max.record.locks of a group.
     group.share.max.record.lock.duration.ms INT 60000 read-only 30000..3600000
-        The largest share.record.lock.duration.ms that a group may have.
+        Maximum share.record.lock.duration.ms of a group.
     group.share.max.session.timeout.ms INT 60000 read-only 1..
-        The largest share.session.timeout.ms that a group may have.
+        Maximum share.session.timeout.ms of a group.
     group.share.max.share.sessions INT 2000 read-only 1..
-        How many sessions of share consumers are remembered.
+        Maximum number of share sessions.
     group.share.max.size INT 200 read-only 1..1000
-        The most members that one share group may have.
+        Maximum number of members of a share group.
     group.share.min.assignment.interval.ms INT 0 read-only 0..
-        The smallest share.assignment.interval.ms that a group may have.
+        Minimum share.assignment.interval.ms of a group.
     group.share.min.delivery.count.limit INT 2 read-only 2..5
-        The smallest share.delivery.count.limit that a group may have.
+        Minimum share.delivery.count.limit of a group.
     group.share.min.heartbeat.interval.ms INT 5000 read-only 1..
-        The smallest share.heartbeat.interval.ms that a group may have.
+        Minimum share.heartbeat.interval.ms of a group.
     group.share.min.partition.max.record.locks INT 100 read-only 100..2000
-        The smallest share.partition.max.record.locks that a group may have.
+        Minimum share.partition.max.record.locks of a group.
     group.share.min.record.lock.duration.ms INT 15000 read-only 1000..30000
-        The smallest share.record.lock.duration.ms that a group may have.
+        Minimum share.record.lock.duration.ms of a group.
     group.share.min.session.timeout.ms INT 45000 read-only 1..
-        The smallest share.session.timeout.ms that a group may have.
+        Minimum share.session.timeout.ms of a group.
     group.share.partition.max.record.locks INT 2000 read-only 100..10000
-        How many records of a partition may be out for delivery to a share group at once.
+        Maximum number of records of a partition that a share group can have acquired at once.
     group.share.record.lock.duration.ms INT 30000 read-only 1000..3600000
-        How long a share consumer may keep a record before another gets it.
+        Time for which a share consumer holds a record before it is available to others again.
     group.share.session.timeout.ms INT 45000 read-only 1..
-        After how long without a heartbeat a member of a share group is taken for gone.
+        Time without a heartbeat after which a member is removed from a share group.
     group.streams.assignment.interval.ms INT 1000 cluster-wide 0..
-        The shortest time between two assignments of a streams group.
+        Minimum interval between two assignments of a streams group.
     group.streams.heartbeat.interval.ms INT 5000 read-only 1..
-        How often members of streams groups are to send a heartbeat.
+        Interval of the heartbeats of streams group members.
     group.streams.initial.rebalance.delay.ms INT 3000 read-only 0..
-        How long an empty streams group waits for more members before its first assignment.
+        Time that an empty streams group waits for more members before its first assignment.
     group.streams.max.assignment.interval.ms INT 15000 read-only 0..
-        The largest streams.assignment.interval.ms that a group may have.
+        Maximum streams.assignment.interval.ms of a group.
     group.streams.max.heartbeat.interval.ms INT 15000 read-only 1..
-        The largest streams.heartbeat.interval.ms that a group may have.
+        Maximum streams.heartbeat.interval.ms of a group.
     group.streams.max.session.timeout.ms INT 60000 read-only 1..
-        The largest streams.session.timeout.ms that a group may have.
+        Maximum streams.session.timeout.ms of a group.
     group.streams.max.size INT 2147483647 read-only 1..
-        The most members that one streams group may have.
+        Maximum number of members of a streams group.
     group.streams.max.standby.replicas INT 2 read-only 0..
-        The largest streams.num.standby.replicas that a group may have.
+        Maximum streams.num.standby.replicas of a group.
     group.streams.min.assignment.interval.ms INT 0 read-only 0..
-        The smallest streams.assignment.interval.ms that a group may have.
+        Minimum streams.assignment.interval.ms of a group.
     group.streams.min.heartbeat.interval.ms INT 5000 read-only 1..
-        The smallest streams.heartbeat.interval.ms that a group may have.
+        Minimum streams.heartbeat.interval.ms of a group.
     group.streams.min.session.timeout.ms INT 45000 read-only 1..
-        The smallest streams.session.timeout.ms that a group may have.
+        Minimum streams.session.timeout.ms of a group.
     group.streams.num.standby.replicas INT 0 read-only 0..
-        How many further members of a streams group keep a copy of each task's state.
+        Number of standby copies of each task's state in a streams group.
     group.streams.session.timeout.ms INT 45000 read-only 1..
-        After how long without a heartbeat a member of a streams group is taken for gone.
+        Time without a heartbeat after which a member is removed from a streams group.
     share.coordinator.append.linger.ms INT -1 read-only -1..
-        How long the share coordinator gathers records for one batch; as long as it has others to do if -1.
+        Time that the share coordinator collects records for one batch; -1: while it has other work.
     share.coordinator.cached.buffer.max.bytes INT 1048588 cluster-wide 524288..
-        The size up to which the share coordinator keeps its buffers.
+        Maximum size of buffers that the share coordinator keeps.
     share.coordinator.load.buffer.size INT 5242880 read-only 1..
-        How many bytes are read at a time when the state of share groups is loaded.
+        Bytes per read when the state of share groups is loaded.
     share.coordinator.snapshot.update.records.per.snapshot INT 500 read-only 0..500
-        How many changes of a share group's state are stored between two whole ones.
+        Number of update records of a share partition's state between two snapshots.
     share.coordinator.state.topic.compression.codec INT 0 read-only
-        The codec of batches in the topic of share groups: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.
+        The codec of batches in __share_group_state: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.
     share.coordinator.state.topic.min.isr SHORT 2 read-only 1..
-        The min.insync.replicas of the topic of share groups.
+        The min.insync.replicas of __share_group_state.
     share.coordinator.state.topic.num.partitions INT 50 read-only 1..
-        The partitions of the topic of share groups; not to be changed once it exists.
+        Number of partitions of __share_group_state; must not change once the topic exists.
     share.coordinator.state.topic.replication.factor SHORT 3 read-only 1..
-        The replicas of the topic of share groups.
+        Replication factor of __share_group_state.
     share.coordinator.state.topic.segment.bytes INT 104857600 read-only 1..
-        The segment.bytes of the topic of share groups.
+        The segment.bytes of __share_group_state.
     share.coordinator.threads INT 1 read-only 1..
-        The threads of the share coordinator.
+        Number of threads of the share coordinator.
     share.coordinator.write.timeout.ms INT 5000 read-only 1..
-        How long the share coordinator waits for the replicas of what it writes.
+        Time that the share coordinator waits for the replicas of its writes.
     share.fetch.purgatory.purge.interval.requests INT 1000 read-only
-        After how many finished fetches of share consumers the list of the waiting is cleared of them.
+        Number of completed share fetches after which they are purged from the purgatory.
     """,
-    without_effect="the consumer, share and streams group protocols are not there yet",
+    without_effect="the consumer, share and streams group protocols are not supported yet",
 )
