@@ -107,7 +107,7 @@ def _control_records(batch: memoryview) -> Iterator[Message]:
         kind = control_type(record.key)
         declared = None if kind is None else _CONTROL_RECORDS.get(kind)
         if declared is None or record.value is None:
-            raise DecodeError(f"the control record at {record.offset} is of an unknown kind")
+            raise DecodeError(f"the control record at {record.offset} has an unknown type")
         version = int.from_bytes(record.value[:2], "big")
         yield declared.decode(record.value, version)
 

@@ -69,7 +69,7 @@ def place_replicas(
     start, shift = random.randrange(len(ring)), random.randrange(len(ring))
     leaders, others, fenced = len(ring), max(len(ring) - 1, 1), max(len(reserve), 1)
 
-    @cache  # brokers are few beside partitions
+    @cache  # few distinct results for many partitions
     def replicas(leader: int, turn: int, fenced_turn: int) -> tuple[int, ...]:
         behind = _turned(ring[leader + 1 :] + ring[:leader], turn)
         return _spread_over_racks([ring[leader], *behind, *_turned(reserve, fenced_turn)])[:replication_factor]

@@ -103,9 +103,9 @@ def decode_snapshot_in_steps(data: Buffer) -> Search[Snapshot]:
         if number % RECORDS_A_STEP == 0:
             yield None
     if not isinstance(first, SnapshotHeaderRecord):
-        raise DecodeError("a snapshot without its header")
+        raise DecodeError("the snapshot has no header")
     if not isinstance(last, SnapshotFooterRecord):
-        raise DecodeError("a snapshot without its footer")
+        raise DecodeError("the snapshot has no footer")
     return Snapshot(kraft_version, voters, tuple(records))
 
 

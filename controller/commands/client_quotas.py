@@ -105,7 +105,7 @@ def _check_value(key: str, value: float, limits: dict[str, float]) -> None:
     limit = limits.get(key)
     if limit is None:
         raise _invalid_request(f"Invalid configuration key {key}")
-    if not value > 0:  # NaN neither
+    if not value > 0:  # refuses NaN too
         raise _invalid_request(f"Quota {key} must be greater than 0")
     if value > limit:
         raise _invalid_request(f"Proposed value for {key} is too large.")

@@ -95,7 +95,7 @@ _JAVA_CONFIGS = table(
 _OTHER_CONFIGS = table(
     """
     group.coordinator.rebalance.protocols LIST classic,consumer,streams read-only consumer,classic,share,streams
-        The group protocols that the broker offers, where the cluster's features allow them.
+        The enabled group protocols, as far as the cluster's features allow them.
     """,
     without_effect="the classic protocol is always enabled, and the others are not supported yet",
 )

@@ -160,7 +160,7 @@ class RaftLog:
     def begin_behind(self, snapshot: SnapshotId) -> None:
         """Replace the log by a snapshot and leave it empty; InvariantError if more than the snapshot is committed."""
         if snapshot.end_offset < self.high_watermark:
-            raise InvariantError(f"the snapshot {snapshot.file_name} is older than {self!r}")
+            raise InvariantError(f"the snapshot {snapshot.file_name} ends below the high watermark: {self!r}")
         self._epochs, self._starts = [snapshot.epoch], [snapshot.end_offset]
         self.end_offset = self.high_watermark = snapshot.end_offset
         self.newest_snapshot = snapshot

@@ -189,7 +189,7 @@ REFUSED: dict[str, tuple[Break, str, str]] = {
     "a later metadata.version": (later_metadata_version, METADATA, "metadata.version=99, which is known up to 30 here"),
     "an unknown feature": (unknown_feature, METADATA, "teleportation.version=1, which is unknown here"),
     "an unknown metadata record": (unknown_metadata_record, ".checkpoint", "unknown metadata record 99"),
-    "a snapshot that is not whole": (no_footer, ".checkpoint", "a snapshot without its footer"),
+    "a snapshot that is not whole": (no_footer, ".checkpoint", "the snapshot has no footer"),
     "a damaged metadata log": (damaged_metadata, METADATA, "does not match its CRC-32C"),
     "batches of another format": (other_magic, f"{LOG}/", "begins with a batch of format version 3"),
     "a segment that is missing": (lose_a_segment, f"{LOG}/", "a segment is missing; put its files back"),
