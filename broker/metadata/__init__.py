@@ -1,1 +1,1 @@
-"""This node of the quorum at work: the metadata log, its snapshots, and the image of what is committed."""
+"""The metadata of a node: Raft, the metadata log and its snapshots, the image, and requests to the controller."""

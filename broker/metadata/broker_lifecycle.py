@@ -1,15 +1,17 @@
-"""This broker's life as the controller knows it: registered, fenced, active, shutting down (KIP-631).
+"""The broker's lifecycle: registered, fenced, active, shutting down (KIP-631; Kafka: `BrokerLifecycleManager`).
 
-    registering      again and again: no controller may lead yet, or the id's last owner may not be fenced yet
-    fenced           it lives but serves nobody, until it has the metadata of its own registration
-    active           it may lead
-    shutting down    it asks to go, until what it leads has moved to others (KIP-841)
+    registering      retried every 0.1 s: there may be no active controller yet, or the previous run of this broker
+                     may not be fenced yet
+    fenced           alive, but serves no clients, until it has applied the metadata of its own registration
+    active           may lead partitions
+    shutting down    requests controlled shutdown, until its leaderships have moved (KIP-841)
 
-It says that it lives every `broker.heartbeat.interval.ms`, and at once (`hurry`) when there is something to tell or to
-hear: the controller is another or was cut off, metadata was applied that somebody waits for, a directory failed.
+A heartbeat is sent every `broker.heartbeat.interval.ms`, and at once (`hurry`) when the active controller changes, its
+connection is opened or lost, metadata was applied that another node waits for, a log directory fails, or
+`cordoned.log.dirs` changes.
 
-How a request reaches the controller is `controller_channel`'s, what the controller makes of it
-`controller.liveness` and `controller.commands`.
+How a request reaches the controller: `controller_channel`. The controller's side: `controller.broker_heartbeat_manager`
+and `controller.commands`.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from protocol.messages.broker_registration import BrokerRegistrationRequest, Bro
 from protocol.schema import Message
 
 Call: TypeAlias = Callable[[Message, float], Awaitable[Any]]
-"""Sends the active controller a request, with the seconds until REQUEST_TIMED_OUT is raised."""
+"""Sends a request to the active controller, with a timeout in seconds, after which it raises REQUEST_TIMED_OUT."""
 
 _FINAL = frozenset({ErrorCode.INCONSISTENT_CLUSTER_ID, ErrorCode.INVALID_REGISTRATION, ErrorCode.UNSUPPORTED_VERSION})
 _RETRY_S = 0.1
@@ -38,7 +40,7 @@ _log = logging.getLogger("broker.lifecycle")
 
 
 class RegistrationError(Exception):
-    """The controller does not take this broker, and says why."""
+    """The registration failed; the message is the reason."""
 
 
 class Lifecycle:
@@ -57,10 +59,10 @@ class Lifecycle:
         heartbeat_interval_s: float,
         session_timeout_s: float,
     ) -> None:
-        """Be unknown to the controller.
+        """Start unregistered.
 
-        `controller_change` gives a future that is done when the controller is another, `applied_offset` the offset of
-        the last metadata record that this broker acts on.
+        `controller_change` returns a future that is done when the leader of the quorum changes, `applied_offset` the
+        offset of the last metadata record applied here.
         """
         self.broker_epoch = -1
         self.fenced = True
@@ -82,10 +84,10 @@ class Lifecycle:
         self._trouble = ErrorCode.NONE
 
     async def register(self, request: BrokerRegistrationRequest, timeout_s: float) -> int:
-        """Become known to the controller; return the broker epoch.
+        """Register with the active controller; return the broker epoch.
 
-        RegistrationError if it refuses for good, or is not to be reached, or its answer does not change, for
-        `timeout_s`. What holds it up is said long before that.
+        RegistrationError on an error that no retry can resolve, at once; on any other error, or without a response,
+        after `timeout_s`. A failing registration is logged after 5 s and then every 10 s.
         """
         ends = self._loop.time() + timeout_s
         complains = self._loop.time() + _PATIENCE_S
@@ -104,8 +106,8 @@ class Lifecycle:
             if now >= complains:
                 complains = now + _REMINDER_S
                 _log.warning(
-                    "Not registered with the controllers yet; this node ends in %.0f s "
-                    "(initial.broker.registration.timeout.ms) unless that changes: %s",
+                    "Not registered with the controllers yet; giving up in %.0f s "
+                    "(initial.broker.registration.timeout.ms): %s",
                     ends - now,
                     _why(code, request),
                 )
@@ -122,30 +124,30 @@ class Lifecycle:
         return code
 
     def begin(self) -> None:
-        """Send heartbeats from now on."""
+        """Start sending heartbeats."""
         self._heartbeats = self._loop.create_task(self._beat())
 
     def hurry(self) -> None:
-        """Send the next heartbeat now; if one is on its way, right after it."""
+        """Send the next heartbeat now, or right after the one in flight."""
         if not self._hurried.done():
             self._hurried.set_result(None)
 
     async def tell(self) -> None:
-        """Send a heartbeat, and wait until it is answered or failed."""
+        """Send a heartbeat, and wait until it is answered or fails."""
         told: asyncio.Future[None] = self._loop.create_future()
         self._waiting.append(told)
         self.hurry()
         await told
 
     async def until_active(self) -> None:
-        """Wait until the controller lets this broker serve."""
+        """Wait until the controller has unfenced this broker."""
         self.hurry()
         await asyncio.shield(self._active)
 
     async def shut_down(self, timeout_s: float) -> bool:
-        """Ask the controller to move away what this broker leads; say whether that was done within `timeout_s`.
+        """Request controlled shutdown; return whether the controller granted it within `timeout_s`.
 
-        Where no controller answers any more, as when a whole cluster stops, that is soon known not to be.
+        Return False early if no controller answers a heartbeat in time (at most 1.5 s), as when a whole cluster stops.
         """
         self._shutting_down = True
         self._timeout_s = min(self._timeout_s, _GIVE_UP_S)
@@ -154,7 +156,7 @@ class Lifecycle:
         return self._may_go.done() and self._may_go.result()
 
     async def stop(self) -> None:
-        """Send no more heartbeats."""
+        """Stop sending heartbeats."""
         if self._heartbeats is not None:
             self._heartbeats.cancel()
             await asyncio.wait([self._heartbeats])
@@ -183,7 +185,7 @@ class Lifecycle:
         if code is not self._trouble:
             self._trouble = code
             if code is not ErrorCode.NONE:
-                _log.warning("The controller does not take the heartbeats of this broker: %s", code.name)
+                _log.warning("Heartbeat to the controller failed: %s", code.name)
         if code is ErrorCode.NONE:
             self._heard(answer)
         elif self._shutting_down and code is ErrorCode.REQUEST_TIMED_OUT and not self._may_go.done():
@@ -211,17 +213,17 @@ class Lifecycle:
 
 
 def _why(code: ErrorCode, request: BrokerRegistrationRequest) -> str:
-    """Return what is wrong, and what would be right."""
+    """Return the cause of a failed registration, and its remedy."""
     if code is ErrorCode.DUPLICATE_BROKER_REGISTRATION:
         return (
             f"another broker with node.id={request.broker_id} is running in this cluster:"
-            " give each a node.id of its own"
+            " give each broker a unique node.id"
         )
     if code is ErrorCode.INCONSISTENT_CLUSTER_ID:
         return (
-            f"the data directory belongs to the cluster {request.cluster_id}, the controllers of "
-            "controller.quorum.voters to another: start with that cluster's controllers, or with an empty directory"
+            f"the data directory belongs to cluster {request.cluster_id}, the controllers of "
+            "controller.quorum.voters to another: use that cluster's controllers, or start with an empty directory"
         )
     if code is ErrorCode.REQUEST_TIMED_OUT:
-        return "no controller answered: see that a majority of controller.quorum.voters is running and can be reached"
-    return f"the controller refuses this broker with {code.name}"
+        return "no controller answered: check that a majority of controller.quorum.voters is running and reachable"
+    return f"the controller rejected the registration: {code.name}"

@@ -1,9 +1,9 @@
-"""What of a request to alter configurations a broker answers for itself, and asks no controller about.
+"""The part of a request to alter configurations that a broker handles itself (Kafka: `ConfigAdminManager`).
 
-    loggers                          their levels are the process's: set here, recorded nowhere (KIP-412)
-    settings of a single broker      are asked of that broker alone; of another, INVALID_REQUEST
+    logger levels                    belong to the process: set here, recorded nowhere (KIP-412)
+    settings of one broker           accepted by that broker only; for another broker id, INVALID_REQUEST
 
-All else is the controller's to decide. A resource that a request names twice is refused there.
+Everything else goes to the controller, which also rejects a resource that a request names twice.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from broker.broker import Broker
 
 AlterLevels = Callable[[Any], None]
-"""Sets the levels that a resource asks for; KafkaError if one cannot be."""
+"""Sets the levels that a resource requests; raises KafkaError if one cannot be set."""
 
 
 def own_answers(
     broker: Broker, request: Any, response: type[Any], alter_levels: AlterLevels | None = None
 ) -> dict[int, Any]:
-    """Return the answers to the resources that are this broker's own affair, by their place in the request."""
+    """Return the results of the resources that this broker handles itself, by their index in the request."""
     times = Counter((asked.resource_type, asked.resource_name) for asked in request.resources)
     answers = {}
     for place, asked in enumerate(request.resources):
@@ -50,7 +50,10 @@ def own_answers(
 
 
 async def answer_partly(broker: Broker, request: Any, response: type[Any], own: dict[int, Any]) -> Message:
-    """Have the controller answer what is not among the `own` answers; KafkaError if it does not answer in time."""
+    """Return the response: the `own` results, and the controller's for all other resources.
+
+    KafkaError if the controller does not answer in time.
+    """
     rest = [asked for place, asked in enumerate(request.resources) if place not in own]
     decided: list[Any] = []
     if rest:

@@ -1,14 +1,15 @@
-"""The way to the active controller: a method call if this node leads the quorum, else a connection to who does.
+"""Requests to the active controller: a call in this process if this node leads the quorum, else a connection.
 
-Brokers ask for themselves (`call`: registration, heartbeats, changes of ISRs, blocks of producer ids) and for their
-clients (`forward`: in an Envelope that names the client's principal and address, KIP-590). Either goes on trying, with
-whoever leads by then, until its time is over: a request whose connection broke may have been carried out, and is asked
-again all the same, as Kafka's brokers do.
+The broker sends its own requests with `call` (registration, heartbeats, AlterPartition, AllocateProducerIds; Kafka:
+`NodeToControllerChannelManager`), and those of its clients with `forward`, in an Envelope with the client's principal
+and address (KIP-590; Kafka: `ForwardingManager`). Both retry, with the leader at the time, until their timeout. A
+request whose connection broke may have been carried out, and is sent again, as in Kafka.
 
-Each request has a connection to itself while it waits, since answers come in the order of their requests: a heartbeat
-must not wait behind the creation of a topic. What clients ask, or cause to be asked, takes turns, so that they cannot
-make a broker open any number of connections. Who leads is the raft driver's knowledge; the other end of an Envelope is
-`broker.handlers.envelope`.
+A request has a connection of its own while it is in flight, since responses come in the order of the requests: a
+heartbeat must not wait behind a CreateTopics. At most `MOST_FORWARDED` requests of clients, or caused by clients, are
+in flight at a time, so that clients cannot make a broker open any number of connections.
+
+The leader is known from the raft driver; the receiver of an Envelope is `broker.handlers.envelope`.
 """
 
 from __future__ import annotations
@@ -50,13 +51,13 @@ FORWARDED = frozenset(
         ApiKey.UPDATE_FEATURES,
     }
 )
-"""What clients ask any broker, and only the controller decides."""
+"""Requests that any broker accepts from clients and only the active controller decides."""
 
 LEADS_NO_MORE = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.NOT_LEADER_OR_FOLLOWER})
-"""With what a controller refuses, of what is in `FORWARDED`, once another leads: then that one is asked."""
+"""The error codes of a controller that no longer leads, for APIs in `FORWARDED`: the request is retried."""
 
 MOST_FORWARDED = 16
-"""How many requests for clients wait for the answer of another node at a time."""
+"""The most requests for clients that are in flight to another node at a time."""
 
 _log = logging.getLogger("broker.controller")
 
@@ -65,16 +66,16 @@ _PATIENCE_S = 30.0
 
 
 class Leadership(Protocol):
-    """What the channel asks of the raft driver."""
+    """The part of the raft driver that the channel uses."""
 
     @property
     def leads(self) -> bool:
-        """Say whether this node is the active controller."""
+        """Return whether this node is the active controller."""
         ...
 
     @property
     def leader_id(self) -> int:
-        """Return the node that leads the quorum, -1 if none is known."""
+        """Return the id of the quorum's leader; -1 if unknown."""
         ...
 
     @property
@@ -84,7 +85,7 @@ class Leadership(Protocol):
 
     @property
     def is_stranger(self) -> bool:
-        """Say whether most voters are of another cluster."""
+        """Return whether a majority of the voters belongs to another cluster."""
         ...
 
     def leader_change(self) -> asyncio.Future[None]:
@@ -93,7 +94,7 @@ class Leadership(Protocol):
 
 
 class ControllerChannel:
-    """Requests of this node and of its clients to the active controller."""
+    """The requests of this node and of its clients to the active controller."""
 
     def __init__(
         self,
@@ -102,19 +103,19 @@ class ControllerChannel:
         answer_here: Callable[[Message], Awaitable[Message]],
         loop: asyncio.AbstractEventLoop,
     ) -> None:
-        """`connect` gives the connection to a controller; `answer_here` is asked while this node is it."""
+        """`connect` returns a connection to a controller; `answer_here` handles a request while this node leads."""
         self._quorum = quorum
         self._connect = connect
         self._answer_here = answer_here
         self._loop = loop
-        self._peers: dict[Peer, None] = {}  # in the order in which they were made
+        self._peers: dict[Peer, None] = {}  # in order of creation
         self._closing: asyncio.Future[None] = loop.create_future()
         self._idle: list[Peer] = []
         self._turns = asyncio.Semaphore(MOST_FORWARDED)
         self._peer_id = NOBODY
 
     def close(self) -> None:
-        """Close all connections; what waits for an answer gets none, and nothing is asked any more."""
+        """Close all connections. Requests in flight fail with REQUEST_TIMED_OUT, and no more are sent."""
         if not self._closing.done():
             self._closing.set_result(None)
         self._drop_connections()
@@ -125,10 +126,10 @@ class ControllerChannel:
             peer.close()
 
     async def call(self, request: Message, timeout_s: float, *, for_client: bool = False) -> Any:
-        """Return the controller's answer to this node, which asks for itself, or since a client has it do so.
+        """Return the controller's response to a request of this node; `for_client` if a client caused it.
 
-        KafkaError REQUEST_TIMED_OUT if there is none in time, INCONSISTENT_CLUSTER_ID if there will be none, as the
-        controllers are of another cluster.
+        KafkaError REQUEST_TIMED_OUT without a response in time, INCONSISTENT_CLUSTER_ID if the controllers belong to
+        another cluster.
         """
 
         async def there(peer: Peer) -> Message | None:
@@ -140,7 +141,7 @@ class ControllerChannel:
         return await self._try(lambda: self._answer_here(request), there, timeout_s, turn)
 
     def send(self, request: Message) -> asyncio.Future[Message | None]:
-        """Return the controller's answer to this node; None if there is none in good time."""
+        """Return a future of the controller's response; its result is None if there is no response within 30 s."""
         return self._loop.create_task(self._call_or_none(request))
 
     async def _call_or_none(self, request: Message) -> Message | None:
@@ -148,14 +149,14 @@ class ControllerChannel:
             found: Message = await self.call(request, _PATIENCE_S)
         except KafkaError as error:
             if error.code is not ErrorCode.REQUEST_TIMED_OUT:
-                _log.warning("The controller cannot be asked: %s", error)
+                _log.warning("Request to the controller failed: %s", error)
             return None
         return found
 
     async def forward(
         self, context: RequestContext, request: Message, here: Callable[[], Awaitable[Any]], timeout_s: float
     ) -> Any:
-        """Return the controller's answer to a client: that of `here` if this node is it by then, else a whole frame."""
+        """Return the controller's response to a client: that of `here` if this node leads, else the leader's frame."""
         from protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 
         header = RequestHeader(ApiKey(context.api_key), context.api_version, context.correlation_id, context.client_id)
@@ -171,7 +172,7 @@ class ControllerChannel:
                 return None
             if answer.error_code or answer.response_data is None:
                 code = ErrorCode(answer.error_code) if answer.error_code else ErrorCode.UNKNOWN_SERVER_ERROR
-                raise KafkaError(code, "The controller did not take the request from this broker.")
+                raise KafkaError(code, "The controller rejected the forwarded request.")
             return [len(answer.response_data).to_bytes(4, "big") + answer.response_data]
 
         return await self._try(here, there, timeout_s, self._turns)
@@ -208,7 +209,7 @@ class ControllerChannel:
         raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "This node is stopping.")
 
     async def _exchange(self, there: Callable[[Peer], Awaitable[T | None]]) -> T | None:
-        """Ask who leads on a connection that nobody else waits for; None if no other node does by now, or answers."""
+        """Send a request to the leader on an unused connection. None without a response, or if no other node leads."""
         leader = self._quorum.leader_id
         if leader < 0 or self._quorum.leads or self._closing.done():
             return None
@@ -229,15 +230,15 @@ class ControllerChannel:
         finally:
             if whole:
                 self._idle.append(peer)
-            else:  # what was asked may lie before what is asked next
+            else:  # a request in flight would delay the next one on this connection
                 self._peers.pop(peer, None)
                 peer.close()
 
     async def _while_it_leads(self, leader: int, epoch: int, asked: asyncio.Future[Any]) -> None:
-        """Wait for the answer of `leader` until the quorum has a leader in another epoch.
+        """Wait for the response of `leader`, at most until the quorum has a leader in another epoch.
 
-        The old leader may hang or be unreachable. One that leads again in a later epoch does not answer either if its
-        power was cut: the connection stays half-open, because this side has sent all it had to send.
+        The old leader may hang or be unreachable. A node that lost power and leads again in a later epoch does not
+        respond either: the connection stays half-open, because this side has nothing more to send.
         """
         quorum = self._quorum
         try:
@@ -255,7 +256,7 @@ def _code_of_all(answer: Any) -> Iterable[int]:
     return (answer.error_code,)
 
 
-# Where the answers to this node's own requests have their error codes.
+# The error codes in the responses to this node's own requests.
 _ERROR_CODES: Mapping[ApiKey, Callable[[Any], Iterable[int]]] = {
     ApiKey.ALLOCATE_PRODUCER_IDS: _code_of_all,
     ApiKey.ALTER_PARTITION: _code_of_all,

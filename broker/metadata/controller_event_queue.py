@@ -1,17 +1,18 @@
-"""Commands to the controller, from the call to the answer.
+"""The controller event queue: commands, from their submission to their response (Kafka: `QuorumController`).
 
-A command waits until the node leads, and is then decided on the image that all commands before it lead to (`pending`),
-though nothing of them may be committed yet: so many become durable with one sync. Its caller goes on when its records
-are committed, applied and told to every subscriber, and so is everything that it was decided on; or when his time is
-over and they are committed: being told may take long, as of thousands of new partitions.
+A command is decided when this node leads, on the image after all earlier commands (`pending`), committed or not: so one
+fsync makes many commands durable. Its caller gets the response when its records are committed, applied and published to
+every subscriber, together with everything that the decision was based on. When the caller's timeout is over and the
+records are committed, it gets the response before they are published: publishing may take long, for example with
+thousands of new partitions.
 
-    submit    waits for the next `decide`
-    decide    each in turn: its records are proposed, or it has an error, which rests on the commands before it too
-    applied   an entry of the log is applied: what was decided on it, and on nothing later, is answered
-    refuse    the last proposals are not in the log after all, and whatever was decided on them is refused
-    fail      nothing of what waits will come to be, or nobody here will learn of it
+    submit    queue a command for the next `decide`
+    decide    decide each in order: propose its records, or set its error, which is based on earlier commands too
+    applied   an entry of the log is applied: respond to the commands that are based on nothing later
+    refuse    the last proposals are not in the log after all: fail every command that is based on them
+    fail      fail all commands: they will not be decided or committed, or this node will not learn of it
 
-Nothing here touches the log: what is proposed to `RaftNode` is stored, sent and committed by `raft_driver`.
+The log is not touched here: `raft_driver` writes, sends and commits what is proposed to `RaftNode`.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ R = TypeVar("R")
 
 
 class _Decided(NamedTuple):
-    """A command that holds once the log is committed and applied up to `next_offset`."""
+    """A decided command: final once the log is committed and applied up to `next_offset`."""
 
     next_offset: int
     image: MetadataImage
     outcome: Any
-    """The response, or the exception that is raised in its place."""
+    """The response, or the exception to raise instead."""
     answer: asyncio.Future[Any]
     has_records: bool
 
@@ -49,7 +50,7 @@ class _Decided(NamedTuple):
         return self.outcome
 
     def reply(self) -> None:
-        """Let the caller go on, unless it has stopped waiting."""
+        """Complete the caller's future, unless it was cancelled."""
         if self.answer.done():
             return
         if isinstance(self.outcome, Exception):
@@ -59,7 +60,7 @@ class _Decided(NamedTuple):
 
 
 class CommandQueue:
-    """The commands that wait for something."""
+    """The commands that wait to be decided, or to be committed and applied."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -68,30 +69,30 @@ class CommandQueue:
         self._pending: MetadataImage | None = None
 
     def __bool__(self) -> bool:
-        """Say whether a command waits to be decided."""
+        """Return whether a command waits to be decided."""
         return bool(self._queued)
 
     def submit(self, command: Command[R]) -> asyncio.Future[R]:
-        """Return the answer to come: the command's response, or its error."""
+        """Queue a command; return a future of its response or error."""
         answer: asyncio.Future[R] = self._loop.create_future()
         self._queued.append((command, answer))
         return answer
 
     def decide(self, node: RaftNode, image: MetadataImage) -> None:
-        """Decide what waits as the leader, whose applied metadata is `image`, and propose the records."""
+        """Decide the queued commands and propose their records. This node leads; `image` is its applied metadata."""
         pending = self._pending or image
         while self._queued:
             command, answer = self._queued.popleft()
             try:
                 decision: Decision[Any] = command(pending)
                 if decision.records:
-                    # First of all: what cannot be applied must never be in the log.
+                    # Apply before proposing: records that cannot be applied must never be in the log.
                     last_offset = node.end_offset + len(decision.records) - 1
                     after = apply_records(pending, decision.records, offset=last_offset, epoch=node.epoch)
                     node.propose(decision.records)
                     self._pending = pending = after
             except Exception as error:
-                # Of a topic whose deletion is not committed it is not known that it is unknown.
+                # The error may rest on uncommitted records, such as the deletion of a topic: hold it back as well.
                 decided = _Decided(node.end_offset, pending, error, answer, has_records=False)
                 if not self._decided:
                     decided.reply()
@@ -102,7 +103,7 @@ class CommandQueue:
             self._decided.append(decided)
 
     def image_after(self, next_offset: int) -> MetadataImage | None:
-        """Return the image that the records before `next_offset` lead to, if a command here has proposed the last."""
+        """Return the image after the records before `next_offset`, if a command decided here proposed the last one."""
         for decided in self._decided:
             if decided.next_offset == next_offset and decided.has_records:
                 return decided.image
@@ -111,12 +112,12 @@ class CommandQueue:
         return None
 
     async def outcome(self, answer: asyncio.Future[R], timeout_ms: int | None, committed_end: Callable[[], int]) -> R:
-        """Wait for an answer; when the time is over, return what was decided if all that it rests on is committed.
+        """Wait for a response. After `timeout_ms`, return what was decided if everything it is based on is committed.
 
-        KafkaError REQUEST_TIMED_OUT if it is not. The log is committed up to `committed_end`.
+        KafkaError REQUEST_TIMED_OUT if it is not. The log is committed up to `committed_end()`.
         """
         try:
-            # It may be there when the time is over, too: both can be in the same turn.
+            # Not wait_for: the response and the timeout can come in the same turn.
             await asyncio.wait((answer,), timeout=None if timeout_ms is None else timeout_ms / 1000)
             if answer.done():
                 return answer.result()
@@ -127,17 +128,17 @@ class CommandQueue:
             if decided.answer is answer and decided.next_offset <= end_offset:
                 response: R = decided.result()
                 return response
-        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "The controller is still busy.")
+        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "The command was not committed in time.")
 
     def applied(self, next_offset: int) -> None:
-        """Answer what was decided on no more than the log before `next_offset`."""
+        """Complete the commands that are based on nothing from `next_offset` on."""
         while self._decided and self._decided[0].next_offset <= next_offset:
             self._decided.popleft().reply()
         if not self._decided:
             self._pending = None
 
     def refuse(self, error: Exception, from_offset: int = 0) -> None:
-        """Answer with `error` what was decided on proposals from `from_offset` on, which were taken back."""
+        """Fail with `error` the commands that are based on the withdrawn proposals from `from_offset` on."""
         while self._decided and self._decided[-1].next_offset > from_offset:
             answer = self._decided.pop().answer
             if not answer.done():
@@ -145,7 +146,7 @@ class CommandQueue:
         self._pending = self._decided[-1].image if self._decided else None
 
     def fail(self, error: Exception) -> None:
-        """Answer everything with `error`."""
+        """Fail all commands with `error`."""
         self.refuse(error)
         for _, answer in self._queued:
             if not answer.done():

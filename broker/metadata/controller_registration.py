@@ -1,7 +1,7 @@
-"""This controller's life as the cluster knows it: registered, by itself, with whoever leads the quorum (KIP-919).
+"""The controller's registration with the active controller (KIP-919; Kafka: `ControllerRegistrationManager`).
 
-Each start is a new incarnation. It is told to the active controller, and to the next one, until the metadata has it:
-what says where controllers listen, to tools and to brokers, is there.
+Each start is a new incarnation. The registration is sent to the active controller, and to its successors, until the
+metadata contains it. Tools and brokers find there where controllers listen.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _log = logging.getLogger("broker.controller")
 
 
 class Quorum(Protocol):
-    """What is asked of the raft driver."""
+    """The part of the raft driver that is used here."""
 
     @property
     def image(self) -> MetadataImage:
@@ -33,7 +33,7 @@ class Quorum(Protocol):
         ...
 
     def leader_change(self) -> asyncio.Future[None]:
-        """Return a future that is done when the leader is another, or none."""
+        """Return a future that is done when the leader changes, or there is none."""
         ...
 
 
@@ -43,18 +43,18 @@ class ControllerLife:
     def __init__(
         self, quorum: Quorum, call: Callable[[Message, float], Awaitable[Any]], loop: asyncio.AbstractEventLoop
     ) -> None:
-        """`call` sends the active controller a request, with the seconds until REQUEST_TIMED_OUT is raised."""
+        """`call` sends a request to the active controller; the float is the timeout in seconds (REQUEST_TIMED_OUT)."""
         self._quorum = quorum
         self._call = call
         self._loop = loop
         self._task: asyncio.Task[None] | None = None
 
     def begin(self, request: ControllerRegistrationRequest) -> None:
-        """Have this controller registered as `request` says, as soon as somebody leads."""
+        """Start registering this controller with `request`; retried until the metadata contains it."""
         self._task = self._loop.create_task(self._register(request))
 
     async def stop(self) -> None:
-        """Ask no more."""
+        """Stop registering."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
@@ -70,7 +70,7 @@ class ControllerLife:
                 code = error.code
             if code not in (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT, trouble):
                 trouble = code
-                _log.warning("The active controller does not register this one: %s", code.name)
+                _log.warning("Registration of this controller failed: %s", code.name)
             if not self._is_known(request):
                 await asyncio.wait([changed], timeout=_RETRY_S)
 

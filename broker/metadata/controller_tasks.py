@@ -1,12 +1,12 @@
-"""What the active controller does unasked, from when this node leads the quorum until it does no more.
+"""The active controller's periodic tasks, from when this node leads the quorum until it no longer does.
 
-    brokers that are gone            are fenced as soon as `controller.liveness` says so
-    leaders that are not preferred   give way, every `leader.imbalance.check.interval.seconds`
-    partitions without a leader      get an unclean one where the topic allows it, every
+    fence brokers                    when `controller.broker_heartbeat_manager` reports a session as expired
+    balance leaders                  elect preferred leaders every `leader.imbalance.check.interval.seconds`
+    unclean elections                for partitions without a leader whose topic allows it, every
                                      `unclean.leader.election.interval.ms`
 
-Each is a command like those that are asked for, decided on the newest image. Nothing is kept from one leadership to the
-next.
+Each task submits a command, like a client's request, decided on the newest image. No state is kept from one leadership
+to the next. Kafka: `QuorumController`'s `PeriodicTask`s.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from controller.configs.effective import StaticSettings
     from controller.image import BrokerImage, Endpoint, MetadataImage
 
-# A process that is killed loses its connections one after the other, and its listeners.
+# The connections and listeners of a killed process close one after the other.
 _ENDING_S = 0.02
 
 _log = logging.getLogger("broker.controller")
 
 
 class ActiveController:
-    """The duties of this node while it leads."""
+    """The tasks of this node while it leads."""
 
     def __init__(
         self,
@@ -48,9 +48,10 @@ class ActiveController:
         broker_epoch: Callable[[], int],
         has_ended: Callable[[BrokerImage], Awaitable[bool]],
     ) -> None:
-        """Have none until `begin`; `broker_epoch` is that of this node's own broker, -1 until it has registered.
+        """Run no task until `begin`.
 
-        `has_ended` looks whether the process of another broker has ended.
+        `broker_epoch` returns the epoch of this node's own broker, -1 until it is registered; `has_ended` checks
+        whether the process of another broker has ended.
         """
         self.liveness = Liveness(settings["broker.session.timeout.ms"], settings["barnabas.broker.disconnect.grace.ms"])
         self._quorum = quorum
@@ -65,12 +66,12 @@ class ActiveController:
         self._change: asyncio.Future[None] = loop.create_future()
 
     def begin(self) -> None:
-        """Take up the duties whenever this node leads."""
+        """Run the tasks from now on, whenever this node leads."""
         self._quorum.subscribe(self._apply)
         self._follow()
 
     async def stop(self) -> None:
-        """Lay them down."""
+        """Stop the tasks for good."""
         self._change.remove_done_callback(self._follow)
         for task in self._tasks:
             task.cancel()
@@ -81,7 +82,7 @@ class ActiveController:
     def heard_from(
         self, broker_id: int, broker_epoch: int, metadata_offset: int, connection: Connection | None
     ) -> None:
-        """Note a heartbeat, and the connection that it came through, if there is one that can break."""
+        """Record a heartbeat, and the connection that it came through; None if there is none that can break."""
         key = None if connection is None else connection.connection_id
         self.liveness.heard_from(broker_id, broker_epoch, metadata_offset, key, self._now_ms())
         if connection is not None:
@@ -91,31 +92,32 @@ class ActiveController:
     async def until_known(self, offset: int, timeout_s: float) -> None:
         """Wait until all active brokers have applied the metadata up to `offset`.
 
-        No longer than `timeout_s`, or than this node leads. What was committed here is applied here.
+        Return after `timeout_s`, or when this node no longer leads, in any case. This node itself is not waited for:
+        what is committed here is applied here.
         """
         ends_s = self._loop.time() + timeout_s
         while self._leads and not self.liveness.all_know(offset, but=self._settings.node_id):
             left_s = ends_s - self._loop.time()
             if left_s <= 0:
                 return
-            await asyncio.wait([self._heard], timeout=left_s)  # which others wait for too
+            await asyncio.wait([self._heard], timeout=left_s)  # shared: wait() does not cancel it
 
     def _tell_waiting(self) -> None:
         heard, self._heard = self._heard, self._loop.create_future()
         heard.set_result(None)
 
     def claimed(self, broker_id: int, endpoints: Mapping[str, Endpoint]) -> None:
-        """Note that a process that listens at `endpoints` wants to be this broker."""
+        """Record that a process which listens at `endpoints` tries to register as this broker."""
         if self._leads:
             self.liveness.claimed(broker_id, endpoints, self._now_ms())
             self._look_after_brokers()
 
     def alive(self) -> Collection[int]:
-        """Return the brokers whose session lasts."""
+        """Return the ids of the brokers whose session has not expired."""
         return self.liveness.alive(self._now_ms())
 
     def _follow(self, _changed: asyncio.Future[None] | None = None) -> None:
-        """Take up or lay down the duties as the quorum has it, now and with every change."""
+        """Start or stop the tasks when this node gains or loses leadership; called on every change of the leader."""
         self._change = self._quorum.leader_change()
         self._change.add_done_callback(self._follow)
         if self._quorum.leads and not self._leads:
@@ -134,7 +136,7 @@ class ActiveController:
         node_id = self._settings["node.id"]
         own = self._quorum.image.brokers.get(node_id)
         if own is not None and own.epoch != self._broker_epoch():
-            self.liveness.unreachable(node_id, 0)  # an earlier run of this very process
+            self.liveness.unreachable(node_id, 0)  # the registration of an earlier run of this node
         self._look_after_brokers()
         settings = self._settings
         if settings["auto.leader.rebalance.enable"]:
@@ -167,10 +169,10 @@ class ActiveController:
             self._look_after_brokers()
 
     def _look_after_brokers(self) -> None:
-        """Fence who is due, and look again when the next one may be."""
-        logged = self.liveness.over()  # until a command is committed that fences them
+        """Fence the brokers that are due, and schedule the next check."""
+        logged = self.liveness.over()  # `expired` repeats them after each grace until they are fenced
         gone = self.liveness.expired(self._now_ms())
-        others = sorted(gone.keys() - logged - {self._settings["node.id"]})  # an earlier run of this process is no news
+        others = sorted(gone.keys() - logged - {self._settings["node.id"]})  # not an earlier run of this node
         if others:
             _log.warning("Fencing brokers whose sessions have expired: %s", ", ".join(map(str, others)))
         if gone:
@@ -209,9 +211,9 @@ class ActiveController:
         try:
             more = await self._quorum.submit(command)
         except InvariantError:
-            return  # the loop's exception handler knows
+            return  # already passed to the loop's exception handler
         except KafkaError as error:
-            _log.warning("The active controller could not act: %s", error)
+            _log.warning("A command of the active controller failed: %s", error)
             return
         if more and again is not None and self._leads:
             again()

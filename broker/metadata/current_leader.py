@@ -1,6 +1,6 @@
-"""Where to go instead: the current leader of a partition, told with NOT_LEADER_OR_FOLLOWER (KIP-951).
+"""The current leader of a partition, returned along with NOT_LEADER_OR_FOLLOWER (KIP-951).
 
-A client that is told the leader, its epoch and its address need not ask for metadata before it tries again.
+A client that gets the leader, its epoch and its address can retry without a Metadata request.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class LeaderHint(NamedTuple):
-    """A partition's leader (-1: not known), and its address on the asker's listener if it has one."""
+    """A partition's leader (-1: unknown), and its address on the client's listener if it has one."""
 
     leader: int = -1
     leader_epoch: int = -1
@@ -22,7 +22,7 @@ class LeaderHint(NamedTuple):
 
 
 def current_leader(image: MetadataImage, topic: str, index: int, listener: str) -> LeaderHint:
-    """Return what `image` knows of the leader of a partition."""
+    """Return the leader of a partition according to `image`."""
     partition = image.partition(topic, index)
     if partition is None:
         return LeaderHint()

@@ -1,18 +1,17 @@
-"""The settings of this broker that count now: what it was started with, and what was altered since (KIP-226).
+"""The dynamic broker configuration: start-up settings plus alterations since (KIP-226; Kafka: `DynamicBrokerConfig`).
 
-    broker.live["max.connections"]                             the value now; a plain look-up, fit for hot paths
-    broker.live.of_listener("EXTERNAL", "max.connections")     that listener's own value, else the broker's
-    broker.live.follow(["max.connections"], callback)          `callback()` each time that one of the names has changed
+    broker.live["max.connections"]                             the current value; a plain look-up, fit for hot paths
+    broker.live.of_listener("EXTERNAL", "max.connections")     the listener's own value, else the broker's
+    broker.live.follow(["max.connections"], callback)          `callback()` after each change of one of the names
 
-An alteration holds once the controller has committed it: then all values of that commit are replaced, and after that
-every follower that asked for one of them is called, once, to read what it wants anew. A listener's own value
-(`listener.name.external.max.connections`) changes the setting behind the prefix. A callback must not raise, and must
-not wait.
+An alteration takes effect when it is committed and applied: first all values of that commit are replaced, then each
+callback that follows one of them is called once. A callback must neither raise nor block. A listener's own value
+(`listener.name.external.max.connections`) counts as a change of the setting behind the prefix.
 
-What can be altered, and what a value may be, is decided before it is stored (`controller.commands.alter_configs`). A
-stored value that this version cannot read is passed over for the next place that sets it, and said so once. Settings
-that need a restart are here too, with the value of the start. The layers are `controller.configs.effective`'s; topics'
-settings reach their logs through `broker.replication.replica_manager`.
+Which settings can be altered, and to what, is checked before they are stored (`controller.commands.alter_configs`). A
+stored value that this version cannot parse is logged and ignored; the next lower layer applies (layers:
+`controller.configs.effective`). Settings that need a restart keep their value of the start. Topic settings reach the
+logs through `broker.replication.replica_manager`.
 """
 
 from __future__ import annotations
@@ -37,35 +36,35 @@ _log = logging.getLogger("broker.settings")
 
 
 class LiveSettings:
-    """The values that count, by Kafka's names; `start` holds those of the start."""
+    """The current values, by Kafka's names; `start` holds those of the start."""
 
     def __init__(self, start: Settings) -> None:
-        """Begin with the settings of the start, until `load`."""
+        """Hold the settings of the start until `load`."""
         self.start = start
         self._values: dict[str, Any] = dict(start.values)
         self._followers: dict[str, list[Follower]] = {}
         self._resources = ("", str(start.node_id))
 
     def __getitem__(self, name: str) -> Any:
-        """Return the value of `name` that counts now."""
+        """Return the current value of `name`."""
         return self._values[name]
 
     def of_listener(self, listener: str, name: str) -> Any:
-        """Return the value of `name` on one listener."""
+        """Return the value of `name` for one listener."""
         found = self._values.get(listener_prefix(listener) + name)
         return self._values[name] if found is None else found
 
     def follow(self, names: Iterable[str], callback: Follower) -> None:
-        """Call `callback` after each commit that changes one of the settings, for a listener or for all."""
+        """Call `callback` after each commit that changes one of the settings, for one listener or for all."""
         for name in names:
             self._followers.setdefault(BROKER_CONFIGS[name].name, []).append(callback)
 
     def load(self, image: MetadataImage) -> None:
-        """Take over what `image` says is altered."""
+        """Apply all alterations in `image`."""
         self._update(image, [name for of in self._resources for name in image.configs(ResourceType.BROKER, of)])
 
     def apply(self, _old: MetadataImage, new: MetadataImage, records: Iterable[object]) -> None:
-        """Follow the changes, `records`, that led to `new`."""
+        """Apply the changes, `records`, that led to `new`."""
         names = [
             record.name
             for record in records
@@ -90,10 +89,10 @@ class LiveSettings:
             callback()
 
     def _effective(self, image: MetadataImage, name: str, of_all: str) -> Any:
-        """Return the value of the first place that sets `name` and can be read."""
+        """Return the value from the first layer that sets `name` to a valid value."""
         for place in broker_config_values(image, self.start, name):
             try:
                 return parse_value(BROKER_CONFIGS[of_all], place.text)
             except ConfigError as error:
-                _log.warning("A stored setting is passed over: %s", error)
+                _log.warning("Ignoring an invalid stored setting: %s", error)
         return None

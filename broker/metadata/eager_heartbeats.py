@@ -1,9 +1,9 @@
-"""What this broker says at once when it has applied it, as others wait to hear of that.
+"""Eager heartbeats: sent as soon as certain metadata is applied, because other nodes wait for this broker to apply it.
 
-    topics or partitions are new          who creates them is answered when every broker can serve them
-    another broker begins to shut down    it may stop when every broker knows that its leaderships moved (KIP-841)
+    new topics or partitions              CreateTopics is answered when every broker can serve them
+    another broker's controlled shutdown  it may stop when every broker has applied its leadership moves (KIP-841)
 
-Whatever else is applied, the controller hears of with the next heartbeat.
+Anything else that is applied is reported with the next regular heartbeat.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SHUTTING_DOWN = 1
 
 
 class PromptHeartbeats:
-    """Follows the metadata, and hurries the heartbeats of one broker."""
+    """Watches the metadata, and triggers the heartbeats of one broker."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class PromptHeartbeats:
         until_applied: Callable[[int], Awaitable[None]],
         hurry: Callable[[], None],
     ) -> None:
-        """`hurry` has a heartbeat sent, which says what is applied by then."""
+        """`hurry` triggers a heartbeat, which carries the offset applied by then."""
         self._broker_id = broker_id
         self._loop = loop
         self._until_applied = until_applied
@@ -38,14 +38,14 @@ class PromptHeartbeats:
         self._telling: asyncio.Task[None] | None = None
 
     def apply(self, _before: MetadataImage, image: MetadataImage, records: Iterable[object]) -> None:
-        """Take note of a change, which is applied when all who follow the metadata have done their part."""
+        """Trigger a heartbeat if `records` are awaited, once all subscribers have applied them."""
         if any(map(self._is_awaited, records)):
             self._offset = image.offset
             if self._telling is None:
                 self._telling = self._loop.create_task(self._tell())
 
     def stop(self) -> None:
-        """Hurry nobody any more."""
+        """Stop triggering heartbeats."""
         if self._telling is not None:
             self._telling.cancel()
 
@@ -61,6 +61,6 @@ class PromptHeartbeats:
             try:
                 await self._until_applied(told)
             except InvariantError:
-                return  # the loop's exception handler knows
+                return  # already passed to the loop's exception handler
             self._hurry()
         self._telling = None

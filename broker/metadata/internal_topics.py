@@ -1,4 +1,4 @@
-"""The brokers' own topics: created when they are first needed, with settings of their own."""
+"""Internal topics: created when first needed, with their own settings (Kafka: `AutoTopicCreationManager`)."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 
 def is_creatable(name: str) -> bool:
-    """Say whether a topic can be created when nobody says how: not so internal ones that have no use yet."""
+    """Return whether a topic can be created automatically. Internal topics that are not used yet cannot."""
     return name == CONSUMER_OFFSETS or name not in INTERNAL_TOPICS
 
 
 def creatable_topic(name: str, settings: StaticSettings, *, is_only_voter: bool) -> CreateTopicsRequest.Topic:
-    """Return how the topic `name` is created when nobody says how: an internal one by its own settings.
+    """Return the creation request for the topic `name`: defaults, or an internal topic's own settings.
 
-    On a broker that is its own only voter internal topics have one replica. It is not a broker of a cluster whose
-    others have yet to register, where this would be one replica for good.
+    On a broker that is the only voter of its quorum, internal topics have one replica. The number of registered brokers
+    must not decide: in a cluster whose other brokers have yet to register, one replica would be permanent.
     """
     if name != CONSUMER_OFFSETS:
         return CreateTopicsRequest.Topic(
@@ -45,9 +45,9 @@ def creatable_topic(name: str, settings: StaticSettings, *, is_only_voter: bool)
 
 
 async def create_on_demand(broker: Broker, names: list[str]) -> CreateTopicsResponse:
-    """Create topics that somebody asked for by name, wherever the active controller is.
+    """Create topics through the active controller.
 
-    One that exists by now counts as an error of its own; KafkaError if no controller answers.
+    A topic that exists by now has the error TOPIC_ALREADY_EXISTS in the response; KafkaError if no controller answers.
     """
     alone = broker.controller.is_only_voter
     topics = [creatable_topic(name, broker.settings, is_only_voter=alone) for name in names]
@@ -55,7 +55,7 @@ async def create_on_demand(broker: Broker, names: list[str]) -> CreateTopicsResp
 
 
 async def ensure_internal_topic(broker: Broker, name: str) -> TopicImage:
-    """Return one of the brokers' own topics, created if it is not there yet; KafkaError if it cannot be."""
+    """Return an internal topic, created if it does not exist. KafkaError if it cannot be created."""
     topic = broker.image.topic(name)
     if topic is None:
         [answer] = (await create_on_demand(broker, [name])).topics
@@ -68,5 +68,5 @@ async def ensure_internal_topic(broker: Broker, name: str) -> TopicImage:
 def _created(image: MetadataImage, name: str) -> TopicImage:
     topic = image.topic(name)
     if topic is None:
-        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{name} is not there yet, or was deleted again at once")
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{name} does not exist yet, or was deleted")
     return topic

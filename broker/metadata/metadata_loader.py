@@ -1,9 +1,11 @@
-"""From committed entries of the metadata log to the image, and to everybody who acts on it.
+"""The metadata loader: applies committed entries to the image and publishes each change (Kafka: `MetadataLoader`).
 
-Entries are noted when they enter the log, and applied, one after the other, when they are committed. Each makes a new
-image; every subscriber is told of the image before, the image after, and the records between them, and only then do
-those go on who wait for it, commands with their answers among them. What a start finds in the log is taken over at
-once, and a snapshot of the leader, which this node goes on from when it had fallen far behind, as one large change.
+Entries are kept when they are appended to the log, and applied in order when they are committed. Each produces a new
+image. Every subscriber (Kafka: `MetadataPublisher`) gets the image before, the image after and the records between
+them; only then are waiters (`until_applied`) and commands completed.
+
+The metadata found at start-up is loaded in one step, without a publication. A snapshot received from the leader, to
+which this node was reset because it was far behind, is published as one large change.
 """
 
 from __future__ import annotations
@@ -30,15 +32,15 @@ if TYPE_CHECKING:
     from controller.raft.log import Entry
     from storage.steps import Search
 
-# What takes long comes back as steps, which are taken a few at a time while the loop serves clients in between.
+# A subscriber with much to do returns an iterator of steps, which run in slices between turns of the loop.
 Subscriber: TypeAlias = Callable[[MetadataImage, MetadataImage, tuple[Message, ...]], Iterable[None] | None]
 
-# How long the steps of a subscriber may hold the loop at once.
+# The longest time that the steps of a subscriber hold the loop in one turn.
 _SLICE_S = 0.005
 
 
 class MetadataApplier:
-    """The metadata as this node knows it; `image` is what is committed and applied."""
+    """The metadata of this node; `image` is what is committed and applied."""
 
     def __init__(
         self,
@@ -49,10 +51,13 @@ class MetadataApplier:
         applied: Callable[[], None],
         failed: Callable[[Exception], None],
     ) -> None:
-        """Know nothing; `applied` is called when all that is committed is applied, `failed` if that cannot be done."""
+        """Start empty.
+
+        `applied` is called when everything that is committed is applied, `failed` when an entry cannot be applied.
+        """
         self.image = MetadataImage(cluster_id=cluster_id)
         self.next_offset = 0
-        """The offset after the last record that is applied."""
+        """The offset after the last applied record."""
         self._empty = self.image
         self._commands = commands
         self._loop = loop
@@ -63,54 +68,54 @@ class MetadataApplier:
         self._transaction = MetadataTransaction()
         self._recent: deque[Entry] = deque()
         self.committed_end = 0
-        """The offset after the last record that is known to be committed."""
+        """The offset after the last record known to be committed."""
         self._subscribers: list[Subscriber] = []
         self._task: asyncio.Task[None] | None = None
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._failure: Exception | None = None
 
     def begin(self, log: MetadataLog, stored: StoredMetadata) -> None:
-        """Begin with what a start found in the log; nothing but its snapshot is known to be committed."""
+        """Start from the metadata found at start-up; of the log, only its snapshot is known to be committed."""
         self._log = log
         self._stored = stored
         self.committed_end = log.newest_snapshot.end_offset if log.newest_snapshot else 0
 
     @property
     def in_transaction(self) -> bool:
-        """Return whether a metadata transaction is open: its records are applied when it ends."""
+        """Return whether a metadata transaction is open; its records are applied when it ends."""
         return self._transaction.is_open
 
     def subscribe(self, subscriber: Subscriber) -> None:
-        """Tell `subscriber` of every batch that is applied from now on."""
+        """Publish each later change to `subscriber`."""
         self._subscribers.append(subscriber)
 
     def unsubscribe(self, subscriber: Subscriber) -> None:
-        """Do not call `subscriber` for later batches."""
-        # A new list: a batch may be on its way through the old one.
+        """Stop publishing to `subscriber`."""
+        # A new list: `_take` may be iterating over the old one.
         self._subscribers = [one for one in self._subscribers if one is not subscriber]
 
     def note(self, entries: Sequence[Entry]) -> None:
-        """Keep what was appended to the log, until it is committed."""
+        """Keep entries that were appended to the log, until they are applied."""
         self._recent.extend(entries)
 
     def truncate(self, end_offset: int) -> None:
-        """Forget what was cut off the log."""
+        """Drop the entries from `end_offset` on, which were truncated from the log."""
         while self._recent and self._recent[-1].next_offset > end_offset:
             self._recent.pop()
         if self._stored is not None and self._stored.image.offset >= end_offset:
             self._stored = read_stored(self._log, self._empty)
 
     def committed(self, high_watermark: int) -> None:
-        """Apply what is below the high watermark, beside the caller."""
+        """Start applying the entries below `high_watermark`, in a task of its own."""
         if high_watermark > self.committed_end:
             self.committed_end = high_watermark
             if self._task is None:
                 self._task = self._loop.create_task(self._run())
 
     async def begin_behind(self, snapshot: SnapshotId, records: Sequence[Message]) -> None:
-        """Go on from a snapshot that the log begins behind by now, and that holds `records`.
+        """Reset to `snapshot` with its `records`; the log now starts at its end.
 
-        It may be of any size, so all of it is done in slices. Nothing is appended to the log meanwhile.
+        The snapshot may be of any size, so everything is done in slices. Nothing may be appended to the log meanwhile.
         """
         await self.finish()
         self._recent.clear()
@@ -122,7 +127,7 @@ class MetadataApplier:
         await self._take(image, changes, snapshot.end_offset)
 
     async def until_applied(self, offset: int) -> None:
-        """Wait until everybody was told of the record at `offset`; raise why, if that will never be."""
+        """Wait until the record at `offset` was published to every subscriber; raise the error if the loader failed."""
         if self._failure is not None:
             raise self._failure
         if offset >= self.next_offset:
@@ -131,14 +136,14 @@ class MetadataApplier:
             await applied
 
     def fail(self, error: Exception) -> None:
-        """Have nobody wait any more: nothing is applied after this."""
+        """Fail all waiters with `error`; nothing is applied after this."""
         self._failure = error
         for _, applied in self._waiting:
             if not applied.done():
                 applied.set_exception(error)
 
     async def finish(self) -> None:
-        """Wait until what is committed is applied."""
+        """Wait until everything that is committed is applied."""
         if self._task is not None:
             await asyncio.wait([self._task])
 
@@ -158,7 +163,7 @@ class MetadataApplier:
             self._task = None
 
     def _take_stored(self) -> None:
-        """Take over what a start has found, as far as it is committed, without telling anybody."""
+        """Load the metadata found at start-up up to the committed end, without publishing it."""
         stored, self._stored = self._stored, None
         if stored is None:
             return
@@ -199,7 +204,7 @@ class MetadataApplier:
 
 
 def _image_of(records: Sequence[Message], empty: MetadataImage, snapshot: SnapshotId) -> Search[MetadataImage]:
-    """Return the image that the records of `snapshot` make of `empty`."""
+    """Return the image of `snapshot`: its `records` replayed onto `empty`."""
     builder = ImageBuilder(empty)
     for number, record in enumerate(records, 1):
         builder.replay(record)
@@ -209,7 +214,7 @@ def _image_of(records: Sequence[Message], empty: MetadataImage, snapshot: Snapsh
 
 
 def _changes(before: MetadataImage, after: MetadataImage) -> Search[tuple[Message, ...]]:
-    """Return the records between two images."""
+    """Return the records that lead from one image to the other."""
     records: list[Message] = []
     for record in difference(before, after):
         records.append(record)

@@ -1,24 +1,22 @@
-"""The files of the metadata log: the log itself, its snapshots, the quorum's state, and the bootstrap checkpoint.
+"""The metadata log's files: log, snapshots, quorum state and bootstrap checkpoint (Kafka: `KafkaRaftLog`).
 
     bootstrap.checkpoint                               the first records of the cluster
-    __cluster_metadata-0/quorum-state                  epoch and vote, replaced before anything relies on them
-    __cluster_metadata-0/00...0-0000000000.checkpoint  the first voters; there from the start if voters can change
+    __cluster_metadata-0/quorum-state                  epoch and vote, replaced durably before they take effect
+    __cluster_metadata-0/00...0-0000000000.checkpoint  the first voters; written first if voters can change
     __cluster_metadata-0/<end offset>-<epoch>.checkpoint   snapshots
-    __cluster_metadata-0/*.log ...                     a log like any other, always synced
+    __cluster_metadata-0/*.log ...                     an ordinary log, always synced
 
-All of it is as Kafka writes it (KIP-595, KIP-630, KIP-853). The log begins where the oldest snapshot ends. Nothing
-here knows what the records mean, nor of the event loop: the raft driver says what is done when, and in which thread.
+All formats are Kafka's (KIP-595, KIP-630, KIP-853). The log starts at the end of the oldest snapshot. This module knows
+neither the meaning of the records nor the event loop: `raft_driver` and `perform_ready` decide what is done when, and
+in which thread.
 
-A follower's log is made equal to its leader's by three things, in this order: its end is cut off, or all of it gives
-way to a snapshot that was received, and what comes from the leader is appended. A power cut between the steps of the
-second leaves the whole snapshot beside the old log, and the next start goes on from there:
+A follower's log is made equal to its leader's in three ways, in this order: its end is truncated, or all of it is
+replaced by a received snapshot, and the leader's batches are appended. A power loss between the steps of a replacement
+leaves the complete snapshot beside the old log, and the next start continues:
 
-    the part file is synced and gets its name    from then on the snapshot counts
-    the log is dropped, and begins at its end    so is a log that ends before it, or in an earlier epoch, at a start
-    older snapshots are removed                  so are those that end before the log begins, at a start
-
-A killed process leaves the page cache, where a start finds what was written and not synced. After an unclean stop
-`MetadataLog.open` syncs it, before a vote or a fetch relies on it.
+    the part file is synced and renamed          from now on the snapshot counts
+    the log is truncated to the snapshot's end   at a start: a log that ends before it, or in an earlier epoch, too
+    older snapshots are removed                  at a start: those that end before the log start, too
 """
 
 from __future__ import annotations
@@ -60,14 +58,14 @@ _READ_BYTES = 1 << 20
 
 
 class Retention(NamedTuple):
-    """How long old snapshots, and the log before them, are kept; -1 sets no limit."""
+    """The retention of old snapshots and of the log before them; -1 means no limit."""
 
     max_bytes: int
     max_age_ms: int
 
 
 class Receipt(NamedTuple):
-    """What was appended of a leader's batches; `flush` makes it durable, None if nothing needs to be synced."""
+    """Batches appended from a leader; `flush` makes them durable, None if no sync is needed."""
 
     entries: list[Entry]
     flush: Flush | None
@@ -81,25 +79,25 @@ class MetadataLog:
         self._directory = directory
         self._log = log
         self._snapshots = snapshots
-        # What a start from the newest snapshot would have to read.
+        # The bytes of log after the newest snapshot, which a start would read.
         self.bytes_since_snapshot = 0
 
     @classmethod
     def open(
         cls, disk: Disk, directory: LogDirectory, voters: VoterSet | None, *, config: LogConfig, now_ms: int
     ) -> MetadataLog:
-        """Open the log in `directory`; make it where there is none, with `voters` that can change, if given.
+        """Open the log in `directory`, or create it; `voters` are the first ones of a quorum whose voters can change.
 
-        LogRefused if its end is torn though the last stop was clean.
+        LogRefused if the end of the log is torn although the last stop was clean.
         """
         path = f"{directory.path}/{CLUSTER_METADATA}-0"
         if not disk.exists(f"{directory.path}/{_BOOTSTRAP}"):
             disk.make_dirs(path)
             if voters is not None:
-                # First of all: without it, the quorum would be taken for one that cannot change.
+                # Written first: without it, a start would assume static voters.
                 first = encode_snapshot((), epoch=0, now_ms=now_ms, last_timestamp_ms=now_ms, voters=voters)
                 disk.replace_file(f"{path}/{_FIRST_VOTERS.file_name}", b"".join(first))
-            # Else a power cut could leave the bootstrap checkpoint alone, and the next start take the rest for made.
+            # Sync before the bootstrap checkpoint exists: a start that finds it assumes that the rest exists too.
             disk.sync_dir(directory.path)
             records = encode_snapshot(bootstrap_records(), epoch=0, now_ms=now_ms, last_timestamp_ms=0)
             disk.replace_file(f"{directory.path}/{_BOOTSTRAP}", b"".join(records))
@@ -125,7 +123,7 @@ class MetadataLog:
         if newest is not None:
             if _is_behind(log, newest):
                 log.truncate_fully_and_start_at(newest.end_offset)
-                log.flush(now_ms)  # nothing else would write down that it has no leader epochs any more
+                log.flush(now_ms)  # otherwise the emptied leader epochs would not be written
             snapshots.remove_before(log.log_start_offset)
         if log.recovery_point < log.log_end_offset:
             # The leader counts the offset that this node fetches from as durable, also before the next append.
@@ -134,12 +132,12 @@ class MetadataLog:
 
     @property
     def cut_bytes(self) -> int:
-        """Return how many bytes that were no whole batches were cut off when the log was opened."""
+        """Return the number of bytes of incomplete batches that were truncated when the log was opened."""
         return self._log.recovery.truncated_bytes
 
     @property
     def failed(self) -> bool:
-        """Say whether the disk under it has failed."""
+        """Return whether the log directory has failed."""
         return self._directory.failure is not None
 
     @property
@@ -154,51 +152,51 @@ class MetadataLog:
 
     @property
     def end_epoch(self) -> int:
-        """Return the epoch of the last record, or that of the snapshot which the empty log begins with."""
+        """Return the epoch of the last record, or of the newest snapshot if the log is empty."""
         newest = self.newest_snapshot
         return max(self._log.leader_epochs.latest or 0, newest.epoch if newest else 0)
 
     @property
     def epochs(self) -> tuple[EpochEntry, ...]:
-        """Return the epochs of the records with the offset where each begins, oldest first."""
+        """Return the leader epochs with their start offsets, oldest first."""
         return self._log.leader_epochs.entries
 
     @property
     def oldest_snapshot(self) -> SnapshotId | None:
-        """Return the snapshot that the log begins behind."""
+        """Return the snapshot at whose end the log starts; None if there is none."""
         return self._snapshots.oldest
 
     @property
     def newest_snapshot(self) -> SnapshotId | None:
-        """Return the snapshot that stands for most of the log."""
+        """Return the newest snapshot; None if there is none."""
         return self._snapshots.newest
 
     def bootstrap_records(self) -> tuple[Message, ...]:
-        """Return the first records of the cluster."""
+        """Return the first records of the cluster. InvariantError if the file is missing or damaged."""
         return read_checkpoint(self._disk, f"{self._directory.path}/{_BOOTSTRAP}").records
 
     def read_snapshot(self, snapshot: SnapshotId) -> Snapshot:
-        """Return what a snapshot holds; InvariantError if its file is damaged."""
+        """Return the contents of a snapshot; InvariantError if its file is missing or damaged."""
         return self._snapshots.read(snapshot)
 
     def read_snapshot_part(self, snapshot: SnapshotId, position: int, max_bytes: int) -> ReadPart:
-        """Return at most `max_bytes` of a snapshot's file from `position` on, for a node that has not got it.
+        """Return at most `max_bytes` of a snapshot's file from `position` on, for FetchSnapshot.
 
-        KafkaError SNAPSHOT_NOT_FOUND if there is none, POSITION_OUT_OF_RANGE if it has no byte at `position`,
-        KAFKA_STORAGE_ERROR.
+        KafkaError SNAPSHOT_NOT_FOUND if there is none, POSITION_OUT_OF_RANGE if `position` is outside the file,
+        KAFKA_STORAGE_ERROR if it cannot be read.
         """
         with self._directory.storage_errors():
             return self._snapshots.read_part(snapshot, position, max_bytes)
 
     def read_quorum_state(self) -> QuorumState:
-        """Return the stored state, or that of a node which has never voted."""
+        """Return the stored quorum state; the initial one if none is stored."""
         data = self._read_quorum_state()
         if data is None:
             return QuorumState()
         return QuorumState(data.leader_epoch, data.leader_id, data.voted_id, data.voted_directory_id)
 
     def read_quorum_voters(self) -> frozenset[int]:
-        """Return the voters that were named when the state was stored; none where they are for the log to say."""
+        """Return the voters stored with the quorum state; empty if the log defines the voters."""
         data = self._read_quorum_state()
         return frozenset(voter.voter_id for voter in (data and data.current_voters) or ())
 
@@ -212,7 +210,7 @@ class MetadataLog:
             raise InvariantError(f"{path}: {error}") from error
 
     def write_quorum_state(self, state: QuorumState, voters: VoterSet, kraft_version: int) -> None:
-        """Store the state, durably."""
+        """Store the quorum state durably."""
         data = QuorumStateData(
             leader_id=state.leader_id,
             leader_epoch=state.epoch,
@@ -224,7 +222,7 @@ class MetadataLog:
         self._disk.replace_file(f"{self._log.directory}/{_QUORUM_STATE}", text.encode())
 
     def read_entries(self, offset: int) -> Iterator[Entry]:
-        """Yield the entries from `offset` to the end; InvariantError if one cannot be understood."""
+        """Yield the entries from `offset` to the end; InvariantError if one cannot be decoded."""
         log = self._log
         while offset < log.log_end_offset:
             read = log.read(offset, _READ_BYTES, limit_offset=log.log_end_offset)
@@ -238,19 +236,19 @@ class MetadataLog:
                     raise InvariantError(f"{log.directory} cannot be read from offset {offset} on: {error}") from error
 
     def read_batches(self, offset: int, max_bytes: int) -> bytes:
-        """Return whole batches from `offset` on, committed or not: at least one, else no more than `max_bytes`.
+        """Return whole batches from `offset` on, committed or not: `max_bytes` at most, but at least one batch.
 
-        None are left at the end of the log, which is no error. KafkaError OFFSET_OUT_OF_RANGE before its start or
-        behind its end, KAFKA_STORAGE_ERROR.
+        Empty at the end of the log. KafkaError OFFSET_OUT_OF_RANGE before the log start or after the log end,
+        KAFKA_STORAGE_ERROR if they cannot be read.
         """
         read = self._log.read(offset, max_bytes, limit_offset=self._log.log_end_offset)
         with self._directory.storage_errors():
             return b"".join(part.read(0, part.size_bytes) for part in read.slices)
 
     def append(self, entries: Sequence[Entry], now_ms: int) -> Flush | None:
-        """Append entries, all or none; return the flush that makes them durable, if one is needed.
+        """Append entries, all or none. Return the flush that makes them durable; None if no sync is needed.
 
-        KafkaError if they cannot be.
+        KafkaError if they cannot be written.
         """
         batches = b"".join(encode_entry(entry, now_ms) for entry in entries)
         self._log.append_as_follower(batches, max(entry.epoch for entry in entries), now_ms)
@@ -258,10 +256,9 @@ class MetadataLog:
         return self._log.begin_flush(now_ms)
 
     def receive(self, received: Received, now_ms: int) -> Receipt:
-        """Append batches as the leader sent them, all or none.
+        """Append a leader's batches, all or none.
 
-        InvariantError if they cannot be understood, or do not follow the end of the log; KafkaError if they cannot be
-        written.
+        InvariantError if they cannot be decoded or do not start at the log end; KafkaError if they cannot be written.
         """
         log = self._log
         entries = decode_received(received, log.log_end_offset, self.end_epoch)
@@ -272,27 +269,28 @@ class MetadataLog:
         return Receipt(entries, log.begin_flush(now_ms))
 
     def truncate(self, end_offset: int) -> None:
-        """Cut off what is at `end_offset` and behind it, durably.
+        """Truncate the log to `end_offset`, durably.
 
-        InvariantError if some of that is committed, or `end_offset` is amid an entry; KafkaError if it cannot be done.
+        InvariantError if `end_offset` is below the high watermark or inside a batch; KafkaError if the truncation
+        fails.
         """
         log, newest = self._log, self.newest_snapshot
         committed = max(log.high_watermark, newest.end_offset if newest else 0)
         if end_offset < committed:
-            raise InvariantError(f"{log.directory} would be cut off at {end_offset}, though {committed} is committed")
+            raise InvariantError(f"{log.directory}: cannot truncate to {end_offset}, as {committed} is committed")
         if log.truncate_to(end_offset) and log.log_end_offset != end_offset:
-            raise InvariantError(f"{log.directory} was to be cut off at {end_offset}, amid an entry")
+            raise InvariantError(f"{log.directory}: cannot truncate to {end_offset}, inside a batch")
 
     def committed(self, high_watermark: int) -> None:
-        """Take note of what can no longer be taken back."""
+        """Advance the high watermark."""
         self._log.update_high_watermark(high_watermark)
 
     def write_snapshot(self, snapshot: SnapshotId, data: bytes) -> None:
-        """Store a snapshot of this log, durably; may run in a thread. OSError."""
+        """Write a snapshot of this log durably; may run in a thread. OSError."""
         self._snapshots.write(snapshot, data)
 
     def added_snapshot(self, snapshot: SnapshotId, retention: Retention, now_ms: int) -> None:
-        """Count a stored snapshot as the newest, and drop what is before one and beyond its retention."""
+        """Make a written snapshot the newest, and delete older snapshots beyond `retention` and the log before them."""
         self._snapshots.add(snapshot)
         self._log.roll(now_ms)
         while len(self._snapshots.ids) > 1 and self._is_beyond(retention, now_ms):
@@ -309,20 +307,20 @@ class MetadataLog:
         return 0 <= retention.max_bytes < size or 0 <= retention.max_age_ms < age_ms
 
     def write_snapshot_part(self, snapshot: SnapshotId, position: int, data: Buffer) -> None:
-        """Write the next part of a snapshot that is being received; at position 0 a new one begins.
+        """Write the next part of a snapshot that is being received; position 0 starts a new one.
 
-        InvariantError if it does not follow the part before; OSError.
+        InvariantError if it does not follow the previous part; OSError.
         """
         self._snapshots.write_part(snapshot, position, data)
 
     def begin_behind(self, snapshot: SnapshotId) -> Search[Snapshot]:
-        """Let the log begin anew, empty, behind a snapshot that was received to its end; return what that holds.
+        """Replace the whole log by a completely received snapshot, durably; return the snapshot's contents.
 
-        In steps: the file is decoded between others' turns of the loop. Durable at the end. InvariantError if the file
-        is not whole, or more than it holds is committed here; KafkaError if it cannot be done.
+        In steps, since decoding takes long. InvariantError if the file is incomplete or the high watermark is above the
+        snapshot's end; KafkaError if the replacement fails.
         """
         if snapshot.end_offset < self._log.high_watermark:
-            raise InvariantError(f"{snapshot.file_name} was received, but {self._log.high_watermark} is committed")
+            raise InvariantError(f"{snapshot.file_name} ends below {self._log.high_watermark}, the high watermark")
         contents = yield from self._snapshots.read_received(snapshot)
         yield partial(self._replace_by, snapshot)
         return contents
@@ -341,14 +339,14 @@ class MetadataLog:
 
 
 def _start_offset(disk: Disk, path: str, snapshots: Sequence[SnapshotId]) -> int:
-    """Return where the log in a directory begins: behind the oldest snapshot whose next record it still has."""
+    """Return the log start: the end of the oldest snapshot that does not end before the first segment; 0 if none."""
     stems = [name.removesuffix(LOG_SUFFIX) for name in disk.list_dir(path) if name.endswith(LOG_SUFFIX)]
     first = min((int(stem) for stem in stems if stem.isdecimal()), default=0)
     return next((snapshot.end_offset for snapshot in snapshots if snapshot.end_offset >= first), 0)
 
 
 def _is_behind(log: Log, snapshot: SnapshotId) -> bool:
-    """Say whether a log does not reach a snapshot, or parted from what that holds: it was received instead."""
+    """Return whether the log ends before `snapshot`, or in an earlier epoch: then the snapshot was received."""
     if log.log_start_offset == log.log_end_offset == snapshot.end_offset:
         return False
     return log.log_end_offset < snapshot.end_offset or (log.leader_epochs.latest or 0) < snapshot.epoch

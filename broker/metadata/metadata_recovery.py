@@ -1,7 +1,7 @@
-"""What a node finds of the cluster's metadata when it starts: its newest snapshot, and the log behind that.
+"""Metadata recovery: the newest snapshot and the log after it, replayed when a node starts.
 
-All of it is read and understood before anything is written. How much of the log is committed is not known by then:
-only a quorum of one knows that everything is.
+Everything is read and validated before anything is written. The high watermark is not known then: only a quorum of one
+voter knows that its whole log is committed.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class StoredMetadata:
-    """What is stored: the image after the whole log, and what the log says of the quorum."""
+    """The stored metadata: the image at the end of the log, and the quorum's voters and version in the log."""
 
     image: MetadataImage
     voters: VoterSet | None
-    """Those in the log, where it has them."""
+    """The voters in the log; None if it has none."""
     kraft_version: int
     transaction: MetadataTransaction = field(default_factory=MetadataTransaction)
-    """The metadata transaction at the end; its records are not in the image."""
+    """The metadata transaction open at the end; its records are not in the image."""
 
 
 def read_stored(log: MetadataLog, empty: MetadataImage, up_to: int | None = None) -> StoredMetadata:
-    """Replay the newest snapshot onto `empty`, then the log, as far as `up_to` if that is given.
+    """Replay the newest snapshot and the log, up to the offset `up_to` if not None, onto `empty`.
 
-    InvariantError if something cannot be understood.
+    InvariantError if a record cannot be decoded or applied.
     """
     builder = ImageBuilder(empty)
     offset, voters, kraft_version = 0, None, 0
@@ -71,26 +71,26 @@ def read_stored(log: MetadataLog, empty: MetadataImage, up_to: int | None = None
 
 
 def check_features(image: MetadataImage, kraft_version: int, directory: str) -> None:
-    """Raise InvariantError if the cluster has a feature that is unknown here, or at a level beyond."""
+    """Raise InvariantError if the cluster uses a feature, or a level of one, that this version does not support."""
     for name, level in {**image.features, KRAFT_VERSION: kraft_version}.items():
         known = FEATURES.get(name)
-        # Features whose protocols are not built are left to their clients to find out.
+        # max_level 0: the feature's protocol is not implemented here. Its clients find that out.
         if level and (known is None or (level > known.max_level > 0)):
-            limit = "unknown here" if known is None else f"known up to {known.max_level} here"
+            limit = "unknown to this version" if known is None else f"above {known.max_level}, the highest supported"
             raise InvariantError(
                 f"the metadata in {directory} has {name}={level}, which is {limit}:"
-                " it is of a later version; start the broker that wrote it, or choose another directory"
+                " start the version that wrote it, or choose another directory"
             )
 
 
 def check_voters(asked: Collection[int], stored: Collection[int], directory: str) -> None:
-    """Raise InvariantError if the node is to begin with other voters than are stored; with none stored, all will do."""
+    """Raise InvariantError if voters are stored and the configured ones differ from them."""
     if stored and set(asked) != set(stored):
         right = ",".join(f"{voter_id}@HOST:PORT" for voter_id in sorted(stored))
         raise InvariantError(
-            f"the metadata in {directory} is of a quorum of the voters {_listed(stored)}, and this would be one of"
-            f" {_listed(asked)}: set controller.quorum.voters={right}, as in the settings that it was started with"
-            " before, or choose another directory"
+            f"the metadata in {directory} belongs to a quorum with voters {_listed(stored)}, but the settings define"
+            f" {_listed(asked)}: set controller.quorum.voters={right}, as in the settings of earlier starts,"
+            " or choose another directory"
         )
 
 

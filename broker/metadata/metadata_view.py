@@ -1,6 +1,6 @@
-"""A partition as a client on one listener may see it: who leads, and which replicas it cannot reach.
+"""The metadata view: a partition as clients on one listener see it, with its leader and its offline replicas.
 
-A broker is reachable when it is registered, not fenced, and has an address on that listener.
+A broker is reachable for them if it is registered, not fenced, and has an address on that listener.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class PartitionView(NamedTuple):
-    """What to tell of one partition; without a reachable leader `leader_id` is -1 and `error` says why."""
+    """One partition for a Metadata response; without a reachable leader `leader_id` is -1 and `error` is set."""
 
     error: ErrorCode
     leader_id: int
@@ -26,22 +26,22 @@ class PartitionView(NamedTuple):
 
 
 def reachable_brokers(image: MetadataImage, listener: str) -> frozenset[int]:
-    """Return the brokers that a client on `listener` can reach."""
+    """Return the ids of the brokers that clients on `listener` can reach."""
     return frozenset(
         broker.broker_id for broker in image.brokers.values() if not broker.fenced and listener in broker.endpoints
     )
 
 
 def told_controller(reachable: Collection[int], random: Random) -> int:
-    """Return whom clients are told as the controller: any broker that they reach, -1 if there is none.
+    """Return the controller id for clients: a random reachable broker, -1 if there is none.
 
-    It passes on what it is asked: clients have no way to controllers themselves (KIP-590).
+    Brokers forward to the active controller, since clients cannot connect to controllers (KIP-590).
     """
     return random.choice(sorted(reachable)) if reachable else NO_LEADER
 
 
 def view_partition(image: MetadataImage, partition: PartitionImage, reachable: Collection[int]) -> PartitionView:
-    """Return a partition as a client sees it who can reach the brokers in `reachable`."""
+    """Return a partition as seen by clients that can reach the brokers in `reachable`."""
     error, leader = ErrorCode.NONE, partition.leader
     if leader not in reachable:
         broker = image.brokers.get(leader)

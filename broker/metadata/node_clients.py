@@ -1,8 +1,8 @@
-"""The other nodes of the cluster: how this one connects to them, and whether one has ended.
+"""Node clients: connections to the cluster's other nodes, and the check whether a broker's process has ended.
 
-Controllers are where `controller.quorum.voters` says; brokers where they have registered, on the listener that
-`inter.broker.listener.name` or `security.inter.broker.protocol` names, else on their first. Each user of a connection
-has its own, so that nobody waits behind what another has asked.
+Controllers are at the addresses in `controller.quorum.voters`; brokers at their registered endpoint for the listener
+that `inter.broker.listener.name` or `security.inter.broker.protocol` names, else for the first advertised listener of
+this node. Each user of a connection has its own, so that no request waits behind another user's.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 _NOWHERE = ("", 0)
 
-# Of controllers, nothing comes near it. A broker sends at least one whole batch, and topics say how large those are.
+# Controllers' responses are far below it. A broker's response holds at least one whole batch: any frame size.
 _MOST_BYTES = 100 << 20
 _LARGEST_FRAME = (1 << 31) - 1
-_DECIDING_S = 0.2  # a new leader of the quorum, and what it commits
+_DECIDING_S = 0.2  # for a quorum election and the commit of new leaders
 
 
 class Neighbours:
@@ -45,14 +45,14 @@ class Neighbours:
         self._name = f"{'broker' if settings.is_broker else 'controller'}-{settings.node_id}"
 
     def voter(self, node_id: int, on_lost: Callable[[], None], on_refused: Callable[[], None]) -> Peer:
-        """Return a connection for what the quorum's nodes say to each other."""
+        """Return a connection for Raft requests."""
         timeout_ms = self._settings["controller.quorum.request.timeout.ms"]
         return self._peer(
             "controller", node_id, self._voters[node_id], timeout_ms, on_lost=on_lost, on_refused=on_refused
         )
 
     def controller(self, node_id: int, on_change: Callable[[], None]) -> Peer:
-        """Return a connection for requests to the active controller; `on_change` tells when it comes and goes."""
+        """Return a connection for requests to the active controller; `on_change` is called when it opens or breaks."""
         return self._peer(
             "controller",
             node_id,
@@ -63,7 +63,7 @@ class Neighbours:
         )
 
     def broker(self, broker_id: int) -> Peer:
-        """Return a connection to a broker, which goes to where the broker registers, should that be elsewhere."""
+        """Return a connection to a broker; its address follows the broker's registration."""
         address = self._addresses.get(broker_id, _NOWHERE)
         timeout_ms = self._settings["replica.socket.timeout.ms"]
         peer = self._peer(
@@ -71,7 +71,7 @@ class Neighbours:
             broker_id,
             address,
             timeout_ms,
-            # Others idle, and are closed for it; here a fetch is always under way.
+            # Only here does a lost connection mean something: other connections are closed when idle.
             on_ready=partial(self.suspects.reached, broker_id),
             on_lost=partial(self.suspects.lost, broker_id),
             max_response_bytes=_LARGEST_FRAME,
@@ -80,7 +80,7 @@ class Neighbours:
         return peer
 
     async def has_ended(self, broker: BrokerImage) -> bool:
-        """Say whether a broker's process has ended: what its address leads to says that nobody listens there."""
+        """Return whether a broker's process has ended: a connection to its address is refused."""
         endpoint = broker.endpoints.get(self.listener)
         if endpoint is None:
             return False
@@ -90,13 +90,13 @@ class Neighbours:
                 transport, _ = await self._loop.create_connection(asyncio.Protocol, endpoint.host, endpoint.port)
         except ConnectionRefusedError:
             return True
-        except (OSError, UnicodeError):  # it cannot be reached, or that is no name, which says nothing of it
+        except (OSError, UnicodeError):  # unreachable, or not a valid name: the process may still run
             return False
         transport.abort()
         return False
 
     def follow(self, image: MetadataImage) -> None:
-        """Take note of where the brokers are."""
+        """Update the brokers' addresses from `image`."""
         self._addresses = {
             broker_id: (broker.endpoints[self.listener].host, broker.endpoints[self.listener].port)
             for broker_id, broker in image.brokers.items()
@@ -111,14 +111,14 @@ class Neighbours:
         self._to_brokers = open_ones
 
     def apply(self, before: MetadataImage, image: MetadataImage, _records: tuple[Message, ...]) -> None:
-        """Follow a change of the metadata."""
+        """Update addresses and suspects after a change of the metadata."""
         if image.brokers is not before.brokers:
             self.follow(image)
             self.suspects.follow(image)
 
     @property
     def listener(self) -> str:
-        """Return the name of the listener that brokers use among themselves."""
+        """Return the name of the listener for traffic between brokers."""
         named = self._settings["inter.broker.listener.name"] or self._settings["security.inter.broker.protocol"]
         controllers = self._settings.controller_listeners
         own = [one.listener for one in self._settings.advertised_listeners if one.listener not in controllers]

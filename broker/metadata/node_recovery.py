@@ -1,9 +1,8 @@
-"""A node of the quorum as its start finds it: the metadata log opened, all of it understood, and the node that goes on.
+"""Node recovery: opens the metadata log at start-up, validates all of it, and makes the `RaftNode` from it.
 
-Who the voters are is for the settings to say (`controller.quorum.voters`). Where they say nothing, the node began as
-its own only voter, and it is for the log to say, in which voters can change. Settings that say otherwise than what is
-stored are refused: two majorities of different voters need not have anybody in common, and each would elect a leader
-of the same cluster.
+The settings define the voters (`controller.quorum.voters`). Without that setting, the node started as the only voter of
+its own quorum, and the log defines the voters, which can change. Settings that differ from the stored voters are
+refused: majorities of two different voter sets need not overlap, and each could elect a leader of the same cluster.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _log = logging.getLogger("broker.controller")
 
 
 class StoredNode(NamedTuple):
-    """The files, what is in them, and the node that they make."""
+    """The metadata log, its contents, and the Raft node made from them."""
 
     log: MetadataLog
     metadata: StoredMetadata
@@ -48,11 +47,11 @@ def open_stored_node(
     wall_clock_ms: int,
     now_ms: int,
 ) -> StoredNode:
-    """Open the metadata log in `directory`, or make a new one, and read it onto the `empty` image of the cluster.
+    """Open or create the metadata log in `directory`, and replay it onto `empty`, the cluster's empty image.
 
-    `now_ms` is of the clock that never goes back, which the node is told with every event. InvariantError if the log
-    cannot be understood, tells of what only a later version knows, or is of a quorum of other voters; OSError and
-    KafkaError if it cannot be read.
+    `now_ms` is of the monotonic clock that the node gets with every event. InvariantError if the log cannot be decoded,
+    uses a feature that this version does not support, or belongs to a quorum with other voters; OSError and KafkaError
+    if it cannot be read.
     """
     static = [Voter(voter.node_id) for voter in settings.voters]
     first = VoterSet(static or [Voter(settings.node_id, directory.directory_id)])
@@ -64,14 +63,14 @@ def open_stored_node(
         now_ms=wall_clock_ms,
     )
     if log.cut_bytes:
-        cut = "Cut %s of incomplete batches off the metadata log in %s: it ends at offset %d now"
+        cut = "Truncated %s of incomplete batches from the metadata log in %s; it now ends at offset %d"
         _log.warning(cut, count_of(log.cut_bytes, "byte"), directory.path, log.end_offset)
     stored = read_stored(log, empty)
     place = f"{directory.path}/{CLUSTER_METADATA}-0"
     check_features(stored.image, stored.kraft_version, place)
     if static or stored.voters is None:
         check_voters(first.by_id, log.read_quorum_voters() if stored.voters is None else stored.voters.by_id, place)
-    log.bootstrap_records()  # are asked for when the cluster begins, and must be right by now
+    log.bootstrap_records()  # fail now if damaged: they are needed when the cluster is bootstrapped
     snapshot = log.newest_snapshot
     node = RaftNode(
         settings.node_id,

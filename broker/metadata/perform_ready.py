@@ -1,15 +1,15 @@
-"""What one `Ready` of `RaftNode` asks for, done in its order: on the disk, in the metadata, and towards other nodes.
+"""Performs a `Ready` of `RaftNode` in order: disk first, then the metadata loader and other nodes.
 
-    the node's epoch and vote        durable before anything else
-    the log's end is cut off         and so are the entries that wait to be committed
-    parts of the leader's snapshot   written; after the last, the log begins anew behind it
-    entries                          appended; followers may have them before they are durable here
-    all other requests and answers   leave when they are
+    epoch and vote (quorum state)    made durable before anything else
+    truncation of the log's end      with the entries that wait to be committed
+    parts of the leader's snapshot   written; after the last, the log is reset to the snapshot
+    entries                          appended; Fetch responses may carry them before they are durable here
+    other requests and responses     sent after all of that is durable
 
-Then the node is told (`advance`), and what is committed by that is applied, beside whatever comes next.
+Then the node gets `advance`, and what that commits is applied in a task of its own, concurrently with later Readys.
 
-If the disk has no space for entries of a node that is the whole quorum, they were never proposed: the commands that
-they are from are refused with KAFKA_STORAGE_ERROR. Whatever else goes wrong is raised, and this node cannot go on.
+If the disk has no space for the entries of a quorum's only voter, they are withdrawn as if never proposed: their
+commands fail with KAFKA_STORAGE_ERROR. Any other error is raised, and this node fails.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ _log = logging.getLogger("broker.controller")
 
 
 class _NoSpaceError(KafkaError):
-    """The metadata log is full; nothing of what was proposed is in it."""
+    """The metadata log is full; none of the proposed entries is in it."""
 
 
 class RaftEffects:
-    """Performs what one node asks for; `appended_ms` is when something was written to its log last."""
+    """Performs the Readys of one node; `appended_ms` is the wall-clock time of the last append to its log."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class RaftEffects:
         loop: asyncio.AbstractEventLoop,
         now_ms: Callable[[], int],
     ) -> None:
-        """`log` is in `directory`; `send` takes requests to other nodes, `now_ms` is the wall clock."""
+        """`log` is in `directory`; `send` sends requests to other nodes; `now_ms` is the wall clock."""
         self.appended_ms = now_ms()
         self._node = node
         self._log = log
@@ -71,11 +71,11 @@ class RaftEffects:
         self._send = send
         self._loop = loop
         self._now_ms = now_ms
-        # Not the loop's: reads of cold pages would delay votes and commits.
+        # Not the loop's executor: there, reads of cold pages would delay votes and commits.
         self._thread = own_threads("raft")
 
     async def perform(self, ready: Ready) -> None:
-        """Do what `ready` asks for."""
+        """Perform `ready`."""
         log = self._log
         for warning in ready.warnings:
             _log.warning("%s", warning)

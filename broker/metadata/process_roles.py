@@ -1,11 +1,11 @@
-"""What a node of a cluster is: a broker, a controller or both, and which controllers vote.
+"""Process roles: broker, controller or both, and the voters of the quorum.
 
-    process.roles=broker,controller    both in one process, which is the default
-    process.roles=controller           a voter; it serves no client, only its controller listeners
-    process.roles=broker               follows the metadata of the controllers that `controller.quorum.voters` names
+    process.roles=broker,controller    both in one process; the default
+    process.roles=controller           a voter; serves controller listeners only, no clients
+    process.roles=broker               follows the metadata of the controllers in `controller.quorum.voters`
 
-The rules are Kafka's (`KafkaConfig`), but for one convenience: a node that is both, and names no voters, is its own
-only voter and needs no controller listener.
+The rules are Kafka's (`KafkaConfig`), with one exception: a node with both roles and without `controller.quorum.voters`
+is its own only voter and needs no controller listener.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class RoleError(Exception):
 
 
 class QuorumVoter(NamedTuple):
-    """A controller that votes, and where it listens."""
+    """A voter's id and address."""
 
     node_id: int
     host: str
@@ -44,7 +44,7 @@ class QuorumVoter(NamedTuple):
 
 
 def parse_voters(items: Iterable[str]) -> tuple[QuorumVoter, ...]:
-    """Return the voters of `id@host:port` items, by id; RoleError for anything else, and for an id named twice."""
+    """Return the voters of `id@host:port` items, by id; RoleError if one is malformed or an id occurs twice."""
     voters: dict[int, QuorumVoter] = {}
     for item in items:
         text, at, address = item.strip().partition("@")
@@ -62,7 +62,7 @@ def parse_voters(items: Iterable[str]) -> tuple[QuorumVoter, ...]:
 
 
 def check_roles(setting: Callable[[str], Any], node_id: int, voters: Collection[QuorumVoter]) -> frozenset[str]:
-    """Return the roles; RoleError if they and the voters contradict each other."""
+    """Return the roles; RoleError if they contradict the voters."""
     roles = frozenset(setting(_ROLES))
     if not roles or not roles <= {BROKER, CONTROLLER}:
         raise RoleError(
@@ -89,7 +89,7 @@ def check_roles(setting: Callable[[str], Any], node_id: int, voters: Collection[
     elif node_id in ids:
         raise RoleError(
             _ROLES,
-            f"{_VOTERS}={named} names this node, {node_id}, as a voter, but it is no controller:"
+            f"{_VOTERS}={named} names this node, {node_id}, as a voter, but it is not a controller:"
             " give it another node.id, or add controller to process.roles",
         )
     return roles
@@ -102,19 +102,19 @@ def check_role_listeners(
     listeners: Collection[Endpoint],
     controllers: Collection[str],
 ) -> None:
-    """Raise RoleError if the listeners are not those of a node with `roles`; `controllers` are names of listeners."""
+    """Raise RoleError if the listeners do not fit `roles`; `controllers` are the names of controller listeners."""
     own = [endpoint for endpoint in listeners if endpoint.listener in controllers]
     others = [endpoint for endpoint in listeners if endpoint.listener not in controllers]
     if CONTROLLER not in roles and own:
         raise RoleError(
             _LISTENERS,
-            f"listeners: {own[0].listener} is a listener of controllers, and process.roles=broker: take it out",
+            f"listeners: {own[0].listener} is a controller listener, but process.roles=broker: remove it",
         )
     if BROKER not in roles and others:
         raise RoleError(
             _LISTENERS,
-            f"listeners: {others[0].listener} is not in controller.listener.names, and process.roles=controller:"
-            " take it out",
+            f"listeners: {others[0].listener} is not in controller.listener.names, but process.roles=controller:"
+            " remove it",
         )
     if BROKER in roles and not others:
         raise RoleError(

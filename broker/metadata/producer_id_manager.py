@@ -1,7 +1,7 @@
-"""Ids for idempotent producers, handed out from blocks that the controller allocates.
+"""Producer ids for idempotent producers, from blocks that the controller allocates (Kafka: `RPCProducerIdManager`).
 
-No id is ever handed out twice in a cluster: a block belongs to one broker, and what is left of it at a
-restart is lost. The controller's side, which block comes next, is a command of `controller.commands`.
+No id is handed out twice in a cluster: a block belongs to one broker, and its remaining ids are lost when that broker
+restarts. The controller's side is `controller.commands.producer_ids`.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
 
 
 class ProducerIds:
-    """The ids that this broker may hand out."""
+    """The producer ids that this broker may hand out."""
 
     __slots__ = ("_allocate", "_free", "_lock")
 
     def __init__(self, allocate: Callable[[], Awaitable[range]]) -> None:
-        """Take whole blocks from `allocate`, which raises KafkaError if the controller gives none."""
+        """`allocate` returns a new block, or raises KafkaError if the controller allocates none."""
         self._allocate = allocate
         self._free = iter(range(0))
         self._lock = asyncio.Lock()
 
     def take(self) -> int | None:
-        """Return an id that nobody has; None if there is none without asking the controller."""
+        """Return a new id; None if the current block is used up."""
         return next(self._free, None)
 
     async def next(self) -> int:
-        """Return an id that nobody has; those who wait for a block at the same time share it."""
+        """Return a new id; concurrent callers share an allocated block."""
         async with self._lock:
             while (producer_id := self.take()) is None:
                 self._free = iter(await self._allocate())
@@ -40,11 +40,11 @@ class ProducerIds:
 
 
 async def allocate_block(broker: Broker) -> range:
-    """Return a block of ids that is this broker's from now on; KafkaError if the controller gives none."""
+    """Return a block of ids allocated to this broker; KafkaError if the controller allocates none."""
     from protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 
     request = AllocateProducerIdsRequest(broker_id=broker.node_id, broker_epoch=broker.broker_epoch)
     block = await broker.to_controller.call(request, broker.settings["request.timeout.ms"] / 1000)
     if block.error_code:
-        raise KafkaError(ErrorCode(block.error_code), "The controller gives out no producer ids.")
+        raise KafkaError(ErrorCode(block.error_code), "The controller allocated no producer ids.")
     return range(block.producer_id_start, block.producer_id_start + block.producer_id_len)

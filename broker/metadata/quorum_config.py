@@ -1,4 +1,4 @@
-"""What the settings say of the quorum: how long its nodes wait for each other, and how its log is kept."""
+"""Quorum configuration: the Raft timeouts and the metadata log's configuration, from the settings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def metadata_log_config(settings: StaticSettings) -> LogConfig:
-    """Return how the metadata log is kept; what of it goes, snapshots decide."""
+    """Return the metadata log's configuration. It has no retention: snapshots decide what is deleted."""
     return LogConfig(
         cleanup_policy=frozenset(),
         segment_bytes=settings["metadata.log.segment.bytes"],
@@ -22,7 +22,7 @@ def metadata_log_config(settings: StaticSettings) -> LogConfig:
 
 
 def quorum_timing(settings: StaticSettings) -> Timing:
-    """Return the waiting times of a node."""
+    """Return the Raft timeouts and fetch sizes."""
     return Timing(
         election_timeout_ms=settings["controller.quorum.election.timeout.ms"],
         fetch_timeout_ms=settings["controller.quorum.fetch.timeout.ms"],

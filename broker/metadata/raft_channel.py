@@ -1,11 +1,11 @@
-"""The connections from this node to the quorum's voters.
+"""The Raft channel: connections from this node to the quorum's voters (Kafka: `KafkaNetworkChannel`).
 
-There are two to each, opened at their first use: one for what may be held back (Fetch, FetchSnapshot), one for what
-must not wait behind that (Vote, BeginQuorumEpoch, EndQuorumEpoch).
+There are two per voter, opened on first use: one for requests that the receiver may defer (Fetch, FetchSnapshot), one
+for requests that must not wait behind those (Vote, BeginQuorumEpoch, EndQuorumEpoch).
 
-A voter whose fetch connection breaks and is not back within `barnabas.broker.disconnect.grace.ms` is taken for gone.
-One whose system then says that nobody listens there any more is gone at once. That is how a killed leader is replaced
-in a fraction of the fetch time-out.
+A voter whose fetch connection breaks and is not restored within `barnabas.broker.disconnect.grace.ms` is reported as
+disconnected. If a reconnection is refused, nothing listens there any more, and it is reported at once. So a killed
+leader is replaced in a fraction of the fetch timeout.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _log = logging.getLogger("broker.controller")
 
 
 class QuorumPeers:
-    """Sends the requests of one RaftNode."""
+    """Sends the requests of one `RaftNode`."""
 
     def __init__(
         self,
@@ -43,9 +43,9 @@ class QuorumPeers:
         answered: Callable[[Request, Message | None], None],
         disconnected: Callable[[int], None],
     ) -> None:
-        """`connect` makes a peer of a node's id and of what to call when its connection is lost, and another refused.
+        """`connect` returns a client for a node id; its callbacks are for a lost connection and for a refused one.
 
-        `answered` is called once for each request, `disconnected` with a node that is taken for gone.
+        `answered` is called exactly once per request, `disconnected` with the id of a disconnected voter.
         """
         self._connect = connect
         self._loop = loop
@@ -82,9 +82,9 @@ class QuorumPeers:
             return
         error = response.exception()
         if error is not None and request.to not in self._strange:
-            # It speaks no version of this: another program, or a much older one.
+            # It supports no version of this API: another program, or a much older version.
             self._strange.add(request.to)
-            _log.warning("Node %d cannot be asked: %s", request.to, error)
+            _log.warning("Request to node %d failed: %s", request.to, error)
         elif error is None and response.result() is not None:
             self._strange.discard(request.to)
             if _is_of_leader(response.result()):
@@ -93,10 +93,10 @@ class QuorumPeers:
         self._answered(request, None if error is not None else response.result())
 
     def lost_at_ms(self) -> dict[int, int]:
-        """Return the nodes that have answered nothing since their fetch connection broke, and when it did.
+        """Return the nodes without a response since their fetch connection broke, and the loop time of that in ms.
 
-        That was at 0 for those whose processes have ended. It is forgotten once somebody answers a fetch, who leads and
-        knows better; and a vote is an answer too.
+        The time is 0 for a node that refused a reconnection: its process has ended. A response of any kind removes its
+        node; a successful Fetch response removes all, since its sender leads and knows better.
         """
         return {
             node_id: int(lost_s * 1000)
@@ -125,7 +125,7 @@ class QuorumPeers:
 
 
 def _is_of_leader(answer: Message | None) -> bool:
-    """Say whether an answer is what only a leader gives."""
+    """Return whether a response is a successful Fetch, which only a leader returns."""
     return (
         isinstance(answer, FetchResponse)
         and not answer.error_code
@@ -134,4 +134,4 @@ def _is_of_leader(answer: Message | None) -> bool:
 
 
 def _ignore() -> None:
-    """Votes are asked for again by their candidate."""
+    """Do nothing: candidates resend their votes by themselves."""

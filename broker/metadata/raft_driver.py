@@ -1,20 +1,19 @@
-"""The quorum's node at work: what happens is told to `RaftNode`, and what others ask of the metadata is answered.
+"""The Raft driver: runs `RaftNode` and the controller event queue on the event loop (Kafka: `KafkaRaftClientDriver`).
 
-Events (requests and answers of other nodes, time, lost connections) wait in one queue, commands in
-`command_queue`. A run takes all events, decides all commands if this node leads, and performs one Ready after
-another until there is none; while a sync is under way more events and commands arrive, and share the next. What is
-committed is applied beside that, entry by entry: every subscriber is told of each change, before the command that made
-it is answered.
+Events (requests and responses of other nodes, ticks, disconnects) wait in one queue, commands in
+`controller_event_queue`. A run takes all events, decides all commands if this node leads, and performs Readys until
+there is none. Events and commands that arrive during an fsync share the next one. Committed entries are applied in a
+task of their own: every subscriber gets each change before the command that made it is answered.
 
-A node leads once it has applied the first entry of its own epoch: then it knows everything that was committed before.
-One that does not lead refuses commands with NOT_CONTROLLER; those that it had decided when it lost the lead may or may
-not come to be.
+A node leads once it has applied the first entry of its own epoch, and with it everything committed before. A node that
+does not lead rejects commands with NOT_CONTROLLER. Commands that it had decided when it lost leadership may or may not
+be committed.
 
-If the metadata log cannot be written, or a subscriber fails, this node can no longer say what the cluster is: the
-loop's exception handler is told, which stops it.
+If the metadata log cannot be written, or a subscriber fails, the node cannot continue: it calls the loop's exception
+handler, which stops the broker.
 
-What a start finds is `stored_node`'s, what is done of what the node asks for `raft_effects`'; files are
-`metadata_log`'s, connections `quorum_peers`', snapshots `metadata_snapshots`'.
+Elsewhere: start-up in `node_recovery`, performing a Ready in `perform_ready`, files in `metadata_log`, connections in
+`raft_channel`, snapshots in `snapshot_generator`.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ R = TypeVar("R")
 
 
 class RaftDriver:
-    """One node of the quorum, or one that follows it; `image` is what is committed and applied."""
+    """A node of the quorum, voter or observer; `image` is the metadata that is committed and applied."""
 
     _log: MetadataLog
     _node: RaftNode
@@ -73,7 +72,7 @@ class RaftDriver:
         random: Random,
         connect: Connect | None = None,
     ) -> None:
-        """Keep the metadata in `directory`, which is open and formatted; `connect` reaches the other nodes."""
+        """Keep the metadata in `directory`, which is open and formatted. `connect` returns a client for a voter."""
         self._disk = disk
         self._directory = directory
         self._settings = settings
@@ -104,17 +103,17 @@ class RaftDriver:
     # Start and stop
 
     def read(self) -> None:
-        """Read what is stored, before anything is written; a start does it first if nobody has.
+        """Read the stored metadata, before anything is written. `start` calls it if it was not called before.
 
-        InvariantError if it cannot be read, or tells of what only a later version knows.
+        InvariantError if it cannot be read or uses a feature that this version does not support.
         """
         with self._metadata_errors():
             self._read()
 
     async def start(self) -> None:
-        """Take part in the quorum; InvariantError as `read`.
+        """Join the quorum; InvariantError as in `read`.
 
-        A quorum of one leads when this returns, and the cluster is begun if this is its first start.
+        A quorum of one leads when this returns, with the cluster bootstrapped if this is its first start.
         """
         if not hasattr(self, "_node"):
             self.read()
@@ -131,7 +130,7 @@ class RaftDriver:
                 self._wake()
 
     async def resign(self) -> None:
-        """Lead no more, and tell the others, so that one of them leads before they miss this node."""
+        """Resign leadership and notify the other voters, so that one of them leads before this node is missed."""
         if self._failure is None and not self.is_only_voter:
             self._node.resign(self._monotonic_ms())
             self._wake()
@@ -139,7 +138,7 @@ class RaftDriver:
                 await asyncio.wait([self._running])
 
     async def stop(self) -> None:
-        """Finish what is under way, and close the log."""
+        """Finish work in progress, and close the log."""
         self._stopped = True
         while self._running is not None:
             await asyncio.wait([self._running])
@@ -189,7 +188,7 @@ class RaftDriver:
         )
         self._metadata.begin(self._log, stored)
 
-    # What others ask
+    # State and requests
 
     @property
     def image(self) -> MetadataImage:
@@ -198,27 +197,27 @@ class RaftDriver:
 
     @property
     def is_only_voter(self) -> bool:
-        """Say whether this node is the whole quorum."""
+        """Return whether this node is the only voter of its quorum."""
         return self._node.is_voter and len(self._node.voters.by_id) == 1
 
     @property
     def kraft_version(self) -> int:
-        """Return the level of the feature by which the quorum's voters can change."""
+        """Return the level of `kraft.version`; from 1 on, voters can change (KIP-853)."""
         return self._node.kraft_version
 
     @property
     def leads(self) -> bool:
-        """Say whether this node is the active controller."""
+        """Return whether this node is the active controller."""
         return self._leadership[0]
 
     @property
     def leader_id(self) -> int:
-        """Return the node that leads the quorum, -1 if none is known."""
+        """Return the id of the quorum's leader; -1 if unknown."""
         return self._leadership[1]
 
     @property
     def is_stranger(self) -> bool:
-        """Say whether most voters are of another cluster."""
+        """Return whether a majority of the voters belongs to another cluster."""
         return self._node.is_stranger
 
     @property
@@ -228,49 +227,49 @@ class RaftDriver:
 
     @property
     def role(self) -> Role:
-        """Return what this node is in the quorum."""
+        """Return this node's Raft role."""
         return self._node.role
 
     @property
     def high_watermark(self) -> int:
-        """Return the end of the committed part of the metadata log, as far as this node knows."""
+        """Return the metadata log's high watermark, as known to this node."""
         return self._node.high_watermark
 
     @property
     def applied_offset(self) -> int:
-        """Return the offset of the last record that everybody here was told of."""
+        """Return the offset of the last record that was published to every subscriber."""
         return self._metadata.next_offset - 1
 
     def leader_change(self) -> asyncio.Future[None]:
-        """Return a future that is done when another node leads, none does, or one leads in another epoch."""
+        """Return a future that is done when the leader or its epoch changes, or there is no leader."""
         return self._leader_change
 
     async def until_applied(self, offset: int) -> None:
-        """Wait until the record at `offset` is applied; InvariantError if that will never be."""
+        """Wait until the record at `offset` is applied; InvariantError if this node fails before."""
         await self._metadata.until_applied(offset)
 
     def unreachable(self) -> dict[int, int]:
-        """Return the nodes whose connections are lost, and since when, in ms of the loop's clock."""
+        """Return the nodes with a lost connection, and the loop time of the loss in ms."""
         return {} if self._peers is None else self._peers.lost_at_ms()
 
     def quorum(self) -> Quorum:
-        """Return what this node, as the leader, knows of the quorum; KafkaError if another leads."""
+        """Return the leader's view of the quorum; KafkaError if this node does not lead."""
         return self._node.quorum(self._monotonic_ms())
 
     def subscribe(self, subscriber: Subscriber) -> None:
-        """Tell `subscriber` of every batch that is applied from now on."""
+        """Publish each later change of the metadata to `subscriber`."""
         self._metadata.subscribe(subscriber)
 
     def unsubscribe(self, subscriber: Subscriber) -> None:
-        """Do not call `subscriber` for later batches."""
+        """Stop publishing to `subscriber`."""
         self._metadata.unsubscribe(subscriber)
 
     async def submit(self, command: Command[R], timeout_ms: int | None = None) -> R:
-        """Decide a command; return its response once its records are committed, applied and told.
+        """Decide a command; return its response once its records are committed, applied and published.
 
-        KafkaError if the command raises it, NOT_CONTROLLER if this node does not lead, or REQUEST_TIMED_OUT; but if its
-        records are committed when the time is over, it returns then. Once called, the command is decided even if nobody
-        waits for it any more.
+        On timeout, return the response if its records are committed. KafkaError if the command raises it,
+        NOT_CONTROLLER if this node does not lead, or REQUEST_TIMED_OUT. Cancelling the wait does not withdraw the
+        command.
         """
         if self._failure is not None:
             raise self._failure
@@ -281,7 +280,7 @@ class RaftDriver:
         return await self._commands.outcome(answer, timeout_ms, lambda: self._metadata.committed_end)
 
     def ask(self, request: RaftRequest) -> asyncio.Future[Message]:
-        """Return the answer of this node of the quorum to another node."""
+        """Return a future of this node's response to a Raft request of another node."""
         if self._failure is not None:
             raise self._failure
         answer: asyncio.Future[Message] = self._loop.create_future()
@@ -299,7 +298,7 @@ class RaftDriver:
             self._running = self._loop.create_task(self._run())
 
     async def _run(self) -> None:
-        """Go on until nothing is left to do."""
+        """Process events and commands and perform Readys until nothing is left to do."""
         try:
             while True:
                 while self._events:
@@ -333,10 +332,10 @@ class RaftDriver:
         if self._peers is not None:
             self._peers.send(request)
 
-    # Who leads
+    # Leadership
 
     def _note_leadership(self) -> None:
-        """See whether somebody else leads by now, or this node does."""
+        """Compare the leadership with the last known one, and act on a change."""
         leader_id, epoch, epoch_start = self._node.leader_id, self._node.epoch, self._node.epoch_start
         leads = epoch_start is not None and self.applied_offset >= epoch_start
         if (leads, leader_id, epoch) == self._leadership:
@@ -351,7 +350,7 @@ class RaftDriver:
             self._submit_alone(self._bootstrap)
 
     def _submit_alone(self, command: Command[None]) -> None:
-        """Submit a command whose outcome nobody waits for: if this leader fails, the next one decides it."""
+        """Submit a command without a waiter: if this leader fails, the next one submits its own."""
         outcome = self._commands.submit(command)
         outcome.add_done_callback(lambda outcome: outcome.cancelled() or outcome.exception())
         self._wake()
@@ -373,7 +372,7 @@ class RaftDriver:
             self._wake()
 
     def _fail(self, error: Exception) -> None:
-        self._failure = failure = InvariantError(f"the controller cannot go on: {error}")
+        self._failure = failure = InvariantError(f"the controller failed: {error}")
         failure.__cause__ = error
         self._commands.fail(failure)
         self._metadata.fail(failure)
@@ -382,5 +381,5 @@ class RaftDriver:
 
 
 def _abort_transaction(_image: MetadataImage) -> Decision[None]:
-    """Drop the metadata transaction that an earlier leader left open."""
+    """Abort the metadata transaction that an earlier leader left open."""
     return Decision((AbortTransactionRecord(reason="the controller that began it lost the leadership"),), None)

@@ -1,4 +1,4 @@
-"""What an answer to another node says of the metadata log's contents, filled in when it leaves."""
+"""Fills Raft responses with data of the metadata log when they are sent."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from broker.metadata.metadata_log import MetadataLog
     from controller.raft.messages import Answer
 
-# However much is asked for, nobody else has to wait for longer than reading this takes.
+# The most bytes per response, whatever the request allows: a longer read would delay other requests.
 _MOST_BYTES = 8 * 1024 * 1024
 
 
 def fill_in(log: MetadataLog, answer: Answer) -> None:
-    """Read what the answer's response is to contain."""
+    """Read the data for the response of `answer` into it."""
     read = answer.read
     if isinstance(read, LogRead):
         _fill_records(log, cast("FetchResponse", answer.response), read)

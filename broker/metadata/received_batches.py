@@ -1,8 +1,8 @@
-"""Batches of the metadata log as a leader sent them, decoded before they are stored.
+"""Received batches of the metadata log, validated before they are written.
 
-What is stored must be understood, and say as much as its offsets claim: a follower applies what it has, and may lead by
-it. That the batches are whole, undamaged and in their place is found out when they come (`controller.raft_fetching`);
-it is asked for again here, where they go to the disk.
+A follower applies what it stores, and may lead with it: stored batches must be decodable, and their record counts must
+match their offsets. `controller.raft.follower` checks on receipt that batches are whole, undamaged and in place; it is
+checked again here, before the write.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ if TYPE_CHECKING:
 
 
 def decode_received(received: Received, end_offset: int, end_epoch: int) -> list[Entry]:
-    """Return the entries in batches that follow a log which ends at `end_offset` with a record of `end_epoch`.
+    """Return the entries in batches for a log that ends at `end_offset` with a record of `end_epoch`.
 
-    InvariantError if they are not what they are said to be, or a record cannot be understood.
+    InvariantError if their offsets, epochs or sizes are inconsistent, or a record cannot be decoded.
     """
     try:
         entries = list(decode_entries(received.batches))
         headers = [header for _, header in iter_batches(received.batches)]
     except (DecodeError, KafkaError) as error:
-        raise InvariantError(f"batches of the leader of epoch {received.epoch} make no sense: {error}") from error
+        raise InvariantError(f"batches of the leader of epoch {received.epoch} cannot be decoded: {error}") from error
     size_bytes = sum(header.size_bytes for header in headers)
     if size_bytes != len(received.batches):
         raise InvariantError(
-            f"{count_of(len(received.batches), 'byte')} of batches, {size_bytes} of them in whole ones"
+            f"{count_of(len(received.batches), 'byte')} received, {size_bytes} of them in whole batches"
         )
     next_offset, epoch = end_offset, end_epoch
     for entry, header in zip(entries, headers, strict=True):
         if entry.base_offset != next_offset or entry.next_offset != header.next_offset:
             raise InvariantError(
-                f"{count_of(len(entry.records), 'record')} from {entry.base_offset} up to {header.next_offset} came"
-                f" where {next_offset} is next"
+                f"{count_of(len(entry.records), 'record')} from {entry.base_offset} to {header.next_offset} received,"
+                f" but {next_offset} is next"
             )
         if not epoch <= entry.epoch <= received.epoch:
-            raise InvariantError(f"a batch of epoch {entry.epoch} came between {epoch} and {received.epoch}")
+            raise InvariantError(f"a batch has epoch {entry.epoch}, expected {epoch} to {received.epoch}")
         next_offset, epoch = entry.next_offset, entry.epoch
     if (received.base_offset, received.next_offset) != (end_offset, next_offset):
         raise InvariantError(

@@ -1,14 +1,13 @@
-"""The leaders that were lost a moment ago: clients are still told that there are such brokers.
+"""Recently fenced leaders: they stay in Metadata's broker list for `TOLD_FOR_S` after they are fenced.
 
-A broker that crashes is known to be gone in a moment, and others lead its partitions at once. Its address stays in the
-answers to Metadata for `TOLD_FOR_S`; with Apache Kafka clients are told of it for the whole of its session, 9 seconds.
-librdkafka needs that: it moves a partition to a new leader at once if it is still told of the old one, but forgets a
-broker that it is told of no more together with the partitions that it sent there, and asks for their leaders again only
-after a second. No longer than that takes, for others may choose it for what any broker can answer.
+A crashed broker is fenced within moments, and others lead its partitions at once. With Apache Kafka, a crashed broker
+stays listed until its session ends, 9 s by default. librdkafka depends on that: it moves a partition to the new leader
+at once while the old leader is still listed, but drops a broker that is no longer listed together with its partitions,
+and requests their leaders again only after 1 s. The time is short because clients may choose a listed broker for
+requests that any broker can answer.
 
-Nobody is told of a broker that led nothing when it was fenced, as one that stopped in good order, or that is
-unregistered. What leads or can be reached is not asked here: `topic_view` knows. Pure: seconds of a clock that never
-goes back are handed in.
+A broker that led nothing when it was fenced, as after a controlled shutdown, or that was unregistered, is not listed.
+Leaders and reachable brokers are `metadata_view`'s. Pure: the clock is passed in, monotonic, in seconds.
 """
 
 from __future__ import annotations
@@ -23,19 +22,19 @@ if TYPE_CHECKING:
     from protocol.schema import Message
 
 
-# librdkafka looks for lost leaders at once, and then every second.
+# librdkafka requests the leaders of lost partitions at once, and then every second.
 TOLD_FOR_S = 3.0
 
 
 class LatelyLost:
-    """Brokers that led something when they were fenced."""
+    """The brokers that led a partition when they were fenced."""
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s
         self._until_s: dict[int, float] = {}
 
     def apply(self, before: MetadataImage, image: MetadataImage, _records: tuple[Message, ...]) -> None:
-        """Follow a change of the metadata."""
+        """Record leaders that were fenced by a change of the metadata."""
         if image.brokers is before.brokers:
             return
         for broker_id, broker in before.brokers.items():
@@ -44,7 +43,7 @@ class LatelyLost:
                 self._until_s[broker_id] = self._now_s() + TOLD_FOR_S
 
     def ids(self, image: MetadataImage) -> frozenset[int]:
-        """Return those of the image's brokers who are fenced since a moment ago only."""
+        """Return the ids of brokers in `image` that are still fenced, since less than `TOLD_FOR_S`."""
         if not self._until_s:
             return frozenset()
         now_s = self._now_s()

@@ -1,4 +1,4 @@
-"""What a node says of itself when it starts (KIP-631, KIP-919)."""
+"""Registration requests of a broker (KIP-631) and of a controller (KIP-919)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def broker_registration(
     endpoints: Mapping[str, Endpoint],
     directories: Collection[LogDirectory],
 ) -> BrokerRegistrationRequest:
-    """Return the registration of a broker with these endpoints, by listener, and `directories`, which are online."""
+    """Return the registration of a broker; `endpoints` are by listener, `directories` are those online."""
     epochs = {directory.previous_broker_epoch if directory.clean else -1 for directory in directories}
     advertised = [endpoint.listener for endpoint in settings.advertised_listeners]
     return BrokerRegistrationRequest(
@@ -45,7 +45,7 @@ def broker_registration(
         ],
         rack=settings["broker.rack"],
         log_dirs=sorted(directory.directory_id for directory in directories),
-        # Only if every directory was closed in order by the same run.
+        # Only if the same run closed every directory cleanly.
         previous_broker_epoch=epochs.pop() if len(epochs) == 1 else -1,
     )
 
@@ -53,7 +53,7 @@ def broker_registration(
 def controller_registration(
     settings: Settings, incarnation_id: bytes, endpoints: Mapping[str, Endpoint]
 ) -> ControllerRegistrationRequest:
-    """Return the registration of a controller with these endpoints, by listener."""
+    """Return the registration of a controller; `endpoints` are by listener."""
     from protocol.messages.controller_registration import ControllerRegistrationRequest
 
     return ControllerRegistrationRequest(

@@ -1,10 +1,10 @@
-"""The snapshots beside the metadata log: written here, read by other nodes in parts, received from the leader in parts.
+"""Snapshot files of the metadata log: written here, read in parts for FetchSnapshot, received in parts from the leader.
 
-    <end offset>-<epoch>.checkpoint        a whole snapshot, durable before it has this name
-    <end offset>-<epoch>.checkpoint.part   one that is being received; a start removes it
+    <end offset>-<epoch>.checkpoint        a complete snapshot, synced before it gets this name
+    <end offset>-<epoch>.checkpoint.part   a snapshot that is being received; removed at a start
 
-A file of the first kind is never changed. What is in it is `controller.snapshot`'s; which may be dropped, and what is
-done to the log then, `metadata_log.py`'s.
+A complete file never changes. Its contents are `controller.snapshot`'s. Which snapshots are deleted, and how the log is
+changed with them, is `metadata_log`'s.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ _PART = ".part"
 
 
 class ReadPart(NamedTuple):
-    """Bytes of a snapshot's file, and how many there are in all."""
+    """Bytes of a snapshot's file, and the file's size."""
 
     data: bytes
     size_bytes: int
 
 
 class SnapshotFiles:
-    """The snapshots in one directory; every method raises OSError."""
+    """The snapshots in one directory. Every method can raise OSError."""
 
     def __init__(self, disk: Disk, directory: str) -> None:
-        """Find what is there, and remove what was not received to its end."""
+        """List the snapshots, and remove partly received ones."""
         self._disk = disk
         self._directory = directory
         names = disk.list_dir(directory)
@@ -40,66 +40,66 @@ class SnapshotFiles:
         for name in names:
             if parse_snapshot_name(name.removesuffix(_PART)) is not None and name.endswith(_PART):
                 disk.remove(f"{directory}/{name}")
-        # Of the one that is being received, and how much there is of it.
+        # The snapshot that is being received, and its bytes so far.
         self._receiving: SnapshotId | None = None
         self._received_bytes = 0
 
     @property
     def ids(self) -> tuple[SnapshotId, ...]:
-        """Return the whole ones that count, oldest first."""
+        """Return the complete snapshots that count, oldest first."""
         return tuple(self._ids)
 
     @property
     def oldest(self) -> SnapshotId | None:
-        """Return the snapshot that the log begins behind."""
+        """Return the snapshot at whose end the log starts; None if there is none."""
         return self._ids[0] if self._ids else None
 
     @property
     def newest(self) -> SnapshotId | None:
-        """Return the snapshot that stands for most of the log."""
+        """Return the newest snapshot; None if there is none."""
         return self._ids[-1] if self._ids else None
 
     def read(self, snapshot: SnapshotId) -> Snapshot:
-        """Return what a snapshot holds; InvariantError if it is gone or damaged."""
+        """Return the contents of a snapshot; InvariantError if its file is missing or damaged."""
         return read_checkpoint(self._disk, self.path(snapshot))
 
     def read_part(self, snapshot: SnapshotId, position: int, max_bytes: int) -> ReadPart:
-        """Return at most `max_bytes` of the file from `position` on.
+        """Return at most `max_bytes` of a snapshot's file from `position` on.
 
-        KafkaError SNAPSHOT_NOT_FOUND if there is none, POSITION_OUT_OF_RANGE if it has no byte at `position`.
+        KafkaError SNAPSHOT_NOT_FOUND if there is none, POSITION_OUT_OF_RANGE if `position` is outside the file.
         """
         if snapshot not in self._ids:
-            raise KafkaError(ErrorCode.SNAPSHOT_NOT_FOUND, f"there is no {snapshot.file_name}")
+            raise KafkaError(ErrorCode.SNAPSHOT_NOT_FOUND, f"unknown snapshot {snapshot.file_name}")
         file = self._disk.open_file(self.path(snapshot))
         try:
             size_bytes = file.size()
             if not 0 <= position < size_bytes:
                 raise KafkaError(
-                    ErrorCode.POSITION_OUT_OF_RANGE, f"{snapshot.file_name} has {size_bytes} bytes, not {position}"
+                    ErrorCode.POSITION_OUT_OF_RANGE, f"{snapshot.file_name} has {size_bytes} bytes, none at {position}"
                 )
             return ReadPart(file.pread(min(max_bytes, size_bytes - position), position), size_bytes)
         finally:
             file.close()
 
     def write(self, snapshot: SnapshotId, data: Buffer) -> None:
-        """Store a whole snapshot, durably; it does not count before `add`. May run in a thread."""
+        """Write a complete snapshot durably; it counts from `add` on. May run in a thread."""
         self._disk.replace_file(self.path(snapshot), data)
 
     def add(self, snapshot: SnapshotId) -> None:
-        """Count a stored snapshot."""
+        """Count a written snapshot."""
         if snapshot not in self._ids:
             self._ids = sorted([*self._ids, snapshot])
 
     def write_part(self, snapshot: SnapshotId, position: int, data: Buffer) -> None:
-        """Write the next part of a snapshot that is being received; at position 0 a new file begins.
+        """Write the next part of a snapshot that is being received; position 0 starts a new file.
 
-        InvariantError if it does not follow the part before.
+        InvariantError if it does not follow the previous part.
         """
         if position == 0:
             self._stop_receiving()
             self._receiving = snapshot
         elif (snapshot, position) != (self._receiving, self._received_bytes):
-            raise InvariantError(f"byte {position} of {snapshot.file_name} does not follow what was received")
+            raise InvariantError(f"position {position} of {snapshot.file_name} does not follow the received bytes")
         file = self._disk.open_file(self.path(snapshot) + _PART, create=True)
         try:
             file.pwrite(data, position)
@@ -108,17 +108,17 @@ class SnapshotFiles:
         self._received_bytes = position + len(data)
 
     def read_received(self, snapshot: SnapshotId) -> Search[Snapshot]:
-        """Return what the snapshot holds that was received, in steps.
+        """Return the contents of the received snapshot, in steps.
 
-        InvariantError if it is not whole, or another was received.
+        InvariantError if it is incomplete, or if another one was received.
         """
         self._check_received(snapshot)
         return (yield from _read_checkpoint(self._disk, self.path(snapshot) + _PART))
 
     def finish_part(self, snapshot: SnapshotId) -> None:
-        """Make what was received, and found whole, a snapshot like others, durably, and count it.
+        """Sync and rename the received file, after `read_received` has validated it, and count the snapshot.
 
-        InvariantError if another was received.
+        InvariantError if another one was received.
         """
         self._check_received(snapshot)
         path = self.path(snapshot)
@@ -133,12 +133,12 @@ class SnapshotFiles:
         self.add(snapshot)
 
     def remove_before(self, offset: int) -> None:
-        """Remove the snapshots that end before `offset`; the newest one stays."""
+        """Remove the snapshots that end before `offset`, except the newest."""
         while len(self._ids) > 1 and self._ids[0].end_offset < offset:
             self._disk.remove(self.path(self._ids.pop(0)))
 
     def path(self, snapshot: SnapshotId) -> str:
-        """Return where a snapshot lies."""
+        """Return the path of a snapshot's file."""
         return f"{self._directory}/{snapshot.file_name}"
 
     def _check_received(self, snapshot: SnapshotId) -> None:
@@ -152,7 +152,7 @@ class SnapshotFiles:
 
 
 def read_checkpoint(disk: Disk, path: str) -> Snapshot:
-    """Return what a checkpoint file holds; InvariantError if it is gone or damaged."""
+    """Return the contents of a checkpoint file; InvariantError if it is missing or damaged."""
     return finish(_read_checkpoint(disk, path))
 
 

@@ -1,9 +1,9 @@
-"""Snapshots of the metadata: when one is due, and how it is taken while the node goes on.
+"""The snapshot generator: decides when a snapshot of the metadata is due, and writes it (Kafka: `SnapshotGenerator`).
 
-One is due after `metadata.log.max.record.bytes.between.snapshots` of log, and every
-`metadata.log.max.snapshot.interval.ms` if there is something new. It is made of an image that is applied, so of
-nothing that could be taken back; encoded a few records a turn of the loop; and written in a thread. What it makes
-superfluous is dropped: older snapshots beyond their retention, and the log before the oldest that is left.
+A snapshot is due after `metadata.log.max.record.bytes.between.snapshots` of log, and every
+`metadata.log.max.snapshot.interval.ms` if there are new records. It is made from an applied image, so only from
+committed records; encoded one batch per turn of the loop; and written in a thread. Then older snapshots beyond the
+retention are deleted, and the log before the oldest remaining one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _log = logging.getLogger("broker.controller")
 
 
 class MetadataSnapshots:
-    """Takes the snapshots of one node's metadata log, one at a time."""
+    """Writes the snapshots of one metadata log, one at a time."""
 
     def __init__(
         self,
@@ -39,10 +39,10 @@ class MetadataSnapshots:
         stored: Callable[[SnapshotId, int], None],
         failed: Callable[[Exception], None],
     ) -> None:
-        """Take none yet.
+        """Write none yet.
 
-        `stored` is told of each new snapshot and of where the log begins by then, `failed` what went wrong other than
-        that there is no room for one.
+        `stored` is called with each new snapshot and the log start after it, `failed` with any error but a lack of
+        space or file descriptors.
         """
         self._settings = settings
         self._loop = loop
@@ -55,7 +55,7 @@ class MetadataSnapshots:
     def take_if_due(
         self, log: MetadataLog, image: MetadataImage, voters: VoterSet | None, last_timestamp_ms: int
     ) -> None:
-        """Begin a snapshot of `image` if one is due and none is being taken; `voters` if they are kept in the log."""
+        """Start a snapshot of `image` if one is due and none is in progress; `voters` only if the log defines them."""
         newest = log.newest_snapshot
         if self._task is not None or (newest is not None and newest.end_offset > image.offset):
             return
@@ -66,14 +66,14 @@ class MetadataSnapshots:
             self._task = self._loop.create_task(self._take(log, image, voters, last_timestamp_ms))
 
     async def stop(self) -> None:
-        """Wait for the one that is being taken."""
+        """Wait for the snapshot in progress."""
         if self._task is not None:
             await asyncio.wait([self._task])
 
     async def _take(
         self, log: MetadataLog, image: MetadataImage, voters: VoterSet | None, last_timestamp_ms: int
     ) -> None:
-        """Take one; a full disk costs it and nothing else: the log still has everything."""
+        """Write a snapshot. A full disk only costs this snapshot: the log still has everything."""
         try:
             log.bytes_since_snapshot = 0
             self._last_ms = now_ms = self._now_ms()
@@ -97,7 +97,7 @@ class MetadataSnapshots:
         except Exception as error:
             if _is_harmless(error, log):
                 why = reason(error)
-                _log.warning("No snapshot of the metadata was taken: %s", why)
+                _log.warning("Metadata snapshot failed: %s", why)
             else:
                 self._failed(error)
         finally:
@@ -105,7 +105,7 @@ class MetadataSnapshots:
 
 
 def _is_harmless(error: Exception, log: MetadataLog) -> bool:
-    """Say whether only this snapshot is lost: there was no space or no descriptor for it, and the disk works."""
+    """Return whether only this snapshot is lost: no space or no file descriptor, and the disk works."""
     if isinstance(error, OSError):
         return out_of_space(error) or out_of_files(error)
     return isinstance(error, KafkaError) and not log.failed

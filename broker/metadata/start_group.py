@@ -1,8 +1,8 @@
-"""Brokers that one program starts together, each of which is ready once it knows all the others.
+"""Start groups: brokers that one program starts together, each of which is ready once it knows all of them.
 
-A broker is unfenced when the controller has committed that; the others apply the record some time later. A client that
-asked one of them meanwhile would be given a part of the cluster only. Their incarnation ids begin with the group's tag:
-so a broker that is still registered as active from before a kill is not taken for the one that is starting.
+The controller commits that a broker is unfenced; other brokers apply that record later. Until then, a client's Metadata
+request to another broker would return only part of the cluster. The incarnation ids begin with the group's tag, so a
+broker that is still registered as active from before a kill is not mistaken for the one that is starting.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 TAG_BYTES = 8
 
 WAIT_S = 30.0
-"""How long a broker waits for the others: one that hangs must not keep the rest from serving."""
+"""How long a broker waits for the others, in seconds: a broker that hangs must not keep the rest from serving."""
 
 _log = logging.getLogger("broker")
 
 
 class StartGroup(NamedTuple):
-    """A tag of `TAG_BYTES` random bytes that all brokers of one start share, and how many brokers there are."""
+    """A tag of `TAG_BYTES` random bytes shared by all brokers of one start, and the number of these brokers."""
 
     tag: bytes
     brokers: int
 
     @classmethod
     def parse(cls, text: str) -> StartGroup:
-        """Return the group that is written as TAG:BROKERS, the tag in hexadecimal; ValueError if `text` is not one."""
+        """Return the group in `text`, TAG:BROKERS with a hexadecimal tag; ValueError if malformed."""
         tag, _, brokers = text.partition(":")
         group = cls(bytes.fromhex(tag), int(brokers))
         if len(group.tag) != TAG_BYTES or group.brokers < 1:
@@ -43,18 +43,18 @@ class StartGroup(NamedTuple):
         return len(self.known_in(image)) >= self.brokers
 
     def known_in(self, image: MetadataImage) -> list[int]:
-        """Return the ids of the brokers of the group that are unfenced in `image`."""
+        """Return the ids of the group's brokers that are unfenced in `image`."""
         brokers = image.brokers.values()
         return sorted(one.broker_id for one in brokers if not one.fenced and one.incarnation_id.startswith(self.tag))
 
 
 def incarnation_id(drawn: bytes, group: StartGroup | None) -> bytes:
-    """Return the id of one run of a broker, which starts in `group` or by itself, of 16 random bytes."""
+    """Return the incarnation id of one run: `drawn`, 16 random bytes, with the tag of `group` in front."""
     return drawn if group is None else group.tag + drawn[TAG_BYTES:]
 
 
 async def until_known(group: StartGroup, controller: RaftDriver, loop: asyncio.AbstractEventLoop) -> None:
-    """Wait until the metadata that this broker has applied has all brokers of `group` unfenced, or for `WAIT_S`."""
+    """Wait until all brokers of `group` are unfenced in the metadata applied here, for at most `WAIT_S`."""
     known = loop.create_future()
 
     def look(_before: MetadataImage, image: MetadataImage, _records: object) -> None:

@@ -1,10 +1,10 @@
-"""The brokers whose connections broke just now, until it is known what became of them.
+"""Suspected leaders: brokers whose connections just broke, until the controller has fenced them or they are back.
 
-A client that loses its leader asks another broker at once who leads, and would be told of the one that it lost: the
-controller has not decided yet. It would then wait for its next look, a second with librdkafka. So an answer that would
-name a suspect waits (`settled`) until it is active no more and others lead, or is reached again; `patience_s` at most,
-after which it is answered as things stand. That is no promise: who asks before this broker has noticed is told what
-it knows.
+A client that loses its leader requests metadata from another broker at once. Before the controller has decided, that
+broker would return the lost leader, and the client would refresh later: after 1 s with librdkafka. So a response that
+would name a suspect waits (`settled`) until the suspect is no longer active, or is connected again, for at most
+`patience_s`; then it is sent with the metadata as it is. This is best effort: a request that arrives before this broker
+notices the broken connection is answered at once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Suspects:
-    """Node ids, each with when its connection was lost."""
+    """Node ids of suspects, each with the time until when it is suspected."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, patience_s: float) -> None:
         self._loop = loop
@@ -28,16 +28,16 @@ class Suspects:
         self._changed: asyncio.Future[None] = loop.create_future()
 
     def lost(self, node_id: int) -> None:
-        """Suspect a node."""
+        """Suspect a node for `patience_s`: its connection broke."""
         self._until_s[node_id] = self._loop.time() + self._patience_s
 
     def reached(self, node_id: int) -> None:
-        """Suspect it no more."""
+        """Drop a suspect: it is connected again."""
         if self._until_s.pop(node_id, None) is not None:
             self._tell()
 
     def follow(self, image: MetadataImage) -> None:
-        """Suspect nobody of whom the controller has decided what he is."""
+        """Drop the suspects that are not active in `image`: fenced, in controlled shutdown, or unregistered."""
         known = [
             node_id for node_id in self._until_s if not (node_id in image.brokers and image.brokers[node_id].active)
         ]
@@ -46,19 +46,19 @@ class Suspects:
 
     @property
     def ids(self) -> Set[int]:
-        """Return who is suspected now."""
+        """Return the current suspects."""
         if self._until_s:
             now_s = self._loop.time()
             self._until_s = {node_id: until_s for node_id, until_s in self._until_s.items() if now_s < until_s}
         return self._until_s.keys()
 
     async def settled(self, node_ids: Set[int]) -> None:
-        """Wait until none of these is suspected, or the patience with them is over."""
+        """Wait until none of `node_ids` is suspected, or `patience_s` has passed for all of them."""
         until_s = max((self._until_s[node_id] for node_id in self.ids & node_ids), default=0.0)
         with suppress(TimeoutError):
             async with asyncio.timeout_at(until_s):
                 while self.ids & node_ids:
-                    await asyncio.shield(self._changed)  # which others wait for too
+                    await asyncio.shield(self._changed)  # shared with other waiters
 
     def _tell(self) -> None:
         changed, self._changed = self._changed, self._loop.create_future()

@@ -1,8 +1,8 @@
-"""Topics are created by whoever asks for them only where there is space for their logs.
+"""Topic creation: a check for disk space, the command, and the wait until every broker can serve the topic.
 
-A topic whose logs cannot be made would be there and serve nobody, so a full disk refuses it with KAFKA_STORAGE_ERROR
-before the controller hears of it. Beyond Kafka, whoever creates is answered when every broker can serve what was made.
-What makes up a topic is decided in `controller.commands.topics`.
+A full disk rejects creation with KAFKA_STORAGE_ERROR before the controller sees it: a topic whose logs cannot be made
+would exist without a replica that can serve it. Unlike in Kafka, the response waits until all active brokers have
+applied the new topics. The decision is `controller.commands.topics`'.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from broker.broker import Broker
 
 _PATIENCE = 0.75
-"""The part of a request's time that passes before it is answered without waiting for all brokers."""
+"""The part of the request's timeout that is spent on waiting."""
 
 
 async def submit_topics(
     broker: Broker, request: CreateTopicsRequest, timeout_ms: int | None = None
 ) -> CreateTopicsResponse:
-    """Create the topics of `request`; errors of single topics are in the response, others as `RaftDriver.submit`."""
+    """Create the topics of `request`. Errors of single topics are in the response; others as in `RaftDriver.submit`."""
     try:
         broker.logs.check_room()
     except KafkaError as full:
@@ -44,30 +44,31 @@ async def submit_topics(
 
 
 def patience_ms(broker: Broker, timeout_ms: int | None) -> int:
-    """Return how long who waits for so long, or as long as brokers do, can be let wait for brokers to make replicas."""
+    """Return the wait budget in ms: 75 % of min(`timeout_ms`, `request.timeout.ms`)."""
     limit_ms: int = broker.settings["request.timeout.ms"]
     return int(_PATIENCE * min(limit_ms, limit_ms if timeout_ms is None else timeout_ms))
 
 
 async def until_served(broker: Broker, begun_s: float, timeout_ms: int | None) -> None:
-    """Wait until all active brokers know what was decided here, for most of the time that the request has, from then.
+    """Wait until all active brokers have applied the metadata applied here; `patience_ms` after `begun_s` at most.
 
-    They say so at once (`broker.cluster.prompt_heartbeats`). Who is paused, cut off or busy is waited for until it is
-    fenced, but not until the time is over: what was made is there by then, and nobody would read a later answer.
+    Brokers report that at once (`broker.metadata.eager_heartbeats`). A broker that hangs or is cut off is waited for
+    until it is fenced. The budget ends before the client's timeout: the topics exist by then, and a later response
+    would not be read.
     """
     ends_s = begun_s + patience_ms(broker, timeout_ms) / 1000
     await broker.duties.until_known(broker.image.offset, ends_s - broker.loop.time())
 
 
 async def create_anywhere(broker: Broker, request: CreateTopicsRequest) -> CreateTopicsResponse:
-    """Create topics that are needed, wherever the active controller is; KafkaError if none answers."""
+    """Create topics through the active controller; KafkaError if it does not answer."""
     timeout_s = broker.settings["request.timeout.ms"] / 1000
     created: CreateTopicsResponse = await broker.to_controller.call(request, timeout_s, for_client=True)
     return created
 
 
 async def create_if_missing(broker: Broker, name: str, partitions: int | None) -> None:
-    """Create a topic unless it exists, with so many partitions or the default; KafkaError if that cannot be."""
+    """Create a topic with `partitions`, or the default number, unless it exists; KafkaError if it cannot be created."""
     topic = CreateTopicsRequest.Topic(
         name=name, num_partitions=partitions or -1, replication_factor=-1, assignments=[], configs=[]
     )

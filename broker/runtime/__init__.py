@@ -1,1 +1,1 @@
-"""What every part of a broker runs on: deferred results, cooperative steps, purgatories and executors."""
+"""Runtime shared by all parts of a broker: deferred results, cooperative steps, purgatories, executors and the log."""

@@ -1,7 +1,8 @@
-"""Long work in short turns of the event loop.
+"""Cooperative steps: long work in short turns of the event loop.
 
-Work is a generator of steps (`storage.search`): of about a millisecond each, or functions for a thread, which wait for
-the disk or hold no lock of Python's while they work. What is done within one turn is answered at once.
+Work is a generator of steps (`storage.steps`). It yields None about once per millisecond of work, or a function to call
+in a thread: one that blocks on the disk or releases the GIL while it runs. `in_turns` returns the result itself,
+without an awaitable, if the work ends within the first turn.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ T = TypeVar("T")
 STEPS_A_TURN = 4
 
 SLICE_S = 0.002
-"""How long `in_slices` holds the loop in each turn."""
+"""The longest time in seconds that `in_slices` holds the loop in one turn."""
 
 
 def in_turns(work: Search[T], loop: asyncio.AbstractEventLoop) -> T | Awaitable[T]:
-    """Do the first turn of `work`: return what it comes to, or an awaitable of that if there is more to do."""
+    """Run the first turn of `work`. Return its result, or an awaitable of the result if `work` has not ended."""
     try:
         step = _turn(work, None)
     except StopIteration as done:
@@ -52,9 +53,9 @@ async def _go_on(work: Search[T], step: Step, loop: asyncio.AbstractEventLoop) -
 
 
 async def in_slices(work: Search[T], loop: asyncio.AbstractEventLoop, executor: Executor | None = None) -> T:
-    """Do `work` for `SLICE_S` of each turn of the loop; return what it comes to.
+    """Run `work` to its end, for at most about `SLICE_S` in each turn of the loop. Return its result.
 
-    Its functions are called in `executor`, by default the loop's.
+    Functions that `work` yields are called in `executor`; None means the loop's default executor.
     """
     slice_ends = loop.time() + SLICE_S
     try:
@@ -78,7 +79,7 @@ async def in_slices(work: Search[T], loop: asyncio.AbstractEventLoop, executor: 
 
 
 def _turn(work: Search[T], answer: object) -> Step:
-    """Go on until a function is to be called or the turn is over; StopIteration at the end."""
+    """Advance `work` by at most `STEPS_A_TURN` steps, up to the first function. StopIteration when `work` ends."""
     step = work.send(answer)
     for _ in range(STEPS_A_TURN - 1):
         if step is not None:

@@ -1,9 +1,11 @@
-"""An answer that comes later, and is told in the very turn of the loop in which it comes.
+"""A deferred result, with the methods of `asyncio.Future` that a connection uses and synchronous callbacks.
 
-A future calls back in the next turn, a task that awaits one in the turn after that, and each turn asks the kernel what
-else there is. Whoever waits for records waits for nothing but these turns. So a promise has the few methods of
-`asyncio.Future` that a connection needs, and calls back at once. Whoever answers must not be in the middle of
-something that those who are told would disturb; who is, answers *soon*, in a turn of its own.
+A future runs its callbacks in the next turn of the loop, and a task that awaits it resumes in the turn after that; each
+turn polls the kernel. These turns are all the latency of a client that waits for records. A `Promise` runs its
+callbacks synchronously inside `answer` (Twisted: `Deferred`).
+
+Code that completes a `Promise` must therefore not be in the middle of a change that a callback could disturb. Otherwise
+it calls `answer_soon`, which runs the callbacks in the next turn.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ T = TypeVar("T")
 
 
 class Promise(Generic[T]):
-    """An answer of type T, or an exception, to come."""
+    """A result of type T, or an exception, that is set later."""
 
     __slots__ = ("_callbacks", "_cancelled", "_done", "_exception", "_finish", "_loop", "_result")
 
@@ -31,14 +33,14 @@ class Promise(Generic[T]):
         self._done = self._cancelled = False
 
     def __await__(self) -> Generator[Any, None, T]:
-        """Wait for it as for a future."""
+        """Wait for the result through a future."""
         future: asyncio.Future[Promise[T]] = self._loop.create_future()
         self.add_done_callback(future.set_result)
         yield from future
         return self.result()
 
     def as_future(self) -> asyncio.Future[T]:
-        """Return a future of it, for those who are not to be called back in the turn in which it is answered."""
+        """Return a future of the result. Its callbacks do not run in the turn in which the result is set."""
         future: asyncio.Future[T] = self._loop.create_future()
 
         def settle(_: Promise[T]) -> None:
@@ -55,7 +57,11 @@ class Promise(Generic[T]):
         return future
 
     def then(self, finish: Callable[[T | Exception], Any]) -> Promise[Any]:
-        """Make it a promise of what `finish` makes of the answer or the exception, also if that has come already."""
+        """Replace the outcome by what `finish` returns for the result or the exception; return `self`.
+
+        Applies also if the result is already set. Calls chain in order. An exception that `finish` raises becomes the
+        outcome.
+        """
         if self._done and not self._cancelled:
             self._done, self._finish, self._exception = False, finish, None
             self._settle(self._result)
@@ -65,19 +71,19 @@ class Promise(Generic[T]):
         return self
 
     def done(self) -> bool:
-        """Say whether it was answered or cancelled."""
+        """Return whether a result or an exception is set, or the wait was cancelled."""
         return self._done
 
     def cancelled(self) -> bool:
-        """Say whether nobody waits for it any more."""
+        """Return whether the wait was cancelled before a result was set."""
         return self._cancelled
 
     def exception(self) -> Exception | None:
-        """Return what went wrong, if anything did."""
+        """Return the exception; None if there is none."""
         return self._exception
 
     def result(self) -> T:
-        """Return the answer, or raise what went wrong."""
+        """Return the result, or raise the exception. CancelledError if cancelled."""
         if self._exception is not None:
             raise self._exception
         if self._cancelled:
@@ -86,24 +92,24 @@ class Promise(Generic[T]):
         return result
 
     def add_done_callback(self, callback: Callable[[Promise[T]], object]) -> None:
-        """Call `callback` when it is answered or cancelled."""
+        """Call `callback` when this is done: synchronously, or in the next turn if it is done already."""
         if self._done:
             self._loop.call_soon(callback, self)
         else:
             self._callbacks.append(callback)
 
     def answer(self, outcome: T | Exception) -> None:
-        """Answer it, and call back now."""
+        """Set the result or the exception, and run the callbacks now."""
         self._settle(outcome)
         self._call_back()
 
     def answer_soon(self, outcome: T | Exception) -> None:
-        """Answer it, and call back in a turn of its own."""
+        """Set the result or the exception now, and run the callbacks in the next turn of the loop."""
         self._settle(outcome)
         self._loop.call_soon(self._call_back)
 
     def cancel(self) -> None:
-        """Let go of it, unless it was answered."""
+        """Cancel the wait and run the callbacks, unless a result is set."""
         if not self._done:
             self._done = self._cancelled = True
             self._call_back()
@@ -120,7 +126,7 @@ class Promise(Generic[T]):
             self._exception = self._result
 
     def _call_back(self) -> None:
-        callbacks, self._callbacks = self._callbacks, []  # who answers is often among them: no cycle is to stay
+        callbacks, self._callbacks = self._callbacks, []  # drop them: they often refer back to this object
         for callback in callbacks:
             try:
                 callback(self)

@@ -1,10 +1,10 @@
-"""Flushes on their way to the disk in a thread, where the wait for it holds up nobody.
+"""Executors: threads for fsync, so that the event loop does not block on the disk.
 
-A flush that is never finished stays under way, and no later one of its log counts. So what is begun here always ends:
-where no thread can be started, with the flushes failed; and at a stop, which would have to sync the log again.
+A flush that never finishes stays under way, and later flushes of its log do not count before it does. So every flush
+that starts here ends: if no thread can be started, it fails with EAGAIN; a stop waits for it (`outlast`).
 
-Raft and group commit sync in threads of their own: in the loop's executor, cold reads and loads of groups would queue
-in front of a vote.
+Raft and group commit sync in threads of their own. In the loop's default executor a vote would queue behind cold reads
+and group loads.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 def own_threads(name: str, count: int = 1) -> Executor:
-    """Return an executor of at most `count` threads: they start with its first work, and end when it is dropped."""
+    """Return an executor of at most `count` threads, which start on first use and end when the executor is dropped."""
     return ThreadPoolExecutor(count, thread_name_prefix=name)
 
 
 def sync_in_thread(
     loop: asyncio.AbstractEventLoop, flushes: Sequence[Flush], executor: Executor | None = None
 ) -> asyncio.Future[None]:
-    """Sync `flushes` one after the other, by default in the loop's executor; `finish` of each raises its error."""
+    """Sync `flushes` in order, by default in the loop's executor. `Flush.finish` raises the error of each."""
     try:
         return loop.run_in_executor(executor, _sync, flushes)
     except RuntimeError as error:
@@ -41,7 +41,7 @@ def sync_in_thread(
 
 
 async def outlast(work: asyncio.Future[None]) -> None:
-    """Wait until a thread is done with `work`, even if the waiting is cancelled meanwhile."""
+    """Wait until `work` is done in its thread, even if the waiting task is cancelled."""
     try:
         await asyncio.shield(work)
     except asyncio.CancelledError:

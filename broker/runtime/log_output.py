@@ -1,4 +1,4 @@
-"""The log of the process: one line an event on standard error, as text or as JSON."""
+"""Log output of the process: one line per event on standard error, as text or JSON."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ LEVELS = ("debug", "info", "warning", "error")
 
 
 def configure(level: str, style: str, stream: TextIO | None = None) -> None:
-    """Send everything of `level` (one of `LEVELS`) and above to `stream`, in one of the `FORMATS`."""
+    """Send records of `level` (one of `LEVELS`) and above to `stream`, in one of the `FORMATS`."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(_JsonFormatter() if style == "json" else _TextFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    # Nobody asks for these, and each costs a call for every record.
+    # No formatter uses these, and each costs a call per record.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
 
 
@@ -28,10 +28,10 @@ class _TextFormatter(logging.Formatter):
 
 
 class _JsonFormatter(logging.Formatter):
-    """One object a line: time (ISO 8601, UTC), level, logger, message, and exception if there is one."""
+    """One object per line: time (ISO 8601, UTC), level, logger, message, and exception if there is one."""
 
     def format(self, record: logging.LogRecord) -> str:
-        import json  # only who asks for JSON pays for it
+        import json  # imported only for the JSON format
 
         second = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         event = {

@@ -1,7 +1,7 @@
-"""The levels of the process's loggers, told and altered while it runs (KIP-412).
+"""Logger levels, read and changed at run time (KIP-412; Kafka: `LoggingController`).
 
-Levels have the names of Kafka's tools: TRACE, DEBUG, INFO, WARN, ERROR and FATAL. `root` is the parent of all others;
-one that has no level of its own has its parent's. Alterations last until the process ends.
+Levels have the names of Kafka's tools: TRACE, DEBUG, INFO, WARN, ERROR and FATAL. `root` is the parent of all other
+loggers; a logger without a level of its own has its parent's. Changes last until the process ends.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ LEVEL_NAMES = tuple(sorted(_LEVELS))
 
 
 def levels() -> Mapping[str, str]:
-    """Return the level of every logger."""
+    """Return the effective level of every logger, by logger name."""
     return {name: _name(_logger(name).getEffectiveLevel()) for name in (ROOT, *sorted(_named()))}
 
 
 def exists(name: str) -> bool:
-    """Say whether there is such a logger."""
+    """Return whether a logger of that name exists."""
     return name == ROOT or name in _named()
 
 
 def set_level(name: str, level: str | None) -> None:
-    """Give a logger one of the `LEVEL_NAMES`, or (None) that of its parent again."""
+    """Set the level of a logger to one of the `LEVEL_NAMES`; None resets it to its parent's."""
     _logger(name).setLevel(logging.NOTSET if level is None else _LEVELS[level])
 
 
@@ -47,5 +47,5 @@ def _logger(name: str) -> logging.Logger:
 
 
 def _name(level: int) -> str:
-    """Return the name of the largest level up to `level`."""
+    """Return the name of the highest level that is not above `level`."""
     return max((number, name) for name, number in _LEVELS.items() if number <= max(level, _LEVELS["TRACE"]))[1]

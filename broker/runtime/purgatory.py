@@ -1,26 +1,27 @@
-"""Operations that wait for something to happen, or for their deadline.
+"""The purgatory: operations that wait for events on keys, or for a deadline (Kafka: `DelayedOperationPurgatory`).
 
-Theory of operation. What happens, happens *to* a key: a partition's high watermark moves, its log starts
-later, its leader changes, it is deleted. A watcher (a parked fetch's session, a produce that waits for its
-replicas) is listed under every key that could let it finish. Nobody polls:
+An event happens to a key: a partition's high watermark advances, its log start moves, its leader changes, it is
+deleted. A watcher (the session of a deferred fetch, a produce that waits for its replicas) is registered under every
+key whose events can complete it. There is no polling:
 
-    watch(key, watcher)     from now on `watcher` is told what happens to `key`, until `unwatch`
-    wake(key, size_bytes)   something happened; remembered, and told to the key's watchers by the next `run`
-    expire_at(operation, t) `operation.expire()` unless it is done by loop time `t`
-    tell()                  tell the watchers all that happened
-    run(now)                tell, let each who was told act once, then expire some of what is due; if more is,
-                            `next_deadline` has passed
+    watch(key, watcher)     notify `watcher` of events on `key`, until `unwatch`
+    wake(key, size_bytes)   record an event on `key`; the next `run` notifies the key's watchers
+    expire_at(operation, t) call `operation.expire()` at loop time `t` unless it is done by then
+    tell()                  notify the watchers of all recorded events
+    run(now)                notify, let each notified watcher act once, then expire at most `EXPIRED_A_RUN` due
+                            operations; if more are due, `next_deadline` is in the past
 
-What is read by replicas, the records of a log, and what is read by clients, those of a partition that are committed,
-are two keys: an append would wake clients in vain, and a high watermark that moves would wake replicas.
+The records of a log, read by replicas, and the committed records of a partition, read by clients, are separate keys: an
+append would wake clients in vain, and an advancing high watermark would wake replicas in vain.
 
-`wake` only notes the key, so the append that moved a high watermark answers its own client first, and a
-hundred appends of one turn of the loop make one wake-up. `on_work` is called whenever there is something new
-for the driver to arrange: a `run` soon, and one at `next_deadline`. Deadlines are a heap; operations that
-finished before theirs stay in it until they are due or outnumber the others, which makes finishing early,
-the usual case, free.
+`wake` only records the key. So the append that advances a high watermark first answers its own client, and a hundred
+appends in one turn of the loop cause one wake-up. `on_work` is called when the driver must schedule something: a `run`
+soon, or a `run` at `next_deadline`.
 
-Pure: time is the loop's, in seconds, and is passed in. `broker.purgatory_driver` runs it.
+Deadlines are a heap. An operation that is done before its deadline stays in the heap until it is due, or until the heap
+has doubled since the last sweep. So completing early, the usual case, costs nothing.
+
+Pure: time is the loop's, in seconds, and is passed in. `broker.runtime.purgatory_driver` runs it.
 """
 
 from __future__ import annotations
@@ -30,37 +31,37 @@ from heapq import heapify, heappop, heappush
 from typing import Protocol
 
 CHANGED = 1 << 62
-"""The `size_bytes` of a wake-up that is not about bytes alone: whoever watches looks anew at everything."""
+"""The `size_bytes` of an event that is not only about bytes: the watcher must re-evaluate everything."""
 
 EXPIRED_A_RUN = 64
-"""How many operations one `run` expires: thousands of fetches may have begun to wait together."""
+"""The most operations that one `run` expires: thousands of fetches may share a deadline."""
 
 _SWEEP_FROM = 64
 
 
 class Watcher(Protocol):
-    """Whoever is told about keys."""
+    """A receiver of events on keys."""
 
     def woken(self, key: Hashable, size_bytes: int) -> None:
-        """Take note that `size_bytes` more can be read under `key`, or (from `CHANGED` on) anything is new."""
+        """Record that `size_bytes` more can be read under `key`, or (from `CHANGED` on) that anything may be new."""
 
     def act(self) -> None:
-        """Finish, if what was noted is enough; every key woken by then has been told."""
+        """Complete if the recorded events suffice. Called after all keys woken so far were delivered."""
 
 
 class Operation(Protocol):
-    """Something with a deadline."""
+    """A deferred operation with a deadline."""
 
     @property
     def done(self) -> bool:
-        """Say whether it has ended, and its deadline no longer matters."""
+        """Return whether the operation has ended; its deadline is then ignored."""
 
     def expire(self) -> None:
-        """End it: its time has run out."""
+        """End the operation: its deadline has passed."""
 
 
 class Purgatory:
-    """Who waits for what, and until when."""
+    """The watchers of each key, and the deadlines of operations."""
 
     __slots__ = ("_deadlines", "_live", "_on_work", "_sequence", "_told", "_watchers", "_woken")
 
@@ -75,11 +76,11 @@ class Purgatory:
 
     @property
     def next_deadline(self) -> float | None:
-        """Return when the earliest deadline is due, if there is one."""
+        """Return the earliest deadline in loop seconds; None if there is none."""
         return self._deadlines[0][0] if self._deadlines else None
 
     def watch(self, key: Hashable, watcher: Watcher) -> None:
-        """List `watcher` under `key`; listing it twice is listing it once."""
+        """Register `watcher` under `key`. Idempotent."""
         watchers = self._watchers.get(key)
         if watchers is None:
             self._watchers[key] = {watcher: None}
@@ -87,7 +88,7 @@ class Purgatory:
             watchers[watcher] = None
 
     def unwatch(self, key: Hashable, watcher: Watcher) -> None:
-        """Take `watcher` off the list of `key`, if it is there."""
+        """Remove `watcher` from `key`, if registered."""
         watchers = self._watchers.get(key)
         if watchers is not None:
             watchers.pop(watcher, None)
@@ -95,7 +96,10 @@ class Purgatory:
                 del self._watchers[key]
 
     def wake(self, key: Hashable, size_bytes: int = CHANGED) -> None:
-        """Have the next `run` tell the watchers of `key` that `size_bytes` more can be read, or it changed."""
+        """Record that `size_bytes` more can be read under `key`, or that it changed, for the next `run`.
+
+        Keys without watchers are ignored.
+        """
         if key in self._watchers:
             woken = self._woken
             if not woken:
@@ -103,7 +107,7 @@ class Purgatory:
             woken[key] = woken.get(key, 0) + size_bytes
 
     def expire_at(self, operation: Operation, deadline: float) -> None:
-        """Expire `operation` at `deadline`, unless it is done by then."""
+        """Expire `operation` at `deadline`, in loop seconds, unless it is done by then."""
         deadlines = self._deadlines
         if len(deadlines) > self._live:
             deadlines[:] = [entry for entry in deadlines if not entry[2].done]
@@ -115,11 +119,11 @@ class Purgatory:
             self._on_work()
 
     def waiting(self) -> Iterator[Operation]:
-        """Yield the operations that wait for a deadline."""
+        """Yield the operations that are not done."""
         return (operation for _, _, operation in self._deadlines if not operation.done)
 
     def tell(self) -> None:
-        """Tell the watchers of the keys woken so far; they act in the next `run`."""
+        """Notify the watchers of the keys woken so far; they act in the next `run`."""
         woken, self._woken = self._woken, {}
         for key, size_bytes in woken.items():
             for watcher in tuple(self._watchers.get(key, ())):
@@ -127,7 +131,7 @@ class Purgatory:
                 self._told[watcher] = None
 
     def run(self, now: float) -> None:
-        """Tell the watchers of the keys woken so far, then expire operations that are due, `EXPIRED_A_RUN` at most."""
+        """Notify the watchers of the keys woken so far, let them act, and expire some of the due operations."""
         self.tell()
         told, self._told = self._told, {}
         for watcher in told:

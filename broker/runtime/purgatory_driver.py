@@ -1,7 +1,8 @@
-"""Runs a `Purgatory` on the event loop: woken watchers at the end of the turn, deadlines by one timer.
+"""The purgatory driver: runs a `Purgatory` on the event loop.
 
-A timer may fire early (uvloop's do, by up to a millisecond): it looks at the clock and arms itself again. It fires
-at once where the last run has left operations that are due.
+Woken watchers run in the loop's next round of callbacks; one timer covers all deadlines. The timer may fire early
+(uvloop's does, by up to 1 ms): the run compares deadlines with the clock and the timer is set again. If a run leaves
+due operations, the timer fires at once.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class PurgatoryDriver:
-    """The one who calls `Purgatory.run`."""
+    """The caller of `Purgatory.run`."""
 
     __slots__ = ("_armed_for", "_loop", "_soon", "_timer", "purgatory")
 
@@ -27,13 +28,13 @@ class PurgatoryDriver:
         self.purgatory = Purgatory(self._arrange)
 
     def stop(self) -> None:
-        """Run no more; whatever waits goes on waiting."""
+        """Cancel the scheduled runs; operations that still wait are neither completed nor expired."""
         for handle in (self._soon, self._timer):
             if handle is not None:
                 handle.cancel()
 
     def _arrange(self) -> None:
-        """See to it that the purgatory runs when it next has something to do."""
+        """Schedule a run, which also sets the timer."""
         if self._soon is None:
             self._soon = self._loop.call_soon(self._turn)
 

@@ -1,4 +1,4 @@
-"""What is said once, or once in a while, and not with every request: a bounded memory of what has been said."""
+"""Rate limits for log messages: once per key, or once per interval and key, in bounded memory."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ _REMEMBERED = 1000
 
 
 class SaidOnce:
-    """The keys that something has been said of; after `limit` of them nothing new is said any more.
+    """Logs once per key, for at most `limit` keys.
 
-    Of a key, which clients may make as long as they like, only the hash is kept: two alike cost one remark.
+    Clients choose the keys, of any length, so only the hash is kept: of two keys with equal hashes, one is logged.
     """
 
     __slots__ = ("_hashes", "_limit")
@@ -18,7 +18,7 @@ class SaidOnce:
         self._limit = limit
 
     def is_new(self, key: str) -> bool:
-        """Tell whether it is time to say something of `key`, which is only ever the first time."""
+        """Return True the first time that `key` is seen. After `limit` keys, return False for new ones."""
         if hash(key) in self._hashes or len(self._hashes) >= self._limit:
             return False
         self._hashes.add(hash(key))
@@ -26,7 +26,7 @@ class SaidOnce:
 
 
 class SaidLately:
-    """How often something came since it was last said, by key; with too many keys, all are forgotten."""
+    """Counts events per key between two log lines. Drops all counts when there are too many keys."""
 
     __slots__ = ("_interval_s", "_said")
 
@@ -35,7 +35,10 @@ class SaidLately:
         self._said: dict[str, tuple[float, int]] = {}
 
     def count(self, key: str, now: float) -> int:
-        """Return how often `key` came, this time included, if it is time to say so, and 0 otherwise."""
+        """Count an event. Return the number of events since the last report if `interval_s` has passed, else 0.
+
+        `now` is in seconds.
+        """
         said_at, times = self._said.get(key, (float("-inf"), 0))
         if now - said_at < self._interval_s:
             self._said[key] = said_at, times + 1
