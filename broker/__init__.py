@@ -1,1 +1,1 @@
-"""The broker process: everything with an event loop, and the pure machines that it drives."""
+"""The broker process: the event loop and all I/O, around the pure state machines of the other packages."""

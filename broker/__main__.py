@@ -1,10 +1,10 @@
-"""The broker's program: options, event loop, signals, and the ready line.
+"""The `barnabas serve` program: options, event loop, signals, and the ready line.
 
-This is the one place that picks the event loop. Standard output carries `ready: HOST:PORT` and nothing else,
-once clients are served and the topics asked for exist; everything else goes to the log on standard error. The
-exit status is 0 after SIGTERM, SIGINT, SIGHUP (unless that is ignored, as by nohup) or, if that is asked for, the end
-of standard input; 2 when it could not start as asked (settings, addresses, the data directory); and 1 when it had to
-stop.
+The event loop is chosen only here. Standard output carries `ready: HOST:PORT` and nothing else, once clients are served
+and the requested topics exist; everything else is logged to standard error.
+
+Exit status: 0 after SIGTERM, SIGINT, SIGHUP (unless ignored, as by nohup) or, with --exit-with-parent, end of file on
+standard input; 2 if it cannot start as configured (settings, addresses, data directory); 1 if it had to stop.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ _CANNOT_START = 2
 
 
 class NewTopic(NamedTuple):
-    """A topic to create at the start, unless it exists; without partitions, as many as num.partitions says."""
+    """A topic to create at start-up unless it exists; `partitions` None means num.partitions."""
 
     name: str
     partitions: int | None
 
 
 class Asked(NamedTuple):
-    """What the command line asks for that is no setting."""
+    """The parts of the command line that are not settings."""
 
     topics: list[NewTopic]
     sockets: dict[str, socket.socket]
@@ -69,7 +69,7 @@ class Asked(NamedTuple):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a broker until it is told to stop; return the exit status."""
+    """Run a broker until it is stopped; return the exit status."""
     options = parse(argv)
     log_output.configure(options.log_level, options.log_format)
     disk = OsDisk()
@@ -101,9 +101,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _exception_handler(
     broker: Broker, stop: asyncio.Future[int]
 ) -> Callable[[asyncio.AbstractEventLoop, dict[str, object]], None]:
-    """Return the loop's exception handler, which stops the broker where an invariant is broken.
+    """Return the loop's exception handler, which stops the broker on an `InvariantError`.
 
-    What follows from the failure of the directory with the metadata is one line: that failure.
+    If the directory with the metadata failed, that is logged in one line, and errors caused by it are not logged.
     """
 
     def handle(loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
@@ -123,7 +123,7 @@ def _exception_handler(
 
 
 def _follows_from_failure(error: BaseException, directory: LogDirectory) -> bool:
-    """Return whether `directory` has failed and that is among the causes of `error`."""
+    """Return whether `directory` has failed and its failure is among the causes of `error`."""
     if directory.failure is None:
         return False
     offline, cause = str(directory.offline()), error.__cause__
@@ -162,11 +162,11 @@ async def _serve(settings: Settings, disk: Disk, asked: Asked) -> int:
 
         def end_with_parent() -> None:
             nonlocal hand_over
-            hand_over = False  # the parent's other brokers stop as well
+            hand_over = False  # the parent's other brokers stop too
             end(0)
 
         _at_end_of_input(loop, end_with_parent)
-    gc.disable()  # a start makes much and drops little
+    gc.disable()  # start-up allocates much and frees little
     await broker.open()
     joining = loop.create_task(_join(broker, asked.topics))
     await asyncio.wait((joining, stop), return_when=asyncio.FIRST_COMPLETED)
@@ -187,14 +187,14 @@ async def _serve(settings: Settings, disk: Disk, asked: Asked) -> int:
 
 
 def _print(line: str) -> None:
-    """Write to standard output; drop the line if nobody reads it any more. OSError if it cannot be written."""
+    """Write to standard output; drop the line if the reader has closed it. OSError on any other error."""
     if sys.stdout is None:
         return
     try:
         sys.stdout.write(line)
         sys.stdout.flush()
     except OSError as error:
-        sys.stdout = sys.__stdout__ = None  # type: ignore[misc]  # it would fail again at the end
+        sys.stdout = sys.__stdout__ = None  # type: ignore[misc]  # the flush at exit would fail again
         if not isinstance(error, BrokenPipeError):
             raise
 
@@ -203,12 +203,12 @@ async def _join(broker: Broker, topics: list[NewTopic]) -> None:
     await broker.join()
     for topic in topics:
         await broker.create_topic(topic.name, topic.partitions)
-    gc.freeze()  # what is there now stays: no collection has to walk over it again
+    gc.freeze()  # objects made so far are permanent: keep collections from traversing them
     gc.enable()
 
 
 def _at_end_of_input(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
-    """Call once nobody holds the other end of standard input any more; whatever comes in is not looked at."""
+    """Call `call` at end of file on standard input, when the other end is closed; ignore any input."""
 
     def read() -> None:
         if not os.read(_STANDARD_INPUT, 4096):
@@ -224,7 +224,7 @@ def _at_end_of_input(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) 
 
 
 def _settings(options: Options, disk: Disk, environment: Mapping[str, str] = os.environ) -> Settings:
-    """Return the settings of the file, then of the environment in a container, then of the command line."""
+    """Return the settings. Precedence: command line, then (in a container) environment, then file."""
     found: dict[str, Option] = {}
     if options.config is not None:
         try:
@@ -232,14 +232,14 @@ def _settings(options: Options, disk: Disk, environment: Mapping[str, str] = os.
         except OSError as error:
             raise SettingsError(f"--config {options.config}: {(error.strerror or str(error)).lower()}") from None
         except UnicodeDecodeError:
-            raise SettingsError(f"--config {options.config}: it is not a text of settings in UTF-8") from None
+            raise SettingsError(f"--config {options.config}: not a UTF-8 text file") from None
         found |= read_properties(text, options.config)
     found = over_file(found, environment_settings(environment))
     flags = _flags(options, found, defaults(environment))
     if {"log.dir", "log.dirs"} & flags.keys():
         found.pop("log.dir", None)
     if "listeners" in flags and "advertised.listeners" not in flags and options.listen:
-        # They belong to the listeners that --listen stands in for.
+        # The file's advertised listeners belong to the listeners that --listen replaces.
         found.pop("advertised.listeners", None)
     found |= flags
     for argument in options.define:
@@ -254,7 +254,7 @@ def _settings(options: Options, disk: Disk, environment: Mapping[str, str] = os.
 
 
 def _flags(options: Options, configured: Mapping[str, Option], others: Defaults) -> dict[str, Option]:
-    """Return the options that stand for settings, and the `others` where nothing is set."""
+    """Return the settings made by options, and the defaults `others` where nothing is set."""
     defined = {read_option(argument)[0] for argument in options.define} | configured.keys()
     flags: dict[str, Option] = {}
     if options.listen is not None:
@@ -309,7 +309,7 @@ def _start_group(text: str | None) -> StartGroup | None:
 
 
 def _new_topic(text: str) -> NewTopic:
-    from controller.commands.topics import MAX_PARTITIONS_PER_REQUEST  # a start without --topic does not need it
+    from controller.commands.topics import MAX_PARTITIONS_PER_REQUEST  # only for --topic: it costs start-up time
 
     name, colon, count = text.rpartition(":")
     if not colon:

@@ -1,6 +1,6 @@
-"""What a client is told that it may do (KIP-430): operations of ACLs as bits, of those that a kind of resource has.
+"""Authorized operations in responses (KIP-430): bit sets of the ACL operations of each resource type.
 
-Without an authorizer everyone may do everything.
+There is no authorizer, so every client is authorized for every operation.
 """
 
 from __future__ import annotations
@@ -19,5 +19,5 @@ CLUSTER_OPERATIONS = _bits(
 TOPIC_OPERATIONS = _bits(_READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS)
 GROUP_OPERATIONS = _bits(_READ, _DELETE, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS)
 
-# For those who did not ask.
+# The value when the request does not include authorized operations.
 OPERATIONS_NOT_ASKED = -(1 << 31)

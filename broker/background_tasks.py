@@ -1,6 +1,6 @@
-"""What a broker does from time to time: each chore, how often it comes, and which part does it.
+"""Background tasks of a broker: what runs periodically, at which interval, and in which part.
 
-How a chore is repeated, and what most of them do to the logs, is `maintenance.py`'s.
+The scheduling and most of the log maintenance are `broker.log_dirs.maintenance`'s.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SLOW_INTERVAL_S = 1.0
 
 
 class Chores:
-    """The chores of `broker`."""
+    """The background tasks of `broker`."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -32,7 +32,7 @@ class Chores:
         self._space = SpaceWatch(broker.logs)
 
     def begin(self) -> None:
-        """Come back at the intervals that the settings of the start give."""
+        """Start all tasks, at the intervals of the start-up settings."""
         settings, every = self._broker.settings, self._house.every
         first_s = settings["log.initial.task.delay.ms"] / 1000
         every(settings["log.retention.check.interval.ms"] / 1000, self._tidy, first_s=first_s)
@@ -56,13 +56,13 @@ class Chores:
             every(_SLOW_INTERVAL_S, self._close_slow)
 
     async def stop(self) -> None:
-        """End all chores where they are, as soon as what they have begun to sync is synced."""
+        """Cancel all tasks, and wait for syncs in progress."""
         await self._house.stop()
 
     async def watch_space(self) -> None:
-        """Say which directories fail or are full, and go on where there is space again.
+        """Log directories that failed or are full, and resume replication when there is space again.
 
-        A broker whose metadata's directory has failed stops, whoever found that out.
+        Stop the broker if the metadata directory has failed, wherever that was detected.
         """
         broker = self._broker
         has_space = self._space.look(broker.loop.time())
@@ -70,18 +70,18 @@ class Chores:
             broker.replicas.retry()
         failure = broker.metadata_directory.failure
         if failure is not None and broker.phase != "stopping":
-            error = InvariantError(f"the metadata cannot be written any more: {reason(failure)}")
+            error = InvariantError(f"the metadata directory failed: {reason(failure)}")
             error.__cause__ = failure
-            broker.loop.call_exception_handler({"message": "The metadata's directory failed", "exception": error})
+            broker.loop.call_exception_handler({"message": "The metadata directory failed", "exception": error})
         if failure is None and broker.phase == "serving":
             await self._tell_of_failed()
         if not has_space:
-            # A full disk does not wait for log.retention.check.interval.ms: trimmed and expired records go now.
+            # On a full disk, apply retention now instead of at the next log.retention.check.interval.ms.
             await self._tidy(only_full=True)
         await maintenance.delete_files(broker.logs, broker.now_ms())
 
     async def _tell_of_failed(self) -> None:
-        """Let the controller know of directories that have failed since it last heard."""
+        """Send a heartbeat if directories failed that the controller has as online."""
         broker = self._broker
         node = broker.image.brokers.get(broker.node_id)
         failed = {directory.directory_id for directory in broker.logs.directories if directory.failure is not None}

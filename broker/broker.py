@@ -1,11 +1,11 @@
-"""The broker as a whole: what it consists of, and the order in which that starts and stops.
+"""The broker: its parts, and the order in which they start and stop.
 
-    start   lock and read the data directories; bind the listeners, whose ports belong to the registration; start the
-            controller; open the logs; register; take over what the metadata places here; accept clients
-    stop    accept no more; sync what waits for that, and end what waits for anything else; answer what was received;
-            close the logs as a clean stop leaves them
+    start   lock and read the data directories; bind the listeners, whose ports are part of the registration; start
+            the Raft node; open the logs; register; apply the metadata's assignments; accept clients
+    stop    accept no more; finish group commits, expire other deferred operations; answer the received requests;
+            close the logs cleanly
 
-Nothing is decided here. Handlers are given the broker and reach through it for what they need.
+Nothing is decided here. Handlers get the broker and reach its parts through it. Kafka: `BrokerServer`, `SharedServer`.
 """
 
 from __future__ import annotations
@@ -86,12 +86,12 @@ _log = logging.getLogger("broker")
 
 
 def wall_clock_ms() -> int:
-    """Return the time of day in milliseconds since 1970."""
+    """Return the wall-clock time in milliseconds since 1970."""
     return time.time_ns() // 1_000_000
 
 
 class Broker:
-    """Everything of one broker."""
+    """The parts of one broker."""
 
     def __init__(
         self,
@@ -105,10 +105,11 @@ class Broker:
         max_descriptors: int = sys.maxsize,
         start_group: StartGroup | None = None,
     ) -> None:
-        """Take the parts; clients get at most `max_descriptors` connections, so that the logs have files to open.
+        """Create the parts.
 
-        `clock` is `broker.network.lingering`'s: real time, where that passes. A broker of a `start_group` serves once
-        it knows the others.
+        Clients get at most `max_descriptors` connections; the other file descriptors are for logs. `clock` is real time
+        in seconds for `broker.network.busy_polling`; None where time is virtual. A broker of a `start_group` becomes
+        ready once it knows the other brokers of the group.
         """
         self.settings = settings
         self.live = LiveSettings(settings)
@@ -165,7 +166,7 @@ class Broker:
 
     @property
     def broker_epoch(self) -> int:
-        """Return the epoch that this run of the broker is registered in, -1 if it is not."""
+        """Return the broker epoch of this run's registration; -1 before it."""
         return self.lifecycle.broker_epoch if "lifecycle" in self.__dict__ else -1
 
     @property
@@ -175,46 +176,46 @@ class Broker:
 
     @cached_property
     def groups(self) -> GroupCoordinator:
-        """Return the group coordinator, begun at its first use: a start without groups does not pay for it."""
+        """Return the group coordinator, created on first use to keep the start short."""
         from broker.coordinator.group.coordinator_config import open_groups
 
         return open_groups(self)
 
     @cached_property
     def moves(self) -> DirectoryMoves:
-        """Return what moves replicas between the data directories, begun where there are several."""
+        """Return the mover of replicas between data directories (KIP-113), created if there are several directories."""
         from broker.log_dirs.alter_log_dirs import DirectoryMoves
 
         return DirectoryMoves(self.logs, self.homes, live=self.live, loop=self.loop)
 
     @cached_property
     def telemetry(self) -> Telemetry:
-        """Return what is known of clients that push metrics, begun with the first of them."""
+        """Return the state of clients that push metrics (KIP-714), created with the first of them."""
         from broker.monitoring.telemetry import Telemetry
 
         return Telemetry(self.random, self.settings["telemetry.max.bytes"])
 
     @property
     def bootstrap(self) -> str:
-        """Return the HOST:PORT that clients are to begin with; of a node that is no broker, where controllers do."""
+        """Return the HOST:PORT for clients to connect to; on a controller-only node, that of its first listener."""
         names = (endpoint.listener for endpoint in self.settings.advertised_listeners)
         clients = (self.endpoints[name] for name in names if name not in self.settings.controller_listeners)
         first = next(clients, None) or next(iter(self.endpoints.values()))
         return join_host_port(first.host, first.port)
 
     def dispatcher(self, listener: str) -> Dispatcher:
-        """Return what handles the requests of a listener."""
+        """Return the dispatcher of a listener."""
         return self._dispatchers[listener]
 
     # Start
 
     async def start(self) -> None:
-        """Serve clients. Raises `CannotStart`, and leaves the data directories as they were found."""
+        """Open, join and serve clients. `CannotStart` on failure, with the data directories left as they were found."""
         await self.open()
         await self.join()
 
     async def open(self) -> None:
-        """Do what needs no other node: read what is stored, and answer controllers. Raises as `start`."""
+        """Do the part of the start that needs no other node: read stored data, serve controllers. Raises as `start`."""
         voters = self.settings.voters if len(self.settings.voters) > 1 else ()
         named = self.settings["barnabas.cluster.id"]
         self.cluster_id, is_new = claim_directories(self.logs, self.node_id, self.random, named, voters)
@@ -238,7 +239,7 @@ class Broker:
             self._registered.begin(controller_registration(self.settings, incarnation_id, self.endpoints))
 
     async def join(self) -> None:
-        """Become one of the brokers, and serve clients; while that waits for others it may be cancelled, and `stop`."""
+        """Register and serve clients. While it waits for other nodes it may be cancelled; `stop` must follow."""
         if self.settings.is_broker:
             with saying_what_is_full(self.metadata_directory):
                 await self._join()
@@ -292,12 +293,12 @@ class Broker:
 
     @property
     def metadata_directory(self) -> LogDirectory:
-        """Return the data directory that the metadata log is in."""
+        """Return the data directory with the metadata log."""
         path = self.settings["metadata.log.dir"] or self.settings.log_dirs[0]
         return next(directory for directory in self.logs.directories if directory.path == path.rstrip("/"))
 
     async def _bind(self) -> None:
-        """Bind every listener; from then on it is known what to advertise."""
+        """Bind every listener; the ports to advertise are known from then on."""
         settings = self.settings
         advertised = {endpoint.listener: endpoint for endpoint in settings.advertised_listeners}
         for listener in settings.listeners:
@@ -313,7 +314,7 @@ class Broker:
             self.endpoints[name] = Endpoint(told.host or socket.gethostname(), told.port or port)
 
     async def _start_monitoring(self) -> None:
-        """Serve metrics and probes, if that is asked for, already while the broker starts."""
+        """Start the metrics and probe server, if configured, so that it serves during the rest of the start."""
         address = self.settings["barnabas.metrics.listener"]
         if not address:
             return
@@ -329,7 +330,7 @@ class Broker:
         _log.info("Metrics are at http://%s/metrics", join_host_port(host or "*", port))
 
     async def _read(self, is_new: bool) -> None:
-        """Read what is stored. Until that is done nothing is written that a later start could miss."""
+        """Read all stored data. Nothing is written before that is done, so a later start finds what this one found."""
         try:
             self.controller.read()
             await open_found_logs(self.logs, is_new=is_new)
@@ -340,7 +341,7 @@ class Broker:
             raise CannotStart(str(error)) from error
 
     async def _join(self) -> None:
-        """Register with the controller, take over what it places here, and say from then on that this broker lives."""
+        """Register with the controller, apply the metadata's assignments, and start sending heartbeats."""
         controller, settings = self.controller, self.settings
         self.lifecycle = Lifecycle(
             self.node_id,
@@ -405,7 +406,7 @@ class Broker:
         )
 
     async def create_topic(self, name: str, partitions: int | None) -> None:
-        """Create a topic unless it exists; `CannotStart` if that is impossible."""
+        """Create a topic unless it exists; `CannotStart` if that fails."""
         from broker.metadata.topic_creation import create_if_missing
 
         try:
@@ -416,18 +417,19 @@ class Broker:
     # Stop
 
     async def stop(self, *, hand_over: bool = True) -> bool:
-        """Answer what was received, and leave the data as a clean stop leaves it; return whether that was possible.
+        """Answer the received requests, close the data cleanly, and return whether the stop was clean.
 
-        Others are to get what this broker leads, if it is to `hand_over`: not if they stop as well.
+        With `hand_over` (and `controlled.shutdown.enable`), leaderships are moved first; not if the other brokers stop
+        too.
         """
         self.phase = "stopping"
         await self._leave(hand_over and self.settings["controlled.shutdown.enable"])
         if self.has_groups:
             self.groups.stop()
         all_answered = self.loop.create_task(self.server.stop(_STOP_TIMEOUT_S))
-        with suppress(TimeoutError):  # what is on its way to the disk is answered when it is there, if that is soon
+        with suppress(TimeoutError):  # wait at most half the time for group commits, then expire the requests
             await asyncio.wait_for(self.replicas.group_commit.drain(), _STOP_TIMEOUT_S / 2)
-        self.purgatory.run(float("inf"))  # no more is coming that anybody could wait for
+        self.purgatory.run(float("inf"))  # expire: no event will complete the deferred operations any more
         await all_answered
         if self.monitor is not None:
             await self.monitor.stop()
@@ -449,16 +451,16 @@ class Broker:
             _log.info("Stopped: %s", self.metrics)
         else:
             why = self.logs.problems[0] if self.logs.problems else "a data directory failed"
-            _log.error("Stopped, but the next start has to check the logs: %s", why)
+            _log.error("Unclean stop; the next start will recover the logs: %s", why)
         return clean
 
     async def _leave(self, hand_over: bool) -> None:
-        """Give what this node leads to others, if it is to and there are any; take part in nothing any more."""
+        """Move leaderships to other brokers if `hand_over` and there are any; then leave the cluster."""
         others = any(broker.active for number, broker in self.image.brokers.items() if number != self.node_id)
         if "lifecycle" in self.__dict__:
             may_ask = hand_over and others and not self.lifecycle.fenced
             if may_ask and not await self.lifecycle.shut_down(_STOP_TIMEOUT_S):
-                _log.warning("Stopping without the controller's leave: others learn of it by themselves")
+                _log.warning("Controlled shutdown timed out; stopping anyway")
             await self.lifecycle.stop()
         if "replication" in self.__dict__:
             self.homes.stop()
@@ -469,11 +471,11 @@ class Broker:
         await self.controller.resign()
         self.to_controller.close()
 
-    # What the parts ask of each other
+    # Callbacks of the parts
 
     @property
     def has_groups(self) -> bool:
-        """Say whether the group coordinator has begun."""
+        """Return whether the group coordinator has been created."""
         return "groups" in self.__dict__
 
     def _lead_groups(self, index: int, leader_epoch: int | None) -> None:

@@ -1,8 +1,8 @@
 """The options of `barnabas serve`.
 
-The help and the errors have the form of the other commands (`barnabas/_arguments.py`). Options that only another
-program passes are not in the help: `--socket` and `--start-group` (described in `barnabas/commands/_brokers.py`), and
-`--ephemeral-dir` (`barnabas/__main__.py`).
+Help and errors have the form of the other commands (`barnabas/_arguments.py`). Options for other programs only are not
+in the help: `--socket` and `--start-group` (see `barnabas/commands/_brokers.py`), `--ephemeral-dir`
+(`barnabas/__main__.py`).
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from broker.runtime import log_output
 Options = argparse.Namespace
 
 _OTHER_PROGRAMS = {"--port": "--listen HOST:PORT", "--host": "--listen HOST:PORT"}
-"""What the options of other servers are here."""
+"""Options of other servers, with the equivalent here."""
 
 EXAMPLES = """\
 examples:
-  barnabas serve                                              on 127.0.0.1:9092, data in ./barnabas-data
-  barnabas serve --ephemeral --listen 127.0.0.1:0             data that is deleted at the end, on a free port
+  barnabas serve                                              listen on 127.0.0.1:9092, data in ./barnabas-data
+  barnabas serve --ephemeral --listen 127.0.0.1:0             temporary data, on a free port
   barnabas serve --topic letters:3 -D log.retention.hours=48
   barnabas serve --config server.properties --metrics 127.0.0.1:9404
   barnabas serve --listen 0.0.0.0:9092 --advertise kafka.example.com:9092
@@ -31,7 +31,7 @@ examples:
 
 
 def parse(argv: Sequence[str] | None = None) -> Options:
-    """Return the options in `argv`; end with 2 over an unknown one, with the known one that is most like it."""
+    """Return the options in `argv`. Exit with status 2 on an unknown option, with the most similar one suggested."""
     parser = make_parser()
     options, left = parser.parse_known_args(argv)
     if left:
@@ -40,7 +40,7 @@ def parse(argv: Sequence[str] | None = None) -> Options:
 
 
 def options() -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Return each option with what it does, and what it may be; nothing where it may be anything."""
+    """Return, by option, its help text and its possible values; empty if any value is possible."""
     actions = make_parser()._option_string_actions
     shown = {name: action for name, action in actions.items() if action.help != argparse.SUPPRESS}
     return {
@@ -50,7 +50,7 @@ def options() -> dict[str, tuple[str, tuple[str, ...]]]:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of `barnabas serve`."""
+    """Return the argument parser of `barnabas serve`."""
     others = defaults(os.environ)
     parser = Parser(
         prog="barnabas serve",
@@ -60,15 +60,15 @@ def make_parser() -> argparse.ArgumentParser:
         formatter_class=Help,
         allow_abbrev=False,
     )
-    parser.add_argument("--config", metavar="FILE", help="settings, as Kafka's server.properties")
+    parser.add_argument("--config", metavar="FILE", help="settings file, as Kafka's server.properties")
     parser.add_argument(
-        "-D", dest="define", metavar="KEY=VALUE", action="append", default=[], help="one setting, over the file's"
+        "-D", dest="define", metavar="KEY=VALUE", action="append", default=[], help="one setting, overrides the file"
     )
-    parser.add_argument("--listen", metavar="HOST:PORT", help=f"where to listen (default: {others.listen})")
-    parser.add_argument("--advertise", metavar="HOST:PORT", help="what clients connect to (default: as --listen)")
-    parser.add_argument("--metrics", metavar="HOST:PORT", help="serve metrics and probes over HTTP there")
+    parser.add_argument("--listen", metavar="HOST:PORT", help=f"listen address (default: {others.listen})")
+    parser.add_argument("--advertise", metavar="HOST:PORT", help="address for clients (default: that of --listen)")
+    parser.add_argument("--metrics", metavar="HOST:PORT", help="serve metrics and probes over HTTP on this address")
     place = parser.add_mutually_exclusive_group()
-    place.add_argument("--data-dir", metavar="DIR", help=f"where the data lies (default: {others.data_dir})")
+    place.add_argument("--data-dir", metavar="DIR", help=f"data directory (default: {others.data_dir})")
     place.add_argument("--ephemeral", action="store_true", help="keep the data in a temporary directory")
     parser.add_argument("--ephemeral-dir", help=argparse.SUPPRESS)
     parser.add_argument(
@@ -76,17 +76,17 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--socket", action="append", default=[], help=argparse.SUPPRESS)
     parser.add_argument("--start-group", help=argparse.SUPPRESS)
-    parser.add_argument("--exit-with-parent", action="store_true", help="stop when standard input comes to its end")
+    parser.add_argument("--exit-with-parent", action="store_true", help="stop at end of file on standard input")
     parser.add_argument(
         "--log-level", choices=log_output.LEVELS, default="info", help="log this level and above (default: %(default)s)"
     )
     parser.add_argument(
-        "--log-format", choices=log_output.FORMATS, default="text", help="the form of log lines (default: %(default)s)"
+        "--log-format", choices=log_output.FORMATS, default="text", help="log format (default: %(default)s)"
     )
     parser.add_argument(
         "--loop",
         choices=("uvloop", "asyncio"),
         default=os.environ.get("BARNABAS_LOOP", "uvloop"),
-        help="the event loop (default: %(default)s)",
+        help="event loop (default: %(default)s)",
     )
     return parser

@@ -1,12 +1,12 @@
-"""Settings in a container: those of environment variables, named as the images of Apache Kafka and Bitnami name them.
+"""Settings from environment variables in a container, named as in the images of Apache Kafka and Bitnami.
 
     KAFKA_LOG_RETENTION_HOURS=48      log.retention.hours     apache/kafka, confluentinc/cp-kafka
     KAFKA_CFG_NUM_PARTITIONS=3        num.partitions          bitnami/kafka
     BARNABAS_FSYNC=always             barnabas.fsync
     CLUSTER_ID, KAFKA_CLUSTER_ID, KAFKA_KRAFT_CLUSTER_ID      barnabas.cluster.id
 
-In a name, `_` stands for `.`, `__` for `_` and `___` for `-`. Variables count where BARNABAS_CONTAINER is 1, as in the
-image; elsewhere they may be meant for other programs. They override a file of settings, and options override them.
+In a name, `_` stands for `.`, `__` for `_` and `___` for `-`. Variables are read only if BARNABAS_CONTAINER is 1, as in
+the image; elsewhere they may be meant for other programs. They override the settings file; options override them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from broker.settings import Option, SettingsError
 
 
 class Defaults(NamedTuple):
-    """What a start uses where nothing says otherwise; without `advertise`, the address that it listens on."""
+    """The defaults of a start; `advertise` None means the listen address."""
 
     listen: str = "127.0.0.1:9092"
     advertise: str | None = None
@@ -31,7 +31,7 @@ _CLUSTER_IDS = ("CLUSTER_ID", "KAFKA_CLUSTER_ID", "KAFKA_KRAFT_CLUSTER_ID")
 _BITNAMI = "KAFKA_CFG_"
 _KAFKA = "KAFKA_"
 _OURS = "BARNABAS_"
-# Variables of the images' start scripts and of the commands, which are no settings of a broker.
+# Variables of the images' start scripts and of the commands; not broker settings.
 _OTHERS = frozenset(
     {
         "BARNABAS_BROKERS",
@@ -51,12 +51,12 @@ _OTHERS = frozenset(
         "KAFKA_VERSION",
     }
 )
-# Bitnami's image keeps the underscore of these names of protocols.
+# Bitnami's image keeps the underscore in these protocol names.
 _PROTOCOLS = (("sasl.ssl", "sasl_ssl"), ("sasl.plaintext", "sasl_plaintext"))
 
 
 def defaults(environment: Mapping[str, str]) -> Defaults:
-    """Return the defaults of a start: those of the image in a container."""
+    """Return the defaults of a start; in a container, those of the image."""
     return _IN_CONTAINER if _is_container(environment) else Defaults()
 
 
@@ -75,7 +75,7 @@ def environment_settings(environment: Mapping[str, str]) -> dict[str, Option]:
 
 
 def over_file(found: Mapping[str, Option], environment: Mapping[str, Option]) -> dict[str, Option]:
-    """Return the settings of a file with those of the environment over them."""
+    """Return the settings of a file, overridden by those of the environment."""
     directories = {"log.dir", "log.dirs"}
     replaced = directories if directories & environment.keys() else set()
     return {name: option for name, option in found.items() if name not in replaced} | dict(environment)
@@ -86,7 +86,7 @@ def _is_container(environment: Mapping[str, str]) -> bool:
 
 
 def _named(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the variables that are settings, with the names of these."""
+    """Yield (variable, setting name) for the variables that are settings."""
     for variable in environment:
         if variable in _CLUSTER_IDS:
             yield variable, "barnabas.cluster.id"

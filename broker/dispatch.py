@@ -1,20 +1,20 @@
-"""From a frame to its handler, and from its response to bytes.
+"""The dispatcher: from a request's frame to its handler, and from the response to bytes (Kafka: `KafkaApis`).
 
-An API is served where `broker/handlers/` has a module of its name, on the listeners and in the versions of
-`protocol.api`. Handlers and messages are imported at the first request that needs them, so that a start does
-not pay for them. A handler answers at once, with a message or with the parts of the frame, or returns an awaitable, or
-a promise where a turn of the loop counts, and is answered later; it is called while the frame is valid, so views of the
-frame (`Records`) are good until it returns, and no longer. A handler's module may have a `handle_frame` besides, which
-answers the commonest shape of a request straight from its bytes to those of the response, and returns None, with
-nothing done, for every other, which `handle` then gets.
+An API is served if `broker/handlers/` has a module of its name, on the listeners and in the versions of `protocol.api`.
+Handlers and messages are imported with the first request that needs them, to keep the start short.
 
-Whatever goes wrong ends in one place:
+A handler returns a message, the parts of the frame, or an awaitable of a message; or a `Promise`, where the extra turns
+of the loop that an awaitable costs matter. It is called while the frame is valid: views of the frame (`Records`) must
+not be used after it returns. A handler's module may also have `handle_frame`, which serves the most common form of a
+request from bytes to bytes. For any other form it returns None, without any effect, and `handle` is called.
+
+Errors:
 
     no request, or an API or version not served    the connection closes with one log line, as in Kafka
     ApiVersions in an unknown version              answered in version 0 (KIP-511)
-    KafkaError out of a handler                    its code, in that API's response
+    KafkaError from a handler                      its code, in that API's response
     any other exception                            UNKNOWN_SERVER_ERROR likewise, and a traceback in the log
-    InvariantError                                 the loop's exception handler is told: the broker stops
+    InvariantError                                 passed to the loop's exception handler, which stops the broker
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ WithErrors: TypeAlias = Callable[[list[Part], Message], list[Part]]
 _Route: TypeAlias = tuple[range, type[Message], Handler, FrameHandler | None]
 
 NO_CONNECTION = -1
-"""What stands for a connection's id where a request came by none."""
+"""The connection id of a request that did not come through a connection."""
 
 _SIZE = Struct(">i")
-# What means something else to controllers, and has a module of its own there.
+# APIs with a different handler on the controller listener.
 _CONTROLLERS_OWN = frozenset({ApiKey.FETCH})
 
 _ROOM_FOR_SIZE = bytes(_SIZE.size)
@@ -65,7 +65,7 @@ _log = logging.getLogger("broker.dispatch")
 
 
 def served_apis(listener_type: str) -> dict[ApiKey, Api]:
-    """Return the APIs with a handler that a listener of a type, "broker" or "controller", serves."""
+    """Return the APIs that a listener of type "broker" or "controller" serves, those without a handler left out."""
     return {key: api for key, api in APIS.items() if listener_type in api.listeners and _has_handler(api.module)}
 
 
@@ -78,7 +78,7 @@ class Dispatcher:
     """Handles the requests of one listener."""
 
     def __init__(self, broker: Broker, listener_type: str, with_errors: WithErrors | None = None) -> None:
-        """Serve a type of listener; `with_errors` puts the errors of a response beside its parts, for metrics."""
+        """Serve one type of listener; `with_errors` adds the errors of a response to its parts, for metrics."""
         self._broker = broker
         self._listener_type = listener_type
         self._metrics = broker.metrics
@@ -86,11 +86,11 @@ class Dispatcher:
         self._with_errors = with_errors
         self.apis = served_apis(listener_type)
         self._handlers: dict[ApiKey, _Route] = {}
-        # Tasks are only weakly held by the loop.
+        # The loop holds only weak references to tasks.
         self._tasks: set[asyncio.Task[list[Part] | None]] = set()
 
     def __call__(self, frame: memoryview, connection: Connection) -> list[Part] | Waiting | None:
-        """Handle one request; `DecodeError` and `Disconnect` say that the connection has to be closed."""
+        """Handle one request. `DecodeError` and `Disconnect` mean that the connection must be closed."""
         header, body_at = decode_request_header(frame)
         key, version, _, _ = header
         versions, requests, handle, handle_frame = self._handlers.get(key) or self._find(key)
@@ -134,11 +134,11 @@ class Dispatcher:
         return found
 
     async def embedded(self, frame: memoryview, connection: Connection) -> list[Part]:
-        """Answer a request that came inside of another, with a frame; a KafkaError of `LEADS_NO_MORE` is raised."""
+        """Return the response frame of a request embedded in an Envelope. KafkaErrors in `LEADS_NO_MORE` are raised."""
         header, body_at = decode_request_header(frame)
         versions, requests, handle, _ = self._handlers.get(header.api_key) or self._find(header.api_key)
         if header.api_version not in versions:
-            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{header.api_key.name} has no such version here")
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{header.api_key.name} does not support this version")
         request = requests.decode(frame, header.api_version, body_at)
         try:
             answer = await _handled(handle, self._broker, context_of(header, connection), request)
@@ -185,7 +185,10 @@ class Dispatcher:
         return parts
 
     def _encode_promised(self, header: RequestHeader, answer: FrameAnswer | Exception) -> list[Part] | None:
-        """Return the answer to a frame that is gone by now; what fails then can only close the connection."""
+        """Return the response of a `handle_frame` that completed later.
+
+        Its frame is gone by then, so an error can only close the connection.
+        """
         if isinstance(answer, bytes):
             return [answer]
         if isinstance(answer, Exception):
@@ -193,7 +196,7 @@ class Dispatcher:
         return self._encode(header, answer)
 
     def _failed(self, header: RequestHeader, request: Message, error: Exception) -> list[Part]:
-        """Return the response to a request that failed with `error`, or close the connection by raising."""
+        """Return the response to a request that failed with `error`, or raise to close the connection."""
         name = APIS[header.api_key].name
         if isinstance(error, (Disconnect, DecodeError)):
             raise error
@@ -207,7 +210,7 @@ class Dispatcher:
             self._metrics.handler_failures += 1
             _log.error("%s v%d of %s failed", name, header.api_version, header.client_id, exc_info=error)
         if getattr(request, "acks", None) == 0:
-            raise Disconnect(f"a {name} without a response failed with {code.name}")
+            raise Disconnect(f"a {name} with acks=0 failed with {code.name}")
         try:
             answer = error_response(header.api_key, header.api_version, request, code, message)
             parts = encode_response(header, answer)
@@ -217,7 +220,7 @@ class Dispatcher:
 
 
 async def answer_here(broker: Broker, request: Message) -> Message:
-    """Answer a request of this very process as a controller; KafkaError NOT_CONTROLLER if it is none."""
+    """Return this process's response, as a controller, to its own request. KafkaError NOT_CONTROLLER if it is none."""
     key = ApiKey(cast("int", request.API_KEY))
     api = APIS[key]
     handle: Handler = import_module(f"broker.handlers.{api.module}").handle
@@ -231,7 +234,10 @@ async def answer_here(broker: Broker, request: Message) -> Message:
 
 
 async def decide_or_forward(module: Any, broker: Broker, context: RequestContext, request: Message) -> Any:
-    """Decide as the active controller, or ask who is; but for what the handler's module says is this broker's own."""
+    """Handle a request if this node is the active controller, else forward it.
+
+    If the handler's module has `own_part`, that is called first and may take the request.
+    """
     own_part = getattr(module, "own_part", None)
     answer = None if own_part is None else own_part(broker, request)
     if answer is not None:
@@ -243,26 +249,26 @@ async def decide_or_forward(module: Any, broker: Broker, context: RequestContext
 
 
 async def _handled(handle: Handler, broker: Broker, context: RequestContext, request: Message) -> Any:
-    """Return a handler's answer, whether it comes at once or later."""
+    """Return a handler's response, awaited if necessary."""
     outcome = handle(broker, context, request)
     return await outcome if isinstance(outcome, Awaitable) else outcome
 
 
 def _encode_answer(header: RequestHeader, response: Answer) -> list[Part] | None:
-    """Return a handler's response as parts; one that cannot be written is a bug of ours, no answer to the client."""
+    """Return a handler's response as parts. RuntimeError if it cannot be encoded: a bug, not the client's error."""
     if response is None or isinstance(response, list):
         return response
     try:
         return encode_response(header, response)
     except KafkaError as error:
-        raise RuntimeError(f"the handler's response cannot be written: {error}") from error
+        raise RuntimeError(f"the handler's response cannot be encoded: {error}") from error
 
 
 def encode_response(header: RequestHeader, response: Message) -> list[Part]:
     """Return the response's frame as parts."""
     key, version, correlation_id, _ = header
     parts = response.encode_parts(version, _ROOM_FOR_SIZE + response_prefix(key, version, correlation_id))
-    # The first part always is the encoder's own buffer, or a view of it.
+    # The first part is always the encoder's own buffer, or a view of it.
     head = cast("bytearray", parts[0])
     size = -_SIZE.size
     for part in parts:

@@ -1,10 +1,9 @@
-"""The response that says that a whole request failed, for any API.
+"""Error responses: the response of any API when the whole request failed (Kafka: `getErrorResponse`).
 
-Kafka writes one by hand for each API; their shape is regular enough to be derived. A response that has an
-error code of its own gets it. Otherwise what was asked for comes back entry by entry, each with the code: the
-response's list is filled from the request's first list, fields of equal name are copied, and where the
-request lists plain values (names of groups, indexes of partitions) they go into the entry's first field of
-that type.
+Kafka has one written by hand per API; here it is derived from the messages' structure. A response with an error code of
+its own gets it. Otherwise each entry of the request gets an entry with the code: the response's list is filled from the
+request's first list, and fields of equal name are copied. If the request's list holds plain values (group names,
+partition indexes), each goes into the entry's first field of that type.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _OTHER_NAMES = {"partition_index": "partition"}
 def error_response(key: ApiKey, version: int, request: Message, code: ErrorCode, message: str = "") -> Message:
     """Return the API's response in which all of `request` failed with `code`.
 
-    Raises LookupError if the API has no place for an error.
+    LookupError if the response has no place for an error code.
     """
     found = response_class(key)
     if not _can_say(found, version):
@@ -34,7 +33,7 @@ def error_response(key: ApiKey, version: int, request: Message, code: ErrorCode,
 
 
 def _fill(struct: type, version: int, asked: Any, code: ErrorCode, message: str) -> Any:
-    """Return a struct of the response for what was `asked`, a struct of the request."""
+    """Return a struct of the response for `asked`, a struct of the request."""
     answer: Any = object.__new__(struct)
     own_code = _has(struct, version, _CODE)
     for field in fields_of(struct):
@@ -69,7 +68,7 @@ def _first_list(asked: Any, version: int) -> list[Any]:
 
 
 def _can_say(struct: type, version: int) -> bool:
-    """Say whether a struct of the response has an error code in `version`, or holds structs that have."""
+    """Return whether the struct, or one within it, has an error code in `version`."""
     return any(
         field.name == _CODE or (field.struct is not None and _can_say(field.struct, version))
         for field in _present(struct, version)

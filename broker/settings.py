@@ -1,9 +1,10 @@
-"""What the broker was started with: Kafka's `server.properties`, then options of the command line.
+"""Start-up settings: Kafka's `server.properties`, overridden by the command line (Kafka: `KafkaConfig`).
 
-Names, types, defaults, checks of single values and what conflicts at any time are `controller.configs`'s; here are the
-rules of what only a start decides: identity, roles, listeners and directories. A setting that does not exist is no
-error, as in Kafka: it is warned of once. Whatever is wrong raises `SettingsError`, which says where it was set, the
-key, the value, and what would be right. Settings altered while the broker runs are in the metadata image.
+Names, types, defaults, checks of single values and conflicts that apply at any time are in `controller.configs`. This
+module has the rules that apply only at a start: identity, roles, listeners and directories. As in Kafka, an unknown
+setting is not an error; it is logged once. Anything invalid raises `SettingsError` with the place where it was set, the
+key, the value, and a valid alternative. Settings altered at run time are in the metadata image
+(`broker.metadata.dynamic_config`).
 """
 
 from __future__ import annotations
@@ -41,15 +42,15 @@ from controller.configs.listener_names import listeners_own, without_listener
 from storage.properties import PropertiesError, parse_properties
 
 DEFAULT_ORIGIN = "default"
-"""The origin of an option that the program sets where the user set none."""
+"""The origin of an option that the program sets because the user did not."""
 
 
 class SettingsError(Exception):
-    """The broker cannot start with these settings; the message is for the one who wrote them."""
+    """The broker cannot start with these settings; the message is for the user who wrote them."""
 
 
 class Option(NamedTuple):
-    """One setting as it was written: its text, and where."""
+    """The text of one setting, and where it was written."""
 
     text: str
     origin: str
@@ -57,12 +58,12 @@ class Option(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Checked settings, by Kafka's names."""
+    """Validated settings, by Kafka's names."""
 
     explicit: Mapping[str, str]
     values: Mapping[str, Any]
     unknown: Mapping[str, str]
-    """Where each setting that does not exist was written, by name, in the order of the names."""
+    """The origin of each unknown setting, by name, sorted."""
     node_id: int
     log_dirs: tuple[str, ...]
     listeners: tuple[Endpoint, ...]
@@ -70,16 +71,16 @@ class Settings:
     controller_listeners: frozenset[str]
     roles: frozenset[str]
     voters: tuple[QuorumVoter, ...]
-    """Those of controller.quorum.voters, by id."""
+    """The voters in controller.quorum.voters, sorted by id."""
 
     @property
     def is_broker(self) -> bool:
-        """Say whether clients are served."""
+        """Return whether this node is a broker."""
         return BROKER in self.roles
 
     @property
     def is_controller(self) -> bool:
-        """Say whether this node votes."""
+        """Return whether this node is a controller, and so a voter."""
         return CONTROLLER in self.roles
 
     def __getitem__(self, name: str) -> Any:
@@ -88,7 +89,7 @@ class Settings:
 
 
 def read_properties(text: str, file: str) -> dict[str, Option]:
-    """Return the settings in a properties file's `text`."""
+    """Return the settings in the `text` of a properties file."""
     try:
         found = parse_properties(text)
     except PropertiesError as error:
@@ -105,7 +106,7 @@ def read_option(argument: str) -> tuple[str, Option]:
 
 
 def check_settings(options: Mapping[str, Option]) -> Settings:
-    """Return the settings that `options` make; `SettingsError` names everything that is wrong with them."""
+    """Return the settings made by `options`; `SettingsError` with everything that is invalid."""
     wrong = _Wrong()
     values: dict[str, Any] = {}
     for name, definition in BROKER_CONFIGS.items():
@@ -117,7 +118,7 @@ def check_settings(options: Mapping[str, Option]) -> Settings:
         if of_all is not None:
             with wrong.collected():
                 values[name] = _parse(options, name, of_all, options[name].text)
-    wrong.raise_any()  # what follows needs all values
+    wrong.raise_any()  # the checks below need all values
     with wrong.collected():
         node_id, roles, voters, listeners, advertised = _identity(options, values)
     with wrong.collected():
@@ -151,26 +152,26 @@ def check_settings(options: Mapping[str, Option]) -> Settings:
 
 
 class _Wrong:
-    """What is wrong with settings, so that everything is told at once."""
+    """Errors of settings, collected to be raised together."""
 
     def __init__(self) -> None:
         self._errors: list[SettingsError] = []
 
     @contextmanager
     def collected(self) -> Iterator[None]:
-        """Keep the error that ends the block."""
+        """Collect a `SettingsError` that the block raises."""
         try:
             yield
         except SettingsError as error:
             self._errors.append(error)
 
     def raise_any(self) -> None:
-        """Raise what was kept: an error alone as it is, several as lines of one."""
+        """Raise the collected errors: a single one as it is, several as lines of one."""
         if len(self._errors) == 1:
             raise self._errors[0]
         if self._errors:
             lines = "".join(f"\n  {error}" for error in self._errors)
-            raise SettingsError(f"{len(self._errors)} settings cannot be used:{lines}")
+            raise SettingsError(f"{len(self._errors)} invalid settings:{lines}")
 
 
 class _Identity(NamedTuple):
@@ -182,7 +183,7 @@ class _Identity(NamedTuple):
 
 
 def _identity(options: Mapping[str, Option], values: Mapping[str, Any]) -> _Identity:
-    """Return what the node is, and where it listens."""
+    """Return the node's id, roles, voters and listeners."""
     node_id = _node_id(options, values)
     try:
         voters = parse_voters(values["controller.quorum.voters"])
@@ -194,9 +195,9 @@ def _identity(options: Mapping[str, Option], values: Mapping[str, Any]) -> _Iden
     except ListenerError as error:
         key = error.key
         if key == "advertised.listeners" and key not in options:
-            key = "listeners"  # which is what is advertised then
+            key = "listeners"  # advertised by default
         if key == "listener.security.protocol.map" and key not in options:
-            key = "listeners"  # the listener's name is its protocol
+            key = "listeners"  # by default, a listener's name is its protocol
         typed = options[key].origin.startswith("--") if key in options else False
         raise _wrong(options, key, str(error) if typed else f"Invalid value of {key}: {error}") from None
     return _Identity(node_id, roles, voters, listeners, advertised)
@@ -224,7 +225,7 @@ def _wrong(options: Mapping[str, Option], name: str, problem: str) -> SettingsEr
 
 
 def _node_id(options: Mapping[str, Option], values: Mapping[str, Any]) -> int:
-    # broker.id is what node.id was called before KRaft; Kafka still reads it.
+    # broker.id is the name of node.id before KRaft; Kafka still reads it.
     name = "broker.id" if "broker.id" in options and "node.id" not in options else "node.id"
     node_id: int = values[name]
     if "broker.id" in options and values["broker.id"] != node_id:
@@ -241,10 +242,10 @@ def _log_dirs(options: Mapping[str, Option], values: Mapping[str, Any]) -> tuple
         raise _wrong(options, name, f"{name}={','.join(directories)} names a directory twice")
     for outer, inner in permutations(directories, 2):
         if f"{normpath(inner)}/".startswith(f"{normpath(outer).rstrip('/')}/"):
-            raise _wrong(options, name, f"{name}: {inner} lies in {outer}; take one of them out")
+            raise _wrong(options, name, f"{name}: {inner} is inside {outer}; remove one of them")
     metadata = values["metadata.log.dir"]
     if metadata is not None and metadata not in directories:
-        raise _wrong(options, "metadata.log.dir", f"metadata.log.dir={metadata} has to be one of {name} so far")
+        raise _wrong(options, "metadata.log.dir", f"metadata.log.dir={metadata} is not one of {name}: not supported")
     return directories
 
 
@@ -255,7 +256,7 @@ def _endpoints(
     voters: tuple[QuorumVoter, ...],
     node_id: int,
 ) -> tuple[tuple[Endpoint, ...], tuple[Endpoint, ...]]:
-    """Return what to listen on, and what is advertised of it."""
+    """Return the listeners, and the advertised listeners."""
     map_key = "listener.security.protocol.map"
     protocols = parse_protocol_map(map_key, _items(values[map_key]))
     controllers = [name.upper() for name in values["controller.listener.names"]]

@@ -1,4 +1,4 @@
-"""Settings that have no effect, or not that of Kafka's default: logged once, when a node starts."""
+"""Warnings, logged once when a node starts: settings without effect, or with another effect than Kafka's default."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _log = logging.getLogger("broker")
 
 
 def warn_of_settings(settings: Settings) -> None:
-    """Name settings that do not exist or do not protect, and more replicas than a broker that is alone can have."""
+    """Log unknown settings, security settings without effect, and a replication factor above 1 on a single node."""
     if settings.unknown:
         names = "; ".join(_unknown(name, origin) for name, origin in settings.unknown.items())
-        _log.warning("Settings that do not exist are ignored: %s", names)
+        _log.warning("Ignoring unknown settings: %s", names)
     if idle := sorted(name for name, value in settings.explicit.items() if _protects_nothing(name, value)):
         _log.warning(
-            "Settings of security that have no effect: %s. Any client can connect and do everything, without a login "
-            "and without encryption",
+            "Security settings without effect: %s. Any client can connect and do everything, without authentication "
+            "or encryption",
             ", ".join(idle),
         )
     if "group.initial.rebalance.delay.ms" in settings.explicit and not settings["group.initial.rebalance.delay.ms"]:
@@ -35,24 +35,24 @@ def warn_of_settings(settings: Settings) -> None:
     replicas = settings["default.replication.factor"]
     if replicas > 1 and not settings.voters:
         _log.warning(
-            "default.replication.factor=%d is more than one broker can have: nothing is created without a number",
+            "default.replication.factor=%d, but there is one broker: topics need an explicit replication factor of 1",
             replicas,
         )
 
 
 def _protects_nothing(name: str, value: str) -> bool:
-    """Return whether a setting, of one listener too, asks for security that is not there; the default does not."""
+    """Return whether a setting, also of one listener, requests security that is not implemented."""
     definition = _OF_SECURITY.get(without_listener(name))
     return definition is not None and (value or None) != (definition.default or None)
 
 
 def _unknown(name: str, origin: str) -> str:
-    """Return where a setting that does not exist was written, its name once, and the one that may have been meant."""
+    """Return the origin and name of an unknown setting, and the most similar known one."""
     from difflib import get_close_matches
 
     from controller.configs.topic import BROKER_SYNONYMS
 
-    # One of topics is of brokers by another name.
+    # A topic setting may have a synonym among the broker settings.
     meant = BROKER_SYNONYMS.get(name) or get_close_matches(name, BROKER_CONFIGS, n=1, cutoff=0.8)
     place = origin if origin.endswith(f" {name}") else f"{origin}: {name}"
     return f"{place} (did you mean {meant[0]}?)" if meant else place

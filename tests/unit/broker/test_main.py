@@ -419,7 +419,7 @@ def test_what_was_meant_by_an_unknown_setting_is_guessed(place: tuple[str, str, 
 def test_more_replicas_than_brokers_by_default_are_warned_of(place: tuple[str, str, str, str]) -> None:
     with serve(*place, "-D", "default.replication.factor=3") as process:
         ready_port(process)
-        assert "default.replication.factor=3 is more than one broker can have" in stopped(process)[2]
+        assert "default.replication.factor=3, but there is one broker" in stopped(process)[2]
 
 
 def test_the_first_line_says_where_it_listens_and_not_what_it_advertises(place: tuple[str, str, str, str]) -> None:

@@ -46,7 +46,7 @@ def test_settings_that_do_not_exist_are_named_with_the_file_and_the_line(caplog:
     key, option = read_option("no.such=1")
     warn_of_settings(check_settings({**read_properties(text, "server.properties"), key: option}))
     assert caplog.messages == [
-        "Settings that do not exist are ignored: server.properties, line 2: garbage; "
+        "Ignoring unknown settings: server.properties, line 2: garbage; "
         "server.properties, line 3: log.retention.hour (did you mean log.retention.hours?); -D no.such"
     ]
 
@@ -60,15 +60,15 @@ def test_settings_of_security_that_protect_nothing_are_named(warned: Callable[..
         log_retention_hours="5",
     )
     assert said == (
-        "Settings of security that have no effect: authorizer.class.name, "
+        "Security settings without effect: authorizer.class.name, "
         "listener.name.plaintext.sasl.enabled.mechanisms, ssl.client.auth. Any client can connect and do everything, "
-        "without a login and without encryption"
+        "without authentication or encryption"
     )
 
 
 def test_more_replicas_than_one_broker_can_have_are_named(warned: Callable[..., list[str]]) -> None:
     [said] = warned(default_replication_factor="3")
-    assert said.startswith("default.replication.factor=3 is more than one broker can have")
+    assert said.startswith("default.replication.factor=3, but there is one broker")
 
 
 def test_a_broker_of_a_cluster_may_have_them(warned: Callable[..., list[str]]) -> None:

@@ -68,7 +68,7 @@ def test_a_broker_of_another_cluster_is_told_so(make: Callable[..., WholeCluster
     settings = node_settings(4, APART, barnabas_cluster_id=OTHER)
     began = cluster.schedule.now
     why = refused(cluster, Host(cluster.world, "b4", settings, []))
-    assert f"the data directory belongs to the cluster {OTHER}" in why
+    assert f"the data directory belongs to cluster {OTHER}" in why
     assert cluster.schedule.now - began < 5
     assert f"Node 1 is not in this node's cluster {OTHER}: " in said()
 

@@ -133,7 +133,7 @@ def test_a_broker_that_is_killed_is_told_of_and_the_others_go_on(
     alone = [*COMMAND, "serve", "--listen", "127.0.0.1:0", "--data-dir", victim["data_dir"]]
     refused = subprocess.run(alone, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     assert (refused.returncode, refused.stdout) == (2, "")
-    assert "is of a quorum of the voters 1, 2, 3" in refused.stderr
+    assert "belongs to a quorum with voters 1, 2, 3" in refused.stderr
     bootstrap = ",".join(f"{broker['host']}:{broker['port']}" for broker in others)
     assert call("produce", "t", "-X", "acks=all", "-b", bootstrap, stdin=b"a\n").status == 0
     assert call("consume", "t", "-e", "-b", bootstrap).out == "a\n"

@@ -105,9 +105,9 @@ def test_it_goes_on_trying_while_the_last_run_of_its_id_may_still_be_heard(contr
     ("code", "words", "final"),
     [
         (ErrorCode.DUPLICATE_BROKER_REGISTRATION, "another broker with node.id=4 is running", False),
-        (ErrorCode.INCONSISTENT_CLUSTER_ID, "the data directory belongs to the cluster ours", True),
-        (ErrorCode.INVALID_REGISTRATION, "refuses this broker with INVALID_REGISTRATION", True),
-        (ErrorCode.UNSUPPORTED_VERSION, "refuses this broker with UNSUPPORTED_VERSION", True),
+        (ErrorCode.INCONSISTENT_CLUSTER_ID, "the data directory belongs to cluster ours", True),
+        (ErrorCode.INVALID_REGISTRATION, "rejected the registration: INVALID_REGISTRATION", True),
+        (ErrorCode.UNSUPPORTED_VERSION, "rejected the registration: UNSUPPORTED_VERSION", True),
     ],
 )
 def test_a_refusal_says_what_is_wrong_and_only_one_for_good_says_it_at_once(
@@ -145,7 +145,7 @@ def test_a_start_that_is_held_up_logs_when_it_ends_and_which_setting_says_so(
         RegistrationError, match=r"within 60 s \(initial.broker.registration.timeout.ms\): no controller"
     ):
         controller.run(controller.lifecycle.register(REGISTRATION, 60))
-    assert all("this node ends in" in message for message in caplog.messages)
+    assert all("giving up in" in message for message in caplog.messages)
     assert all("initial.broker.registration.timeout.ms" in message for message in caplog.messages)
     assert len(caplog.messages) in (5, 6)  # after 5 s, and every 10 s
 
@@ -223,7 +223,7 @@ def test_that_heartbeats_are_refused_is_said_once(controller: Controller, caplog
     controller.error = NONE
     controller.let_pass(10)
     assert [record.getMessage() for record in caplog.records] == [
-        "The controller does not take the heartbeats of this broker: STALE_BROKER_EPOCH"
+        "Heartbeat to the controller failed: STALE_BROKER_EPOCH"
     ]
 
 

@@ -117,5 +117,5 @@ def test_a_refusal_is_said_once(alone: Alone, caplog: pytest.LogCaptureFixture) 
     alone.answers = [ErrorCode.UNKNOWN_SERVER_ERROR] * 3 + [ErrorCode.INVALID_REGISTRATION, ErrorCode.NONE]
     alone.life.begin(REQUEST)
     alone.let_pass(10)
-    said = "The active controller does not register this one: "
+    said = "Registration of this controller failed: "
     assert caplog.messages == [f"{said}UNKNOWN_SERVER_ERROR", f"{said}INVALID_REGISTRATION"]

@@ -108,7 +108,7 @@ def test_records_that_make_no_sense_are_a_reason_not_to_start(log: MetadataLog) 
 
 @pytest.mark.parametrize(
     ("name", "level", "problem"),
-    [("metadata.version", 99, "=99, which is known up to"), ("no.such.feature", 1, "=1, which is unknown here")],
+    [("metadata.version", 99, "=99, which is above"), ("no.such.feature", 1, "=1, which is unknown to this version")],
 )
 def test_metadata_of_a_later_version_is_a_reason_not_to_start(name: str, level: int, problem: str) -> None:
     image = apply_records(EMPTY, [FeatureLevelRecord(name=name, feature_level=level)], offset=0, epoch=1)
@@ -125,7 +125,7 @@ def test_what_is_known_is_no_such_reason() -> None:
 def test_voters_are_those_that_are_stored_if_any_are() -> None:
     check_voters([1, 2], [2, 1], "place")
     check_voters([1], [], "place")
-    with pytest.raises(InvariantError, match=r"place is of a quorum of the voters 1, 2, and this would be one of 1:"):
+    with pytest.raises(InvariantError, match=r"place belongs to a quorum with voters 1, 2, but the settings define 1:"):
         check_voters([1], [2, 1], "place")
 
 

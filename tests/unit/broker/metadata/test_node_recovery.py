@@ -96,7 +96,7 @@ def test_voters_other_than_those_of_the_stored_state_are_refused_with_both(start
     found = start(OF_THREE)
     found.log.write_quorum_state(QuorumState(5, voted_id=2), found.node.voters, 0)
     start.stop()
-    is_of = r"__cluster_metadata-0 is of a quorum of the voters 1, 2, 3, and this would be one of"
+    is_of = r"__cluster_metadata-0 belongs to a quorum with voters 1, 2, 3, but the settings define"
     with pytest.raises(InvariantError, match=rf"{is_of} 1: set controller\.quorum\.voters=1@HOST:PORT,2@HOST:PORT,3@"):
         start(ALONE)
     with pytest.raises(InvariantError, match=rf"{is_of} 1, 3: set"):
@@ -108,7 +108,7 @@ def test_a_node_that_was_its_only_voter_is_not_made_one_of_several(start: Any) -
     found = start(ALONE, KRaftVersionRecord(version=0, kraft_version=1), VoterSet([Voter(1, OWN)]).to_record())
     found.log.write_quorum_state(QuorumState(1, voted_id=1), found.node.voters, 1)
     start.stop()
-    with pytest.raises(InvariantError, match="of a quorum of the voters 1, and this would be one of 1, 2, 3: "):
+    with pytest.raises(InvariantError, match="to a quorum with voters 1, but the settings define 1, 2, 3: "):
         start(OF_THREE)
 
 

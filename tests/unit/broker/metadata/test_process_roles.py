@@ -49,7 +49,7 @@ def test_a_node_may_be_a_broker_a_controller_or_both() -> None:
         ("controller", 1, (), "is empty, which process.roles=controller does not allow: .* this node among them"),
         ("broker", 1, (), "is empty, which process.roles=broker does not allow: name the controllers"),
         ("controller", 4, THREE, "has to name this node, as 4@HOST:PORT"),
-        ("broker", 2, THREE, "names this node, 2, as a voter, but it is no controller"),
+        ("broker", 2, THREE, "names this node, 2, as a voter, but it is not a controller"),
     ],
 )
 def test_roles_that_contradict_the_voters_are_refused(
@@ -73,7 +73,7 @@ def test_listeners_are_those_of_the_role() -> None:
 @pytest.mark.parametrize(
     ("having", "listeners", "problem"),
     [
-        ({"broker"}, [CLIENTS, CONTROLLERS], "CONTROLLER is a listener of controllers, and process.roles=broker"),
+        ({"broker"}, [CLIENTS, CONTROLLERS], "CONTROLLER is a controller listener, but process.roles=broker"),
         ({"controller"}, [CLIENTS, CONTROLLERS], "PLAINTEXT is not in controller.listener.names, and"),
         (BOTH, [CONTROLLERS], "has to name a listener that is not in controller.listener.names"),
         (BOTH, [CLIENTS], "has to name CONTROLLER://a:9093 too, where the other voters connect to"),

@@ -122,7 +122,7 @@ def test_a_full_disk_costs_the_snapshot_and_nothing_else(
     faulty_disk.arm("replace", errno.ENOSPC)
     assert one.take_if_due() == []
     assert one.failed == []
-    assert "No snapshot of the metadata was taken" in caplog.text
+    assert "Metadata snapshot failed" in caplog.text
     assert "[Errno" not in caplog.text
 
 
