@@ -93,10 +93,11 @@ class QuorumPeers:
         self._answered(request, None if error is not None else response.result())
 
     def lost_at_ms(self) -> dict[int, int]:
-        """Return the nodes without a response since their fetch connection broke, and the loop time of that in ms.
+        """Return the unreachable nodes, and the loop time in ms when their fetch connection broke.
 
-        The time is 0 for a node that refused a reconnection: its process has ended. A response of any kind removes its
-        node; a successful Fetch response removes all, since its sender leads and knows better.
+        A node is listed until its fetch connection is open again or it returns a response of any kind. A successful
+        Fetch response clears the list, since its sender leads and knows better. The time is 0 for a node that refused a
+        reconnection: its process has ended.
         """
         return {
             node_id: int(lost_s * 1000)

@@ -1,10 +1,10 @@
 """Recently fenced leaders: they stay in Metadata's broker list for `TOLD_FOR_S` after they are fenced.
 
-A crashed broker is fenced within moments, and others lead its partitions at once. With Apache Kafka, a crashed broker
-stays listed until its session ends, 9 s by default. librdkafka depends on that: it moves a partition to the new leader
-at once while the old leader is still listed, but drops a broker that is no longer listed together with its partitions,
-and requests their leaders again only after 1 s. The time is short because clients may choose a listed broker for
-requests that any broker can answer.
+A crashed broker is fenced within `barnabas.broker.disconnect.grace.ms`, and others lead its partitions at once. With
+Apache Kafka, a crashed broker stays listed until its session ends, 9 s by default. librdkafka depends on that: it moves
+a partition to the new leader at once while the old leader is still listed, but drops a broker that is no longer listed
+together with its partitions, and requests their leaders again only after 1 s. The time is short because clients may
+choose a listed broker for requests that any broker can answer.
 
 A broker that led nothing when it was fenced, as after a controlled shutdown, or that was unregistered, is not listed.
 Leaders and reachable brokers are `metadata_view`'s. Pure: the clock is passed in, monotonic, in seconds.
@@ -43,7 +43,7 @@ class LatelyLost:
                 self._until_s[broker_id] = self._now_s() + TOLD_FOR_S
 
     def ids(self, image: MetadataImage) -> frozenset[int]:
-        """Return the ids of brokers in `image` that are still fenced, since less than `TOLD_FOR_S`."""
+        """Return the brokers of `image` that were fenced as leaders less than `TOLD_FOR_S` ago, and still are."""
         if not self._until_s:
             return frozenset()
         now_s = self._now_s()

@@ -49,7 +49,7 @@ class StartGroup(NamedTuple):
 
 
 def incarnation_id(drawn: bytes, group: StartGroup | None) -> bytes:
-    """Return the incarnation id of one run: `drawn`, 16 random bytes, with the tag of `group` in front."""
+    """Return the incarnation id of one run: 16 random bytes `drawn`, which in a group begin with the group's tag."""
     return drawn if group is None else group.tag + drawn[TAG_BYTES:]
 
 
