@@ -74,7 +74,7 @@ def test_listeners_are_those_of_the_role() -> None:
     ("having", "listeners", "problem"),
     [
         ({"broker"}, [CLIENTS, CONTROLLERS], "CONTROLLER is a controller listener, but process.roles=broker"),
-        ({"controller"}, [CLIENTS, CONTROLLERS], "PLAINTEXT is not in controller.listener.names, and"),
+        ({"controller"}, [CLIENTS, CONTROLLERS], "PLAINTEXT is not in controller.listener.names, but"),
         (BOTH, [CONTROLLERS], "has to name a listener that is not in controller.listener.names"),
         (BOTH, [CLIENTS], "has to name CONTROLLER://a:9093 too, where the other voters connect to"),
     ],

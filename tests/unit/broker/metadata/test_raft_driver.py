@@ -343,7 +343,7 @@ def test_a_torn_batch_at_the_end_of_the_log_is_cut_off_after_a_crash_and_that_is
     log.write_bytes(log.read_bytes()[:-3])
     controlled.start()
     [said] = [record.getMessage() for record in caplog.records if "metadata log" in record.getMessage()]
-    assert re.fullmatch(rf"Cut \d+ bytes of .* in {controlled.path}: it ends at offset \d+ now", said)
+    assert re.fullmatch(rf"Truncated \d+ bytes of .* in {controlled.path}; it now ends at offset \d+", said)
     assert [topic.name for topic in controlled.image.topics()] == ["whole"]
     assert log.read_bytes().startswith(whole)
 

@@ -77,7 +77,7 @@ def test_batches_that_are_not_what_they_are_said_to_be_are_refused() -> None:
 @pytest.mark.parametrize(("epochs", "end_epoch"), [((3, 2), 1), ((2,), 3), ((4,), 3)])
 def test_epochs_that_fall_or_are_beyond_the_leader_s_are_refused(epochs: tuple[int, ...], end_epoch: int) -> None:
     entries = [entry(10 + at, epoch=epoch) for at, epoch in enumerate(epochs)]
-    with pytest.raises(InvariantError, match="a batch of epoch"):
+    with pytest.raises(InvariantError, match="a batch has epoch"):
         decode_received(received(*entries), 10, end_epoch)
 
 
@@ -91,7 +91,7 @@ def test_fewer_records_than_offsets_are_refused() -> None:
     header = read_header(batch)._replace(last_offset_delta=1)
     set_header(batch, header)
     set_header(batch, header._replace(crc=crc32c(batch[21:])))
-    with pytest.raises(InvariantError, match="1 record from 10 up to 12"):
+    with pytest.raises(InvariantError, match="1 record from 10 to 12"):
         decode_received(Received(10, 12, 3, batch), 10, 3)
 
 
