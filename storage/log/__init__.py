@@ -1,1 +1,1 @@
-"""One replica's log: its segments, indexes, producers and leader epochs, and how it is loaded and recovered."""
+"""The log of one partition replica: segments, indexes, producer state, leader epochs, loading and recovery."""

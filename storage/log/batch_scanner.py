@@ -1,4 +1,4 @@
-"""What can be made out in a file of batches whose end a crash may have left in any state: its whole batches."""
+"""A scan for the complete, valid batches of a file whose end a crash may have damaged."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ _SCAN_BYTES = 1024 * 1024
 
 
 def valid_batches(file: File, end: int) -> Iterator[BatchHeader]:
-    """Yield the header of each whole batch with a matching CRC, up to the first that is not one."""
+    """Yield the header of each complete batch with a matching CRC, up to the first batch that is invalid."""
     position, wanted = 0, _SCAN_BYTES
     while end - position >= HEADER_BYTES:
         size = min(wanted, end - position)

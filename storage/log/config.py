@@ -1,6 +1,6 @@
-"""What a topic's configuration says to its logs, and the defaults of Apache Kafka 4.3.
+"""The topic configuration as logs use it, with the defaults of Apache Kafka 4.3 (Kafka: `LogConfig`).
 
-Texts are parsed, checked and documented in `controller/configs/`; here they are values.
+`controller/configs/` parses, validates and documents the texts; here they are values.
 """
 
 from typing import NamedTuple
@@ -16,7 +16,7 @@ _WEEK_MS = 7 * 24 * _HOUR_MS
 
 
 class LogConfig(NamedTuple):
-    """The topic configuration, by the names of its keys with units last where Kafka leaves them out."""
+    """A topic's configuration: each field has its key's name, with the unit last where Kafka leaves it out."""
 
     barnabas_fsync: str = FSYNC_ON_FLUSH
     cleanup_policy: frozenset[str] = frozenset({"delete"})

@@ -1,12 +1,12 @@
-"""What a log's files may be that no crash explains, and that recovery would make worse: a start is refused over it.
+"""Startup corruption checks: damage that no crash explains, and that recovery would make worse, refuses the start.
 
-- Batches of another format than version 2, be they of a later Kafka or of one before 0.11.
-- Two segments with the same offsets, or a segment that is missing between two: recovery would cut one, and serve the
-  others as if nothing were amiss. Compaction leaves gaps too: logs that show it have been compacted are left alone.
-- A log start behind the end of a log that was closed in order: recovery would delete all of it.
-- A torn end of the metadata log that was closed in order: topics would go with it, and their logs be set aside.
+- Batches of a format other than version 2: of a later Kafka, or of one before 0.11.
+- Two segments with the same offsets, or a missing segment: recovery would truncate one of them and serve the others as
+  if nothing were wrong. Compaction leaves gaps too: logs that show signs of compaction are exempt.
+- A log start offset above the end of a cleanly closed log: recovery would delete the whole log.
+- A torn end of a cleanly closed metadata log: topics would be lost with it, and their logs marked stray.
 
-Only what was synced before the last stop is looked at, since a crash can do the same to the rest. Nothing is written.
+Only what was synced before the last shutdown is checked, since a crash can do the same to the rest. Nothing is written.
 """
 
 from collections.abc import Collection, Container, Sequence
@@ -29,26 +29,26 @@ from storage.log.segment import (
 )
 from storage.log_directory import CLEANED_TO
 
-# Of a message of format 0; zeros, as a power cut leaves them, say that there are 12 bytes.
+# The smallest message of format 0. Zeros, as a power cut leaves them, decode as a size of 12 bytes.
 _SMALLEST_BYTES = 26
 _COMPACTING = (DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX)
-_MENDS = "`barnabas log verify` tells more, and `barnabas log repair` what can be done without it"
+_MENDS = "for details run `barnabas log verify`; for what can be done otherwise, `barnabas log repair`"
 
 
-class LogRefused(Exception):  # noqa: N818 - a state of affairs, not a malfunction
-    """A start would lose or hide records; the message names the file, and what to do."""
+class LogRefused(Exception):  # noqa: N818 - a refusal, not a malfunction
+    """A start would lose or hide records; the message names the file and the remedy."""
 
 
 def refuse_newer(error: CheckpointError) -> None:
-    """Raise LogRefused if a text is of a later version, rather than damaged."""
+    """Raise LogRefused if a file is of a later version, rather than damaged."""
     if error.is_newer:
-        raise LogRefused(f"{error}: it is of a later version; start the broker that wrote it, or put the file back")
+        raise LogRefused(f"{error}: it has a later version; start the broker that wrote it, or restore the file")
 
 
 def refuse_file(path: str, known: Container[TopicPartition]) -> None:
-    """Raise LogRefused for a file in the place of a log that is `known` to have been there."""
+    """Raise LogRefused if `path` is a file in the place of a `known` log's directory."""
     if parse_log_name(path.rpartition("/")[2]) in known:
-        raise LogRefused(f"{path} is a file, and was a log's directory: put that back, or move the file away")
+        raise LogRefused(f"{path} is a file, but was a log's directory: restore the directory, or move the file away")
 
 
 def refuse_segments(
@@ -63,11 +63,11 @@ def refuse_segments(
     compacted: bool | None = None,
     now_ms: int = 0,
 ) -> dict[int, Segment]:
-    """Raise LogRefused if the segments that begin at `bases` cannot be those of one log; OSError.
+    """Raise LogRefused if the segments with base offsets `bases` cannot be those of one log; raise OSError.
 
-    `names` are those in the directory before anything of a compaction that was interrupted was put right, `compacted`
-    is what the data directory's checkpoint says, None to look there. Returns those segments that were looked at and
-    have all their files, the last one's open.
+    `names` are those in the directory before an unfinished segment swap was completed; `compacted` is what the data
+    directory's checkpoint says, None: read it. Return the segments that were examined and have all their files; of
+    these only the last one's file is open.
     """
     looked_at: dict[int, Segment] = {}
     for base, following in zip(bases, [*bases[1:], None], strict=False):
@@ -87,7 +87,7 @@ def refuse_segments(
         if end is not None and end > following:
             raise LogRefused(
                 f"{next_path} begins at offset {following}, but {path} ends with {end - 1}: two segments have the same"
-                f" offsets; move that one away which does not belong there ({_MENDS})"
+                f" offsets; move away the one that does not belong there ({_MENDS})"
             )
         if (
             end is not None
@@ -96,24 +96,24 @@ def refuse_segments(
             and not is_compacted(disk, directory, names, bases, compacted)
         ):
             raise LogRefused(
-                f"{next_path} begins at offset {following}, but {path} ends with {end - 1}: a segment is missing; put"
-                f" its files back ({_MENDS})"
+                f"{next_path} begins at offset {following}, but {path} ends with {end - 1}: a segment is missing;"
+                f" restore its files ({_MENDS})"
             )
     return looked_at
 
 
 def refuse_log_start(directory: str, end_offset: int, log_start_offset: int) -> None:
-    """Raise LogRefused if a log that was closed in order is said to begin behind its end."""
+    """Raise LogRefused if the checkpointed start of a cleanly closed log is above its end."""
     key = parse_log_name(directory.rpartition("/")[2])
     if end_offset < log_start_offset and key is not None and key[0] != METADATA_TOPIC:
         raise LogRefused(
-            f"log-start-offset-checkpoint says that {directory} begins at offset {log_start_offset}, but it ends at"
-            f" {end_offset}: correct that line, or take it out to begin with the first segment"
+            f"log-start-offset-checkpoint: {directory} starts at offset {log_start_offset}, but the log ends at"
+            f" {end_offset}: correct that line, or remove it to start at the first segment"
         )
 
 
 def refuse_torn_end(disk: Disk, directory: str) -> None:
-    """Raise LogRefused if the last segment of a log that was closed in order does not end in a whole batch; OSError."""
+    """Raise LogRefused if the last segment of a cleanly closed log does not end in a complete batch; raise OSError."""
     bases = [int(name[:20]) for name in disk.list_dir(directory) if name.endswith(LOG_SUFFIX) and name[:20].isdigit()]
     segment = _segment(disk, directory, max(bases), 0) if bases else None
     if not bases or (segment is not None and end_offset(segment) is not None):
@@ -126,16 +126,16 @@ def refuse_torn_end(disk: Disk, directory: str) -> None:
         if header is None or not HEADER_BYTES <= header.size_bytes <= size - position:
             raise LogRefused(
                 f"{path} ends in {count_of(size - position, 'byte')} of an incomplete batch, from byte {position} on,"
-                f" where offset {offset} would be, though the last stop was clean: put the file back, or take them off"
-                f" and lose what they said of topics and settings ({_MENDS})"
+                f" at offset {offset}, though the last shutdown was clean: restore the file, or truncate it there"
+                f" and lose those changes of topics and settings ({_MENDS})"
             )
         position, offset = position + header.size_bytes, header.next_offset
 
 
 def _refuse_other_formats(disk: Disk, path: str, segment: Segment | None, *, settled: bool) -> None:
-    """Raise LogRefused if a segment, which may lack an index and so be None, begins with batches of another format.
+    """Raise LogRefused if a segment begins with batches of another format; `segment` is None if a file is missing.
 
-    Where a crash may have left anything, one such batch is damage, and a second one behind it is not.
+    Where a crash may have left anything (not `settled`), one such batch is damage; a second one after it is a format.
     """
     file = disk.open_file(path) if segment is None else segment.file
     size = disk.file_size(path) if segment is None else segment.size_bytes
@@ -143,13 +143,13 @@ def _refuse_other_formats(disk: Disk, path: str, segment: Segment | None, *, set
     if magic == MAGIC or not (settled or _format_at(file, end, size)[0] == magic):
         return
     raise LogRefused(
-        f"{path} begins with a batch of format version {magic}, and only {MAGIC} is known; start the broker that wrote"
-        f" it, or put the file back ({_MENDS})"
+        f"{path} begins with a batch of format version {magic}; only {MAGIC} is supported: start the broker that wrote"
+        f" it, or restore the file ({_MENDS})"
     )
 
 
 def _format_at(file: File, position: int, size: int) -> tuple[int, int]:
-    """Return which format the batch at `position` is of, and where it ends; the known one if there is no batch."""
+    """Return the format of the batch at `position`, and where it ends; the supported one if there is no batch."""
     data = file.pread(HEADER_BYTES, position)
     if len(data) == HEADER_BYTES:
         header = read_header(data)
@@ -159,7 +159,7 @@ def _format_at(file: File, position: int, size: int) -> tuple[int, int]:
 
 
 def _segment(disk: Disk, directory: str, base: int, now_ms: int) -> Segment | None:
-    """Return a segment as it is on disk; None if it lacks a file."""
+    """Return a segment as it is on disk; None if one of its files is missing."""
     try:
         return Segment(disk, directory, base, now_ms)
     except FileNotFoundError:
@@ -167,7 +167,7 @@ def _segment(disk: Disk, directory: str, base: int, now_ms: int) -> Segment | No
 
 
 def end_offset(segment: Segment) -> int | None:
-    """Return the offset behind the last batch of a segment; None if its end has to be searched for."""
+    """Return the offset after the last batch of a segment; None if only a scan can find its end."""
     try:
         start = segment.offset_index.last_position() if segment.offset_index.sound() else 0
         last = None
@@ -181,9 +181,9 @@ def end_offset(segment: Segment) -> int | None:
 def is_compacted(
     disk: Disk, directory: str, names: Collection[str], bases: Sequence[int], known: bool | None = None
 ) -> bool:
-    """Tell whether a log shows any sign of a compaction, which leaves gaps; what is half done counts.
+    """Return whether a log shows signs of compaction, which leaves gaps; an unfinished swap counts.
 
-    `known` is whether the data directory's checkpoint names it, None to look there.
+    `known` is whether the data directory's checkpoint lists it; None: read that file.
     """
     if known is None:
         parent, _, name = directory.rpartition("/")
@@ -197,11 +197,11 @@ def is_compacted(
 
 
 def is_loss(disk: Disk, segment: Segment, following: int, contiguous_from: int | None) -> bool:
-    """Return whether the gap between `segment` and the next one, at `following`, is a loss in a compacted log too.
+    """Return whether the gap between `segment` and the next one, at `following`, is a loss even in a compacted log.
 
-    Each segment that begins behind `contiguous_from` was made here, at the end of the one before, unless its first
-    batch was too far away for an index. None: others may have made them. Apache Kafka leaves gaps between the segments
-    of a compacted log, and so do its followers.
+    This broker begins each segment above `contiguous_from` at the end of the one before, unless its first batch is too
+    far away for an index. None: other programs may have written them. Kafka leaves gaps between the segments of a
+    compacted log, and so do its followers.
     """
     if contiguous_from is None or following <= contiguous_from:
         return False
@@ -211,9 +211,9 @@ def is_loss(disk: Disk, segment: Segment, following: int, contiguous_from: int |
 
 
 def cleaned_offsets(disk: Disk, directory: str) -> dict[TopicPartition, int] | None:
-    """Return up to where the logs in a data directory are compacted; None if nobody knows which of them are.
+    """Return the offsets below which the logs of a data directory are compacted; None if the checkpoint is unusable.
 
-    A file without content is what a power cut leaves of one: that of no log has two lines.
+    An empty file is what a power cut leaves; a checkpoint without entries has two lines.
     """
     path = f"{directory}/{CLEANED_TO}"
     try:
@@ -226,7 +226,7 @@ def cleaned_offsets(disk: Disk, directory: str) -> dict[TopicPartition, int] | N
 
 
 def _shows_gaps(disk: Disk, directory: str, base: int) -> bool:
-    """Tell whether records are missing inside a segment."""
+    """Return whether records are missing inside a segment."""
     before: BatchHeader | None = None
     try:
         for _, header in Segment(disk, directory, base, 0).headers(0):

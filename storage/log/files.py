@@ -1,8 +1,8 @@
-"""The small files beside a log's segments: leader epochs, topic id, producer snapshots.
+"""The small files of a log besides its segments: leader epochs, topic id, producer snapshots.
 
-They are replaced in one step and synced with the log's next flush, not at once: a crash of the process loses
-nothing, and what a power cut loses is in the batches (epochs, producers, which recovery reads) or in the cluster's
-metadata (the topic id). Their texts and bytes are in `checkpoint.py` and `producer_snapshot.py`.
+They are replaced atomically and synced with the log's next flush, not at once. A crash of the process loses nothing;
+what a power cut loses is in the batches (epochs and producers, which recovery reads) or in the cluster metadata (the
+topic id). `checkpoint.py` and `producer_snapshot.py` have their formats.
 """
 
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ METADATA_FILE = "partition.metadata"
 
 
 class LogFiles:
-    """What a log keeps in `directory` besides its segments. Every method may raise OSError."""
+    """The files of a log in `directory` besides its segments. Every method may raise OSError."""
 
     __slots__ = ("_directory", "_disk", "_epochs_saved", "_unsynced", "damaged", "has_new_topic_id", "lacks_snapshot")
 
@@ -36,16 +36,16 @@ class LogFiles:
         self._epochs_saved: tuple[EpochEntry, ...] | None = ()  # None if the file is damaged
         self._unsynced: set[str] = set()
         self.damaged: list[str] = []
-        """The names of those that were found damaged."""
+        """The names of the damaged files."""
         self.has_new_topic_id = False
-        """Whether this process wrote the topic id, and nothing syncs it yet."""
+        """Whether this process wrote the topic id, and no flush has taken it yet."""
         self.lacks_snapshot = False
-        """Whether a full disk had no space for the newest snapshot of the producers."""
+        """Whether the newest producer snapshot is missing because the disk was full."""
 
     def read_epochs(self, clean: bool = True) -> LeaderEpochs:
-        """Return the leader epochs, none if they were never saved; CheckpointError if the file is damaged.
+        """Return the leader epochs, none if they were never saved; raise CheckpointError if the file is damaged.
 
-        Unless the last stop was `clean`, the file may not be durable.
+        After an unclean shutdown (not `clean`) the file may not be durable.
         """
         text = self._read(EPOCHS_FILE)
         if text is not None and not clean:
@@ -56,20 +56,20 @@ class LogFiles:
         return epochs
 
     def save_epochs(self, epochs: LeaderEpochs) -> None:
-        """Write the epochs down if they are others than those on disk."""
+        """Write the epochs if they differ from those on disk."""
         entries = epochs.entries
         if entries != self._epochs_saved:
             self._replace(EPOCHS_FILE, format_leader_epochs(entries))
             self._epochs_saved = entries
 
     def read_topic_id(self, clean: bool = True) -> bytes | None:
-        """Return the topic id; None if it was never written, or the power failed before it was synced.
+        """Return the topic id; None if it was never written, or a power cut came before it was synced.
 
-        Unless the last stop was `clean`, the file may not be durable.
+        After an unclean shutdown (not `clean`) the file may not be durable.
         """
         text = self._read(METADATA_FILE)
         if text is not None and not text.strip("\0"):
-            text = None  # as a file system leaves a file whose content was not synced
+            text = None  # a power cut leaves zeros in a file whose content was not synced
         if text is not None and not clean:
             self._unsynced.add(self._path(METADATA_FILE))
         try:
@@ -80,12 +80,12 @@ class LogFiles:
             return None
 
     def save_topic_id(self, topic_id: bytes) -> None:
-        """Write down whose log this is."""
+        """Write `partition.metadata`."""
         self._replace(METADATA_FILE, format_partition_metadata(topic_id))
         self.has_new_topic_id = True
 
     def save_producers(self, producers: ProducerState, offset: int, *, full: bool = False) -> None:
-        """Write the snapshot of the producers as of `offset`; a `full` disk may have no space for it."""
+        """Write the producer snapshot at `offset`; on a `full` disk it may fail for lack of space."""
         path = segment_path(self._directory, offset, SNAPSHOT_SUFFIX)
         try:
             self._disk.replace_file(path, encode_snapshot(producers), sync=False)
@@ -98,44 +98,47 @@ class LogFiles:
         self.lacks_snapshot = False
 
     def tidy_snapshots(self, producers: ProducerState, end_offset: int, first: int) -> None:
-        """Delete the snapshots before `first`, where the log begins; before that write one that is lacking."""
+        """Delete the snapshots before `first`, the log's first base offset; before that, write a missing newest one.
+
+        While the disk has no space for that one, none is deleted.
+        """
         if self.lacks_snapshot:
             self.save_producers(producers, end_offset, full=True)
         if not self.lacks_snapshot:
             self.remove_snapshots(below=first)
 
     def has_snapshot(self, offset: int) -> bool:
-        """Tell whether the producers as of `offset` are on disk."""
+        """Return whether there is a producer snapshot at `offset`."""
         return self._disk.exists(segment_path(self._directory, offset, SNAPSHOT_SUFFIX))
 
     def read_producers(self, offset: int) -> ProducerState:
-        """Return the producers as of `offset`, of which there is a snapshot; SnapshotError if it is damaged."""
+        """Return the producer state of the existing snapshot at `offset`; raise SnapshotError if it is damaged."""
         return decode_snapshot(self._disk.read_file(segment_path(self._directory, offset, SNAPSHOT_SUFFIX)), offset)
 
     def snapshot_offsets(self) -> list[int]:
-        """Return as of which offsets there are snapshots, lowest first."""
+        """Return the offsets of the producer snapshots, ascending."""
         return snapshot_offsets(self._disk.list_dir(self._directory))
 
     def remove_snapshots(self, below: int) -> None:
-        """Delete the snapshots taken at offsets smaller than `below`."""
+        """Delete the snapshots at offsets smaller than `below`."""
         self.remove_snapshots_at(offset for offset in self.snapshot_offsets() if offset < below)
 
     def remove_snapshots_at(self, offsets: Iterable[int]) -> None:
-        """Delete the snapshots taken at these offsets."""
+        """Delete the snapshots at these offsets."""
         for offset in offsets:
             self._disk.remove(segment_path(self._directory, offset, SNAPSHOT_SUFFIX))
 
     @property
     def unsynced(self) -> bool:
-        """Whether there are files for `open_unsynced`."""
+        """Whether there are files to sync."""
         return bool(self._unsynced)
 
     def open_unsynced(self) -> list[File]:
-        """Return what is to be synced, until it is `taken`; not the snapshots that have been deleted since."""
+        """Return the files to sync, without snapshots that have been deleted; they stay listed until `taken`."""
         return [self._disk.open_file(path) for path in sorted(self._unsynced) if self._disk.exists(path)]
 
     def taken(self) -> None:
-        """Take note that somebody syncs what is to be synced."""
+        """Record that a flush has taken the unsynced files."""
         self._unsynced.clear()
         self.has_new_topic_id = False
 

@@ -1,9 +1,9 @@
-"""A log's unsynced files on their way to the disk: one value that a thread can work on beside the loop.
+"""One flush of a log: the list of files and directories to sync, which a thread can work on beside the loop.
 
-fsync is what stalls: 5 to 50 ms where an append takes 10 us. So a flush is begun where the log lives (saves the
-indexes, lists the files), synced in whatever thread, and finished where the log lives, which moves its
-recovery point. A failed sync is never retried: the kernel may have dropped the pages and would report success.
-Several may be under way; each takes what those before it left, and counts only once those have succeeded.
+A sync takes 5 to 50 ms, an append 10 us. So a flush has three parts: the loop begins it (saves the indexes, lists the
+files), any thread syncs, and the loop finishes it, which moves the recovery point. A failed sync is never retried: the
+kernel may have dropped the pages and would report success. Several flushes may be in progress; each includes the files
+of those before it, and counts only once those have succeeded.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from storage.log_directory import LogDirectory
 
 
 class Flush:
-    """What of a log is to be synced for everything below `end_offset` to be durable."""
+    """The files and directories of a log to sync for everything below `end_offset` to be durable."""
 
     __slots__ = (
         "_directories", "_disk", "_files", "_finish", "_synced", "cuts", "end_offset", "error", "on_settled", "settled",
@@ -31,9 +31,9 @@ class Flush:
         cuts: int,
         finish: Callable[["Flush"], None],
     ) -> None:
-        """Take the files and the directories that name them; `cuts` counts the log's truncations until then.
+        """Take the files and the directories that name them; `cuts` is the log's number of truncations so far.
 
-        What the flushes that are `under_way` have taken need not be synced when this one is, and so belongs to it too.
+        The flush includes what the flushes `under_way` have taken, which may not be synced when this one is.
         """
         self._disk = disk
         self._directories = directories
@@ -44,20 +44,20 @@ class Flush:
         self._finish = finish
         self.cuts = cuts
         self.end_offset = end_offset
-        # Until all of it is: whatever ended the thread that was to do it, nothing counts that is not synced.
+        # An error until `sync` succeeds: if its thread ends in any other way, nothing counts as synced.
         self.error: OSError | None = OSError(EIO, "not synced")
         self.settled = False
         self.on_settled: Callable[[], object] | None = None
-        """Called once it is known whether it counts, which those that began before it decide too."""
+        """Called when the flush is settled, which may be later than `finish`: earlier flushes come first."""
         self._synced = False
 
     def sync(self) -> None:
-        """Sync every file, and the directories that name them; an error is kept for `finish`. May run in a thread."""
+        """Sync every file, and the directories that name them; keep an error for `finish`. May run in a thread."""
         try:
             for file in self._files:
                 file.sync()
             for directory in self._directories:
-                with suppress(FileNotFoundError):  # of a log that has been moved or deleted meanwhile
+                with suppress(FileNotFoundError):  # the log has been moved or deleted meanwhile
                     self._disk.sync_dir(directory)
         except OSError as error:
             self.error = error
@@ -65,13 +65,13 @@ class Flush:
             self.error = None
 
     def count_among(self, under_way: tuple["Flush", ...]) -> tuple[tuple["Flush", ...], tuple["Flush", ...]]:
-        """Note that all of it is on the disk; return which flushes count by that, and which are still under way."""
+        """Mark this flush as synced; return the flushes that count now, and those that are still in progress."""
         self._synced = True
         count = next((at for at, flush in enumerate(under_way) if not flush._synced), len(under_way))
         return under_way[:count], under_way[count:]
 
     def settle(self) -> None:
-        """Take note that it counts, or never will."""
+        """Record that the flush counts, or failed."""
         self.settled = True
         if self.on_settled is not None:
             self.on_settled()
@@ -81,15 +81,15 @@ class Flush:
         self._finish(self)
 
     def run(self) -> None:
-        """Sync here and now, and finish."""
+        """Sync and finish at once."""
         self.sync()
         self.finish()
 
 
 def sync_cut(disk: Disk, home: LogDirectory, path: str, file: File) -> None:
-    """Make durable at once that a log's `file` was cut and others were deleted; KafkaError if not.
+    """Sync a log's truncated `file` and the deletion of others at once; raise KafkaError if that fails.
 
-    Otherwise a power cut could bring back what was cut off, behind what was written in its place since.
+    Otherwise a power cut could restore what was truncated, after the batches written in its place since.
     """
     try:
         file.sync()

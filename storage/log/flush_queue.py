@@ -1,8 +1,8 @@
-"""The flushes of one log: which are under way, and what the next has to sync besides the log's files.
+"""The flushes of one log that are in progress, and what the next one must sync besides the log's files.
 
-Invariants: what a flush has taken is durable, or with the next one, before anything counts as durable behind it; the
-names in the log's directory are synced with the files that they name. Which files are unsynced is known where they
-are written (`files.py`, `segments.py`); how a single flush is done is in `flush.py`.
+Invariants: what a flush has taken is durable, or part of the next flush, before a later offset counts as durable; the
+names in the log's directory are synced with the files that they name. `files.py` and `segments.py` record which files
+are unsynced; `flush.py` is a single flush.
 """
 
 from collections.abc import Callable
@@ -13,12 +13,12 @@ from storage.log_directory import DELETED, LogDirectory
 
 
 class Flushes:
-    """What `Log` knows of its flushes; `begun_ms` is when the last began, or the log was opened."""
+    """The flushes of one log; `begun_ms` is when the last one began, or when the log was opened."""
 
     __slots__ = ("_disk", "_is_new", "_names_unsynced", "_under_way", "begun_ms")
 
     def __init__(self, disk: Disk, now_ms: int, *, is_new: bool = True) -> None:
-        """Begin with a directory whose names are unsynced, and that has itself a name that may be if it `is_new`."""
+        """Begin with unsynced names in the log's directory; if it `is_new`, its own name is unsynced too."""
         self._disk = disk
         self._is_new = is_new
         self._names_unsynced = True
@@ -37,10 +37,10 @@ class Flushes:
         names: bool,
         now_ms: int,
     ) -> Flush:
-        """Return the flush that makes everything below `end_offset` durable: `files`, and what others have taken.
+        """Return a flush that makes everything below `end_offset` durable.
 
-        The log's directory `path` in `home` is synced too if the `names` in it, or others before, are new; `cuts` and
-        `finish` are as for `Flush`.
+        It syncs `files`, those of the flushes in progress, the log's directory `path` if names in it have changed, by
+        `names` or before, and `home` if the log's directory is new. `cuts` and `finish` are as for `Flush`.
         """
         directories = []
         if names or self._names_unsynced:
@@ -55,9 +55,10 @@ class Flushes:
         return flush
 
     def finish(self, flush: Flush, home: LogDirectory, cuts: int) -> int:
-        """Return up to where a flush shows the log to be durable, -1 if nowhere, that has been cut `cuts` times.
+        """Complete `flush`; return the offset below which the log is durable by it, -1 if it adds nothing.
 
-        KAFKA_STORAGE_ERROR if it failed or the directory has, unless the log was deleted meanwhile.
+        A flush that began before the last of the log's `cuts` truncations adds nothing. Raise KAFKA_STORAGE_ERROR if
+        the flush or the directory has failed, unless the log was deleted meanwhile.
         """
         if home.failure is not DELETED and (flush.error is not None or home.failure is not None):
             failed, self._under_way = self._under_way, ()
@@ -72,16 +73,16 @@ class Flushes:
         return max((one.end_offset for one in counting if one.cuts == cuts), default=-1)
 
     def rolled(self, base_offset: int) -> None:
-        """Let none that is under way count for the complete indexes of the segment before the one at `base_offset`."""
+        """Keep the flushes in progress from covering the segment before `base_offset`: its indexes are newer."""
         for flush in self._under_way:
             flush.end_offset = min(flush.end_offset, base_offset - 1)
         self._names_unsynced = True
 
     def names_changed(self) -> None:
-        """Take note that files have come, gone or got other names."""
+        """Record that files were created, deleted or renamed in the log's directory."""
         self._names_unsynced = True
 
     def sync_names(self, path: str) -> None:
-        """Make durable which files there are in the log's directory `path`, unless they are; OSError."""
+        """Sync the log's directory `path`, unless its names are durable; raise OSError."""
         if self._names_unsynced or self._under_way:
             self._disk.sync_dir(path)

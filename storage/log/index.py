@@ -1,14 +1,14 @@
-"""The sparse indexes of a segment: offset to file position, timestamp to offset.
+"""The sparse indexes of a segment: offset to file position, timestamp to offset (Kafka: `OffsetIndex`, `TimeIndex`).
 
     .index      8 bytes an entry    int32 offset - base offset of the segment
                                     int32 position of the batch that ends at that offset
     .timeindex  12 bytes an entry   int64 largest timestamp so far
                                     int32 offset - base offset, of the last record of its batch
 
-Both columns of each grow from entry to entry, whatever timestamps producers send: a time entry is made only for
-a larger timestamp. An index in use is its file's bytes in memory, searched by bisection; `release` gives the
-memory back. New entries reach the file in lumps: an index that a crash cut short belongs to a segment that
-`recovery.py` reads through anyway. Source: KIP-33 and the files themselves.
+Both columns of each ascend, whatever timestamps producers send: a time entry is made only for a larger timestamp. An
+index in use is its file's bytes in memory, searched by bisection; `release` frees the memory. New entries are written
+in blocks of 4 KiB: an index that a crash truncated belongs to a segment that `recovery.py` scans anyway. Source: KIP-33
+and the files themselves.
 """
 
 from bisect import bisect_left
@@ -23,7 +23,7 @@ _SAVE_AT_BYTES = 4096
 
 
 class SparseIndex:
-    """Fixed-size entries that only grow; `Struct` and meaning come from the subclass."""
+    """Fixed-size entries in ascending order; the subclass defines their `Struct` and meaning."""
 
     ENTRY: ClassVar[Struct]
 
@@ -32,23 +32,23 @@ class SparseIndex:
     )  # fmt: skip
 
     def __init__(self, disk: Disk, path: str, base_offset: int) -> None:
-        """Take the index at `path` as it is on disk; FileNotFoundError if there is none."""
+        """Open the index at `path` as it is on disk; raise FileNotFoundError if there is none."""
         self._disk = disk
         self._saved_bytes = self.size_bytes = disk.file_size(path)
         self._data: bytearray | None = None
-        self._tail = b""  # the file's last two entries, for as long as no more is asked for
+        self._tail = b""  # the file's last two entries, while no others were needed
         self.path = path
         self.base_offset = base_offset
-        self.unsynced = False  # whether the file has content that was not handed out for syncing yet
+        self.unsynced = False  # whether the file has content that no flush has taken yet
         self._rebuilding = False
 
     @property
     def entry_count(self) -> int:
-        """How many entries there are, saved or not."""
+        """The number of entries, saved or not."""
         return self.size_bytes // self.ENTRY.size
 
     def entry(self, number: int) -> tuple[int, int]:
-        """Return one entry, as it is stored."""
+        """Return one entry as it is stored."""
         at = number * self.ENTRY.size
         if self._data is not None:
             return self._pair(self._data, at)
@@ -63,7 +63,7 @@ class SparseIndex:
         return self._disk.open_file(self.path).pread(self.size_bytes - begins, begins)
 
     def sound(self) -> bool:
-        """Tell whether the file ends in a plausible entry: preallocated zeros and torn writes do not."""
+        """Return whether the file ends in a plausible entry: preallocated zeros and torn writes do not."""
         count, rest = divmod(self.size_bytes, self.ENTRY.size)
         if rest or not count:
             return not rest
@@ -74,12 +74,13 @@ class SparseIndex:
         return before[0] < last[0] and before[1] < last[1]
 
     def save(self) -> None:
-        """Write the entries that the file does not have yet, or all in the place of what `rebuild` found there."""
+        """Write the entries that the file does not have yet; after `rebuild`, replace the content if it differs."""
         data = self._data
         if data is None:
             return
         if self._rebuilding:
-            self.unsynced = True  # even if nothing is wrong: an earlier process may have written it just before its end
+            # Even if the content is right: an earlier process may have written it just before it ended.
+            self.unsynced = True
             if self._disk.read_file(self.path) != data:
                 file = self._disk.open_file(self.path)
                 file.pwrite(data, 0)
@@ -92,16 +93,16 @@ class SparseIndex:
             self._saved_bytes = len(data)
 
     def release(self) -> None:
-        """Give the memory back; the next use reads the file again."""
+        """Save, and free the memory; the next use reads the file again."""
         self.save()
         self._data = None
 
     def load(self) -> None:
-        """Read the file, so that no entry that is added from now on can fail for want of it."""
+        """Read the file, so that later additions of entries cannot fail for lack of it."""
         self._loaded()
 
     def rebuild(self) -> None:
-        """Begin anew without an entry; the file stays as it is until `save` finds that it is wrong."""
+        """Start over without an entry; the file stays unchanged until `save` replaces what differs."""
         self._data, self._tail = bytearray(), b""
         self._rebuilding = True
         self._saved_bytes = self.size_bytes = 0
@@ -113,7 +114,7 @@ class SparseIndex:
         data += self.ENTRY.pack(first, second)
         self.size_bytes = size = len(data)
         if size - self._saved_bytes >= _SAVE_AT_BYTES and not self._rebuilding:
-            # The batch is in the log already, so a failure waits for `seal` or the next flush to tell.
+            # The batch is in the log already: `seal` or the next flush reports the failure.
             with suppress(OSError):
                 self.save()
 
@@ -138,8 +139,8 @@ class SparseIndex:
         return first, second
 
     def _entries_up_to(self, bound: int, column: int) -> int:
-        """Return how many entries have at most `bound` in that column."""
-        # As `bisect_right` with `_column`, but without a call of a Python function for each look: reads begin here.
+        """Return the number of entries with at most `bound` in that column."""
+        # As `bisect_right` with `_column`, but without a Python call per comparison: every read begins here.
         data, unpack, size = self._loaded(), self.ENTRY.unpack_from, self.ENTRY.size
         low, high = 0, len(data) // size
         while low < high:
@@ -161,13 +162,13 @@ class SparseIndex:
 
 
 class OffsetIndex(SparseIndex):
-    """Where in the log the batch with a given offset begins, roughly."""
+    """Maps offsets to the positions of batches, about one for each `index.interval.bytes`."""
 
     ENTRY = Struct(">ii")
     __slots__ = ()
 
     def append(self, offset: int, position: int) -> None:
-        """Note that the batch at `position` ends with `offset`."""
+        """Add an entry: the batch at `position` ends with `offset`."""
         self._add(offset - self.base_offset, position)
 
     def lookup(self, offset: int) -> int:
@@ -212,17 +213,17 @@ class OffsetIndex(SparseIndex):
 
 
 class TimeIndex(SparseIndex):
-    """From which offset on timestamps larger than a given one are found."""
+    """Maps timestamps to the offsets from which larger ones are found."""
 
     ENTRY = Struct(">qi")
     __slots__ = ("_largest",)
 
     def __init__(self, disk: Disk, path: str, base_offset: int) -> None:
         super().__init__(disk, path, base_offset)
-        self._largest: int | None = None  # the last entry's timestamp, as far as it was asked for
+        self._largest: int | None = None  # the last entry's timestamp; None: not read yet
 
     def maybe_append(self, timestamp: int, offset: int) -> None:
-        """Note the largest timestamp so far and its batch's last offset, unless it is noted already."""
+        """Add the largest timestamp so far and its batch's last offset, unless it is in the index already."""
         largest = self._largest
         if largest is None:
             largest = self._largest = self.last()[0]
@@ -231,7 +232,7 @@ class TimeIndex(SparseIndex):
             self._largest = timestamp
 
     def rebuild(self) -> None:
-        """Begin anew without an entry."""
+        """Start over without an entry."""
         super().rebuild()
         self._largest = None
 
@@ -246,7 +247,7 @@ class TimeIndex(SparseIndex):
     def lookup(self, timestamp: int) -> tuple[int, int]:
         """Return the last entry with at most this timestamp; (-1, base offset) if there is none.
 
-        Every batch before the one that holds its offset has only smaller timestamps.
+        All batches before the one that holds its offset have smaller timestamps.
         """
         data = self._loaded()
         number = self._entries_up_to(timestamp, 0)

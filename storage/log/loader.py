@@ -1,7 +1,7 @@
-"""How a log is opened: put together of what its directory holds, and made right where a crash left it otherwise.
+"""Loading a log from its directory, with recovery after an unclean shutdown (Kafka: `LogLoader`).
 
-Segments are made right by `recovery.py`, producers by `producer_recovery.py`; the batches are the truth where the small
-files are behind.
+`recovery.py` repairs the segments, `producer_recovery.py` the producer state. Where the small files are behind the
+batches, the batches are right.
 """
 
 from protocol.errors import ErrorCode, KafkaError
@@ -39,12 +39,12 @@ def open_log(
     contiguous_from: int | None = None,
     name: str = "",
 ) -> Log:
-    """Open the log of a partition in `directory`, or make it; recover it unless the last stop was `clean`.
+    """Open the log of a partition in `directory`, or create it; recover it unless the last shutdown was `clean`.
 
-    The offsets are those of the directory's checkpoints, and so is whether it may be `compacted`: None to look there.
-    Segments behind `contiguous_from` were made here; None if that is not known (`refusal.is_loss`).
-    What recovery did is in `Log.recovery`. A log under another `name` than its partition's is a copy that is being
-    made (`future_replicas.py`).
+    The offsets are those of the directory's checkpoint files, and so is `compacted`, whether the log may have been
+    compacted; None: read that file. Segments above `contiguous_from` were written by this broker; None: unknown
+    (`corruption_checks.is_loss`). `name` is the directory's name where it is not the partition's: a future replica
+    (`future_replicas.py`). `Log.recovery` has what recovery changed. Raise KafkaError, or LogRefused.
     """
     path = f"{directory.path}/{name or f'{topic}-{partition}'}"
     with directory.storage_errors():
@@ -62,9 +62,9 @@ def open_log(
                 now_ms=now_ms,
             )
         except IsADirectoryError as error:
-            # No disk fails so: that would take every log in the data directory offline.
+            # Not an I/O error, which would take every log in the data directory offline.
             raise LogRefused(
-                f"{error.filename} is a directory, and has the name of a log's file: put that back, or move it away"
+                f"{error.filename} is a directory, not a log file: restore the file, or move the directory away"
             ) from error
     log = Log(disk, directory, path, topic, partition, config, parts, now_ms)
     if log.topic_id == ZERO_UUID != topic_id:
@@ -92,14 +92,14 @@ def _open_parts(
         disk.make_dirs(path)
         return _new_parts(disk, path, log_start_offset, now_ms)
     except NotADirectoryError as error:
-        # Nor is this a failure of the disk.
+        # Not an I/O error either.
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{path} is a file: move it away") from error
     files = LogFiles(disk, path)
     try:
         epochs = files.read_epochs(clean)
     except CheckpointError as error:
         refuse_newer(error)
-        # The batches hold their epochs too, so all of them are read.
+        # Scan all batches: they have the epochs too.
         files.damaged.append(EPOCHS_FILE)
         epochs = LeaderEpochs()
         clean, recovery_point = False, 0
@@ -142,8 +142,8 @@ def _open_parts(
         not clean or end_offset == 0,
         topic_id,
         found.report._replace(damaged=tuple(files.damaged)),
-        # The id is synced within a second of the first record, so a log of several segments had one; a file that is
-        # there but damaged was synced.
+        # The id is synced within a second of the first record: a log with several segments had a durable one, and so
+        # had a log with a damaged file.
         maybe_former=topic_id == ZERO_UUID
         and METADATA_FILE not in files.damaged
         and not clean
@@ -153,7 +153,7 @@ def _open_parts(
 
 
 def _new_parts(disk: Disk, path: str, start_offset: int, now_ms: int) -> LogParts:
-    """Make a log in a directory that was just made, where nothing has to be looked for."""
+    """Create the files of a new log in a directory that was just created."""
     segment = Segment.create(disk, path, start_offset, now_ms)
     segment.close_file()
     return LogParts(

@@ -1,13 +1,15 @@
-"""One replica's log: appended to at the end, read anywhere, trimmed at both ends.
+"""The log of one replica: append, read, truncate, delete old segments (Kafka: `UnifiedLog`, `LocalLog`).
 
-Invariants: offsets rise from batch to batch; log start <= high watermark <= log end; what was appended is in the
-page cache before `append_*` returns, so it survives the process; nothing at or past `limit_offset` is served.
-After a failed write the log is as it was before: the bytes are cut off again, and if that fails too, or the fault
-is not want of space, the whole directory goes offline.
+Invariants:
+- Offsets ascend from batch to batch; log start offset <= high watermark <= log end offset.
+- Appended bytes are in the page cache when `append_*` returns: they survive a crash of the process, not a power cut.
+- `read` returns no batch at or above `limit_offset`.
+- After a failed write the log is as before: the written bytes are truncated. If that fails too, or the error is
+  neither a full disk nor a lack of file descriptors, the data directory goes offline.
 
-Durability is Apache Kafka's: no sync per append unless `flush.messages` says so; `begin_flush` hands out what a thread
-can sync beside the loop. Clients' batches arrive checked by `protocol.record_batch.check_batch`; acknowledgements and
-isolation levels are the broker's. How a log is opened is in `opening.py`, which segments expire in `retention.py`.
+Durability is Kafka's: no sync per append unless `flush.messages` requires one; `begin_flush` returns a flush that a
+thread can sync. Batches from clients are validated before (`protocol.record_batch.check_batch`); the broker handles
+acks and isolation levels. `loader.py` opens logs; `retention.py` selects the segments to delete.
 """
 
 from collections.abc import Callable, Sequence
@@ -46,7 +48,7 @@ __all__ = ["AppendInfo", "FileSlice", "Log", "LogConfig", "LogRead", "TimestampO
 
 
 class Log:
-    """The log of one partition; made by `opening.open_log`."""
+    """The log of one partition; `loader.open_log` creates it."""
 
     __slots__ = (
         "_directory", "_disk", "_files", "_flushes", "_segments", "cleaned_to", "config", "cuts", "directory",
@@ -71,7 +73,7 @@ class Log:
         self._flushes = Flushes(disk, now_ms, is_new=parts.is_new)
         self._segments = parts.segments
         self.cleaned_to: int | None = None
-        """Up to where it is compacted, if it ever was."""
+        """The offset below which the log is compacted; None if it never was."""
         self.config = config
         self.cuts = 0
         self.directory = path
@@ -79,10 +81,10 @@ class Log:
         self.leader_epochs = parts.leader_epochs
         self.log_end_offset = parts.end_offset
         self.log_start_offset = parts.start_offset
-        # Called before records go at the end, or all: what is being made of them is not to outlast them.
+        # Called before a truncation, a move or a deletion of the log: aborts its compaction pass.
         self.on_loss: Callable[[], None] | None = None
         self.partition = partition
-        # (when, path) of files that retention has taken out of the log, to be deleted once that is past.
+        # (due time in ms, path) of the files of segments that were removed from the log.
         self.pending_deletes: list[tuple[int, str]] = []
         self.producers = parts.producers
         self.recovery = parts.report
@@ -90,10 +92,10 @@ class Log:
         self.topic = topic
         self.topic_id = parts.topic_id
         self.maybe_former = parts.maybe_former
-        """Whether its records may be those of a deleted topic of the same name."""
+        """Whether the records may belong to a deleted topic of the same name (`loader.py`)."""
 
     def adopt(self, topic_id: bytes) -> None:
-        """Make this the log of that topic, where the power went before its id was synced."""
+        """Assign a topic id to a log without one: a new log, or one that lost its id in a power cut."""
         with self._directory.storage_errors():
             self._files.save_topic_id(topic_id)
         self.topic_id = topic_id
@@ -102,9 +104,9 @@ class Log:
 
     @property
     def last_stable_offset(self) -> int:
-        """The offset below which every transaction is decided, at most the high watermark.
+        """The offset below which every transaction is completed, at most the high watermark.
 
-        Never below the log's start, though an open transaction's first records may be deleted.
+        At least the log start offset, though an open transaction's first records may be deleted.
         """
         unstable = self.producers.first_unstable_offset
         if unstable is None:
@@ -113,28 +115,28 @@ class Log:
 
     @property
     def offline(self) -> bool:
-        """Whether its directory has failed, or it was deleted."""
+        """Whether the data directory has failed, or the log was deleted."""
         return self._directory.failure is not None
 
     @property
     def size_bytes(self) -> int:
-        """The bytes of all batches."""
+        """The size of all batches in bytes."""
         return self._segments.size_bytes
 
     @property
     def segments(self) -> Sequence[Segment]:
-        """Every segment, oldest first; the last is appended to."""
+        """Every segment, oldest first; the last is the active segment."""
         return self._segments.all
 
     def update_high_watermark(self, offset: int) -> int:
-        """Set the high watermark, held between the log's start and end, and return it."""
+        """Set the high watermark, limited to the range from log start to log end, and return it."""
         self.high_watermark = offset = max(self.log_start_offset, min(offset, self.log_end_offset))
-        if self.producers.first_unstable_offset is not None:  # else no transaction waits for its end to be committed
+        if self.producers.first_unstable_offset is not None:
             self.producers.high_watermark_moved(offset)
         return offset
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
-        """Return the largest known epoch up to `epoch` and where it ends here, both -1 if unknown (KIP-101)."""
+        """Return the largest known epoch up to `epoch` and its end offset; both -1 if unknown (KIP-101)."""
         return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
 
     # Appending
@@ -146,11 +148,11 @@ class Log:
         now_ms: int,
         header: BatchHeader | None = None,
     ) -> AppendInfo:
-        """Give one checked batch the next offsets, in place, and append it; `header` saves reading it again.
+        """Assign the next offsets to one validated batch, in place, and append it (Kafka: `UnifiedLog.appendAsLeader`).
 
-        A batch that repeats one of an idempotent producer's last five is not appended, and its first offsets are
-        returned. KafkaError says why nothing was appended: what `log_validator.py` or `ProducerState.check` raise, or
-        KAFKA_STORAGE_ERROR.
+        `header` is the decoded header of `records`, where the caller has it. A duplicate of one of an idempotent
+        producer's last five batches is not appended; the result has the offsets of the first append. Raise KafkaError,
+        with nothing appended: the errors of `log_validator.admit` and `ProducerState.check`, or KAFKA_STORAGE_ERROR.
         """
         if header is None:
             header = read_header(records)
@@ -175,32 +177,35 @@ class Log:
         return append_info((base_offset, last, header.max_timestamp, append_time_ms, start, leader_epoch, False))
 
     def append_as_follower(self, records: bytes | bytearray | memoryview, leader_epoch: int, now_ms: int) -> None:
-        """Append batches as the leader of `leader_epoch` sent them, offsets and epochs kept.
+        """Append batches as the leader of `leader_epoch` sent them; offsets and epochs are kept.
 
-        What is left out, and what is refused with nothing appended, is in `admission.take_batches`.
+        `log_validator.take_batches` skips some batches, and raises for others with nothing appended.
         """
         headers, end = take_batches(records, self.log_end_offset, leader_epoch)
         if headers:
             self._write(memoryview(records)[:end], headers, now_ms)
 
     def _write(self, records: bytearray | memoryview, headers: Sequence[HeaderFields], now_ms: int) -> None:
-        """Append whole batches and count them; after a KafkaError, those that `_write_each` has written stay."""
+        """Append complete batches and update the log's state.
+
+        After a KafkaError the batches that `_write_each` has written stay.
+        """
         directory = self._directory
         if directory.failure is not None:
             raise directory.offline()
         segments, config = self._segments, self.config
-        # By position, which is several times as fast as by name.
+        # Unpacking is several times as fast as access by name.
         base_offset, _, _, _, _, _, last_delta, _, timestamp, _, _, _, _ = headers[-1]
         last_offset = base_offset + last_delta
         try:
             if segments.must_roll(config, len(records), last_offset, timestamp, now_ms):
-                # At the end, though a compacted log may go on behind it: segments follow on each other.
+                # At the log end, even if a compacted log continues at a later offset: segments are contiguous.
                 roll_offset = self.log_end_offset
                 if last_offset - roll_offset > MAX_RELATIVE_OFFSET:
                     if len(headers) > 1:
                         self._write_each(records, headers, now_ms)
                         return
-                    roll_offset = base_offset  # a compacted log has a gap that is too large for an index
+                    roll_offset = base_offset  # the gap exceeds an index's relative offsets
                 self._roll(roll_offset, now_ms)
             segments.active.append(records, headers, config.index_interval_bytes)
         except OSError as error:
@@ -215,7 +220,7 @@ class Log:
             base_offset, length, epoch, _, _, attributes, _, _, _, producer_id, _, _, _ = header
             start, end = end, end + LENGTH_COVERS_FROM + length
             if epoch != self.leader_epochs.latest:
-                # The file follows with the next flush: the batches that recovery reads say it too.
+                # The checkpoint is written at the next flush; recovery finds the epoch in the batches.
                 self.leader_epochs.note(epoch, base_offset)
             if producer_id >= 0:
                 marker = end_txn_marker(records[start:end]) if attributes & CONTROL_BIT else None
@@ -224,8 +229,8 @@ class Log:
                     self._note_ended(ended)
         producers.end_offset = next_offset
         if next_offset - self.recovery_point >= config.flush_messages:
-            # Before the append returns, as in Kafka: an acknowledged record is synced. This stops the event loop;
-            # barnabas.fsync=always (group commit) does not.
+            # As in Kafka, sync before the append returns. This blocks the event loop; barnabas.fsync=always (group
+            # commit) does not.
             self.flush(now_ms)
 
     def _write_each(self, records: bytearray | memoryview, headers: Sequence[HeaderFields], now_ms: int) -> None:
@@ -239,19 +244,19 @@ class Log:
         try:
             self._segments.active.note_ended(transaction)
         except OSError as error:
-            self._directory.give_up(error)  # the next start makes the index anew
+            self._directory.give_up(error)  # the next start rebuilds the index
 
     def assign_leader_epoch(self, epoch: int) -> None:
-        """Note that `epoch` begins at the log's end, unless it or a later one is known; for a new leader."""
+        """Record that `epoch` starts at the log end, unless it or a later one is known; called on the new leader."""
         self.leader_epochs.note(epoch, self.log_end_offset)
 
     # Reading
 
     def read(self, offset: int, max_bytes: int, *, limit_offset: int, min_one: bool = True) -> LogRead:
-        """Return whole batches, the first of them the one that holds `offset`, all ending below `limit_offset`.
+        """Return complete batches, from the one that holds `offset`, all ending below `limit_offset`.
 
-        They are at most `max_bytes`, except that with `min_one` the first comes even if it is larger. Their bytes
-        are read when they are sent. KafkaError OFFSET_OUT_OF_RANGE outside log start to log end.
+        At most `max_bytes`, but with `min_one` always the first batch. The bytes are read when they are sent. Raise
+        OFFSET_OUT_OF_RANGE if `offset` is below the log start or above the log end.
         """
         if not self.log_start_offset <= offset <= self.log_end_offset:
             raise KafkaError(
@@ -269,18 +274,18 @@ class Log:
         return LogRead([found], found.size_bytes) if found is not None and found.size_bytes else LogRead([], 0)
 
     def aborted_transactions(self, offset: int, part: FileSlice, limit_offset: int) -> list[AbortedTxn]:
-        """Return what a reader of committed records needs to read `part`, which `read` has just found."""
+        """Return the aborted transactions that overlap `part`, which `read` returned for `offset`."""
         try:
             return self._segments.aborted(offset, part, limit_offset)
         except OSError as error:
             raise self._directory.fail(error) from error
 
     def offset_for_timestamp(self, timestamp: int) -> Search[TimestampOffset | None]:
-        """Find the first record whose timestamp is at least `timestamp`."""
+        """Search for the first record whose timestamp is at least `timestamp`; None if there is none."""
         return self._search(self._segments.find_timestamp(timestamp, self.log_start_offset))
 
     def max_timestamp_offset(self) -> Search[TimestampOffset | None]:
-        """Find the first record with the largest timestamp; None if no record has one."""
+        """Search for the first record with the largest timestamp; None if no record has a timestamp."""
         return self._search(self._segments.find_max_timestamp())
 
     def _search(self, search: Search[T]) -> Search[T]:
@@ -290,10 +295,11 @@ class Log:
     # Trimming
 
     def truncate_to(self, offset: int) -> bool:
-        """Drop everything from `offset` on, for a follower that parted from its leader; tell if there was any.
+        """Drop all records from `offset` on, where a follower diverged from its leader; return whether there were any.
 
-        The log ends with the last batch left, as after a restart: where compaction left a gap, that is below `offset`.
-        Leader epochs that begin there go even if no record does (KAFKA-10706). A recovery point must be checkpointed.
+        The log then ends with the last batch left, as after a restart: below `offset` where compaction left a gap.
+        Leader epochs from `offset` on are dropped even if no record is (KAFKA-10706). The caller checkpoints the
+        recovery point.
         """
         segments, directory = self._segments, self._directory
         if offset >= self.log_end_offset:
@@ -312,8 +318,8 @@ class Log:
                 self.cleaned_to = min(self.cleaned_to, end_offset)
             self.recovery_point = min(self.recovery_point, end_offset)
             self.log_start_offset = min(self.log_start_offset, end_offset)
-            self.high_watermark = min(self.high_watermark, end_offset)  # at once: what follows may fail
-            # The file follows with the next flush: until then a start leaves out what has gone.
+            self.high_watermark = min(self.high_watermark, end_offset)  # now: the next steps may fail
+            # The checkpoint is written at the next flush; a start before that drops the same epochs.
             self.leader_epochs.truncate_from_end(end_offset)
             self.producers = recover_producers(
                 self._files, segments.all, end_offset, high_watermark=self.high_watermark
@@ -325,7 +331,7 @@ class Log:
         return True
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Drop everything; the log is empty and its next offset is `offset`: or its first one if that fails."""
+        """Drop all records; the next offset is `offset`, or the first segment's base offset if the roll fails."""
         segments, directory = self._segments, self._directory
         self.truncate_to(segments.base_offsets[0])
         with directory.storage_errors():
@@ -347,9 +353,9 @@ class Log:
             self.on_loss()
 
     def advance_log_start(self, offset: int) -> bool:
-        """Let the log begin at `offset`; tell whether that is later than before.
+        """Set the log start offset to `offset`; return whether it was lower before.
 
-        Files go later, by `delete_old_segments`. KafkaError OFFSET_OUT_OF_RANGE past the high watermark.
+        `delete_old_segments` deletes files later. Raise OFFSET_OUT_OF_RANGE above the high watermark.
         """
         if offset > self.high_watermark:
             past = f"{self}: offset {offset} is past the high watermark {self.high_watermark}"
@@ -358,15 +364,16 @@ class Log:
             return False
         with self._directory.storage_errors():
             self.log_start_offset = offset
-            # The file follows with the next flush: until then a start leaves out what has gone.
+            # The checkpoint is written at the next flush; a start before that drops the same epochs.
             self.leader_epochs.truncate_from_start(offset)
         self.producers.log_start_moved(offset)
         return True
 
     def delete_old_segments(self, now_ms: int, *, full: bool = False) -> Sequence[Deletable]:
-        """Take out what is too old or too much; rename the files, for `delete_files`. Return which segments, and why.
+        """Remove the segments that retention selects and rename their files; return them with the reasons.
 
-        None while the log is compacted: a pass reads them all, and they go afterwards. `full`: the disk has no space.
+        `delete_files` deletes the files. Nothing is removed during a compaction pass, which reads every segment.
+        `full`: the disk is full.
         """
         if self.on_loss is not None:
             return ()
@@ -376,30 +383,35 @@ class Log:
             if found := deletable(segments.all, self.config, bounds, now_ms=now_ms, full=full):
                 if len(found) == len(segments.all):
                     self._roll(self.log_end_offset, now_ms, full=full)
-                self._flushes.sync_names(self.directory)  # lest only the deletions last, and the log begin anew at 0
+                # A power cut that kept only the deletions would leave a log that starts at 0.
+                self._flushes.sync_names(self.directory)
                 self._flushes.names_changed()
                 due_ms = now_ms + self.config.file_delete_delay_ms
                 self.pending_deletes += [(due_ms, path) for path in segments.remove_first(len(found))]
         if found:
             self.advance_log_start(segments.base_offsets[0])
             if files.lacks_snapshot:
-                self.delete_files(due_ms)  # makes the space that the snapshot needs
+                self.delete_files(due_ms)  # frees the space that the snapshot needs
         if found or files.lacks_snapshot:
             with self._directory.storage_errors():
                 files.tidy_snapshots(self.producers, self.log_end_offset, segments.base_offsets[0])
         return found
 
     def replace_segments(self, old: Sequence[Segment], made: Segment, now_ms: int) -> None:
-        """Let `made`, compacted from `old` neighbours and durable, take their place; OSError with it half done."""
+        """Replace the adjacent segments `old` by `made`, compacted from them and durable.
+
+        Raise OSError; the replacement may be half done.
+        """
         paths = self._segments.replace(old, made)
         self._files.remove_snapshots_at([segment.base_offset for segment in old[1:]])
         self.pending_deletes += [(now_ms + self.config.file_delete_delay_ms, path) for path in paths]
 
     def delete_files(self, now_ms: int) -> None:
-        """Delete the files of segments that left the log `file.delete.delay.ms` ago."""
+        """Delete the files of segments that were removed from the log `file.delete.delay.ms` ago."""
         with self._directory.storage_errors():
             if self.pending_deletes:
-                self._flushes.sync_names(self.directory)  # else some may be back later, but not those behind them
+                # A power cut that undid the renames could restore some of these files without the later ones.
+                self._flushes.sync_names(self.directory)
             while self.pending_deletes and self.pending_deletes[0][0] <= now_ms:
                 self._disk.remove(self.pending_deletes[0][1])
                 del self.pending_deletes[0]
@@ -414,12 +426,13 @@ class Log:
 
     def _roll(self, base_offset: int, now_ms: int, *, full: bool = False) -> None:
         self._segments.roll(base_offset, now_ms, full=full)
-        self.recovery_point = min(self.recovery_point, base_offset - 1)  # the complete indexes are not synced yet
+        # The rolled segment's indexes are not synced yet.
+        self.recovery_point = min(self.recovery_point, base_offset - 1)
         self._flushes.rolled(base_offset)
         self._files.save_producers(self.producers, base_offset, full=full)
 
     def begin_flush(self, now_ms: int, end_offset: int | None = None) -> Flush | None:
-        """List what must be synced for everything below `end_offset`, or all, to be durable; None if it is."""
+        """Return a flush of everything below `end_offset` (None: the log end); None if all of it is durable."""
         end_offset = self.log_end_offset if end_offset is None else end_offset
         files, segments = self._files, self._segments
         if end_offset <= self.recovery_point and not (segments.active.unsynced_indexes or files.unsynced):
@@ -437,14 +450,15 @@ class Log:
         self.recovery_point = max(self.recovery_point, self._flushes.finish(flush, home, self.cuts))
 
     def flush(self, now_ms: int) -> None:
-        """Make everything up to the log's end durable before returning."""
+        """Make everything up to the log end durable before returning."""
         if flush := self.begin_flush(now_ms):
             flush.run()
 
     def due_flush(self, now_ms: int) -> Flush | None:
-        """Begin the flush that is due: of everything after `flush.ms`, else of what was rolled; none while that fails.
+        """Begin and return the flush that is due; None if none is.
 
-        Its directory says why it does; the flushes of others are not to wait for this one.
+        After `flush.ms` it covers the whole log, otherwise the rolled segments. A KafkaError is suppressed: the
+        directory keeps the failure, and the flushes of other logs must not wait.
         """
         rolled, all_due = self._segments.active.base_offset, now_ms - self._flushes.begun_ms >= self.config.flush_ms
         with suppress(KafkaError):
@@ -452,21 +466,21 @@ class Log:
                 return self.begin_flush(now_ms)
             if rolled > self.recovery_point:
                 return self.begin_flush(now_ms, rolled)
-            # A log whose topic id a power cut took is not read any more.
+            # A log that loses its topic id in a power cut becomes stray: make the id durable with the first records.
             if self._files.has_new_topic_id and self.log_end_offset:
                 return self.begin_flush(now_ms, self.recovery_point)
         return None
 
     def release(self) -> None:
-        """Give back the memory and descriptors that reads of old segments took."""
+        """Release the memory and file descriptors that reads of old segments took."""
         with self._directory.storage_errors():
             self._segments.release()
 
     def begin_close(self, now_ms: int) -> Flush | None:
-        """Complete the files, and return what is to be synced for `close` to have nothing left to do."""
+        """Complete the files, and return the flush that leaves nothing for `close` to sync; None if all is durable."""
         with self._directory.storage_errors():
             self._segments.active.seal()
-            # One that began without a record is not there after a start, and so need not be taken out of the file then.
+            # An epoch without records is dropped at a start; dropping it now saves the start from rewriting the file.
             self.leader_epochs.truncate_from_end(self.log_end_offset)
             self._files.save_epochs(self.leader_epochs)
             if self.log_end_offset and not self._files.has_snapshot(self.log_end_offset):
@@ -474,12 +488,12 @@ class Log:
         return self.begin_flush(now_ms)
 
     def close(self, now_ms: int) -> None:
-        """Leave the files as a clean stop leaves them; the log is not used any more."""
+        """Write and sync everything for a clean shutdown; the log must not be used afterwards."""
         if flush := self.begin_close(now_ms):
             flush.run()
 
     def take_over(self, copy: "Log", directory: LogDirectory) -> None:
-        """Go on in the files of `copy`: the same batches, which lie in `directory` under this log's name by now."""
+        """Continue in the files of `copy`: the same batches, already in `directory` under this log's name (KIP-113)."""
         self._lose()
         self._directory = directory
         self.directory = f"{directory.path}/{self}"
@@ -490,7 +504,7 @@ class Log:
         self.pending_deletes.clear()
 
     def disown(self) -> None:
-        """Refuse every operation from now on, since the files are going away; only reads in flight keep theirs open."""
+        """Refuse every operation from now on, before the files are deleted; reads in flight keep their files open."""
         self._lose()
         self._segments.close_files()
         self._directory = no_directory(self._disk, self._directory.path)

@@ -1,8 +1,8 @@
-"""Which batches a log takes: a client's by its size and timestamps, a leader's by their CRC and offsets.
+"""Validation of batches before an append: a client's by size and timestamps, a leader's by CRC and offsets.
 
-What it answers is here too. That a client's bytes are one well-formed batch is told by
-`protocol.record_batch.check_batch`, and that its sequence follows by `producer_state.py`. Errors are those of Apache
-Kafka.
+`AppendInfo`, the result of an append, is here too. `protocol.record_batch.check_batch` checks before that a client's
+bytes are one well-formed batch, `producer_state.py` that its sequence is the next. Error codes are Apache Kafka's
+(Kafka: `LogValidator`, `UnifiedLog.analyzeAndValidateRecords`).
 """
 
 from functools import partial
@@ -18,7 +18,7 @@ Buffer = bytes | bytearray | memoryview
 
 
 class AppendInfo(NamedTuple):
-    """Where records went; `log_append_time_ms` is -1 unless the broker set their timestamps."""
+    """The offsets of appended records; `log_append_time_ms` is -1 unless the broker set their timestamps."""
 
     base_offset: int
     last_offset: int
@@ -29,12 +29,12 @@ class AppendInfo(NamedTuple):
     duplicate: bool
 
 
-# What the class itself does, without a call of a Python function for each batch.
+# Equivalent to the class, without a Python call per batch.
 append_info = partial(tuple.__new__, AppendInfo)
 
 
 def admit(records: Buffer, header: BatchHeader, config: LogConfig, now_ms: int) -> None:
-    """Raise what `check_size`, and unless the broker sets the timestamps `check_timestamps`, raise for a batch."""
+    """Raise the error of `check_size`, or of `check_timestamps` unless the broker sets the timestamps, for a batch."""
     size = len(records)
     if size > config.max_message_bytes or size > config.segment_bytes:
         check_size(size, config)
@@ -46,7 +46,7 @@ def admit(records: Buffer, header: BatchHeader, config: LogConfig, now_ms: int) 
 
 
 def check_size(size: int, config: LogConfig) -> None:
-    """Raise MESSAGE_TOO_LARGE for a batch above `max.message.bytes`, RECORD_LIST_TOO_LARGE for one above a segment."""
+    """Raise MESSAGE_TOO_LARGE above `max.message.bytes`, RECORD_LIST_TOO_LARGE above `segment.bytes`."""
     if size > config.max_message_bytes:
         raise KafkaError(
             ErrorCode.MESSAGE_TOO_LARGE,
@@ -62,7 +62,7 @@ def check_size(size: int, config: LogConfig) -> None:
 def check_timestamps(records: Buffer, header: BatchHeader, config: LogConfig, now_ms: int) -> None:
     """Raise INVALID_TIMESTAMP for records too long before or after now; having no timestamp is allowed.
 
-    The header tells the largest timestamp but not the smallest, so records are looked at where
+    The header has the largest timestamp but not the smallest, so the records are scanned if
     `message.timestamp.before.max.ms` is set.
     """
     latest = now_ms + config.message_timestamp_after_max_ms
@@ -84,10 +84,11 @@ def check_timestamps(records: Buffer, header: BatchHeader, config: LogConfig, no
 
 
 def take_batches(records: Buffer, next_offset: int, leader_epoch: int) -> tuple[list[BatchHeader], int]:
-    """Return the headers of what a follower appends of its leader's bytes, and how many bytes that are.
+    """Return the headers of the batches that a follower appends of its leader's bytes, and their size in bytes.
 
-    A partial batch at the end is left out, and so is what is of a newer epoch than the leader's: another has been
-    elected since. CORRUPT_MESSAGE if a batch is damaged, or its offset lies before the one that is next.
+    Not included are a partial batch at the end, and batches from the first with an epoch newer than the leader's on:
+    another leader has been elected since. Raise CORRUPT_MESSAGE if a batch is damaged, or its offset is below the next
+    one.
     """
     headers: list[BatchHeader] = []
     end = 0

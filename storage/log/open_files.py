@@ -1,12 +1,12 @@
-"""Which segments have their file open: as many as may be, the least recently used closed for those that come.
+"""The segments whose file is open: a bounded number, with second-chance (clock) eviction.
 
-A broker has more logs than a process may have files open, and most of them are idle. A segment opens its file at its
-first use and says so here; it marks itself as used with every use, which is all that an append pays. When there are too
-many, the one that was opened longest ago goes, unless it was used since it was last looked at (a *clock*). From time to
-time `sweep` closes those that nobody has used since the last one, beyond a number that is kept in any case.
+A broker has more logs than a process may have open files, and most logs are idle. A segment opens its file at its first
+use and registers here; each later use only sets its `used` flag, which is all that an append pays. When the limit is
+reached, the file opened longest ago is closed, unless it was used since it was last examined. `sweep`, called
+periodically, closes the files that were not used since the last sweep, while more than `KEPT` are open.
 
-Closing lets go of the descriptor no sooner than the last slice that is still being sent from it (`storage.disk`).
-Nobody is kept alive by being listed here: the descriptor of a deleted segment goes with it, and with that its space.
+The descriptor of a closed file stays open until the last slice that is being sent from it is gone (`storage.disk`).
+Registration is a weak reference: the descriptor of a deleted segment is closed with it, which frees its disk space.
 """
 
 from __future__ import annotations
@@ -16,35 +16,35 @@ from typing import Protocol
 from weakref import WeakKeyDictionary
 
 KEPT = 1000
-"""How many files stay open that nobody uses."""
+"""The number of unused files that `sweep` leaves open."""
 
 
 class Holder(Protocol):
-    """Whoever has a file open that can be opened again."""
+    """An object with an open file that can be opened again."""
 
     used: bool
 
     def close_file(self) -> None:
-        """Let go of it, and say so by `OpenFiles.closed`."""
+        """Drop the file and call `OpenFiles.closed`."""
         ...
 
 
 class OpenFiles:
-    """The holders that have their file open."""
+    """The holders whose file is open."""
 
     __slots__ = ("_holders", "most")
 
     def __init__(self, most: int = sys.maxsize) -> None:
-        """Let `most` files be open at the same time."""
+        """Allow at most `most` open files."""
         self.most = most
-        # In the order in which they are looked at.
+        # In the order in which they are examined.
         self._holders: WeakKeyDictionary[Holder, None] = WeakKeyDictionary()
 
     def __len__(self) -> int:
         return len(self._holders)
 
     def opened(self, holder: Holder) -> None:
-        """Take note that `holder` has opened its file, and close others if these are too many now."""
+        """Register the open file of `holder`; before that, close others while the limit is reached."""
         holders = self._holders
         while len(holders) >= self.most:
             oldest = next(iter(holders))
@@ -57,11 +57,11 @@ class OpenFiles:
         holders[holder] = None
 
     def closed(self, holder: Holder) -> None:
-        """Take note that the file of `holder` is not open, if it was."""
+        """Remove `holder`, if it is registered."""
         self._holders.pop(holder, None)
 
     def sweep(self) -> None:
-        """Close what has not been used since the last sweep, as far as there are more than `KEPT`."""
+        """Close the files that were not used since the last sweep, while more than `KEPT` are open."""
         excess = len(self._holders) - KEPT
         for holder in list(self._holders):
             if excess > 0 and not holder.used:

@@ -1,4 +1,4 @@
-"""What a log is put together of: `opening.py` finds it, and `log.py` goes on with it."""
+"""The parts of a log that `loader.py` has loaded, from which `log.py` creates it (Kafka: `LoadedLogOffsets`)."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from storage.log.segments import Segments
 
 
 class LogParts(NamedTuple):
-    """A log's parts and offsets, as its files give them."""
+    """A log's parts and offsets, as loaded from its files."""
 
     files: LogFiles
     segments: Segments
@@ -20,8 +20,8 @@ class LogParts(NamedTuple):
     end_offset: int
     recovery_point: int
     is_new: bool
-    """Whether its directory's name may not be durable yet."""
+    """Whether the name of the log's directory may not be durable yet."""
     topic_id: bytes
     report: RecoveryReport
     maybe_former: bool = False
-    """Whether it has records of a topic whose id was lost with the power, so that they may be a deleted topic's."""
+    """Whether the log has records but lost its topic id in a power cut: they may be a deleted topic's."""

@@ -1,4 +1,4 @@
-"""A partition's producers in a `.snapshot` file, named by the offset up to which it was taken.
+"""Producer snapshot files (`.snapshot`): a partition's producer state at the offset in the file's name.
 
     offset  size
          0     2  version            1
@@ -9,12 +9,12 @@
                   int64 last timestamp, int32 coordinator epoch, int64 first offset of its open transaction or
                   -1
 
-Only each producer's last batch is in it; `ProducerState.refill` restores the window behind that one.
+A snapshot has only each producer's last batch; `ProducerState.refill` restores the rest of the window.
 """
 
 from collections.abc import Iterable
 from struct import Struct
-from struct import error as StructError  # noqa: N812 - a class, whatever its name
+from struct import error as StructError  # noqa: N812 - a class despite its name
 
 from protocol.checksum import crc32c
 from protocol.plural import count_of
@@ -34,7 +34,7 @@ _NO_BATCH = AppendedBatch(NO_SEQUENCE, NO_OFFSET, 0, -1)
 
 
 class SnapshotError(ValueError):
-    """The file is no whole snapshot: it is to be deleted, and the one before it used. `field` says where."""
+    """The file is not a complete snapshot: delete it and use the one before. `field` names the damaged field."""
 
     def __init__(self, field: str, problem: str) -> None:
         super().__init__(problem)
@@ -42,7 +42,7 @@ class SnapshotError(ValueError):
 
 
 def encode_snapshot(state: ProducerState) -> bytes:
-    """Return the file's content for `state` as it is now."""
+    """Return the content of a snapshot file for the current `state`."""
     parts = [_COUNT.pack(len(state.producers))]
     for producer_id, entry in state.producers.items():
         last = entry.batches[-1] if entry.batches else _NO_BATCH
@@ -63,12 +63,12 @@ def encode_snapshot(state: ProducerState) -> bytes:
 
 
 def decode_snapshot(data: bytes, end_offset: int) -> ProducerState:
-    """Return the state of the snapshot taken at `end_offset`; SnapshotError if it is damaged."""
+    """Return the producer state of the snapshot taken at `end_offset`; raise SnapshotError if it is damaged."""
     try:
         version, crc = _VERSION_AND_CRC.unpack_from(data)
         (count,) = _COUNT.unpack_from(data, _VERSION_AND_CRC.size)
     except StructError:
-        raise SnapshotError("version", f"no producer snapshot in {count_of(len(data), 'byte')}") from None
+        raise SnapshotError("version", f"truncated producer snapshot: {count_of(len(data), 'byte')}") from None
     if version != VERSION:
         raise SnapshotError("version", f"producer snapshot of unknown version {version}")
     body = memoryview(data)[_VERSION_AND_CRC.size :]
@@ -85,6 +85,6 @@ def decode_snapshot(data: bytes, end_offset: int) -> ProducerState:
 
 
 def snapshot_offsets(names: Iterable[str]) -> list[int]:
-    """Return the offsets of the producer snapshots among the names in a log's directory, lowest first."""
+    """Return the offsets of the producer snapshots among the `names` in a log's directory, ascending."""
     stems = [name.removesuffix(SNAPSHOT_SUFFIX) for name in names if name.endswith(SNAPSHOT_SUFFIX)]
     return sorted(int(stem) for stem in stems if len(stem) == 20 and stem.isdigit())

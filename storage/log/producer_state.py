@@ -1,18 +1,19 @@
-"""What one partition remembers of its producers: sequences, epochs and transactions.
+"""The producer state of one partition: sequences, epochs and transactions (Kafka: `ProducerStateManager`).
 
-A producer with an id numbers its records; the partition accepts each number once and in order. Its rules:
+A producer with an id numbers its records; the partition accepts each number once and in order. The rules:
 
 - The next batch starts one after the last sequence, which wraps from 2^31 - 1 to 0. A batch equal to one of the last
-  five is a duplicate, answered with its first offsets; anything else is out of order.
-- A producer of which nothing is known may start anywhere: its records may have been deleted, or it expired.
-- A lower epoch is fenced. A higher one starts at sequence 0 and forgets the window of the one before.
+  five is a duplicate, for which the first append's offsets are returned; anything else is out of order.
+- An unknown producer may start at any sequence: its records may have been deleted, or it expired.
+- A lower epoch is fenced. A higher one starts at sequence 0 and clears the window of the one before.
 - A transaction is open from its first batch to its marker. The first unstable offset is the smaller of the first
-  open transaction and the first completed one whose marker is not below the high watermark yet.
-- A producer expires when its last batch or marker is old enough, but never while its transaction is open.
+  offsets of the first open transaction and of the first completed one whose marker is not below the high watermark.
+- A producer expires `producer.id.expiration.ms` after its last batch or marker, but never while its transaction is
+  open.
 
-The state is a function of the log: `update` takes every batch in order, on the leader, on followers and in
-recovery, and a snapshot (`producer_snapshot.py`) only shortens the way. Sources: KIP-98, KIP-360, KAFKA-9144.
-The aborted transactions' index and the verification of transactions (KIP-890) live elsewhere.
+The state is a function of the log: `update` applies every batch in order, on the leader, on followers and in
+recovery, and a snapshot (`producer_snapshot.py`) only shortens the replay. Sources: KIP-98, KIP-360, KAFKA-9144.
+The index of aborted transactions is `transaction_index.py`; this module does not verify transactions (KIP-890).
 """
 
 from collections.abc import Iterable
@@ -40,7 +41,7 @@ _EPOCH_A_TRANSACTION = 2
 
 
 class AppendedBatch(NamedTuple):
-    """One remembered batch; `timestamp` is its largest one, in ms."""
+    """A batch in a producer's window; `timestamp` is its largest one, in ms (Kafka: `BatchMetadata`)."""
 
     last_sequence: int
     last_offset: int
@@ -58,12 +59,12 @@ class AppendedBatch(NamedTuple):
         return self.last_offset - self.offset_delta
 
 
-# What the class itself does, without a call of a Python function for each batch.
+# Equivalent to the class, without a Python call per batch.
 _appended_batch = partial(tuple.__new__, AppendedBatch)
 
 
 class CompletedTxn(NamedTuple):
-    """A transaction that its marker just ended; both offsets are inclusive."""
+    """A transaction completed by its marker; both offsets are inclusive."""
 
     producer_id: int
     first_offset: int
@@ -73,7 +74,7 @@ class CompletedTxn(NamedTuple):
 
 
 class ProducerEntry:
-    """One producer's epoch, window of batches (oldest first) and open transaction."""
+    """One producer's epoch, window of batches (oldest first) and open transaction (Kafka: `ProducerStateEntry`)."""
 
     __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "txn_first_offset")
 
@@ -92,12 +93,12 @@ class ProducerEntry:
         self.batches: list[AppendedBatch] = batches if batches is not None else []
 
     def enter_epoch(self, epoch: int) -> None:
-        """Forget the window of the epoch before."""
+        """Set the epoch and clear the window of the one before."""
         self.epoch = epoch
         self.batches.clear()
 
     def remember(self, batch: AppendedBatch) -> None:
-        """Add the newest batch to the window."""
+        """Add the newest batch to the window; drop the oldest if it is full."""
         batches = self.batches
         if len(batches) == WINDOW:
             del batches[0]
@@ -107,8 +108,7 @@ class ProducerEntry:
 class ProducerState:
     """The producers of one partition, as of `end_offset`.
 
-    `first_unstable_offset` is None when every transaction is decided, and its decision below the high
-    watermark.
+    `first_unstable_offset` is None when every transaction is completed and its marker below the high watermark.
     """
 
     __slots__ = ("_ended", "_open", "end_offset", "first_unstable_offset", "producers")
@@ -117,9 +117,9 @@ class ProducerState:
         self.end_offset = end_offset
         self.producers: dict[int, ProducerEntry] = producers if producers is not None else {}
         self.first_unstable_offset: int | None = None
-        # First offset -> producer id of the open transactions, in the log's order.
+        # First offset -> producer id of the open transactions, in log order.
         self._open: dict[int, int] = {}
-        # First -> last offset of the ended transactions whose marker may still be above the high watermark.
+        # First -> last offset of the completed transactions whose marker may not be below the high watermark.
         self._ended: dict[int, int] = {}
         if producers:
             self._open.update(
@@ -132,12 +132,12 @@ class ProducerState:
             self._find_first_unstable()
 
     def check(self, header: BatchHeader) -> AppendedBatch | None:
-        """Decide on a client's batch before it is appended: None to append it, or the batch that it repeats.
+        """Validate a client's batch before it is appended; return the batch that it duplicates, or None to append it.
 
-        KafkaError with INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, or INVALID_TXN_STATE for a plain
-        batch amid a transaction.
+        Raise INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, or INVALID_TXN_STATE for a non-transactional batch
+        during a transaction.
         """
-        # By position, which is several times as fast as by name.
+        # Unpacking is several times as fast as access by name.
         _, _, _, _, _, attributes, _, _, _, producer_id, epoch, sequence, _ = header
         entry = self.producers.get(producer_id)
         if entry is None:
@@ -155,7 +155,7 @@ class ProducerState:
         elif epoch < entry.epoch:
             raise KafkaError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"producer {producer_id} with epoch {epoch} was superseded by {entry.epoch}",
+                f"producer {producer_id} with epoch {epoch} is fenced by epoch {entry.epoch}",
             )
         elif sequence != 0 and entry.epoch != NO_EPOCH:
             raise KafkaError(
@@ -165,16 +165,16 @@ class ProducerState:
         if entry.txn_first_offset != NO_OFFSET and not attributes & TRANSACTIONAL_BIT:
             raise KafkaError(
                 ErrorCode.INVALID_TXN_STATE,
-                f"producer {producer_id} sent a plain batch while its transaction is open",
+                f"producer {producer_id} sent a non-transactional batch while its transaction is open",
             )
         return None
 
     def check_marker(self, header: BatchHeader, marker: EndTxnMarker, transaction_version: int) -> None:
-        """Decide on a coordinator's marker before it is appended.
+        """Validate a coordinator's marker before it is appended.
 
-        From `transaction_version` 2 on each transaction has an epoch of its own, larger than that of its records
-        (KIP-890): only the marker of one that has ended may come again. KafkaError with INVALID_PRODUCER_EPOCH, or
-        TRANSACTION_COORDINATOR_FENCED if another coordinator has taken over since.
+        From `transaction_version` 2 on each transaction has its own epoch, and its marker a higher one than its records
+        (KIP-890): a marker of the current epoch is accepted only if it repeats that of a completed transaction. Raise
+        INVALID_PRODUCER_EPOCH, or TRANSACTION_COORDINATOR_FENCED for an older coordinator epoch.
         """
         entry = self.producers.get(header.producer_id)
         if entry is None:
@@ -184,18 +184,18 @@ class ProducerState:
         if epoch < entry.epoch or (transaction_version >= _EPOCH_A_TRANSACTION and epoch == entry.epoch and not again):
             raise KafkaError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"a marker for producer {header.producer_id} with epoch {epoch} after {entry.epoch}",
+                f"marker for producer {header.producer_id} with epoch {epoch} after {entry.epoch}",
             )
         if marker.coordinator_epoch < entry.coordinator_epoch:
             raise KafkaError(
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED,
-                f"a marker of coordinator epoch {marker.coordinator_epoch} after {entry.coordinator_epoch}",
+                f"marker of coordinator epoch {marker.coordinator_epoch} after {entry.coordinator_epoch}",
             )
 
     def update(self, header: HeaderFields, marker: EndTxnMarker | None = None) -> CompletedTxn | None:
-        """Take in the next batch of the log, whatever wrote it; return the transaction that it ends, if any.
+        """Apply the next batch of the log; return the transaction that it completes, if any.
 
-        A control batch's `marker` is read by the caller with `end_txn_marker`.
+        The caller reads the `marker` of a control batch with `end_txn_marker`.
         """
         base_offset, _, _, _, _, attributes, delta, _, timestamp, producer_id, epoch, sequence, _ = header
         last_offset = base_offset + delta
@@ -234,22 +234,22 @@ class ProducerState:
 
     @property
     def open_transactions(self) -> list[tuple[int, int]]:
-        """The first offset and the producer of every transaction that is open."""
+        """The first offset and the producer id of every open transaction, in log order."""
         return list(self._open.items())
 
     def close_transaction(self, first_offset: int) -> None:
-        """Take for decided the open transaction that began there."""
+        """Treat the open transaction that began at `first_offset` as completed."""
         self.producers[self._open.pop(first_offset)].txn_first_offset = NO_OFFSET
         self._find_first_unstable()
 
     def high_watermark_moved(self, high_watermark: int) -> None:
-        """Count the transactions as decided whose marker is below `high_watermark`."""
+        """Drop the completed transactions whose marker is below `high_watermark`."""
         if self._ended:
             self._ended = {first: last for first, last in self._ended.items() if last >= high_watermark}
             self._find_first_unstable()
 
     def log_start_moved(self, log_start_offset: int) -> None:
-        """Follow a deletion at the start; producers whose records went are kept (KIP-360)."""
+        """Apply a higher log start offset; producers whose records were deleted are kept (KIP-360)."""
         self.high_watermark_moved(log_start_offset)
         self.end_offset = max(self.end_offset, log_start_offset)
 
@@ -262,7 +262,7 @@ class ProducerState:
             self.first_unstable_offset = first_open
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
-        """Forget producers idle for `expiration_ms` (`producer.id.expiration.ms`); return how many."""
+        """Remove the producers idle for `expiration_ms` (`producer.id.expiration.ms`); return their number."""
         newest_to_go = now_ms - expiration_ms
         expired = [
             producer_id
@@ -274,9 +274,9 @@ class ProducerState:
         return len(expired)
 
     def refill(self, headers: Iterable[BatchHeader]) -> None:
-        """Lengthen the windows after a snapshot, which holds only each producer's last batch.
+        """Extend the windows after a snapshot, which has only each producer's last batch.
 
-        `headers` are batches from some offset before the snapshot's up to it, in the log's order.
+        `headers` are the batches before the snapshot's offset, from any offset on, in log order.
         """
         earlier = ProducerState()
         for header in headers:

@@ -1,9 +1,9 @@
-"""Large buffers to read into, used again once nobody refers to them.
+"""Large read buffers that are reused once no view of them is left.
 
-A new buffer is filled with zeros before anything can be read into it, page by page, which costs as much as the
-reading; a buffer that was just sent is warm. What is given out is a view, which the caller may keep for as long
-as it likes, for a socket to take it: the buffer is free when the last view is gone, by the interpreter's own count
-of references. Only a few are kept, so a crowd of slow readers is served from buffers of their own.
+A new buffer is zero-filled page by page before a read, which costs as much as the read; a buffer that was just sent is
+warm in the CPU cache. `take` returns a view, which the caller may keep as long as it needs, for example until a socket
+has sent it: the buffer is free when its last view is gone, by the interpreter's reference count. At most `KEPT` buffers
+are kept; with more slow readers than that, each further read allocates its own.
 """
 
 from protocol.references import is_alone
@@ -14,7 +14,7 @@ KEPT = 8
 
 
 class ReadBuffers:
-    """The buffers of one disk, for one thread."""
+    """The buffers of one disk; for use in one thread."""
 
     __slots__ = ("_buffers",)
 
@@ -22,7 +22,7 @@ class ReadBuffers:
         self._buffers: list[bytearray] = []
 
     def take(self, size: int) -> memoryview:
-        """Return room for `size` bytes, with anything in it."""
+        """Return a view of `size` bytes with arbitrary content."""
         if not SMALLEST_BYTES <= size <= BUFFER_BYTES:
             return memoryview(bytearray(size))
         buffers = self._buffers

@@ -1,14 +1,14 @@
-"""Whatever a crash left in a log's directory -> segments that hold exactly the whole valid batches.
+"""Log recovery: after an unclean shutdown, reduce a log's segments to their complete, valid batches.
 
-After a clean stop the files are taken as they are. After any other, every segment from the recovery point on is
-read through: batches must be whole, of matching CRC and at rising offsets, all below the next segment's; at the first
-that is not, the segment is cut, and later segments and snapshots are deleted, since nothing behind a hole was
-acknowledged by this log. They go first, from the end, so that a crash amid it leaves no hole. Both indexes are made
-anew on the way, and leader epochs that the checkpoint missed are noted. A segment whose index is missing or
-implausible (preallocated zeros, a torn entry) is read through even after a clean stop.
+After a clean shutdown the files are used as they are. After any other, every segment from the recovery point on is
+scanned: batches must be complete, with a matching CRC and ascending offsets, all below the next segment's base offset.
+At the first that is not, the segment is truncated, and later segments and snapshots are deleted, since this log
+acknowledged nothing after a gap. These are deleted first, the last one first, so that a crash in between leaves no gap.
+The scan rebuilds both indexes and records leader epochs that the checkpoint misses. A segment whose index is missing or
+implausible (preallocated zeros, a torn entry) is scanned even after a clean shutdown.
 
-What is known of producers, and the transaction indexes, are `producer_recovery.py`'s. Running this twice gives the
-same result: a crash amid recovery is a crash like any other.
+`producer_recovery.py` recovers producer state and transaction indexes. Recovery is idempotent: a crash during recovery
+is handled like any other. Kafka: `LogLoader.recoverLog`, `LogSegment.recover`.
 """
 
 from collections.abc import Sequence
@@ -40,53 +40,51 @@ _LEFT_OVER = (DELETED_SUFFIX, ".tmp")
 
 
 class RecoveryReport(NamedTuple):
-    """What was done to a log's files when it was opened; its text is for the caller to log."""
+    """The changes to a log's files when it was opened; `str()` gives the text of the caller's log line."""
 
     scanned_bytes: int = 0
     truncated_bytes: int = 0
     removed_segments: int = 0
     rebuilt_segments: int = 0
     cut: str = ""
-    """Where the first bytes were cut off."""
+    """The position of the first truncation: byte and file."""
     damaged: tuple[str, ...] = ()
-    """The small files that could not be read."""
+    """The names of the small files that could not be read."""
 
     @property
     def changed(self) -> bool:
-        """Whether bytes were dropped, or indexes or small files found wrong."""
+        """Whether bytes were truncated, or indexes or small files found damaged."""
         return self != RecoveryReport(scanned_bytes=self.scanned_bytes)
 
     @property
     def lost(self) -> bool:
-        """Whether anything went that nothing else tells."""
+        """Whether anything was dropped that cannot be rebuilt from the segments."""
         return bool(self.truncated_bytes or self.removed_segments or self.damaged)
 
     def __str__(self) -> str:
         parts = []
         if self.truncated_bytes:
             parts.append(
-                f"{count_of(self.truncated_bytes, 'byte')} cut off, from the first damaged batch on, at {self.cut}"
+                f"{count_of(self.truncated_bytes, 'byte')} truncated, from the first damaged batch on, at {self.cut}"
             )
         if self.removed_segments:
             parts.append(f"{count_of(self.removed_segments, 'segment')} removed")
         if self.rebuilt_segments:
-            parts.append(
-                f"{count_of(self.rebuilt_segments, 'segment')} read through, for a missing or implausible index"
-            )
-        parts += [f"{name} could not be read, and is begun anew" for name in self.damaged]
-        return "; ".join(parts) or f"{count_of(self.scanned_bytes, 'byte')} read through"
+            parts.append(f"{count_of(self.rebuilt_segments, 'segment')} scanned, for a missing or implausible index")
+        parts += [f"{name} could not be read, and was reset" for name in self.damaged]
+        return "; ".join(parts) or f"{count_of(self.scanned_bytes, 'byte')} scanned"
 
 
 class Recovered(NamedTuple):
-    """A log's parts, fit for use; the last segment is ready for appending."""
+    """A log's segments after recovery; the last one is ready for appending."""
 
     segments: list[Segment]
     scanned: list[Segment]
-    """Those that were read through."""
+    """The segments that were scanned."""
     next_offset: int
     log_start_offset: int
     snapshots: list[int]
-    """As of which offsets there are snapshots of producers, lowest first."""
+    """The offsets of the producer snapshots, ascending."""
     report: RecoveryReport
 
 
@@ -104,11 +102,11 @@ def recover_segments(
     index_interval_bytes: int,
     now_ms: int,
 ) -> Recovered:
-    """Open the segments in `directory`, making right what is wrong, or make the first if there are none.
+    """Open and repair the segments in `directory`; create the first one if there are none.
 
-    `names` are those of the files there, in their order, and `epochs` is brought in line with what the log holds.
-    `recovery_point` is the offset below which all was synced and `log_start_offset` the one below which records were
-    deleted, as far as is known; `compacted` is as for `refuse_segments`. `contiguous_from` is as for `is_loss`.
+    `names` are the names of the files there, sorted; `epochs` is updated to match the log. All below `recovery_point`
+    was synced, and records below `log_start_offset` were deleted, as far as is known. `compacted` is as for
+    `refuse_segments`, `contiguous_from` as for `is_loss`.
     """
     found = names
     if [name for name in names if name.endswith(_UNFINISHED)]:
@@ -153,7 +151,7 @@ def recover_segments(
                 removed = _remove_behind(disk, directory, bases[number:])
             if cut:
                 segment.cut_back()
-                # Else a power cut could bring back what is cut off here, behind what is written next.
+                # Otherwise a power cut could restore the truncated bytes after those written next.
                 segment.file.sync()
             segment.seal()
             if (
@@ -185,7 +183,7 @@ def recover_segments(
     epochs.truncate_from_start(log_start_offset)
     epochs.truncate_from_end(next_offset)
     if not clean and not any(segment.size_bytes for segment in segments):
-        epochs.clear()  # the power went while the log was emptied, to begin where the last segment does
+        epochs.clear()  # a power cut interrupted a full truncation: the log starts at the last segment
     if not clean:
         _find_first_epochs(segments, epochs, log_start_offset)
     report = RecoveryReport(scanned_bytes, truncated, removed, rebuilt, first_cut)
@@ -200,9 +198,9 @@ def scan(
     following: int | None = None,
     log_start_offset: int = 0,
 ) -> int:
-    """Read a segment through up to the first byte that is no valid batch, or not before the `following` segment.
+    """Scan and index a segment up to the first invalid batch, or the first that reaches into the `following` segment.
 
-    All before it is indexed. Returns how many bytes are left, for the caller to `cut_back`; and he is to `seal` it.
+    Return how many bytes are left; the caller then calls `cut_back` and `seal`.
     """
     file_bytes = segment.size_bytes
     segment.forget_contents()
@@ -210,11 +208,12 @@ def scan(
     end = segment.base_offset + MAX_RELATIVE_OFFSET if following is None else following - 1
     for header in valid_batches(segment.file, file_bytes):
         last_offset = header.last_offset
-        # Base offset and leader epoch are outside the CRC: a flipped bit shows only in what they say.
+        # The CRC does not cover base offset and leader epoch: only an implausible value shows a flipped bit.
         if header.base_offset < next_offset or last_offset > end or -1 != header.partition_leader_epoch < epoch:
             break
         segment.add(header, index_interval_bytes)
-        if last_offset >= log_start_offset:  # what is deleted, and not gone yet, is no reason to doubt later epochs
+        # Deleted batches that are still on disk must not replace later epochs.
+        if last_offset >= log_start_offset:
             first_offset = max(header.base_offset, log_start_offset)
             epochs.correct(header.partition_leader_epoch, first_offset, last_offset)
         epoch = max(epoch, header.partition_leader_epoch)
@@ -223,7 +222,7 @@ def scan(
 
 
 def _find_first_epochs(segments: list[Segment], epochs: LeaderEpochs, log_start_offset: int) -> None:
-    """Note the epochs of batches that were deleted, but are back because the power went before that was synced."""
+    """Record the epochs of deleted batches that a power cut restored, where their deletion was not synced."""
     known = epochs.entries
     first = known[0].start_offset if known else segments[-1].base_offset
     if log_start_offset >= first:
@@ -246,9 +245,9 @@ def _find_first_epochs(segments: list[Segment], epochs: LeaderEpochs, log_start_
 def _open(
     disk: Disk, directory: str, base: int, names: Sequence[str], segment: Segment | None, now_ms: int
 ) -> tuple[Segment, bool]:
-    """Return a segment, and whether its indexes are there and plausible; there may be none of transactions.
+    """Return a segment, and whether its indexes exist and are plausible; a missing transaction index is normal.
 
-    None is given if one of the others is missing.
+    `segment` is None if another of its files is missing.
     """
     missing = segment is None
     if segment is None:
@@ -262,7 +261,7 @@ def _open(
 
 
 def _readable_end(segment: Segment) -> int | None:
-    """Make the last segment ready for appending, and return the next offset; None if it does not end in batches."""
+    """Prepare the last segment for appending and return the next offset; None if it does not end in a complete batch."""
     try:
         return segment.start_appending()
     except KafkaError:
@@ -270,13 +269,13 @@ def _readable_end(segment: Segment) -> int | None:
 
 
 def _ends_early(segment: Segment, following: int) -> bool:
-    """Tell whether the next segment does not follow on this one, whose end was lost unless it was compacted."""
+    """Return whether a segment ends before the `following` one begins: its end was lost, unless it was compacted."""
     end = end_offset(segment)
     return end is not None and end < following
 
 
 def _remove_behind(disk: Disk, directory: str, bases: list[int]) -> int:
-    """Remove the segments and snapshots behind the first of `bases`; return how many segments."""
+    """Remove the segments and snapshots after the first of `bases`; return the number of segments."""
     for later in reversed(bases[1:]):
         _remove_segment(disk, directory, later)
     _remove_snapshots_above(disk, directory, bases[0])
@@ -284,7 +283,7 @@ def _remove_behind(disk: Disk, directory: str, bases: list[int]) -> int:
 
 
 def _without_leftovers(disk: Disk, directory: str, names: Sequence[str]) -> Sequence[str]:
-    """Remove what belongs to no segment, and return the names of the rest."""
+    """Remove the files that belong to no segment; return the other names."""
     leftovers = [
         name
         for name in names

@@ -1,8 +1,8 @@
-"""The check of a segment before it is truncated: its indexes are what the truncation, and appends after it, trust.
+"""The check before a segment is truncated: the last index entry that stays must agree with the batches.
 
-Appending goes on from the last index entry left. Were that damaged, the segment would be cut and only then found to be
-unreadable, or be taken for shorter than it is. So the entry is compared with the batches, while nothing is changed, and
-both indexes are made anew if it does not agree with them.
+Appends after the truncation continue from that entry. With a damaged one, the segment would be truncated and only then
+found unreadable, or taken for shorter than it is. So the entry is compared with the batches before anything changes,
+and both indexes are rebuilt if they disagree.
 """
 
 from protocol.errors import KafkaError
@@ -10,9 +10,9 @@ from storage.log.segment import Segment
 
 
 def prepare_truncation(segment: Segment, offset: int, index_interval_bytes: int) -> None:
-    """Read what truncating `segment` to `offset` needs; make its indexes anew if the last entry kept is damaged.
+    """Load what truncating `segment` to `offset` needs; rebuild its indexes if the last entry that stays is damaged.
 
-    KafkaError with nothing changed: CORRUPT_MESSAGE if there is no telling where to cut, TransactionIndexError.
+    Raise KafkaError with nothing changed: CORRUPT_MESSAGE if the position cannot be found, TransactionIndexError.
     """
     segment.transaction_index.load()
     position, from_offset = segment.cut_at(offset)
@@ -22,7 +22,7 @@ def prepare_truncation(segment: Segment, offset: int, index_interval_bytes: int)
 
 
 def _leads_to(segment: Segment, last_offset: int, at: int, position: int) -> bool:
-    """Return whether a batch at `at` ends with `last_offset`, and another begins at `position` behind it."""
+    """Return whether the batch at `at` ends with `last_offset`, and a later one, or the file's end, is at `position`."""
     if not 0 <= at < position:
         return False
     try:
@@ -37,11 +37,11 @@ def _leads_to(segment: Segment, last_offset: int, at: int, position: int) -> boo
 
 
 def reindex(segment: Segment, index_interval_bytes: int) -> None:
-    """Make the indexes of `segment` anew, for appending; CORRUPT_MESSAGE with nothing changed."""
+    """Rebuild the indexes of `segment`, for appending; raise CORRUPT_MESSAGE with nothing changed."""
     for _ in segment.places(0):
         pass
     headers = segment.headers(0)
-    first = next(headers, None)  # which takes the size from the segment, before that is forgotten
+    first = next(headers, None)  # reads the size before `forget_contents` resets it
     segment.forget_contents()
     if first is not None:
         segment.add(first[1], index_interval_bytes)

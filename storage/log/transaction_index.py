@@ -1,20 +1,20 @@
-"""The aborted transactions of one segment: `.txnindex`, which is made when the first abort marker is appended.
+"""The transaction index of one segment (`.txnindex`): its aborted transactions (Kafka: `TransactionIndex`).
 
     offset  size
          0     2  version             0
          2     8  producer id
         10     8  first offset        the transaction's first, in this segment or an earlier one
         18     8  last offset         the marker's, in this segment
-        26     8  last stable offset  where the first transaction begins that was open still, else behind the marker
+        26     8  last stable offset  where the first transaction still open begins, else the offset after the marker
 
-An entry is written when the marker is appended, so the last offsets rise. Readers of committed records are told the
-transactions of which they get records; the markers of these may be in later segments, up to the first entry whose
-last stable offset is not below what is read: by then every transaction that begins there was decided. Source: KIP-98
-and the files of Apache Kafka.
+The file is created with the first abort marker. An entry is written when the marker is appended, so last offsets
+ascend. A read_committed fetch returns the aborted transactions that overlap its records. Their markers may be in later
+segments, up to the first entry whose last stable offset is not below the end of the records: every transaction that
+begins there had been completed by then. Source: KIP-98 and the files of Apache Kafka.
 
-The entries are a function of the log up to the segment's end: `ProducerState.update` finds them. To read or to write
-those of a log, ask `Segment.transaction_index`; `decode_entries` reads the content of a file alone. An entry that could
-not be written waits in memory for `save`, and after a crash recovery makes the index anew.
+The entries are a function of the log up to the segment's end: `ProducerState.update` returns them. To read or write
+those of a log, use `Segment.transaction_index`; `decode_entries` decodes the content of a file alone. An entry that
+could not be written stays in memory for `save`; after a crash, recovery rebuilds the index.
 """
 
 from bisect import bisect_left
@@ -36,7 +36,7 @@ _last_offset = attrgetter("last_offset")
 
 
 class AbortedTxn(NamedTuple):
-    """An entry; both the first and the last offset are inclusive."""
+    """An entry; first and last offset are inclusive."""
 
     producer_id: int
     first_offset: int
@@ -45,28 +45,28 @@ class AbortedTxn(NamedTuple):
 
 
 class TransactionIndexError(KafkaError):
-    """The file is no transaction index. The next start makes it anew; clients try again, as with Apache Kafka."""
+    """The file is not a valid transaction index. The next start rebuilds it; clients retry, as with Apache Kafka."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(ErrorCode.UNKNOWN_SERVER_ERROR, problem)
 
 
 class Found(NamedTuple):
-    """What one index knows of a range of offsets; `complete` if no later index knows more."""
+    """The aborted transactions in a range of offsets; `complete` if later indexes have no more of them."""
 
     transactions: list[AbortedTxn]
     complete: bool
 
 
 def encode_entries(entries: list[AbortedTxn]) -> bytes:
-    """Return the file's content."""
+    """Return the content of an index file."""
     return b"".join([_ENTRY.pack(VERSION, *entry) for entry in entries])
 
 
 def decode_entries(data: Buffer, base_offset: int) -> list[AbortedTxn]:
-    """Return the entries of the segment at `base_offset`; TransactionIndexError, if they cannot be that."""
+    """Return the entries of the segment at `base_offset`; raise TransactionIndexError if they are invalid."""
     if len(data) % _ENTRY.size:
-        raise TransactionIndexError(f"{count_of(len(data), 'byte')}: no whole number of entries of {_ENTRY.size}")
+        raise TransactionIndexError(f"{count_of(len(data), 'byte')}: not a multiple of the entry size, {_ENTRY.size}")
     entries: list[AbortedTxn] = []
     following = base_offset
     for number, (version, *fields) in enumerate(_ENTRY.iter_unpack(data)):
@@ -74,9 +74,9 @@ def decode_entries(data: Buffer, base_offset: int) -> list[AbortedTxn]:
         if version != VERSION:
             raise TransactionIndexError(f"entry {number} is of unknown version {version}")
         if entry.last_offset < following:
-            raise TransactionIndexError(f"entry {number} ends at {entry.last_offset}, {following} is next")
+            raise TransactionIndexError(f"entry {number} ends at {entry.last_offset}, {following} or more is expected")
         if min(entry) < 0 or entry.first_offset >= entry.last_offset:
-            raise TransactionIndexError(f"entry {number} is impossible: {entry}")
+            raise TransactionIndexError(f"entry {number} is invalid: {entry}")
         following = entry.last_offset + 1
         entries.append(entry)
     return entries
@@ -85,8 +85,8 @@ def decode_entries(data: Buffer, base_offset: int) -> list[AbortedTxn]:
 class TransactionIndex:
     """The aborted transactions whose markers are in the segment at `base_offset`. Every method may raise OSError.
 
-    The file at `path` is read at the first use, and need not be there; what needs to read it raises
-    TransactionIndexError if it is no index.
+    The file at `path` may be missing; it is read at the first use. Methods that read it raise TransactionIndexError if
+    it is not a valid index.
     """
 
     __slots__ = ("_disk", "_entries", "_saved", "base_offset", "path", "unsynced")
@@ -94,10 +94,10 @@ class TransactionIndex:
     def __init__(self, disk: Disk, path: str, base_offset: int) -> None:
         self._disk = disk
         self._entries: list[AbortedTxn] | None = None
-        self._saved = -1  # how many of the entries the file has; -1 if it may have others
+        self._saved = -1  # the number of entries that the file has; -1 if it may have others
         self.path = path
         self.base_offset = base_offset
-        self.unsynced = False  # whether the file has content that was not handed out for syncing yet
+        self.unsynced = False  # whether the file has content that no flush has taken yet
 
     @property
     def entries(self) -> list[AbortedTxn]:
@@ -119,18 +119,18 @@ class TransactionIndex:
         return self._saved == 0 if self._entries is None and self._saved >= 0 else not self.entries
 
     def load(self) -> None:
-        """Read the file, so that nothing that changes the entries can fail any more for what is in it."""
+        """Read the file, so that later changes of the entries cannot fail because of its content."""
         self._entries = self.entries
 
     def sound(self) -> bool:
-        """Tell whether the file, if there is one, is an index."""
+        """Return whether the file, if there is one, is a valid index."""
         try:
             return self.entries is not None
         except TransactionIndexError:
             return False
 
     def find(self, start_offset: int, end_offset: int) -> Found:
-        """Find the transactions with a record or marker from `start_offset` to below `end_offset`."""
+        """Return the transactions with a record or marker from `start_offset` to below `end_offset`."""
         entries, found = self.entries, list[AbortedTxn]()
         for number in range(bisect_left(entries, start_offset, key=_last_offset), len(entries)):
             entry = entries[number]
@@ -141,7 +141,7 @@ class TransactionIndex:
         return Found(found, complete=False)
 
     def append(self, entry: AbortedTxn) -> None:
-        """Add the transaction that a marker behind all others has ended; what is not written waits for `save`."""
+        """Add the transaction that a marker after all others has aborted; an unwritten entry waits for `save`."""
         self.entries.append(entry)
         if self._saved >= 0:
             with suppress(OSError):
@@ -160,18 +160,18 @@ class TransactionIndex:
             self._saved = kept
 
     def rebuild(self) -> None:
-        """Begin anew without an entry; the file stays as it is until `save` finds that it is wrong."""
+        """Start over without an entry; the file stays unchanged until `save` replaces what differs."""
         self._entries = []
         self._saved = -1
 
     def save(self) -> None:
-        """Write the entries that the file does not have yet, or all in the place of what is wrong there."""
+        """Write the entries that the file does not have yet; after `rebuild`, replace the content if it differs."""
         entries, saved = self._entries, self._saved
         if entries is None or saved == len(entries):
             return
         data = encode_entries(entries[max(saved, 0) :])
         wrong = saved >= 0 or self._read() != data
-        # Even if nothing is wrong: an earlier process may have written or cut it just before its end.
+        # Even if the content is right: an earlier process may have written or truncated it just before it ended.
         self.unsynced = self.unsynced or wrong or self._disk.exists(self.path)
         if wrong:
             file = self._disk.open_file(self.path, create=True)
@@ -180,7 +180,7 @@ class TransactionIndex:
         self._saved = len(entries)
 
     def release(self) -> None:
-        """Give the memory back; the next use reads the file again."""
+        """Save, and free the memory; the next use reads the file again."""
         self.save()
         self._entries = None
 
